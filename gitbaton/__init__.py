@@ -1,0 +1,30 @@
+"""Hand the baton over inside git: checkpoints of a coding agent's work, kept in the repository itself.
+
+from gitbaton import Baton
+
+with Baton("path/to/repository") as baton:
+    baton.snapshot("parser done", track="main", next_cmd="pytest tests/parser", validation="green")
+    print(baton.resume("main", live=True).stored.checkpoint.next_cmd)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["Baton", "BatonError", "Checkpoint", "Request", "__version__"]
+
+if TYPE_CHECKING:
+    from gitbaton.baton import Baton, Request
+    from gitbaton.errors import BatonError
+    from gitbaton.model import Checkpoint
+
+_HOMES = {"Baton": "baton", "Request": "baton", "BatonError": "errors", "Checkpoint": "model"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gitbaton' has no attribute '{name}'")
+    import importlib
+
+    return getattr(importlib.import_module(f"gitbaton.{_HOMES[name]}"), name)

@@ -1,0 +1,5 @@
+"""``python -m gitbaton``."""
+
+from gitbaton.cli import run
+
+run()

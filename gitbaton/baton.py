@@ -1,0 +1,364 @@
+"""The waist: one object that takes snapshots, hands the baton over and says whether the ground has moved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from types import TracebackType
+
+from gitbaton import config, mirror, names
+from gitbaton.codec import check_track, encode, timestamp
+from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, UsageError
+from gitbaton.git.objects import new_object
+from gitbaton.git.repo import Door, Repo, discover
+from gitbaton.git.run import Process
+from gitbaton.git.untracked import Rules
+from gitbaton.git.worktree import Captured, capture, private_folder
+from gitbaton.ground import Surveyor
+from gitbaton.model import Agent, Checkpoint, FileState, Head, IndexState, Kind, Live, Oid, Stored, Validation
+from gitbaton.store import CURRENT, NOTES, Draft, History, Problem, Store, append, chain_ref, repair, tip_ref
+from gitbaton.store.write import NOBODY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The words of a snapshot. ``track`` may be None when GIT_BATON_TRACK or baton.track names one; ``step`` may be empty
+    when ``label`` is given."""
+
+    track: str | None = None
+    step: str = ""
+    note: str = ""
+    next_cmd: str = ""
+    validation: Validation = "pending"
+    decisions: tuple[str, ...] = ()
+    label: str | None = None
+    extra: tuple[tuple[str, str], ...] = ()
+    kind: Kind = "manual"
+    agent: Agent | None = None
+    files: bool = True
+    set_current: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a snapshot would record; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still move on."""
+
+    draft: Draft
+    set_current: bool
+    warnings: tuple[str, ...]
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint as planned."""
+        return self.draft.checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A recorded checkpoint and what should be said about it."""
+
+    stored: Stored
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """A track's newest checkpoint; ``live`` is None unless asked for."""
+
+    stored: Stored
+    live: Live | None
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackStatus:
+    """One track: its newest checkpoint against the present, and whether it is current in this work tree."""
+
+    stored: Stored
+    live: Live
+    current: bool
+
+
+def system_clock() -> datetime:
+    """Now, in UTC."""
+    return datetime.now(UTC)
+
+
+class Baton:
+    """An open repository.
+
+    ``path``: any directory in it (default: the current one, with ``GIT_DIR`` and friends as git would take them).
+    ``checkpoint_dir``: where LATEST lies (default: baton.checkpointDir, then ``runtime/checkpoints``).
+    ``door``: ``binary``, ``libgit2``, or None for libgit2 where it can open the repository.
+    ``clock``: gives the time of a snapshot, in UTC. Raises NotARepositoryError. A context manager.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        checkpoint_dir: str | None = None,
+        door: Door | None = None,
+        clock: Callable[[], datetime] = system_clock,
+    ) -> None:
+        self.repo: Repo = discover(None if path is None else os.fspath(path), door=door)
+        self.repo.prefetch_settings()
+        self.store = Store(self.repo)
+        self.clock = clock
+        self._checkpoint_dir = checkpoint_dir
+        self._settings: config.Settings | None = None
+
+    def __enter__(self) -> Baton:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of processes and handles."""
+        self.repo.close()
+
+    @property
+    def settings(self) -> config.Settings:
+        """``baton.*`` of this repository."""
+        if self._settings is None:
+            self._settings = config.load(self.repo)
+        return self._settings
+
+    @property
+    def latest(self) -> mirror.Place | None:
+        """Where this work tree's LATEST files lie."""
+        return mirror.place(self.repo, self._checkpoint_dir or self.settings.checkpoint_dir)
+
+    def short(self, oid: Oid) -> str:
+        """The first digits of a checkpoint's id; a name that any command takes."""
+        return oid[: self.settings.short]
+
+    def abbreviate(self, oid: Oid | None) -> str:
+        """An object's id as git would abbreviate it; empty for None."""
+        return self.repo.objects.abbreviate(oid, min(self.settings.short, len(oid))) if oid else ""
+
+    def snapshot(self, step: str = "", *, track: str | None = None, **words: object) -> Snapshot:
+        """Record a checkpoint: ``plan`` and ``apply`` in one. ``words`` are the other fields of Request; ``extra`` may be
+        a mapping and ``decisions`` any sequence of strings. Raises UsageError before anything is written."""
+        extra = words.pop("extra", ())
+        pairs = tuple(extra.items()) if isinstance(extra, Mapping) else extra
+        decisions = words.pop("decisions", ())
+        if isinstance(decisions, str) or not isinstance(decisions, Sequence):
+            raise UsageError("decisions must be a sequence of strings")
+        try:
+            request = Request(step=step, track=track, extra=pairs, decisions=tuple(decisions), **words)  # type: ignore
+        except TypeError as error:
+            raise UsageError(str(error).replace("Request.__init__() ", "")) from None
+        return self.apply(self.plan(request))
+
+    def dry_run(self, request: Request) -> Plan:
+        """The plan of a snapshot, leaving nothing behind: this object can do nothing else afterwards."""
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
+            self.repo.redirect(folder)
+            self.store = Store(self.repo)
+            return self.plan(request)
+
+    def plan(self, request: Request) -> Plan:
+        """Capture the work tree and put a checkpoint together; only objects are written that nothing refers to yet.
+
+        Raises UsageError for words that cannot be stored, GitError when the work tree cannot be captured.
+        """
+        identity = self.repo.identity()
+        try:
+            head = self.repo.objects.head()
+            checkpoint = self._words(request, head)
+            encode(checkpoint)
+            captured = self._capture(checkpoint, head) if request.files and self.repo.layout.root else None
+        finally:
+            author, warnings = _author(identity)
+        if head.branch is None:
+            warnings.append("HEAD is detached; the checkpoint names no branch")
+        files = self._file_state(captured) if captured else None
+        draft = Draft(
+            checkpoint=replace(checkpoint, files=files),
+            author=author,
+            tree=captured.tree if captured else self._base_tree(head),
+            stages=captured.stages if captured else (),
+            count_changed=self._count_changed,
+        )
+        return Plan(draft=draft, set_current=request.set_current, warnings=tuple(warnings))
+
+    def _words(self, request: Request, head: Head) -> Checkpoint:
+        track = request.track if request.track is not None else self.settings.track
+        if track is None:
+            hints = ("give --track NAME, set GIT_BATON_TRACK, or 'git config baton.track NAME'",)
+            raise UsageError("no track is named", *hints)
+        return Checkpoint(
+            track=check_track(track),
+            step=request.step or request.label or "",
+            note=request.note,
+            next_cmd=request.next_cmd,
+            validation=request.validation,
+            decisions=request.decisions,
+            label=request.label,
+            kind=request.kind,
+            branch=head.branch,
+            head=head.oid,
+            created=self.clock(),
+            extra=request.extra,
+            agent=request.agent,
+        )
+
+    def _capture(self, checkpoint: Checkpoint, head: Head) -> Captured:
+        where = self.latest
+        rules = Rules(
+            untracked=self.settings.untracked,
+            max_size=self.settings.max_file_size,
+            exclude=self.settings.exclude,
+            never=frozenset(where.paths() if where else ()),
+        )
+        tip = self.store.tip(checkpoint.track)
+        kept = {self._base_tree(head)} if head.oid else set()
+        if tip and tip.checkpoint.files:
+            kept.add(tip.checkpoint.files.index.tree)
+        with private_folder(self.repo) as folder:
+            return capture(self.repo, folder, rules, kept)
+
+    def _file_state(self, captured: Captured) -> FileState:
+        index = IndexState(tree=captured.staged, flags=captured.flags, unmerged=captured.unmerged)
+        return FileState(
+            tree=captured.tree,
+            index=index,
+            operation=self.repo.operation(),
+            changed=0,
+            skipped=captured.skipped,
+            worktree=self.repo.worktree_id(),
+        )
+
+    def _base_tree(self, head: Head) -> Oid:
+        """HEAD's tree; the empty tree where HEAD is unborn."""
+        return self.store.tree_of(head.oid) or new_object(self.repo.layout.algorithm, "tree", b"").oid
+
+    def _count_changed(self, before: Oid, after: Oid) -> int:
+        return self.repo.git.out("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after).count(b"\0")
+
+    def apply(self, plan: Plan) -> Snapshot:
+        """Record a planned checkpoint: the chain first, then what is derived from it. Raises BatonError."""
+        track = plan.checkpoint.track
+        warnings = list(plan.warnings)
+        with self.repo.lock((chain_ref(track), tip_ref(track), NOTES)):
+            stored = append(self.store, plan.draft, warnings.append)
+            try:
+                if plan.set_current:
+                    self._make_current(track)
+                warnings += self._mirror(self.store.tips())
+            except (BatonError, OSError) as error:
+                warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {error}")
+        return Snapshot(stored=stored, warnings=tuple(warnings))
+
+    def _make_current(self, track: str) -> None:
+        if self.repo.objects.symref(CURRENT) != tip_ref(track):
+            self.repo.objects.set_symref(CURRENT, tip_ref(track))
+
+    def _mirror(self, tips: History, *, only_existing: bool = False) -> list[str]:
+        """Bring LATEST and ``expect`` in line with the tips, which were read under the lock."""
+        current = self.store.current()
+        tip = next((s for s in tips.items if s.checkpoint.track == current), None)
+        self.repo.expect(tip.checkpoint.head if tip else None)
+        where = self.latest
+        if where is None:
+            return []
+        generated = timestamp(self.clock())
+        return mirror.refresh(self.repo, where, tips.items, current, generated, only_existing=only_existing)
+
+    def refresh(self) -> list[str]:
+        """Repair what is derived from the chains, and LATEST; a repository that cannot be written is left as it is."""
+        try:
+            with self.repo.lock((), wait=2.0):
+                tips = self.store.tips()
+                warnings: list[str] = []
+                for stored in self.store.behind(tips.items):
+                    repair(self.store, stored, warnings.append)
+                return warnings + self._mirror(tips)
+        except (BatonError, OSError) as error:
+            return [f"nothing is refreshed: {error}"]
+
+    def tip(self, track: str | None = None) -> Stored:
+        """The newest checkpoint of a track: of the one named, the current one, or the only one.
+
+        Raises NotFoundError, or AmbiguousNameError that lists the tracks.
+        """
+        if track is not None:
+            stored = self.store.tip(check_track(track))
+            if stored is None:
+                raise NotFoundError(f"there is no track '{track}'", *self._others())
+            return stored
+        current = self.store.current()
+        stored = self.store.tip(current) if current else None
+        if stored is not None:
+            return stored
+        chains = self.store.chains()[0]
+        if not chains:
+            raise NotFoundError("there is no checkpoint in this repository")
+        if len(chains) > 1:
+            raise AmbiguousNameError("no track is current in this work tree; name one with --track", *self._others())
+        only = next(iter(chains))
+        return self.tip(only)
+
+    def _others(self) -> list[str]:
+        tracks = sorted(self.store.chains()[0])
+        return [f"track '{track}'" for track in tracks[:20]] + (["..."] if len(tracks) > 20 else [])
+
+    def resume(self, track: str | None = None, *, live: bool = False) -> Resumed:
+        """What the next runner needs: a track's newest checkpoint and, with ``live``, how the ground has moved since.
+
+        Also repairs what is derived from the chains and refreshes LATEST. Raises NotFoundError, AmbiguousNameError.
+        """
+        stored = self.tip(track)
+        found = Surveyor(self.store, self.settings.short).live(stored) if live else None
+        return Resumed(stored=stored, live=found, warnings=tuple(self.refresh()))
+
+    def verify(self, track: str | None = None) -> tuple[Stored, Live]:
+        """A track's newest checkpoint against the present; writes nothing. Raises as ``tip``."""
+        stored = self.tip(track)
+        return stored, Surveyor(self.store, self.settings.short).live(stored)
+
+    def status(self) -> tuple[list[TrackStatus], tuple[Problem, ...]]:
+        """All tracks, newest first, each against the present; and what in our namespace is not ours."""
+        tips = self.store.tips()
+        surveyor = Surveyor(self.store, self.settings.short)
+        current = self.store.current()
+        found = [TrackStatus(stored=s, live=surveyor.live(s), current=s.checkpoint.track == current) for s in tips.items]
+        return found, tips.problems
+
+    def history(self, track: str | None = None, *, limit: int | None = None, everything: bool = False) -> History:
+        """Checkpoints, newest first: of one track (default: as ``tip``), or of all. Raises NotFoundError."""
+        if everything:
+            found = self.store.everything(self.store.chains()[0])
+            return History(items=found.items[:limit], problems=found.problems)
+        name = check_track(track) if track is not None else self.tip().checkpoint.track
+        return self.store.history(name, limit)
+
+    def resolve(self, name: str = "@") -> Stored:
+        """The checkpoint that a name means (see gitbaton.names). Raises NotFoundError, AmbiguousNameError."""
+        return names.resolve(self.store, name, self.settings.short)
+
+    def current(self) -> str | None:
+        """The current track of this work tree."""
+        return self.store.current()
+
+    def use(self, track: str) -> list[str]:
+        """Make a track current in this work tree; what could not be refreshed comes back. Raises NotFoundError."""
+        stored = self.tip(track)
+        with self.repo.lock(()):
+            self._make_current(stored.checkpoint.track)
+        return self.refresh()
+
+
+def _author(identity: Process) -> tuple[bytes, list[str]]:
+    """``Name <email>`` of the user, or ours where git has no identity."""
+    result = identity.finish()
+    author = result.out.strip().rsplit(b" ", 2)[0]
+    if result.code == 0 and author.endswith(b">") and b"\n" not in author:
+        return author, []
+    return NOBODY, ["git knows no identity (user.name, user.email); the author is 'gitbaton <gitbaton@localhost>'"]

@@ -1,0 +1,28 @@
+"""Values to bytes and back: canonical JSON, commit messages, note entries, track names. Pure; no git, no I/O."""
+
+from gitbaton.codec.checkpoint import decode, document, encode, timestamp
+from gitbaton.codec.message import ROOT_MESSAGE, message, payload
+from gitbaton.codec.notes import Note, entry, parse_note
+from gitbaton.codec.text import Json, canonical, is_control, parse, plain
+from gitbaton.codec.tracks import check_track, decode_track, encode_track
+
+__all__ = [
+    "ROOT_MESSAGE",
+    "Json",
+    "Note",
+    "canonical",
+    "check_track",
+    "decode",
+    "decode_track",
+    "document",
+    "encode",
+    "encode_track",
+    "entry",
+    "is_control",
+    "message",
+    "parse",
+    "parse_note",
+    "payload",
+    "plain",
+    "timestamp",
+]

@@ -1,0 +1,305 @@
+"""Checkpoint <-> canonical JSON, version 1, with the limits that writers and readers share."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from gitbaton.codec.text import MAX_BYTES, Json, canonical, is_control, parse
+from gitbaton.codec.tracks import check_track
+from gitbaton.errors import RecordError, UsageError
+from gitbaton.model import (
+    KINDS,
+    VALIDATIONS,
+    Agent,
+    Checkpoint,
+    FileState,
+    Flag,
+    IndexState,
+    Operation,
+    Skipped,
+    WorktreeId,
+)
+
+T = TypeVar("T", bound=str)
+VERSION = 1
+MAX_FIELD = 64 << 10
+MAX_EXTRAS = 256
+MAX_SKIPPED = 1000
+MAX_FLAGS = 1000
+EXTRA_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")
+_BITS = re.compile(r"a?s?i?\Z")
+_REASON = re.compile(r"[a-z][a-z-]{0,39}\Z")
+
+
+def validate(checkpoint: Checkpoint) -> None:
+    """Refuse with a UsageError what no writer may store: an empty step, text over 64 KiB or not UTF-8, bad extras."""
+    check_track(checkpoint.track)
+    if not checkpoint.step.strip():
+        raise UsageError("the step is empty")
+    if all(is_control(c) or c.isspace() for c in checkpoint.step):
+        raise UsageError("the step has no visible character")
+    if checkpoint.label is not None and not checkpoint.label.strip():
+        raise UsageError("the label is empty")
+    texts = [("step", checkpoint.step), ("note", checkpoint.note), ("next_cmd", checkpoint.next_cmd)]
+    texts += [("label", checkpoint.label or "")]
+    texts += [("decision", text) for text in checkpoint.decisions]
+    texts += [(f"extra.{key}", text) for key, text in checkpoint.extra]
+    for name, text in texts:
+        _check_text(name, text)
+    if checkpoint.validation not in VALIDATIONS:
+        raise UsageError(f"validation '{checkpoint.validation}' is not one of {', '.join(VALIDATIONS)}")
+    if len(checkpoint.extra) > MAX_EXTRAS:
+        raise UsageError(f"{len(checkpoint.extra)} extras are over the limit of {MAX_EXTRAS}")
+    for key, _ in checkpoint.extra:
+        if not EXTRA_KEY.match(key):
+            raise UsageError(f"extra key '{key}' does not match [A-Za-z0-9][A-Za-z0-9._-]{{0,63}}")
+
+
+def _check_text(name: str, text: str) -> None:
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise UsageError(f"the {name} is not UTF-8") from None
+    if size > MAX_FIELD:
+        raise UsageError(f"the {name} has {size} bytes; the limit is {MAX_FIELD}")
+
+
+def encode(checkpoint: Checkpoint) -> bytes:
+    """The canonical bytes; their blob id is the checkpoint's id. Raises UsageError for what must not be stored."""
+    validate(checkpoint)
+    raw = canonical(document(checkpoint))
+    if len(raw) > MAX_BYTES:
+        raise UsageError(f"the checkpoint has {len(raw)} bytes; the limit is {MAX_BYTES}")
+    return raw
+
+
+def document(c: Checkpoint) -> dict[str, Json]:
+    """The JSON object of a checkpoint, keys in the canonical order."""
+    return {
+        "v": VERSION,
+        "track": c.track,
+        "step": c.step,
+        "note": c.note,
+        "next_cmd": c.next_cmd,
+        "validation": c.validation,
+        "decisions": list(c.decisions),
+        "label": c.label,
+        "kind": c.kind,
+        "branch": c.branch,
+        "head": c.head,
+        "created": timestamp(c.created),
+        "extra": dict(c.extra),
+        "agent": _agent_document(c.agent),
+        "files": _files_document(c.files),
+        "previous": c.previous,
+    }
+
+
+def timestamp(value: datetime) -> str:
+    """RFC 3339 in UTC with microseconds."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def _path(path: str) -> Json:
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return {"b64": base64.b64encode(os.fsencode(path)).decode()}
+    return path
+
+
+def _agent_document(agent: Agent | None) -> Json:
+    if agent is None:
+        return None
+    return {"name": agent.name, "session": agent.session, "transcript": agent.transcript}
+
+
+def _files_document(files: FileState | None) -> Json:
+    if files is None:
+        return None
+    flags: list[Json] = [{"path": _path(f.path), "bits": f.bits} for f in files.index.flags[:MAX_FLAGS]]
+    flags_more = files.index.flags_more + max(0, len(files.index.flags) - MAX_FLAGS)
+    index: dict[str, Json] = {"tree": files.index.tree, "flags": flags, "unmerged": files.index.unmerged}
+    if flags_more:
+        index["flags_more"] = flags_more
+    skipped: list[Json] = [{"path": _path(s.path), "reason": s.reason} for s in files.skipped[:MAX_SKIPPED]]
+    skipped_more = files.skipped_more + max(0, len(files.skipped) - MAX_SKIPPED)
+    result: dict[str, Json] = {
+        "tree": files.tree,
+        "index": index,
+        "operation": _operation_document(files.operation),
+        "changed": files.changed,
+        "skipped": skipped,
+        "worktree": {"path": _path(files.worktree.path), "created": timestamp(files.worktree.created)},
+    }
+    if skipped_more:
+        result["skipped_more"] = skipped_more
+    return result
+
+
+def _operation_document(operation: Operation | None) -> Json:
+    if operation is None:
+        return None
+    refs: dict[str, Json] = dict(operation.refs)
+    return {"kind": operation.kind, "head": operation.head, "onto": operation.onto, "refs": refs}
+
+
+class _Reader:
+    """One JSON object, read key by key; every surprise is a RecordError that names the key."""
+
+    def __init__(self, value: Json, where: str) -> None:
+        if not isinstance(value, dict):
+            raise RecordError(f"{where} is not an object")
+        self.value = value
+        self.where = where
+
+    def bad(self, key: str) -> RecordError:
+        return RecordError(f"{self.where}: '{key}' is missing or not what it must be")
+
+    def text(self, key: str) -> str:
+        value = self.value.get(key)
+        if not isinstance(value, str) or len(value) > MAX_FIELD or len(value.encode("utf-8", "replace")) > MAX_FIELD:
+            raise self.bad(key)
+        return value
+
+    def maybe(self, key: str) -> str | None:
+        return None if self.value.get(key, 0) is None else self.text(key)
+
+    def oid(self, key: str) -> str:
+        value = self.text(key)
+        if not _OID.match(value):
+            raise self.bad(key)
+        return value
+
+    def maybe_oid(self, key: str) -> str | None:
+        return None if self.value.get(key, 0) is None else self.oid(key)
+
+    def count(self, key: str, default: int | None = None) -> int:
+        value = self.value.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 53:
+            raise self.bad(key)
+        return value
+
+    def time(self, key: str) -> datetime:
+        text = self.text(key)
+        try:
+            if _TIME.match(text):
+                return datetime.fromisoformat(text[:-1] + "+00:00")
+        except ValueError:
+            pass
+        raise self.bad(key)
+
+    def items(self, key: str, limit: int) -> list[Json]:
+        value = self.value.get(key)
+        if not isinstance(value, list) or len(value) > limit:
+            raise self.bad(key)
+        return value
+
+    def path(self, key: str) -> str:
+        value = self.value.get(key)
+        if isinstance(value, dict) and set(value) == {"b64"} and isinstance(value["b64"], str):
+            try:
+                return os.fsdecode(base64.b64decode(value["b64"], validate=True))
+            except ValueError:
+                raise self.bad(key) from None
+        return self.text(key)
+
+    def maybe_object(self, key: str) -> _Reader | None:
+        value = self.value.get(key, 0)
+        return None if value is None else _Reader(value, f"{self.where}.{key}")
+
+    def strings(self, key: str) -> tuple[tuple[str, str], ...]:
+        inner = _Reader(self.value.get(key, 0), f"{self.where}.{key}")
+        if len(inner.value) > MAX_EXTRAS:
+            raise self.bad(key)
+        return tuple((name, inner.text(name)) for name in inner.value)
+
+
+def decode(raw: bytes) -> Checkpoint:
+    """The checkpoint in canonical or any other JSON bytes of version 1. Unknown keys are left to whoever copies ``raw``.
+
+    Raises RecordError for bytes that break the format: they may have been written by a stranger.
+    """
+    r = _Reader(parse(raw), "record")
+    version = r.count("v")
+    if version != VERSION:
+        raise RecordError(f"record has format version {version}; this gitbaton reads {VERSION}")
+    agent, files = r.maybe_object("agent"), r.maybe_object("files")
+    extra = r.strings("extra")
+    if not all(EXTRA_KEY.match(key) for key, _ in extra):
+        raise r.bad("extra")
+    if not r.text("step").strip():
+        raise r.bad("step")
+    return Checkpoint(
+        track=r.text("track"),
+        step=r.text("step"),
+        note=r.text("note"),
+        next_cmd=r.text("next_cmd"),
+        validation=_one_of(r, "validation", VALIDATIONS),
+        decisions=tuple(_strings(r, "decisions")),
+        label=r.maybe("label"),
+        kind=_one_of(r, "kind", KINDS),
+        branch=r.maybe("branch"),
+        head=r.maybe_oid("head"),
+        created=r.time("created"),
+        extra=extra,
+        agent=_agent(agent) if agent else None,
+        files=_files(files) if files else None,
+        previous=r.maybe_oid("previous"),
+    )
+
+
+def _one_of(r: _Reader, key: str, allowed: tuple[T, ...]) -> T:
+    value = r.text(key)
+    for word in allowed:
+        if word == value:
+            return word
+    raise r.bad(key)
+
+
+def _strings(r: _Reader, key: str) -> list[str]:
+    return [_Reader({key: item}, r.where).text(key) for item in r.items(key, 10_000)]
+
+
+def _agent(r: _Reader) -> Agent:
+    return Agent(name=r.text("name"), session=r.maybe("session"), transcript=r.maybe("transcript"))
+
+
+def _files(r: _Reader) -> FileState:
+    index = _Reader(r.value.get("index"), f"{r.where}.index")
+    flags = [_Reader(item, f"{index.where}.flags") for item in index.items("flags", MAX_FLAGS)]
+    skipped = [_Reader(item, f"{r.where}.skipped") for item in r.items("skipped", MAX_SKIPPED)]
+    worktree = _Reader(r.value.get("worktree"), f"{r.where}.worktree")
+    operation = r.maybe_object("operation")
+    return FileState(
+        tree=r.oid("tree"),
+        index=IndexState(
+            tree=index.oid("tree"),
+            flags=tuple(Flag(path=f.path("path"), bits=_matching(f, "bits", _BITS.match)) for f in flags),
+            flags_more=index.count("flags_more", 0),
+            unmerged=index.count("unmerged"),
+        ),
+        operation=_operation(operation) if operation else None,
+        changed=r.count("changed"),
+        skipped=tuple(Skipped(path=s.path("path"), reason=_matching(s, "reason", _REASON.match)) for s in skipped),
+        skipped_more=r.count("skipped_more", 0),
+        worktree=WorktreeId(path=worktree.path("path"), created=worktree.time("created")),
+    )
+
+
+def _matching(r: _Reader, key: str, match: Callable[[str], object]) -> str:
+    value = r.text(key)
+    if not match(value):
+        raise r.bad(key)
+    return value
+
+
+def _operation(r: _Reader) -> Operation:
+    return Operation(kind=r.text("kind"), head=r.maybe_oid("head"), onto=r.maybe_oid("onto"), refs=r.strings("refs"))

@@ -1,0 +1,104 @@
+"""Canonical JSON and plain text: the same bytes for the same value, and none that drives a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+
+from gitbaton.errors import RecordError
+
+Json = None | bool | int | str | list["Json"] | dict[str, "Json"]
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 8
+_SPECIAL = re.compile(r"[^ !#-\[\]-~]")
+_CONTROL = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
+
+
+def is_control(char: str) -> bool:
+    """Whether a character could drive a terminal or hide text: Unicode categories Cc, Cf, Zl, Zp and Cs."""
+    return unicodedata.category(char) in _CONTROL
+
+
+def plain(text: str, keep: str = "") -> str:
+    """``text`` with every control and format character as ``?``, except those in ``keep``."""
+    if text.isprintable():
+        return text
+    return "".join("?" if is_control(c) and c not in keep else c for c in text)
+
+
+def canonical(value: Json) -> bytes:
+    """The canonical bytes of a JSON value: key order as given, two-space indent, UTF-8, one newline at the end."""
+    return (_dump(value, "\n") + "\n").encode("utf-8")
+
+
+def _dump(value: Json, newline: str) -> str:
+    if isinstance(value, str):
+        return '"' + _SPECIAL.sub(_escape, value) + '"'
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return str(value)
+    inner = newline + "  "
+    if isinstance(value, dict):
+        items = [_dump(k, inner) + ": " + _dump(v, inner) for k, v in value.items()]
+        opening, closing = "{", "}"
+    else:
+        items = [_dump(v, inner) for v in value]
+        opening, closing = "[", "]"
+    return opening + inner + ("," + inner).join(items) + newline + closing if items else opening + closing
+
+
+def _escape(match: re.Match[str]) -> str:
+    char = match.group()
+    if char in '"\\':
+        return "\\" + char
+    if char == "\n":
+        return "\\n"
+    if char == "\t":
+        return "\\t"
+    if not is_control(char):
+        return char
+    code = ord(char)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def parse(raw: bytes) -> Json:
+    """The value of JSON bytes that anybody may have written.
+
+    Raises RecordError when they are over 1 MiB, not UTF-8, not JSON, deeper than 8, or hold a float or a key twice.
+    """
+    if len(raw) > MAX_BYTES:
+        raise RecordError(f"record of {len(raw)} bytes is over the limit of {MAX_BYTES}")
+    try:
+        value: Json = json.loads(
+            raw.decode("utf-8"), object_pairs_hook=_unique, parse_float=_no_number, parse_constant=_no_number
+        )
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"record is not JSON: {plain(str(error))[:100]}") from None
+    _check_depth(value, MAX_DEPTH)
+    return value
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key stands twice")
+    return result
+
+
+def _no_number(text: str) -> Json:
+    raise ValueError(f"number {text[:20]} is not an integer")
+
+
+def _check_depth(value: Json, left: int) -> None:
+    if not isinstance(value, (dict, list)):
+        return
+    if left == 0:
+        raise RecordError(f"record is nested deeper than {MAX_DEPTH}")
+    for item in value.values() if isinstance(value, dict) else value:
+        _check_depth(item, left - 1)

@@ -1,0 +1,11 @@
+"""The verbs: one module each, imported when it is called. Each has a function ``command`` for typer."""
+
+VERBS: tuple[tuple[str, str], ...] = (
+    ("snapshot", "Record a checkpoint: what is done, what comes next, and the whole work tree."),
+    ("resume", "Print what the next runner needs to go on."),
+    ("verify", "Say whether HEAD is where the checkpoint left it."),
+    ("status", "Show every track against the present."),
+    ("log", "List the checkpoints of a track, newest first."),
+    ("show", "Show one checkpoint whole."),
+    ("tracks", "List the tracks, or choose the current one: tracks use NAME."),
+)

@@ -1,0 +1,78 @@
+"""What the verbs share: opening the repository, colours, the pager, JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, canonical
+from gitbaton.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Globals:
+    """The options before the verb."""
+
+    repo_root: str | None = None
+    checkpoint_dir: str | None = None
+    color: str = "auto"
+    pager: bool = True
+
+
+@contextmanager
+def opened(ctx: typer.Context, checkpoint_dir: str | None = None) -> Iterator[Baton]:
+    """The repository that the options before the verb name, through the git binary: cheaper to start than libgit2."""
+    options: Globals = ctx.obj
+    with Baton(options.repo_root, checkpoint_dir=checkpoint_dir or options.checkpoint_dir, door="binary") as baton:
+        yield baton
+
+
+def print_json(value: dict[str, Json]) -> None:
+    """One JSON object on standard output; it says its version."""
+    terminal.write(canonical({"v": 1, **value}).decode("utf-8"))
+
+
+def one_of(**choices: bool) -> None:
+    """Refuse options that exclude each other."""
+    given = [f"--{name}" for name, value in choices.items() if value]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude each other")
+
+
+def colours(ctx: typer.Context, baton: Baton) -> bool:
+    """Whether to colour standard output: ``--color``, then NO_COLOR, TERM=dumb, color.baton and color.ui."""
+    when = ctx.obj.color
+    if when != "auto":
+        return bool(when == "always")
+    tty = sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ
+    if not tty or "NO_COLOR" in os.environ or os.environ.get("TERM", "dumb") == "dumb":
+        return False
+    return baton.repo.wants_color(tty=True)
+
+
+@contextmanager
+def paged(ctx: typer.Context, baton: Baton) -> Iterator[Callable[[str, str | None], str]]:
+    """Long output: through the user's pager when standard output is a terminal; gives a function that colours."""
+    on = colours(ctx, baton)
+
+    def paint(text: str, color: str | None) -> str:
+        return terminal.paint(text, color, on=on)
+
+    if not ctx.obj.pager or not sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ:
+        yield paint
+        return
+    with terminal.pager(baton.repo.pager(), {**os.environ, "GIT_PAGER_IN_USE": "true"}):
+        yield paint
+
+
+def warn_all(warnings: tuple[str, ...] | list[str]) -> None:
+    """Each as ``warning: ...`` on standard error."""
+    for text in warnings:
+        terminal.warn(text)

@@ -1,0 +1,54 @@
+"""``git baton log``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.codec import plain, timestamp
+from gitbaton.commands.common import one_of, opened, paged, print_json
+from gitbaton.errors import UsageError
+from gitbaton.render import age, line, porcelain, stored_document
+
+COLUMNS = ("id", "track", "created", "kind", "validation", "label", "branch", "head", "step")
+
+
+def command(
+    ctx: typer.Context,
+    track: Annotated[Optional[str], typer.Argument(metavar="[TRACK]", help="Default: the current track.")] = None,
+    limit: Annotated[Optional[int], typer.Option("-n", "--max-count", metavar="N", min=0, help="At most N.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Of every track.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    stable: Annotated[bool, typer.Option("--porcelain", help="Print stable, tab-separated output.")] = False,
+    nul: Annotated[bool, typer.Option("-z", help="End fields with NUL; implies --porcelain.")] = False,
+) -> int:
+    """List the checkpoints of a track, newest first."""
+    one_of(json=json, porcelain=stable or nul)
+    if track is not None and everything:
+        raise UsageError("a track and --all exclude each other")
+    with opened(ctx) as baton:
+        history = baton.history(track, limit=limit, everything=everything)
+        if json:
+            print_json({"checkpoints": [stored_document(s) for s in history.items]})
+        elif stable or nul:
+            fields = [(s.id, s.checkpoint) for s in history.items]
+            rows = [
+                (i, c.track, timestamp(c.created), c.kind, c.validation, c.label or "", c.branch or "", c.head or "", c.step)
+                for i, c in fields
+            ]
+            terminal.write(porcelain(COLUMNS, rows, nul=nul))
+        else:
+            with paged(ctx, baton) as paint:
+                now = baton.clock()
+                for s in history.items:
+                    c = s.checkpoint
+                    words = [paint(baton.short(s.id), "id"), paint(c.validation.ljust(7), c.validation)]
+                    words += [age(c.created, now).rjust(14), f"{plain(c.track)}:" if everything else ""]
+                    words += [line(c.step), f"[{line(c.label)}]" if c.label else ""]
+                    words += ["" if c.kind == "manual" else f"({c.kind})"]
+                    terminal.say(" ".join(w for w in words if w))
+    for problem in history.problems:
+        terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
+    return 0

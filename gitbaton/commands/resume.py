@@ -1,0 +1,38 @@
+"""``git baton resume``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.codec import Json
+from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.render import live_document, resume_lines, sentences, stored_document
+
+
+def command(
+    ctx: typer.Context,
+    track: Annotated[Optional[str], typer.Option(metavar="NAME", help="The track; default: the current one.")] = None,
+    live: Annotated[bool, typer.Option("--live", help="Also say where HEAD is and how it has moved.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    checkpoint_dir: Annotated[Optional[str], typer.Option(metavar="DIR", help="Where LATEST lies.")] = None,
+) -> int:
+    """Print what the next runner needs to go on."""
+    with opened(ctx, checkpoint_dir) as baton:
+        found = baton.resume(track, live=live)
+        if json:
+            value: dict[str, Json] = {"checkpoint": stored_document(found.stored)}
+            if found.live:
+                value["live"] = live_document(found.live)
+            print_json({**value, "warnings": list(found.warnings)})
+        else:
+            here = baton.abbreviate(found.live.head.oid) if found.live else ""
+            head = baton.abbreviate(found.stored.checkpoint.head)
+            for row in resume_lines(found.stored.checkpoint, head, found.live, here):
+                terminal.say(row)
+    warn_all(found.warnings)
+    for text in sentences(found.live) if found.live else ():
+        terminal.tell(text)
+    return 0

@@ -1,0 +1,54 @@
+"""``git baton show``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.codec import timestamp
+from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.model import FileState, Stored
+from gitbaton.render import age, key_value, quoted, resume_lines, stored_document
+
+
+def command(
+    ctx: typer.Context,
+    checkpoint: Annotated[str, typer.Argument(metavar="[CHECKPOINT]", help="Default: the current track's tip.")] = "@",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Show one checkpoint whole."""
+    with opened(ctx) as baton:
+        stored = baton.resolve(checkpoint)
+        if json:
+            print_json({"checkpoint": stored_document(stored)})
+            return 0
+        with paged(ctx, baton) as paint:
+            terminal.say(paint(f"checkpoint {stored.id}", "id"))
+            ago = age(stored.checkpoint.created, baton.clock())
+            for text in [*_head(stored, ago), *resume_lines(stored.checkpoint, stored.checkpoint.head or "", None, "")]:
+                terminal.say(text)
+            for text in _files(stored.checkpoint.files):
+                terminal.say(text)
+    return 0
+
+
+def _head(stored: Stored, ago: str) -> list[str]:
+    c = stored.checkpoint
+    pairs = [("kind", c.kind), ("label", c.label or ""), ("created", f"{timestamp(c.created)} ({ago})")]
+    pairs += [("previous", c.previous or ""), ("commit", stored.commit), ("base", stored.base or "")]
+    if c.agent:
+        pairs += [("agent", f"{c.agent.name} {c.agent.session or ''}".strip())]
+    return [key_value(key, value) for key, value in pairs]
+
+
+def _files(files: FileState | None) -> list[str]:
+    if files is None:
+        return ["files="]
+    rows = [f"files={files.tree}", f"changed={files.changed}", f"index={files.index.tree}"]
+    rows += [f"unmerged={files.index.unmerged}"] if files.index.unmerged else []
+    rows += [f"flag={f.bits} {quoted(f.path)}" for f in files.index.flags]
+    rows += [key_value("operation", files.operation.kind)] if files.operation else []
+    rows += [f"skipped={s.reason} {quoted(s.path)}" for s in files.skipped]
+    return rows + ([f"skipped_more={files.skipped_more}"] if files.skipped_more else [])

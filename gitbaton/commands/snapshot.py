@@ -1,0 +1,114 @@
+"""``git baton snapshot``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.baton import Baton, Plan, Request, Snapshot
+from gitbaton.codec import Json, document
+from gitbaton.commands.common import one_of, opened, print_json, warn_all
+from gitbaton.errors import UsageError
+from gitbaton.model import VALIDATIONS
+from gitbaton.render import line, porcelain, skipped_lines, stored_document
+
+Text = Optional[str]
+COLUMNS = ("track", "id", "step", "previous", "commit", "changed", "skipped")
+
+
+def command(
+    ctx: typer.Context,
+    track: Annotated[Text, typer.Option(metavar="NAME", help="The track (GIT_BATON_TRACK, baton.track).")] = None,
+    step: Annotated[str, typer.Option(metavar="TEXT", help="What is done. May be left out with --label.")] = "",
+    note: Annotated[str, typer.Option(metavar="TEXT", help="More about it; '-' reads standard input.")] = "",
+    next_cmd: Annotated[str, typer.Option(metavar="TEXT", help="The next command; '-' reads standard input.")] = "",
+    validation: Annotated[str, typer.Option(metavar="green|pending|failed", help="How the tests stand.")] = "pending",
+    decision: Annotated[Optional[list[str]], typer.Option(metavar="TEXT", help="A decision taken; may repeat.")] = None,
+    label: Annotated[Text, typer.Option(metavar="TEXT", help="A short name; makes the checkpoint a milestone.")] = None,
+    extra: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Anything else; may repeat.")] = None,
+    set_current: Annotated[bool, typer.Option(help="Make the track current in this work tree.")] = True,
+    files: Annotated[bool, typer.Option(help="Capture the work tree and the index.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; write nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the checkpoint as JSON.")] = False,
+    stable: Annotated[bool, typer.Option("--porcelain", help="Print stable, tab-separated output.")] = False,
+    checkpoint_dir: Annotated[Text, typer.Option(metavar="DIR", help="Where LATEST lies.")] = None,
+) -> int:
+    """Record a checkpoint: what is done, what comes next, and the whole work tree."""
+    one_of(json=json, porcelain=stable)
+    if note == "-" and next_cmd == "-":
+        raise UsageError("--note and --next-cmd cannot both read standard input")
+    if validation not in VALIDATIONS:
+        raise UsageError(f"--validation is '{validation}'; it can be {', '.join(VALIDATIONS)}")
+    request = Request(
+        track=track,
+        step=step,
+        note=_text(note),
+        next_cmd=_text(next_cmd),
+        validation=next(v for v in VALIDATIONS if v == validation),
+        decisions=tuple(decision or ()),
+        label=label,
+        extra=_pairs(extra or []),
+        files=files,
+        set_current=set_current,
+    )
+    with opened(ctx, checkpoint_dir) as baton:
+        if dry_run:
+            return _show_plan(baton.dry_run(request), json=json)
+        snapshot = baton.apply(baton.plan(request))
+        _show(baton, snapshot, json=json, stable=stable)
+    return 0
+
+
+def _text(value: str) -> str:
+    """The value, or standard input for ``-``, without its last newline."""
+    if value != "-":
+        return value
+    try:
+        return sys.stdin.buffer.read(1 << 20).decode("utf-8").removesuffix("\n")
+    except UnicodeDecodeError:
+        raise UsageError("standard input is not UTF-8") from None
+
+
+def _pairs(entries: list[str]) -> tuple[tuple[str, str], ...]:
+    """``KEY=VALUE`` entries as pairs; the checkpoint itself checks the keys' form."""
+    pairs: dict[str, str] = {}
+    for entry in entries:
+        key, equals, value = entry.partition("=")
+        if not equals:
+            raise UsageError(f"--extra '{line(entry)}' is not KEY=VALUE")
+        if key in pairs:
+            raise UsageError(f"--extra '{line(entry)}' names the key '{line(key)}' a second time")
+        pairs[key] = value
+    return tuple(pairs.items())
+
+
+def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool) -> None:
+    stored = snapshot.stored
+    c = stored.checkpoint
+    skipped = c.files.skipped if c.files else ()
+    if json:
+        warnings: list[Json] = list(snapshot.warnings)
+        print_json({"checkpoint": stored_document(stored), "warnings": warnings})
+    elif stable:
+        changed = str(c.files.changed) if c.files else ""
+        row = (c.track, stored.id, c.step, c.previous or "", stored.commit, changed, str(len(skipped)))
+        terminal.write(porcelain(COLUMNS, [row], nul=False))
+    else:
+        terminal.say(f"{c.track} {baton.short(stored.id)} {line(c.step)}")
+    warn_all([*snapshot.warnings, *skipped_lines(skipped)])
+
+
+def _show_plan(plan: Plan, *, json: bool) -> int:
+    c = plan.checkpoint
+    if json:
+        print_json({"plan": document(c), "set_current": plan.set_current, "warnings": list(plan.warnings)})
+        return 0
+    terminal.say(f"would record {c.track}: {line(c.step)}")
+    if c.files:
+        terminal.say(f"would capture tree {c.files.tree}")
+    terminal.say(f"would {'' if plan.set_current else 'not '}make the track current in this work tree")
+    warn_all([*plan.warnings, *skipped_lines(c.files.skipped if c.files else ())])
+    return 0

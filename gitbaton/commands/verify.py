@@ -1,0 +1,34 @@
+"""``git baton verify``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.codec import Json, plain
+from gitbaton.commands.common import opened, print_json
+from gitbaton.render import live_document
+
+
+def command(
+    ctx: typer.Context,
+    track: Annotated[Optional[str], typer.Option(metavar="NAME", help="The track; default: the current one.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for an operation in progress, too.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Say whether HEAD is where the checkpoint left it: 0 at home, 1 on drift, 2 without a checkpoint."""
+    with opened(ctx) as baton:
+        stored, live = baton.verify(track)
+    code = 1 if live.drift.moved or (strict and live.drift.words) else 0
+    if quiet:
+        return code
+    if json:
+        facts: list[Json] = [{"word": w.word, "sentence": w.sentence} for w in live.drift.words]
+        print_json({"track": stored.checkpoint.track, "id": stored.id, "live": live_document(live), "facts": facts})
+        return code
+    for word in live.drift.words:
+        terminal.say(f"{word.word}: {plain(word.sentence)}")
+    return code

@@ -1,0 +1,59 @@
+"""Settings: each key of git's configuration that gitbaton heeds, with its default, side by side."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from gitbaton.errors import UsageError
+from gitbaton.git.repo import Repo
+
+CHECKPOINT_DIR = "runtime/checkpoints"
+MAX_FILE_SIZE = 50 << 20
+EXCLUDE = (".env*", "*.pem", "*.p12", "id_rsa*", "id_ed25519*")
+SHORT = 10
+_SIZE = re.compile(r"([0-9]{1,15})([kKmMgG]?)\Z")
+_UNIT = {"": 0, "k": 10, "m": 20, "g": 30}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What ``baton.*`` and a few keys of git's say."""
+
+    track: str | None  # baton.track, under GIT_BATON_TRACK
+    checkpoint_dir: str  # baton.checkpointDir
+    untracked: Literal["all", "none"]  # baton.untracked
+    max_file_size: int  # baton.maxFileSize, in bytes
+    exclude: tuple[str, ...]  # baton.exclude; one empty value clears the default
+    short: int  # core.abbrev: digits of a short id
+
+
+def load(repo: Repo) -> Settings:
+    """The settings of a repository. Raises UsageError that names a key whose value cannot be understood."""
+    values = repo.settings()
+
+    def last(key: str, default: str) -> str:
+        return values.get(key, [default])[-1]
+
+    untracked = last("baton.untracked", "all")
+    if untracked not in ("all", "none"):
+        raise UsageError(f"baton.untracked is '{untracked}'; it can be 'all' or 'none'")
+    abbrev = last("core.abbrev", "auto")
+    exclude = tuple(p for p in values.get("baton.exclude", EXCLUDE) if p)
+    return Settings(
+        track=os.environ.get("GIT_BATON_TRACK") or last("baton.track", "") or None,
+        checkpoint_dir=last("baton.checkpointdir", CHECKPOINT_DIR),
+        untracked=cast(Literal["all", "none"], untracked),
+        max_file_size=_size("baton.maxFileSize", last("baton.maxfilesize", str(MAX_FILE_SIZE))),
+        exclude=exclude,
+        short=min(max(int(abbrev), 4), 40) if abbrev.isdecimal() else SHORT,
+    )
+
+
+def _size(key: str, text: str) -> int:
+    match = _SIZE.match(text)
+    if not match:
+        raise UsageError(f"{key} is '{text}'; it must be a number of bytes, with k, m or g for larger units")
+    return int(match.group(1)) << _UNIT[match.group(2).lower()]

@@ -1,0 +1,91 @@
+"""Then against now: a pure function from a checkpoint's git state and the present one to words of a closed list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gitbaton.model import Checkpoint, Drift, DriftWord, Head, Oid, Operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """The present, as far as one checkpoint needs it.
+
+    ``home``: a note or a recorded rewrite says that HEAD is the checkpoint's commit under a new id. ``rewritten``: the
+    checkpoint's commit is known to have become another one, and ``distance`` counts from that one. ``distance``: how many
+    commits only HEAD has and only the checkpoint has; None without a common ancestor. ``exists``: the checkpoint's commit
+    is in the repository. ``total``: how many commits HEAD reaches, asked only where the checkpoint had none.
+    """
+
+    head: Head
+    operation: Operation | None
+    home: bool = False
+    rewritten: bool = False
+    exists: bool = True
+    distance: tuple[int, int] | None = (0, 0)
+    total: int = 0
+
+
+def compare(then: Checkpoint, now: Ground, short: Callable[[Oid], str]) -> Drift:
+    """How now differs from ``then``; ``short`` abbreviates ids for the sentences."""
+    words = [*_branch(then, now), *_head(then, now, short), *_operation(then, now)]
+    return Drift(words=tuple(words))
+
+
+def _branch(then: Checkpoint, now: Ground) -> list[DriftWord]:
+    if then.branch == now.head.branch:
+        return []
+    before = f"branch '{then.branch}'" if then.branch else "no branch (detached HEAD)"
+    after = f"branch '{now.head.branch}'" if now.head.branch else "no branch (detached HEAD)"
+    return [DriftWord(word="branch-switched", sentence=f"the checkpoint was on {before}; HEAD is on {after}")]
+
+
+def _head(then: Checkpoint, now: Ground, short: Callable[[Oid], str]) -> list[DriftWord]:
+    here = now.head.oid
+    if here == then.head or now.home:
+        return []
+    if here is None:
+        return [DriftWord(word="unborn", sentence="HEAD has no commit; the checkpoint stands on one")]
+    if then.head is None:
+        said = f"the checkpoint stands on no commit; HEAD has {_commits(now.total)} ({short(here)})"
+        return [DriftWord(word=f"head-ahead:{now.total}", sentence=said)]
+    was = short(then.head)
+    if not now.exists:
+        said = f"the checkpoint's commit {was} is not in this repository; HEAD is {short(here)}"
+        return [DriftWord(word="head-missing", sentence=said)]
+    if now.distance is None:
+        said = f"HEAD {short(here)} and the checkpoint's commit {was} have no common ancestor"
+        return [DriftWord(word="head-unrelated", sentence=said)]
+    words = _distance(now.distance, f"the checkpoint's commit {was}", short(here))
+    if now.rewritten:
+        said = f"the checkpoint's commit {was} was rewritten (amend or rebase); distances count from its successor"
+        words.append(DriftWord(word="head-rewritten", sentence=said))
+    return words
+
+
+def _distance(distance: tuple[int, int], was: str, here: str) -> list[DriftWord]:
+    ahead, behind = distance
+    if ahead and behind:
+        said = f"HEAD {here} and {was} have diverged: {_commits(ahead)} only on HEAD, {_commits(behind)} only there"
+        return [DriftWord(word=f"head-diverged:{ahead}/{behind}", sentence=said)]
+    if ahead:
+        return [DriftWord(word=f"head-ahead:{ahead}", sentence=f"HEAD {here} is {_commits(ahead)} ahead of {was}")]
+    if behind:
+        return [DriftWord(word=f"head-behind:{behind}", sentence=f"HEAD {here} is {_commits(behind)} behind {was}")]
+    return []
+
+
+def _operation(then: Checkpoint, now: Ground) -> list[DriftWord]:
+    before = then.files.operation.kind if then.files and then.files.operation else None
+    after = now.operation.kind if now.operation else None
+    if before == after:
+        return []
+    if after is None:
+        said = f"the {before} that was in progress at the checkpoint is over"
+        return [DriftWord(word="operation:none", sentence=said)]
+    return [DriftWord(word=f"operation:{after}", sentence=f"a {after} is in progress")]
+
+
+def _commits(count: int) -> str:
+    return f"{count} commit" if count == 1 else f"{count} commits"

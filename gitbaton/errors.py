@@ -1,0 +1,66 @@
+"""The one tree of errors; each knows its exit code and its hints.
+
+BatonError                128  fatal, in one line
+|- UsageError             129  the command line or a value given to the API is wrong
+|- NotFoundError            2  no such checkpoint or track
+|- NoAnswerError            1  the answer is no
+|- AmbiguousNameError     128  a name that could mean several checkpoints
+|- NotARepositoryError    128  no repository here, or git refuses to open it
+|- GitError               128  git failed where it should not
+|  `- GitTimeoutError     128  git did not answer in its time
+|- RecordError            128  a stored record is not what gitbaton writes
+`- RefConflictError       128  somebody else moved a ref between our read and our write
+"""
+
+
+class BatonError(Exception):
+    """Something a user can read in one line; ``hints`` are further lines."""
+
+    exit_code = 128
+
+    def __init__(self, message: str, *hints: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hints = hints
+
+
+class UsageError(BatonError):
+    """The caller asked in a way that cannot be carried out."""
+
+    exit_code = 129
+
+
+class NotFoundError(BatonError):
+    """There is no such checkpoint or track."""
+
+    exit_code = 2
+
+
+class NoAnswerError(BatonError):
+    """The question was understood and the answer is no."""
+
+    exit_code = 1
+
+
+class AmbiguousNameError(BatonError):
+    """A name means more than one checkpoint; the hints list them."""
+
+
+class NotARepositoryError(BatonError):
+    """Git opens no repository at the place asked for."""
+
+
+class GitError(BatonError):
+    """A git command or a libgit2 call failed."""
+
+
+class GitTimeoutError(GitError):
+    """A git command did not end in its time and was killed."""
+
+
+class RecordError(BatonError):
+    """A stored record breaks the format; nothing in it is used."""
+
+
+class RefConflictError(BatonError):
+    """A compare-and-swap of a ref lost; re-read and try again."""

@@ -1,0 +1,190 @@
+"""The index, read through a private copy: staged tree, conflict stages, flags. The real index is never opened for writing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
+from gitbaton.git.repo import Repo
+from gitbaton.model import Flag, Oid
+
+MAX_FLAGS = 1000
+_EMPTY_BLOB = {
+    "sha1": b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+    "sha256": b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What an index says beside its paths: a pure function of its bytes (and of core.sparseCheckout).
+
+    ``tree`` holds the stage-0 entries; ``stages`` are (stage, path, mode, id) of unmerged paths; ``gitlinks`` are paths.
+    """
+
+    tree: Oid
+    flags: tuple[Flag, ...] = ()
+    stages: tuple[tuple[int, bytes, bytes, Oid], ...] = ()
+    gitlinks: tuple[str, ...] = ()
+
+
+class PrivateIndex:
+    """A copy of the index in a directory of its own, and git bound to it."""
+
+    def __init__(self, repo: Repo, source: str, target: str) -> None:
+        self.repo, self.path = repo, target
+        self.checksum = _copy(source, self.path, 20 if repo.layout.algorithm == "sha1" else 32)
+        # A split index would be split again on writing, into a new shared file in the user's git directory.
+        self.git = repo.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
+
+    def facts(self, reachable: Collection[Oid]) -> Facts:
+        """What the index says. A cached answer counts only while its tree is one of ``reachable``, which gc must keep."""
+        sparse = self.repo.settings().get("core.sparsecheckout", ["false"])[-1] == "true"
+        key = f"{self.checksum.hex()} {int(sparse)}" if any(self.checksum) else ""
+        cache = os.path.join(self.repo.own_dir, "index-facts")
+        known = _load(cache, key) if key else None
+        if known is not None and known.tree in reachable:
+            return known
+        facts = _read(self, sparse)
+        if key and not facts.stages and len(facts.flags) <= MAX_FLAGS:
+            _save(cache, key, facts)
+        return facts
+
+    def reveal(self, facts: Facts, root: str) -> None:
+        """Take off the bits that hide edits from ``git add``: assume-unchanged, and skip-worktree where a file is there."""
+        for bit, option in (("a", "--no-assume-unchanged"), ("s", "--no-skip-worktree")):
+            paths = [f.path for f in facts.flags if bit in f.bits]
+            if bit == "s":
+                paths = [p for p in paths if os.path.lexists(os.path.join(root, p))]
+            if paths:
+                names = b"".join(os.fsencode(p) + b"\0" for p in paths)
+                self.git.out("update-index", "-z", option, "--stdin", stdin=names)
+
+    def forget(self, paths: Collection[bytes]) -> None:
+        """Remove paths from the copy, every stage of them."""
+        nothing = b"0" * (40 if self.repo.layout.algorithm == "sha1" else 64)
+        lines = b"".join(b"0 " + nothing + b"\t" + path + b"\0" for path in paths)
+        self.git.out("update-index", "-z", "--index-info", stdin=lines)
+
+    def write_tree(self) -> Oid:
+        """The tree of the copy's stage-0 entries; it must hold no unmerged path."""
+        return self.git.out("write-tree").decode("ascii").strip()
+
+
+def _copy(source: str, target: str, width: int) -> bytes:
+    """Copy an index *with its mtime*: without it, git takes a same-size edit of the same second for clean.
+
+    The last bytes (git's checksum of the rest; zeros where index.skipHash is set) come back.
+    """
+    try:
+        with open(source, "rb") as reader, open(target, "xb") as writer:
+            stat = os.fstat(reader.fileno())
+            shutil.copyfileobj(reader, writer, 1 << 20)
+    except FileNotFoundError:
+        return b""
+    os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with open(target, "rb") as copy:
+        copy.seek(-min(width, stat.st_size), os.SEEK_END)
+        return copy.read()
+
+
+def _load(path: str, key: str) -> Facts | None:
+    try:
+        with open(path, "rb") as file:
+            data = json.loads(os.fsdecode(file.read()))
+        if data["key"] != key:
+            return None
+        flags = tuple(Flag(path=path, bits=bits) for path, bits in data["flags"])
+        return Facts(tree=data["tree"], flags=flags, gitlinks=tuple(data["gitlinks"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _save(path: str, key: str, facts: Facts) -> None:
+    flags = [[f.path, f.bits] for f in facts.flags]
+    text = json.dumps({"key": key, "tree": facts.tree, "flags": flags, "gitlinks": facts.gitlinks})
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        with open(temporary, "w", encoding="ascii") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except OSError:
+        pass  # a cache: the next snapshot asks git again
+
+
+def _read(index: PrivateIndex, sparse: bool) -> Facts:
+    """Ask git: one listing, and one tree. ``ls-files -v`` shows every bit but intent-to-add, which no tree holds."""
+    width = 40 if index.repo.layout.algorithm == "sha1" else 64
+    empty = _EMPTY_BLOB[index.repo.layout.algorithm]
+    listing = index.git.start("ls-files", "-s", "-v", "-z")
+    items = listing.finish().out.split(b"\0")[:-1]
+    stage_at, path_at = 10 + width, 12 + width
+    odd = [
+        i for i in items if i[:2] != b"H " or i[2:8] == b"160000" or i[stage_at:path_at] != b"0\t" or i[9 : 9 + width] == empty
+    ]
+    stages, bits, gitlinks, maybe_ita = [], {}, [], []
+    for item in odd:
+        tag, mode, oid = item[:1], item[2:8], item[9 : 9 + width]
+        stage, path = int(item[stage_at : stage_at + 1]), item[path_at:]
+        if stage:
+            stages.append((stage, path, mode, oid.decode("ascii")))
+            continue
+        letters = ("a" if tag.islower() else "") + ("s" if tag in b"Ss" and not sparse else "")
+        if letters:
+            bits[path] = letters
+        if mode == b"160000":
+            gitlinks.append(os.fsdecode(path))
+        if oid == empty:
+            maybe_ita.append(path)
+    tree = _staged_tree(index, {path for _, path, _, _ in stages})
+    for path in _missing(index, tree, maybe_ita):
+        bits[path] = bits.get(path, "") + "i"
+    flags = tuple(Flag(path=os.fsdecode(path), bits=letters) for path, letters in sorted(bits.items()))
+    return Facts(tree=tree, flags=flags, stages=tuple(stages), gitlinks=tuple(gitlinks))
+
+
+def _staged_tree(index: PrivateIndex, unmerged: Collection[bytes]) -> Oid:
+    if not unmerged:
+        return index.write_tree()
+    second = PrivateIndex(index.repo, index.path, index.path + ".staged")
+    second.forget(unmerged)
+    return second.write_tree()
+
+
+def _missing(index: PrivateIndex, tree: Oid, paths: list[bytes]) -> list[bytes]:
+    """Those of ``paths`` (stage-0 entries of the empty blob) that the tree does not hold: intent-to-add."""
+    if not paths:
+        return []
+    held = set(index.git.out("ls-tree", "-r", "-z", "--name-only", tree).split(b"\0"))
+    return [path for path in paths if path not in held]
+
+
+def stages_tree(index: PrivateIndex, facts: Facts) -> tuple[NewObject, ...]:
+    """The tree of the unmerged stages under ``1/ 2/ 3/``, and of a blob ``flags`` when the JSON cannot list them all.
+
+    Its last object is the tree; there is none when nothing is unmerged and the flags are few.
+    """
+    algorithm = index.repo.layout.algorithm
+    top, made = [], []
+    for number in (1, 2, 3):
+        lines = [mode + b" " + oid.encode() + b"\t" + path for stage, path, mode, oid in facts.stages if stage == number]
+        if lines:
+            tree = _tree_of(index, b"".join(line + b"\0" for line in lines))
+            top.append(TreeEntry(mode=b"40000", name=b"%d" % number, oid=tree))
+    if len(facts.flags) > MAX_FLAGS:
+        records = (f.bits.encode() + b"\t" + os.fsencode(f.path) + b"\0" for f in facts.flags)
+        made.append(new_object(algorithm, "blob", b"".join(records)))
+        top.append(TreeEntry(mode=b"100644", name=b"flags", oid=made[0].oid))
+    return (*made, new_object(algorithm, "tree", tree_data(top))) if top else ()
+
+
+def _tree_of(index: PrivateIndex, listing: bytes) -> Oid:
+    """A tree with entries at full paths, built by git in an index of its own."""
+    own = index.git.changed({"GIT_INDEX_FILE": index.path + ".stages"})
+    own.out("read-tree", "--empty")
+    own.out("update-index", "-z", "--index-info", stdin=listing)
+    return own.out("write-tree").decode("ascii").strip()

@@ -1,0 +1,97 @@
+"""A note's place in a notes tree, fan-out kept as git keeps it: read and edited as trees, never through ``git notes``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gitbaton.errors import RecordError
+from gitbaton.git.objects import NewObject, Objects, TreeEntry, new_object, parse_tree, tree_data
+from gitbaton.model import Oid
+
+_HEX = re.compile(rb"[0-9a-f]+\Z")
+MAX_TREE = 64 << 20
+
+
+@dataclass(slots=True)
+class _Level:
+    """One tree on the way to a note: the hex digits spent to get here, and its entries."""
+
+    spent: int
+    entries: list[TreeEntry]
+
+
+def find(objects: Objects, tree: Oid | None, commit: Oid) -> list[Oid]:
+    """The blobs that the notes tree holds for a commit: none, one, or several where fan-outs are mixed."""
+    blobs = []
+    for level in _path(objects, tree, commit):
+        rest = commit[level.spent :].encode()
+        blobs += [e.oid for e in level.entries if e.name == rest and not e.is_tree]
+    return blobs
+
+
+def edit(objects: Objects, tree: Oid | None, commit: Oid, blob: Oid) -> list[NewObject]:
+    """The trees to write so that ``blob`` is the one note of ``commit``; the last one is the new root."""
+    levels = _path(objects, tree, commit)
+    for level in levels:
+        rest = commit[level.spent :].encode()
+        level.entries = [e for e in level.entries if e.name != rest or e.is_tree]
+    last = levels[-1]
+    last.entries.append(TreeEntry(mode=b"100644", name=commit[last.spent :].encode(), oid=blob))
+    made: list[NewObject] = []
+    while levels:
+        level = levels.pop()
+        entries = _spread(objects, level, made)
+        made.append(new_object(objects.algorithm, "tree", tree_data(entries)))
+        if levels:
+            name = commit[level.spent - 2 : level.spent].encode()
+            above = [e for e in levels[-1].entries if e.name != name]
+            levels[-1].entries = [*above, TreeEntry(mode=b"40000", name=name, oid=made[-1].oid)]
+    return made
+
+
+def _path(objects: Objects, tree: Oid | None, commit: Oid) -> list[_Level]:
+    """The trees from the root down towards a commit's note, as deep as they go.
+
+    A tree that is fanned out but has no folder for these digits yet gets an empty one.
+    """
+    levels = [_Level(0, _entries(objects, tree) if tree else [])]
+    while levels[-1].spent < len(commit) - 2:
+        level = levels[-1]
+        digits = commit[level.spent : level.spent + 2].encode()
+        below = next((e for e in level.entries if e.name == digits and e.is_tree), None)
+        if below is None and not any(_is_fan(e) for e in level.entries):
+            break
+        levels.append(_Level(level.spent + 2, _entries(objects, below.oid) if below else []))
+    return levels
+
+
+def _entries(objects: Objects, tree: Oid) -> list[TreeEntry]:
+    found = objects.read(tree, MAX_TREE)
+    if found is None or found.kind != "tree" or found.data is None:
+        raise RecordError(f"notes tree {tree} cannot be read")
+    return parse_tree(found.data, objects.algorithm)
+
+
+def _is_fan(entry: TreeEntry) -> bool:
+    return entry.is_tree and len(entry.name) == 2 and _HEX.match(entry.name) is not None
+
+
+def _spread(objects: Objects, level: _Level, made: list[NewObject]) -> list[TreeEntry]:
+    """The level's entries, moved into folders of two digits once git would: two notes behind each first digit."""
+    length = (40 if objects.algorithm == "sha1" else 64) - level.spent
+    notes = [e for e in level.entries if len(e.name) == length and not e.is_tree and _HEX.match(e.name)]
+    count: dict[bytes, int] = {}
+    for note in notes:
+        count[note.name[:1]] = count.get(note.name[:1], 0) + 1
+    if len(count) < 16 or min(count.values()) < 2 or length <= 2:
+        return level.entries
+    folders: dict[bytes, list[TreeEntry]] = {}
+    for note in notes:
+        folders.setdefault(note.name[:2], []).append(TreeEntry(mode=note.mode, name=note.name[2:], oid=note.oid))
+    result = [e for e in level.entries if e not in notes]
+    for digits, entries in folders.items():
+        tree = new_object(objects.algorithm, "tree", tree_data(entries))
+        made.append(tree)
+        result.append(TreeEntry(mode=b"40000", name=digits, oid=tree.oid))
+    return result

@@ -1,0 +1,202 @@
+"""Git's objects as bytes, and the protocol that both doors (binary, libgit2) keep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from gitbaton.errors import RecordError
+from gitbaton.model import Head, Oid
+
+Kind = Literal["blob", "tree", "commit", "tag"]
+Algorithm = Literal["sha1", "sha256"]
+
+OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
+MAX_READ = 4 << 20
+_HEX_LENGTH = {"sha1": 40, "sha256": 64}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Object:
+    """An object of the repository; ``data`` is None when it is larger than was asked for."""
+
+    oid: Oid
+    kind: Kind
+    size: int
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewObject:
+    """An object to be written, byte for byte, under the id that ``object_id`` gives it."""
+
+    oid: Oid
+    kind: Kind
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefChange:
+    """Move ``name`` from ``old`` (None: it must not exist) to ``new`` (None: delete it)."""
+
+    name: str
+    new: Oid | None
+    old: Oid | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """A raw commit taken apart; ``author`` is the bytes after ``author ``, with date."""
+
+    tree: Oid
+    parents: tuple[Oid, ...]
+    author: bytes
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeEntry:
+    """One entry of a tree object."""
+
+    mode: bytes
+    name: bytes
+    oid: Oid
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether the entry is a directory."""
+        return self.mode == b"40000"
+
+
+class Objects(Protocol):
+    """Objects, refs with compare-and-swap, and walks. A *spec* is a full object id or a full ref name."""
+
+    algorithm: Algorithm
+
+    def info(self, spec: str) -> Object | None:
+        """Id, type and size of what a spec names (``data`` is None); None when it does not exist."""
+
+    def read(self, spec: str, limit: int = MAX_READ) -> Object | None:
+        """As ``info``, with the bytes when there are at most ``limit``."""
+
+    def read_many(self, oids: Sequence[Oid], limit: int = MAX_READ) -> Iterator[Object | None]:
+        """As ``read`` for many ids, in their order."""
+
+    def write(self, objects: Iterable[NewObject]) -> None:
+        """Store objects; one that exists stays."""
+
+    def refs(self, *prefixes: str) -> dict[str, Oid]:
+        """All refs whose name starts with one of ``prefixes`` (each ends in ``/``) and what they point at, by name."""
+
+    def update(self, *transactions: Sequence[RefChange]) -> None:
+        """Carry out each transaction wholly or not at all, in order.
+
+        Raises RefConflictError when a ref is not where a change expects it or is locked; earlier transactions stand.
+        """
+
+    def symref(self, name: str) -> str | None:
+        """The ref that a symbolic ref of this work tree points at."""
+
+    def set_symref(self, name: str, target: str) -> None:
+        """Make ``name`` a symbolic ref to ``target``."""
+
+    def head(self) -> Head:
+        """Where HEAD of this work tree is."""
+
+    def first_parents(self, start: Oid, limit: int | None = None) -> list[Oid]:
+        """``start`` and its chain of first parents, newest first."""
+
+    def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
+        """How many commits only ``here`` and only ``there`` reach; None when they have no common ancestor."""
+
+    def count(self, start: Oid) -> int:
+        """How many commits ``start`` reaches, itself included."""
+
+    def abbreviate(self, oid: Oid, length: int) -> str:
+        """The shortest prefix of at least ``length`` digits that names only this object."""
+
+    def close(self) -> None:
+        """Let go of processes and handles."""
+
+
+def object_id(algorithm: Algorithm, kind: Kind, data: bytes) -> Oid:
+    """The id git gives to an object."""
+    import hashlib
+
+    return hashlib.new(algorithm, b"%s %d\0" % (kind.encode(), len(data)) + data, usedforsecurity=False).hexdigest()
+
+
+def new_object(algorithm: Algorithm, kind: Kind, data: bytes) -> NewObject:
+    """``data`` with its id."""
+    return NewObject(oid=object_id(algorithm, kind, data), kind=kind, data=data)
+
+
+def zero(algorithm: Algorithm) -> Oid:
+    """The id of no object."""
+    return "0" * _HEX_LENGTH[algorithm]
+
+
+def commit_data(*, tree: Oid, parents: Iterable[Oid], author: bytes, message: bytes) -> bytes:
+    """A raw commit whose committer is its author; raw because git and libgit2 clean names each in their own way."""
+    lines = [b"tree " + tree.encode()]
+    lines += [b"parent " + parent.encode() for parent in parents]
+    lines += [b"author " + author, b"committer " + author, b"", message]
+    return b"\n".join(lines)
+
+
+def parse_commit(data: bytes) -> Commit:
+    """A raw commit taken apart, whoever wrote it. Raises RecordError when it is not one."""
+    head, _, message = data.partition(b"\n\n")
+    tree, author, parents = "", b"", []
+    for line in head.split(b"\n"):
+        key, _, value = line.partition(b" ")
+        if key == b"tree" and not tree:
+            tree = value.decode("ascii", "replace")
+        elif key == b"parent":
+            parents.append(value.decode("ascii", "replace"))
+        elif key == b"author" and not author:
+            author = value
+    if not all(OID.match(oid) for oid in (tree, *parents)):
+        raise RecordError("commit is malformed")
+    return Commit(tree=tree, parents=tuple(parents), author=author, message=message)
+
+
+def parse_tree(data: bytes, algorithm: Algorithm) -> list[TreeEntry]:
+    """The entries of a raw tree. Raises RecordError when it is not one."""
+    width = _HEX_LENGTH[algorithm] // 2
+    entries, at = [], 0
+    while at < len(data):
+        space = data.find(b" ", at)
+        end = data.find(b"\0", space)
+        if space < 0 or end < 0 or end + 1 + width > len(data):
+            raise RecordError("tree is malformed")
+        oid = data[end + 1 : end + 1 + width].hex()
+        entries.append(TreeEntry(mode=data[at:space], name=data[space + 1 : end], oid=oid))
+        at = end + 1 + width
+    return entries
+
+
+def tree_data(entries: Iterable[TreeEntry]) -> bytes:
+    """The raw tree of entries, in git's order (a directory sorts as if its name ended in a slash)."""
+    ordered = sorted(entries, key=lambda e: e.name + b"/" if e.is_tree else e.name)
+    return b"".join(e.mode + b" " + e.name + b"\0" + bytes.fromhex(e.oid) for e in ordered)
+
+
+def lookup(objects: Objects, tree: Oid, path: bytes) -> TreeEntry | None:
+    """The entry at a path below a tree, or None."""
+    *folders, name = path.split(b"/")
+    for folder in folders:
+        entry = _entry(objects, tree, folder)
+        if entry is None or not entry.is_tree:
+            return None
+        tree = entry.oid
+    return _entry(objects, tree, name)
+
+
+def _entry(objects: Objects, tree: Oid, name: bytes) -> TreeEntry | None:
+    found = objects.read(tree, 64 << 20)
+    if found is None or found.kind != "tree" or found.data is None:
+        return None
+    return next((e for e in parse_tree(found.data, objects.algorithm) if e.name == name), None)

@@ -1,0 +1,271 @@
+"""One repository: where its parts are, how it is configured, what is under way in it, and the lock for its refs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, cast
+
+from gitbaton.errors import GitError, NotARepositoryError
+from gitbaton.git.binary import BinaryObjects, clear_stale_locks
+from gitbaton.git.objects import Algorithm, Objects
+from gitbaton.git.run import LOCAL_ENV, Git, Process, Result, base_environment
+from gitbaton.model import Operation, WorktreeId
+
+Door = Literal["binary", "libgit2"]
+LOCK_WAIT = 60.0
+_QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir")
+_PATHS = ("--path-format=absolute", "--git-common-dir", "--git-path", "index", "--git-path", "info/exclude")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Absolute paths of a repository; ``root`` is None in a bare one. ``index`` follows GIT_INDEX_FILE."""
+
+    root: str | None
+    git_dir: str
+    common_dir: str
+    index: str
+    exclude: str
+    algorithm: Algorithm
+
+
+class Repo:
+    """A repository and, if it has one, the work tree it was opened in."""
+
+    def __init__(self, layout: Layout, git: Git, door: Door | None) -> None:
+        self.layout, self.git = layout, git
+        self.objects: Objects = self._open(door)
+        self.own_dir = os.path.join(layout.git_dir, "baton")
+        self.shared_dir = os.path.join(layout.common_dir, "baton")
+        self._settings: dict[str, list[str]] | None = None
+        self._reading: Process | None = None
+
+    def _open(self, door: Door | None) -> Objects:
+        binary = BinaryObjects(self.git, self.layout.git_dir, self.layout.common_dir, self.layout.algorithm)
+        # libgit2 knows neither SHA-256 nor GIT_OBJECT_DIRECTORY.
+        if door == "binary" or self.layout.algorithm != "sha1" or "GIT_OBJECT_DIRECTORY" in self.git.env:
+            return binary
+        try:
+            from gitbaton.git.libgit2 import Libgit2Objects
+
+            return Libgit2Objects(self.layout.git_dir)
+        except (NotARepositoryError, ImportError):
+            if door == "libgit2":
+                raise
+            return binary
+
+    def redirect(self, folder: str) -> None:
+        """From now on write new objects and files of our own into ``folder``: for a dry run, which leaves nothing."""
+        store = os.path.join(folder, "objects")
+        os.makedirs(os.path.join(store, "pack"))
+        real = self.git.out("rev-parse", "--path-format=absolute", "--git-path", "objects").rstrip(b"\n")
+        quoted = '"' + os.fsdecode(real).replace("\\", "\\\\").replace('"', '\\"') + '"'
+        others = self.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
+        alternates = quoted + (os.pathsep + others if others else "")
+        self.own_dir = folder
+        self.objects.close()
+        self.git = self.git.changed({"GIT_OBJECT_DIRECTORY": store, "GIT_ALTERNATE_OBJECT_DIRECTORIES": alternates})
+        self.objects = self._open("binary")
+
+    def prefetch_settings(self) -> None:
+        """Start reading the configuration while other things are done."""
+        if self._settings is None and self._reading is None:
+            pattern = r"^(baton\.|advice\.baton|core\.(abbrev|sparsecheckout)$)"
+            self._reading = self.git.start("config", "-z", "--get-regexp", pattern)
+
+    def settings(self) -> dict[str, list[str]]:
+        """``baton.*`` and the few keys of git's that we heed: all values of each, in git's order, keys as git prints them."""
+        if self._settings is None:
+            self.prefetch_settings()
+            result = cast(Process, self._reading).finish()
+            if result.code not in (0, 1):
+                raise GitError(f"'git config' failed: {result.fatal()}")
+            self._settings = {}
+            for item in result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+                key, newline, value = item.partition("\n")
+                self._settings.setdefault(key, []).append(value if newline else "true")
+        return self._settings
+
+    def identity(self) -> Process:
+        """Start asking for the user's ``Name <email> seconds zone``; it fails where git would refuse to guess."""
+        return self.git.start("-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
+
+    def wants_color(self, *, tty: bool) -> bool:
+        """What color.baton and color.ui say for a standard output that is, or is not, a terminal."""
+        return self.git.run("config", "--get-colorbool", "color.baton", str(tty).lower()).out.strip() == b"true"
+
+    def pager(self) -> str:
+        """The user's pager command, as git would choose it."""
+        env = {k: v for k, v in os.environ.items() if k in ("GIT_PAGER", "PAGER")}
+        asked = Git(self.git.directory, {k: v for k, v in self.git.env.items() if k != "GIT_PAGER"} | env)
+        return os.fsdecode(asked.run("var", "GIT_PAGER").out).rstrip("\n")
+
+    def operation(self) -> Operation | None:
+        """The merge, rebase, am, cherry-pick, revert or bisect that is in progress in this work tree."""
+        for folder in ("rebase-merge", "rebase-apply"):
+            if os.path.isdir(os.path.join(self.layout.git_dir, folder)):
+                return self._rebase(folder)
+        for kind, name in (("cherry-pick", "CHERRY_PICK_HEAD"), ("revert", "REVERT_HEAD"), ("merge", "MERGE_HEAD")):
+            found = self.objects.info(name)
+            if found is not None:
+                return Operation(kind=kind, head=found.oid, refs=((name, found.oid),))
+        todo = self._read("sequencer/todo").split("\n", 1)[0].split(" ", 1)[0]
+        if todo in ("pick", "p", "revert"):
+            return Operation(kind="revert" if todo == "revert" else "cherry-pick")
+        if os.path.exists(os.path.join(self.layout.git_dir, "BISECT_LOG")):
+            start = self._read("BISECT_START")
+            return Operation(kind="bisect", refs=(("BISECT_START", start),) if start else ())
+        return None
+
+    def _rebase(self, folder: str) -> Operation:
+        applying = os.path.exists(os.path.join(self.layout.git_dir, folder, "applying"))
+        head, onto = self._read(f"{folder}/orig-head"), self._read(f"{folder}/onto")
+        name = self._read(f"{folder}/head-name")
+        return Operation(
+            kind="am" if applying else "rebase",
+            head=head if self._exists(head) else None,
+            onto=onto if self._exists(onto) else None,
+            refs=(("head-name", name),) if name else (),
+        )
+
+    def _exists(self, oid: str) -> bool:
+        found = self.objects.info(oid) if oid else None
+        return found is not None and found.oid == oid
+
+    def _read(self, name: str) -> str:
+        try:
+            with open(os.path.join(self.layout.git_dir, name), encoding="utf-8", errors="replace") as file:
+                return file.read(4096).strip()
+        except OSError:
+            return ""
+
+    def worktree_id(self) -> WorktreeId:
+        """This work tree's path and when gitbaton first met it (a file in its git directory remembers)."""
+        os.makedirs(self.own_dir, exist_ok=True)
+        path = os.path.join(self.own_dir, "worktree")
+        try:
+            born = os.stat(path).st_mtime_ns
+        except FileNotFoundError:
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o666))
+            born = os.stat(path).st_mtime_ns
+        created = datetime.fromtimestamp(born // 1_000_000_000, UTC)
+        return WorktreeId(path=self.layout.root or self.layout.git_dir, created=created)
+
+    def expect(self, head: str | None) -> None:
+        """Say in this work tree's ``expect`` file which HEAD its current checkpoint stands on; None removes it."""
+        path = os.path.join(self.own_dir, "expect")
+        try:
+            with open(path, encoding="ascii") as file:
+                if file.read() == f"{head}\n":
+                    return
+        except (FileNotFoundError, UnicodeDecodeError):
+            pass
+        if head is None:
+            if os.path.lexists(path):
+                os.unlink(path)
+            return
+        os.makedirs(self.own_dir, exist_ok=True)
+        temporary = f"{path}.{os.getpid()}"
+        with open(temporary, "w", encoding="ascii") as file:
+            file.write(f"{head}\n")
+        os.replace(temporary, path)
+
+    @contextmanager
+    def lock(self, names: tuple[str, ...], wait: float = LOCK_WAIT) -> Iterator[None]:
+        """Hold the lock of this repository's baton refs; stale ``*.lock`` files beside ``names`` are removed first.
+
+        Raises GitError when another process holds it for ``wait`` seconds. The kernel frees it when its holder dies.
+        """
+        os.makedirs(self.shared_dir, exist_ok=True)
+        fd = os.open(os.path.join(self.shared_dir, "flock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        try:
+            _take(fd, wait, self.shared_dir)
+            clear_stale_locks(self.layout.common_dir, names)
+            clear_stale_locks(self.layout.git_dir, ("BATON_HEAD",))
+            yield
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        """Let go of processes and handles."""
+        self.objects.close()
+
+
+def _take(fd: int, wait: float, place: str) -> None:
+    deadline, pause = time.monotonic() + wait, 0.001
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise GitError(f"'{place}/flock' is held by another process for {wait:.0f} s") from None
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
+
+
+def discover(start: str | None, *, door: Door | None = None) -> Repo:
+    """The repository that git finds from ``start`` (default: the current directory and ``GIT_*``).
+
+    An explicit ``start`` is another repository than the one ``GIT_DIR`` may name, unless both are the same.
+    Raises NotARepositoryError with git's own reason.
+    """
+    env = base_environment(strip_local=start is not None)
+    layout = _layout(Git(start or os.getcwd(), env))
+    if start is not None and "GIT_DIR" in os.environ:
+        given = os.path.realpath(os.environ["GIT_DIR"])
+        if given == os.path.realpath(layout.git_dir):
+            env = base_environment(strip_local=False)
+            layout = _layout(Git(os.getcwd(), env))
+    env |= _absolute(env, layout)
+    return Repo(layout, Git(layout.root or layout.git_dir, env), door)
+
+
+def _absolute(env: dict[str, str], layout: Layout) -> dict[str, str]:
+    """The variables that name this repository, made absolute: our calls run at its top, wherever the user stands."""
+    if not any(name in env for name in LOCAL_ENV):
+        return {}
+    result = {"GIT_INDEX_FILE": layout.index} if "GIT_INDEX_FILE" in env else {}
+    if "GIT_DIR" in env:
+        result["GIT_DIR"] = layout.git_dir
+        if layout.root is not None:
+            result["GIT_WORK_TREE"] = layout.root
+    for name in ("GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"):
+        if name in env:
+            result[name] = os.path.abspath(env[name])
+    return result
+
+
+def _layout(git: Git) -> Layout:
+    result = git.run("rev-parse", *_QUESTIONS, *_PATHS, "--show-toplevel")
+    lines = os.fsdecode(result.out).split("\n")[:-1]
+    if len(lines) < 7:
+        raise _no_repository(git, result)
+    if len(lines) > 8 or (lines[1] == "true") != (len(lines) == 8):
+        raise NotARepositoryError(f"the path of the repository at '{git.directory}' has a line break")
+    _, inside, algorithm, git_dir, common, index, exclude, *root = lines
+    if "GIT_INDEX_FILE" in git.env:
+        # git reads it from the top of the work tree, `--git-path` from here
+        index = os.path.join(root[0] if root else git_dir, git.env["GIT_INDEX_FILE"])
+    return Layout(
+        root=root[0] if inside == "true" else None,
+        git_dir=git_dir,
+        common_dir=common,
+        index=index,
+        exclude=exclude,
+        algorithm=cast(Algorithm, algorithm),
+    )
+
+
+def _no_repository(git: Git, result: Result) -> NotARepositoryError:
+    """Git's own reason and advice (dubious ownership, a broken file), or that nothing is there."""
+    if "not a git repository" in result.err or "cannot change to" in result.err:
+        return NotARepositoryError(f"'{git.directory}' is not in a git repository")
+    said = [line for line in result.err.splitlines() if line.strip()]
+    return NotARepositoryError(result.fatal(), *(line.strip() for line in said[1:] if line not in said[:1]))

@@ -1,0 +1,193 @@
+"""The git binary: one way to start it, with the environment, the time limit and the errors every call shares."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gitbaton.errors import GitError, GitTimeoutError
+
+TIMEOUT = 600.0
+# What `git rev-parse --local-env-vars` names: it belongs to one repository and must not reach another.
+LOCAL_ENV = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_CONFIG",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_GRAFT_FILE",
+    "GIT_INDEX_FILE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_INTERNAL_SUPER_PREFIX",
+)
+_DROPPED = ("GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS")
+_OWN_ENV = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_EDITOR": "false",
+    "GIT_PAGER": "cat",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_BATON": "0",
+}
+# Our own calls run no hook of the user's and sign nothing.
+_CONFIG = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", "-c", "core.logAllRefUpdates=false")
+
+
+def base_environment(*, strip_local: bool) -> dict[str, str]:
+    """The environment for our git calls; ``strip_local`` drops what names a repository other than the one asked for."""
+    dropped = {*_DROPPED, *(LOCAL_ENV if strip_local else ())}
+    return {k: v for k, v in os.environ.items() if k not in dropped} | _OWN_ENV
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a git command left: exit status, standard output, standard error as text."""
+
+    code: int
+    out: bytes
+    err: str
+
+    def fatal(self) -> str:
+        """Git's own first complaint, without its prefix."""
+        for line in self.err.splitlines():
+            if line.startswith(("fatal: ", "error: ")):
+                return line.split(": ", 1)[1]
+        return self.err.strip().splitlines()[0] if self.err.strip() else f"git exited with {self.code}"
+
+
+class Process:
+    """A git command under way; ``finish`` reads it to the end."""
+
+    def __init__(self, argv: Sequence[str], pid: int, out: int, err: int, deadline: float) -> None:
+        self.argv, self.pid, self.out, self.err, self.deadline = argv, pid, out, err, deadline
+
+    def finish(self) -> Result:
+        """Wait for the command. Raises GitTimeoutError when its time is over; the command is then killed."""
+        chunks: list[bytes] = []
+        poll = select.poll()
+        poll.register(self.out, select.POLLIN)
+        try:
+            while poll.poll(max(0, int((self.deadline - time.monotonic()) * 1000))):
+                chunk = os.read(self.out, 1 << 20)
+                if not chunk:
+                    break
+                chunks.append(chunk)
+            else:
+                os.kill(self.pid, signal.SIGKILL)
+                raise GitTimeoutError(f"'git {verb(self.argv)}' did not end in its time and was stopped")
+        finally:
+            os.close(self.out)
+            code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            size = os.lseek(self.err, 0, os.SEEK_END)
+            err = os.pread(self.err, min(size, 1 << 20), 0)
+            os.close(self.err)
+        return Result(code=code, out=b"".join(chunks), err=err.decode("utf-8", "surrogateescape"))
+
+
+def verb(argv: Sequence[str]) -> str:
+    """The git verb in an argument list of ours, for messages."""
+    skip = False
+    for word in argv[1:]:
+        if skip or word in ("-c", "-C"):
+            skip = not skip
+        elif not word.startswith("-"):
+            return word
+    return "git"
+
+
+def memory_file(data: bytes = b"") -> int:
+    """A file descriptor of an unnamed file that holds ``data``, at its beginning."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("gitbaton")
+    else:
+        import tempfile
+
+        handle, name = tempfile.mkstemp()
+        os.unlink(name)
+        fd = handle
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def spawn(argv: Sequence[str], env: Mapping[str, str], stdin: int, out: int, err: int) -> int:
+    """Start a program with three descriptors as its standard streams; its process id. posix_spawn: no fork of Python."""
+    actions = [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate((stdin, out, err))]
+    try:
+        return os.posix_spawnp(argv[0], list(argv), env, file_actions=actions, setsigdef=[signal.SIGPIPE])
+    except FileNotFoundError:
+        raise GitError(f"'{argv[0]}' is not on PATH") from None
+
+
+class Git:
+    """The binary, bound to a directory and an environment."""
+
+    def __init__(
+        self, directory: str, env: Mapping[str, str], *, config: tuple[str, ...] = (), timeout: float = TIMEOUT
+    ) -> None:
+        self.directory, self.env, self.config, self.timeout = directory, env, config, timeout
+
+    def argv(self, *args: str) -> list[str]:
+        """The whole command line of one call."""
+        settings = [word for setting in self.config for word in ("-c", setting)]
+        return ["git", "-C", self.directory, *_CONFIG, *settings, *args]
+
+    def start(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Process:
+        """Start a command whose input is known; commands started together run together."""
+        reader, writer = os.pipe()
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            try:  # a child started early goes on while another is read
+                fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)
+            except OSError:
+                pass
+        err, source = memory_file(), memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
+        argv = self.argv(*args)
+        try:
+            pid = spawn(argv, {**self.env, **(env or {})}, source, writer, err)
+        except BaseException:
+            os.close(reader)
+            os.close(err)
+            raise
+        finally:
+            os.close(writer)
+            os.close(source)
+        return Process(argv, pid, reader, err, time.monotonic() + self.timeout)
+
+    def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Result:
+        """Run a command to its end, whatever its exit status."""
+        return self.start(*args, stdin=stdin, env=env).finish()
+
+    def out(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
+        """The output of a command that must succeed. Raises GitError with git's own words."""
+        return checked(self.run(*args, stdin=stdin, env=env), args[0])
+
+    def changed(self, env: Mapping[str, str], *config: str, directory: str | None = None) -> Git:
+        """The same with more environment and more ``key=value`` settings, perhaps at another place."""
+        place = self.directory if directory is None else directory
+        return Git(place, {**self.env, **env}, config=(*self.config, *config), timeout=self.timeout)
+
+
+def checked(result: Result, name: str) -> bytes:
+    """The output of a finished command, or GitError with git's own first complaint."""
+    if result.code != 0:
+        raise GitError(f"'git {name}' failed: {result.fatal()}")
+    return result.out
+
+
+def zsplit(raw: bytes) -> list[str]:
+    """The NUL-ended fields of git's ``-z`` output, decoded as paths."""
+    return [os.fsdecode(field) for field in raw.split(b"\0")[:-1]]

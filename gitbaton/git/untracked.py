@@ -1,0 +1,122 @@
+"""Which untracked files a snapshot takes in: size, baton.exclude in git's own ignore syntax, special files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from gitbaton.git.run import Git, checked, zsplit
+from gitbaton.model import Skipped
+
+SCAN_LIMIT = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What of the untracked files is taken in. ``max_size`` in bytes; ``exclude`` are gitignore patterns; ``never`` are
+    paths that are ours (LATEST) and belong in no checkpoint."""
+
+    untracked: Literal["all", "none"] = "all"
+    max_size: int = 50 << 20
+    exclude: tuple[str, ...] = ()
+    never: frozenset[str] = frozenset()
+
+
+def sort_out(git: Git, folder: str, root: str, paths: list[str], rules: Rules) -> tuple[list[str], list[Skipped]]:
+    """Divide untracked paths into those to take in and those to leave out, with the reason."""
+    taken, left = [], []
+    excluded = _excluded(git, folder, paths, rules.exclude) if rules.exclude and paths else set()
+    for path in paths:
+        if path in rules.never:
+            continue
+        if rules.untracked == "none":
+            left.append(Skipped(path=path, reason="untracked"))
+        elif path in excluded:
+            left.append(Skipped(path=path, reason="excluded"))
+        elif not path.endswith("/") and _size(os.path.join(root, path)) > rules.max_size:
+            left.append(Skipped(path=path, reason="too-large"))
+        else:
+            taken.append(path)
+    return taken, left
+
+
+def _size(path: str) -> int:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def _excluded(git: Git, folder: str, paths: list[str], patterns: tuple[str, ...]) -> set[str]:
+    """The paths that the patterns name, asked of git in an empty work tree, so that no ``.gitignore`` has a say."""
+    empty, source = os.path.join(folder, "empty"), os.path.join(folder, "exclude")
+    os.makedirs(empty, exist_ok=True)
+    with open(source, "wb") as file:
+        file.write(b"".join(os.fsencode(p) + b"\n" for p in patterns))
+    git_dir = os.fsdecode(git.out("rev-parse", "--absolute-git-dir")).rstrip("\n")
+    own = git.changed({"GIT_DIR": git_dir, "GIT_WORK_TREE": empty}, f"core.excludesFile={source}", directory=empty)
+    result = own.run("check-ignore", "--no-index", "-z", "-v", "--stdin", stdin=_names(p.rstrip("/") for p in paths))
+    if result.code not in (0, 1):
+        checked(result, "check-ignore")
+    fields = zsplit(result.out)
+    rows = zip(fields[0::4], fields[2::4], fields[3::4], strict=True)
+    named = {path[2:] for file, pattern, path in rows if file == source and not pattern.startswith("!")}
+    return {p for p in paths if p.rstrip("/") in named}
+
+
+def _names(paths: Iterable[str]) -> bytes:
+    """Paths for ``check-ignore``, each behind ``./``: one that begins with a colon would be read as a pathspec."""
+    return b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
+
+
+def special(path: str) -> bool:
+    """Whether a FIFO, a socket or a device stands at a path."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
+
+
+def specials(git: Git, root: str) -> list[str]:
+    """FIFOs, sockets and devices that are not ignored, among the first 50,000 directory entries, nearest the top first.
+
+    No git command shows them: they have no content that git could hold.
+    """
+    found, left = [], SCAN_LIMIT
+    level = [""]
+    while level and left > 0:
+        deeper: list[str] = []
+        for folder in level:
+            entries = _entries(os.path.join(root, folder), top=not folder)
+            left -= len(entries)
+            for entry in entries:
+                path = folder + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    deeper.append(path + "/")
+                elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
+                    found.append(path)
+        level = deeper
+    return _not_ignored(git, found)
+
+
+def _entries(folder: str, *, top: bool) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            listed = list(entries)
+    except OSError:
+        return []
+    if any(e.name == ".git" for e in listed):  # the top's own, or a nested repository, which is not ours to look into
+        return [e for e in listed if e.name != ".git"] if top else []
+    return listed
+
+
+def _not_ignored(git: Git, paths: list[str]) -> list[str]:
+    if not paths:
+        return []
+    ignored = {p[2:] for p in zsplit(git.run("check-ignore", "-z", "--stdin", stdin=_names(paths)).out)}
+    return [p for p in paths if p not in ignored]

@@ -1,0 +1,178 @@
+"""LATEST.md and LATEST.json: the tips of all tracks as files of the work tree. Written, and never read as truth."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gitbaton.errors import UsageError
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import zsplit
+from gitbaton.model import Stored
+from gitbaton.render import latest_json, latest_markdown
+
+NAMES = ("LATEST.md", "LATEST.json")
+_GLOB = re.compile(r"([\\*?\[#! ])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the mirror lies: ``directory`` absolute; ``inside`` its path below the work tree's root, or None."""
+
+    directory: str
+    inside: str | None
+    root: str | None
+
+    def paths(self) -> tuple[str, ...]:
+        """The files' paths in the work tree; none when they lie outside it."""
+        if self.inside is None:
+            return ()
+        return tuple(os.path.normpath(os.path.join(self.inside, name)) for name in NAMES)
+
+
+def place(repo: Repo, configured: str) -> Place | None:
+    """The mirror's place; None in a bare repository with a relative directory. Raises UsageError for one inside ``.git``."""
+    root = repo.layout.root
+    if any(ord(c) < 32 or ord(c) == 127 for c in configured):
+        raise UsageError("the checkpoint directory's name has a control character")
+    if root is None and not os.path.isabs(configured):
+        return None
+    directory = os.path.normpath(os.path.join(root or "/", configured))
+    inside = None
+    if root is not None and (directory + "/").startswith(os.path.join(root, "")):
+        inside = os.path.relpath(directory, root)
+    git_dirs = (repo.layout.git_dir, repo.layout.common_dir)
+    if any((directory + "/").startswith(os.path.join(d, "")) for d in git_dirs):
+        raise UsageError(f"the checkpoint directory '{configured}' is inside the git directory")
+    if inside and ".git" in inside.lower().split("/"):
+        raise UsageError(f"the checkpoint directory '{configured}' is inside a git directory")
+    return Place(directory=directory, inside=inside, root=root)
+
+
+def refresh(
+    repo: Repo, where: Place, tips: Sequence[Stored], current: str | None, generated: str, *, only_existing: bool = False
+) -> list[str]:
+    """Bring the files in line with ``tips``; called with the lock held. What was not written, and why, comes back.
+
+    A file that already says the same is left alone. Files that git tracks are not ours: a repository could ship them.
+    """
+    tracked = _tracked(repo, where)
+    if tracked:
+        return [f"'{tracked[0]}' is tracked by git, so it is not ours and the LATEST files are not written"]
+    try:
+        folder = _open(where, create=not only_existing)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [f"the LATEST files are not written: '{where.directory}': {error.strerror}"]
+    try:
+        return _write(repo, where, folder, tips, current, generated, only_existing)
+    except OSError as error:
+        return [f"the LATEST files are not written: '{where.directory}': {error.strerror}"]
+    finally:
+        os.close(folder)
+
+
+def _write(
+    repo: Repo, where: Place, folder: int, tips: Sequence[Stored], current: str | None, generated: str, existing: bool
+) -> list[str]:
+    new = latest_json(current, generated, tips)
+    old = _read(folder, NAMES[1])
+    if old is None and existing:
+        return []
+    if old is not None and _same(old, new) and _read(folder, NAMES[0]) is not None:
+        return []
+    warnings = _ignore(repo, where)
+    for name, data in zip(NAMES, (latest_markdown(current, generated, tips), new), strict=True):
+        _replace(folder, name, data)
+    return warnings
+
+
+def _same(old: bytes, new: bytes) -> bool:
+    """Whether two LATEST.json say the same but for the time they were generated."""
+    try:
+        before, after = json.loads(old), json.loads(new)
+        return bool({**before, "generated": ""} == {**after, "generated": ""})
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
+def _tracked(repo: Repo, where: Place) -> list[str]:
+    paths = where.paths()
+    if not paths:
+        return []
+    names = [f":(top,literal){p}" for p in paths]
+    return zsplit(repo.git.out("ls-files", "-z", "--", *names))
+
+
+def _open(where: Place, *, create: bool) -> int:
+    """A descriptor of the directory. Below the work tree no component may be a symbolic link."""
+    if where.inside is None or where.root is None:
+        if create:
+            os.makedirs(where.directory, exist_ok=True)
+        return os.open(where.directory, os.O_RDONLY | os.O_DIRECTORY)
+    at = os.open(where.root, os.O_RDONLY | os.O_DIRECTORY)
+    for part in where.inside.split("/"):
+        if part == ".":
+            continue
+        try:
+            try:
+                if create:
+                    os.mkdir(part, dir_fd=at)
+            except FileExistsError:
+                pass
+            deeper = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+        finally:
+            os.close(at)
+        at = deeper
+    return at
+
+
+def _read(folder: int, name: str) -> bytes | None:
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except OSError:
+        return None
+    with open(fd, "rb") as file:
+        return file.read(64 << 20)
+
+
+def _replace(folder: int, name: str, data: bytes) -> None:
+    """Write a file whole or not at all; a link at its place is replaced, never followed."""
+    temporary = f".{name}.{os.getpid()}"
+    try:
+        os.unlink(temporary, dir_fd=folder)
+    except FileNotFoundError:
+        pass
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def _ignore(repo: Repo, where: Place) -> list[str]:
+    """Put exactly our files into ``info/exclude``."""
+    wanted = ["/" + _GLOB.sub(r"\\\1", path) for path in where.paths()]
+    target = repo.layout.exclude
+    try:
+        try:
+            with open(target, "rb") as file:
+                text = file.read()
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            text = b""
+        missing = [line for line in wanted if os.fsencode(line) not in text.splitlines()]
+        if missing:
+            with open(target, "ab") as file:
+                newline = b"" if not text or text.endswith(b"\n") else b"\n"
+                file.write(newline + b"".join(os.fsencode(line) + b"\n" for line in missing))
+    except OSError as error:
+        return [f"the LATEST files will show as untracked: '{target}': {error.strerror}"]
+    return []

@@ -1,0 +1,171 @@
+"""The values that travel through gitbaton: frozen, without I/O.
+
+Texts are ``str``; paths are ``str`` with the surrogate escapes of ``os.fsdecode``, so that a name that is not UTF-8 survives.
+Object ids are full lower-case hexadecimal, 40 or 64 digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+Oid = str
+Validation = Literal["green", "pending", "failed"]
+Kind = Literal["manual", "auto", "safety"]
+
+VALIDATIONS: tuple[Validation, ...] = ("green", "pending", "failed")
+KINDS: tuple[Kind, ...] = ("manual", "auto", "safety")
+
+SKIP_REASONS = (
+    "excluded",  # baton.exclude names it
+    "too-large",  # over baton.maxFileSize
+    "unreadable",  # git could not read or store it
+    "unstable",  # it changed or vanished each time it was read
+    "special-file",  # a FIFO, socket or device stands there
+    "filter-missing",  # stored as it is on disk: its required filter does not run
+    "nested-repository",  # stored as a commit id, or not at all; its content is not
+    "submodule-dirty",  # stored as a commit id; its uncommitted content is not
+    "invalid-name",  # git refuses a path of this name
+    "untracked",  # baton.untracked is none
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """Index bits of one path: ``a`` assume-unchanged, ``s`` skip-worktree, ``i`` intent-to-add, in this order."""
+
+    path: str
+    bits: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexState:
+    """The staged state: ``tree`` holds the stage-0 entries; ``unmerged`` counts paths in conflict."""
+
+    tree: Oid
+    flags: tuple[Flag, ...] = ()
+    flags_more: int = 0
+    unmerged: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A merge, rebase, am, cherry-pick, revert or bisect that was in progress."""
+
+    kind: str
+    head: Oid | None = None
+    onto: Oid | None = None
+    refs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A path whose content the captured tree does not hold as it is on disk, and why (one of SKIP_REASONS)."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorktreeId:
+    """Which work tree a checkpoint was taken in: its absolute path and when gitbaton first met it."""
+
+    path: str
+    created: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """The captured work tree and index; ``changed`` counts the paths that differ from the checkpoint before."""
+
+    tree: Oid
+    index: IndexState
+    operation: Operation | None
+    changed: int
+    skipped: tuple[Skipped, ...]
+    skipped_more: int = 0
+    worktree: WorktreeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """The coding agent that took a checkpoint."""
+
+    name: str
+    session: str | None = None
+    transcript: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The recorded state of one track at one moment. Its id is the blob id of its stored bytes and no field of it."""
+
+    track: str
+    step: str
+    note: str = ""
+    next_cmd: str = ""
+    validation: Validation = "pending"
+    decisions: tuple[str, ...] = ()
+    label: str | None = None
+    kind: Kind = "manual"
+    branch: str | None = None
+    head: Oid | None = None
+    created: datetime
+    extra: tuple[tuple[str, str], ...] = ()
+    agent: Agent | None = None
+    files: FileState | None = None
+    previous: Oid | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A checkpoint as it lies in a chain: ``raw`` is its canonical JSON, ``id`` that blob's id, ``commit`` the chain commit,
+    ``base`` the commit it stands on."""
+
+    id: Oid
+    commit: Oid
+    base: Oid | None
+    tree: Oid
+    raw: bytes
+    checkpoint: Checkpoint
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """Where HEAD is: ``branch`` is None when detached, ``oid`` None when unborn."""
+
+    branch: str | None
+    oid: Oid | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftWord:
+    """One fact of drift: a word of the closed list, its arguments, and a sentence for people."""
+
+    word: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """How now differs from a checkpoint's git state; ``words`` in the order of the closed list."""
+
+    words: tuple[DriftWord, ...] = ()
+
+    def __str__(self) -> str:
+        return ",".join(w.word for w in self.words) or "none"
+
+    @property
+    def moved(self) -> bool:
+        """Whether HEAD is not at home: ``operation`` and ``files-changed`` do not count."""
+        return any(not w.word.startswith(("operation", "files-changed")) for w in self.words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """The repository now, against a checkpoint."""
+
+    head: Head
+    drift: Drift

@@ -1,0 +1,138 @@
+"""Values as lines: what people read and what scripts parse. Pure; stored text can drive no terminal and forge no line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from gitbaton.codec import Json, canonical, document, plain
+from gitbaton.model import Checkpoint, Live, Oid, Skipped, Stored
+
+_AGES = (("year", 31_536_000), ("month", 2_592_000), ("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
+_C_ESCAPES = {"\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r", '"': '\\"'}
+
+
+def key_value(key: str, value: str) -> str:
+    """``key=value`` as one or more lines: further lines of the value begin with a tab, control characters are ``?``."""
+    return f"{key}=" + plain(value, keep="\n\t").replace("\n", "\n\t")
+
+
+def resume_lines(checkpoint: Checkpoint, short_head: str, live: Live | None, short_live: str) -> list[str]:
+    """The lines of ``git baton resume``, in their promised order."""
+    c = checkpoint
+    pairs = [("track", c.track), ("step", c.step), ("note", c.note), ("validation", c.validation)]
+    pairs += [("branch", c.branch or ""), ("head", short_head), ("next_cmd", c.next_cmd)]
+    pairs += [("decision", text) for text in c.decisions]
+    pairs += [(f"extra.{key}", text) for key, text in c.extra]
+    if live is not None:
+        pairs += [("live_branch", live.head.branch or ""), ("live_head", short_live), ("drift", str(live.drift))]
+    return [key_value(key, value) for key, value in pairs]
+
+
+def line(text: str) -> str:
+    """The first line of a stored text, safe for a terminal."""
+    return plain(text.split("\n", 1)[0])
+
+
+def age(then: datetime, now: datetime) -> str:
+    """How long ago, in git's words (``3 hours ago``)."""
+    seconds = int((now - then).total_seconds())
+    if seconds < -1:
+        return "in the future"
+    for unit, length in _AGES:
+        if seconds >= length:
+            count = seconds // length
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return f"{max(seconds, 0)} second{'' if seconds == 1 else 's'} ago"
+
+
+def quoted(value: str) -> str:
+    """A value of ``--porcelain``, C-quoted as git quotes a path when it has a tab, newline, quote, backslash or control."""
+    if value.isprintable() and '"' not in value and "\\" not in value:
+        return value
+    out = []
+    for char in value:
+        if char in _C_ESCAPES:
+            out.append(_C_ESCAPES[char])
+        elif char == "\\":
+            out.append("\\\\")
+        elif char.isprintable():
+            out.append(char)
+        else:
+            out.append("".join(f"\\{b:03o}" for b in char.encode("utf-8", "surrogateescape")))
+    return '"' + "".join(out) + '"'
+
+
+def porcelain(header: Sequence[str], rows: Iterable[Sequence[str]], *, nul: bool) -> str:
+    """Version 1 of the stable output: ``#`` headers, then tab-separated rows; with ``nul`` raw values ended by NUL.
+
+    With ``nul`` every header and every field ends in NUL; the last header names the columns, so their number is known.
+    """
+    head = ["# baton porcelain v1", "# " + " ".join(header)]
+    if nul:
+        return "".join(field + "\0" for field in [*head, *(f for row in rows for f in row)])
+    lines = head + ["\t".join(quoted(field) for field in row) for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def stored_document(stored: Stored) -> dict[str, Json]:
+    """The JSON object of a stored checkpoint: its fields, its id, the commit and base of its chain."""
+    return {
+        **document(stored.checkpoint),
+        "id": stored.id,
+        "commit": stored.commit,
+        "base": stored.base,
+        "foreign": stored.foreign,
+    }
+
+
+def live_document(live: Live) -> dict[str, Json]:
+    """The JSON object of the present state and its drift."""
+    words: list[Json] = [w.word for w in live.drift.words]
+    return {"branch": live.head.branch, "head": live.head.oid, "drift": words, "moved": live.drift.moved}
+
+
+def latest_json(current: str | None, generated: str, tips: Sequence[Stored]) -> bytes:
+    """LATEST.json: the tips by track."""
+    tracks: dict[str, Json] = {s.checkpoint.track: {**document(s.checkpoint), "id": s.id} for s in tips}
+    return canonical({"current_track": current, "generated": generated, "tracks": tracks})
+
+
+def latest_markdown(current: str | None, generated: str, tips: Sequence[Stored]) -> bytes:
+    """LATEST.md: the current track, then every track; stored text is indented, so that it can forge no heading."""
+    chosen = next((s for s in tips if s.checkpoint.track == current), None)
+    parts = [f"<!-- written by git baton at {generated}; the truth is in refs/baton/tracks -->", "## CURRENT", ""]
+    parts += _section(chosen) if chosen else ["No track is current in this work tree.", ""]
+    for stored in tips:
+        parts += [f"## {plain(stored.checkpoint.track)}", "", *_section(stored)]
+    return ("\n".join(parts).rstrip("\n") + "\n").encode("utf-8", "replace")
+
+
+def _section(stored: Stored) -> list[str]:
+    c = stored.checkpoint
+    head = c.head or ""
+    text = [f"id={stored.id}", f"created={document(c)['created']}", *resume_lines(c, head, None, "")]
+    return ["    " + row.expandtabs(4) for part in text for row in part.split("\n")] + [""]
+
+
+def skipped_lines(skipped: Sequence[Skipped], limit: int = 10) -> list[str]:
+    """Warnings for paths that a snapshot left out, the first few by name."""
+    rows = [f"'{quoted(s.path)}' is not in the checkpoint as it is on disk: {s.reason}" for s in skipped[:limit]]
+    more = len(skipped) - limit
+    return rows + ([f"and {more} more; 'git baton show --json' lists them"] if more > 0 else [])
+
+
+def sentences(live: Live) -> list[str]:
+    """One plain sentence for each fact of drift."""
+    return [plain(w.sentence) for w in live.drift.words]
+
+
+def table(rows: Sequence[Sequence[str]], paint: Callable[[int, str], str]) -> list[str]:
+    """Rows as aligned columns; ``paint`` may colour a cell by its column after it was padded."""
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(len(rows[0]))] if rows else []
+    return ["  ".join(paint(i, c.ljust(widths[i])) for i, c in enumerate(row)).rstrip() for row in rows]
+
+
+def candidate(stored: Stored, short: Callable[[Oid], str]) -> str:
+    """A checkpoint in a list of several that a name could mean."""
+    return f"{short(stored.id)} {plain(stored.checkpoint.track)}: {line(stored.checkpoint.step)}"

@@ -1,0 +1,152 @@
+"""Reading tracks: every record is held against the format, and what breaks it is named and used for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from gitbaton.codec import ROOT_MESSAGE, decode, parse_note, payload
+from gitbaton.errors import NotFoundError, RecordError
+from gitbaton.git.notes import find
+from gitbaton.git.objects import Object, object_id, parse_commit
+from gitbaton.git.repo import Repo
+from gitbaton.model import Oid, Stored
+from gitbaton.store.refs import CHAINS, CURRENT, NOTES, TIPS, chain_ref, tip_ref, track_of
+
+_MAX_COMMIT = 3 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something in our namespace that is not ours or breaks the format; ``where`` is a ref or a commit id."""
+
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Checkpoints, newest first, and what could not be read among them."""
+
+    items: tuple[Stored, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+class Store:
+    """The tracks of one repository."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo, self.objects = repo, repo.objects
+
+    def chains(self) -> tuple[dict[str, Oid], list[Problem]]:
+        """All tracks by name with their chains' tips, and refs in our namespace that are not ours."""
+        found: dict[str, Oid] = {}
+        problems = []
+        for ref, oid in self.objects.refs(CHAINS).items():
+            track = track_of(ref)
+            if track is None:
+                problems.append(Problem(where=ref, reason="the name is not one that gitbaton writes"))
+            else:
+                found[track] = oid
+        return found, problems
+
+    def tips(self) -> History:
+        """The newest checkpoint of every track, newest first."""
+        chains, problems = self.chains()
+        items = []
+        read = self.objects.read_many(list(chains.values()), _MAX_COMMIT)
+        for (track, oid), found in zip(chains.items(), read, strict=True):
+            try:
+                items.append(self.stored(found, track, oid))
+            except RecordError as error:
+                problems.append(Problem(where=chain_ref(track), reason=error.message))
+        items.sort(key=lambda s: (s.checkpoint.created, s.id), reverse=True)
+        return History(items=tuple(items), problems=tuple(problems))
+
+    def tip(self, track: str) -> Stored | None:
+        """The newest checkpoint of a track; None when there is no such track. Raises RecordError when it is broken."""
+        found = self.objects.read(chain_ref(track), _MAX_COMMIT)
+        return None if found is None else self.stored(found, track, found.oid)
+
+    def stored(self, found: Object | None, track: str, where: str) -> Stored:
+        """A chain commit as a checkpoint. The ref's name wins over the stored track; the tree must be the stored one."""
+        if found is None:
+            raise RecordError(f"commit {where} does not exist")
+        if found.kind != "commit" or found.data is None:
+            raise RecordError(f"{found.kind} {found.oid} of {found.size} bytes is not a checkpoint's commit")
+        commit = parse_commit(found.data)
+        if not 1 <= len(commit.parents) <= 2:
+            raise RecordError(f"commit {found.oid} has {len(commit.parents)} parents")
+        raw = payload(commit.message)
+        checkpoint = decode(raw)
+        if checkpoint.files is not None and checkpoint.files.tree != commit.tree:
+            raise RecordError(f"commit {found.oid} does not hold the tree that it names")
+        if checkpoint.track != track:
+            checkpoint = replace(checkpoint, track=track)
+        base = commit.parents[1] if len(commit.parents) == 2 else None
+        oid = object_id(self.objects.algorithm, "blob", raw)
+        return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint)
+
+    def tree_of(self, commit: Oid | None) -> Oid | None:
+        """The tree of a commit; None when there is no such commit."""
+        found = self.objects.read(commit) if commit else None
+        return parse_commit(found.data).tree if found is not None and found.kind == "commit" and found.data else None
+
+    def behind(self, tips: Iterable[Stored]) -> list[Stored]:
+        """Those of the tracks' newest checkpoints that their tip ref does not show yet."""
+        shown = self.objects.refs(TIPS)
+        return [s for s in tips if shown.get(tip_ref(s.checkpoint.track)) != s.id]
+
+    def history(self, track: str, limit: int | None = None) -> History:
+        """A track's checkpoints, newest first; a broken one is named and left out. Raises NotFoundError."""
+        start = self.objects.info(chain_ref(track))
+        if start is None:
+            raise NotFoundError(f"there is no track '{track}'")
+        if start.kind != "commit":
+            raise RecordError(f"'{chain_ref(track)}' is a {start.kind} and not a chain of commits")
+        oids = self.objects.first_parents(start.oid, None if limit is None else limit + 1)
+        items: list[Stored] = []
+        problems: list[Problem] = []
+        for stored in self._walk(track, oids):
+            if limit is not None and len(items) + len(problems) >= limit:
+                break
+            (items if isinstance(stored, Stored) else problems).append(stored)  # type: ignore[arg-type]
+        return History(items=tuple(items), problems=tuple(problems))
+
+    def _walk(self, track: str, oids: list[Oid]) -> Iterator[Stored | Problem]:
+        for oid, found in zip(oids, self.objects.read_many(oids, _MAX_COMMIT), strict=True):
+            if found is not None and found.data is not None and found.data.endswith(b"\n\n" + ROOT_MESSAGE):
+                return
+            try:
+                yield self.stored(found, track, oid)
+            except RecordError as error:
+                yield Problem(where=oid, reason=error.message)
+
+    def current(self) -> str | None:
+        """The current track of this work tree."""
+        target = self.objects.symref(CURRENT)
+        return track_of(target) if target and target.startswith(TIPS) else None
+
+    def notes_tree(self) -> tuple[Oid | None, Oid | None]:
+        """The notes ref's commit and its tree. Raises RecordError when something else is there."""
+        found = self.objects.read(NOTES)
+        if found is None:
+            return None, None
+        if found.kind != "commit" or found.data is None:
+            raise RecordError(f"'{NOTES}' is a {found.kind} and not a commit")
+        return found.oid, parse_commit(found.data).tree
+
+    def note(self, commit: Oid, tree: Oid | None) -> bytes:
+        """The note of a commit in a notes tree, empty when it has none; several blobs come one after the other."""
+        blobs = [self.objects.read(oid) for oid in find(self.objects, tree, commit)]
+        return b"\n".join(b.data for b in blobs if b is not None and b.kind == "blob" and b.data is not None)
+
+    def noted(self, commit: Oid, tree: Oid | None) -> list[Oid]:
+        """The ids of the checkpoints that a commit's note names, newest first."""
+        return [oid for oid, _ in parse_note(self.note(commit, tree)).entries]
+
+    def everything(self, tracks: Iterable[str]) -> History:
+        """All checkpoints of several tracks, newest first."""
+        histories = [self.history(track) for track in tracks]
+        items = sorted((s for h in histories for s in h.items), key=lambda s: (s.checkpoint.created, s.id), reverse=True)
+        return History(items=tuple(items), problems=tuple(p for h in histories for p in h.problems))

@@ -1,0 +1,28 @@
+"""The names of our refs."""
+
+from __future__ import annotations
+
+from gitbaton.codec import decode_track, encode_track
+
+CHAINS = "refs/baton/tracks/"
+TIPS = "refs/checkpoints/"
+NOTES = "refs/notes/checkpoints"
+CURRENT = "BATON_HEAD"
+
+
+def chain_ref(track: str) -> str:
+    """The ref of a track's chain of commits."""
+    return CHAINS + encode_track(track)
+
+
+def tip_ref(track: str) -> str:
+    """The ref of a track's newest checkpoint, as a blob."""
+    return TIPS + encode_track(track)
+
+
+def track_of(ref: str) -> str | None:
+    """The track that a ref of ours belongs to; None when its name is not exactly what we write."""
+    for prefix in (CHAINS, TIPS):
+        if ref.startswith(prefix):
+            return decode_track(ref.removeprefix(prefix))
+    return None
