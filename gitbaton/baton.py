@@ -7,22 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from gitbaton import config, mirror, names
+from gitbaton import config, mirror
 from gitbaton.codec import check_track, encode, timestamp
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, UsageError
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
 from gitbaton.git.run import Process
-from gitbaton.git.untracked import Rules
-from gitbaton.git.worktree import Captured, capture, private_folder
 from gitbaton.ground import Surveyor
 from gitbaton.model import Agent, Checkpoint, FileState, Head, IndexState, Kind, Live, Oid, Stored, Validation
-from gitbaton.store import CURRENT, NOTES, Draft, History, Problem, Store, append, chain_ref, repair, tip_ref
-from gitbaton.store.write import NOBODY
+from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, tip_ref
+
+if TYPE_CHECKING:
+    from gitbaton.git.worktree import Captured
+    from gitbaton.store.write import Draft
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Request:
     """The words of a snapshot. ``track`` may be None when GIT_BATON_TRACK or baton.track names one; ``step`` may be empty
     when ``label`` is given."""
@@ -41,7 +43,7 @@ class Request:
     set_current: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Plan:
     """What a snapshot would record; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still move on."""
 
@@ -55,7 +57,7 @@ class Plan:
         return self.draft.checkpoint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Snapshot:
     """A recorded checkpoint and what should be said about it."""
 
@@ -63,7 +65,7 @@ class Snapshot:
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Resumed:
     """A track's newest checkpoint; ``live`` is None unless asked for."""
 
@@ -72,7 +74,7 @@ class Resumed:
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class TrackStatus:
     """One track: its newest checkpoint against the present, and whether it is current in this work tree."""
 
@@ -168,6 +170,8 @@ class Baton:
 
         Raises UsageError for words that cannot be stored, GitError when the work tree cannot be captured.
         """
+        from gitbaton.store.write import Draft
+
         identity = self.repo.identity()
         try:
             head = self.repo.objects.head()
@@ -210,6 +214,9 @@ class Baton:
         )
 
     def _capture(self, checkpoint: Checkpoint, head: Head) -> Captured:
+        from gitbaton.git.untracked import Rules
+        from gitbaton.git.worktree import capture, private_folder
+
         where = self.latest
         rules = Rules(
             untracked=self.settings.untracked,
@@ -244,6 +251,8 @@ class Baton:
 
     def apply(self, plan: Plan) -> Snapshot:
         """Record a planned checkpoint: the chain first, then what is derived from it. Raises BatonError."""
+        from gitbaton.store.write import append
+
         track = plan.checkpoint.track
         warnings = list(plan.warnings)
         with self.repo.lock((chain_ref(track), tip_ref(track), NOTES)):
@@ -278,6 +287,8 @@ class Baton:
                 tips = self.store.tips()
                 warnings: list[str] = []
                 for stored in self.store.behind(tips.items):
+                    from gitbaton.store.write import repair
+
                     repair(self.store, stored, warnings.append)
                 return warnings + self._mirror(tips)
         except (BatonError, OSError) as error:
@@ -341,6 +352,8 @@ class Baton:
 
     def resolve(self, name: str = "@") -> Stored:
         """The checkpoint that a name means (see gitbaton.names). Raises NotFoundError, AmbiguousNameError."""
+        from gitbaton import names
+
         return names.resolve(self.store, name, self.settings.short)
 
     def current(self) -> str | None:
@@ -361,4 +374,6 @@ def _author(identity: Process) -> tuple[bytes, list[str]]:
     author = result.out.strip().rsplit(b" ", 2)[0]
     if result.code == 0 and author.endswith(b">") and b"\n" not in author:
         return author, []
+    from gitbaton.store.write import NOBODY
+
     return NOBODY, ["git knows no identity (user.name, user.email); the author is 'gitbaton <gitbaton@localhost>'"]

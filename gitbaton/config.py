@@ -18,7 +18,7 @@ _SIZE = re.compile(r"([0-9]{1,15})([kKmMgG]?)\Z")
 _UNIT = {"": 0, "k": 10, "m": 20, "g": 30}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Settings:
     """What ``baton.*`` and a few keys of git's say."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gitbaton.model import Checkpoint, Drift, DriftWord, Head, Oid, Operation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Ground:
     """The present, as far as one checkpoint needs it.
 

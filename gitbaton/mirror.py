@@ -18,7 +18,7 @@ NAMES = ("LATEST.md", "LATEST.json")
 _GLOB = re.compile(r"([\\*?\[#! ])")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Place:
     """Where the mirror lies: ``directory`` absolute; ``inside`` its path below the work tree's root, or None."""
 

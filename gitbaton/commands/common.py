@@ -16,7 +16,7 @@ from gitbaton.codec import Json, canonical
 from gitbaton.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Globals:
     """The options before the verb."""
 

@@ -32,7 +32,9 @@ def command(
             return 0
         tips, current = baton.store.tips(), baton.current()
         if json:
-            rows: list[Json] = [{"current": s.checkpoint.track == current, "checkpoint": stored_document(s)} for s in tips.items]
+            rows: list[Json] = [
+                {"current": s.checkpoint.track == current, "checkpoint": stored_document(s)} for s in tips.items
+            ]
             print_json({"current": current, "tracks": rows})
         elif stable or nul:
             cells = [(s, s.checkpoint) for s in tips.items]

@@ -13,13 +13,14 @@ from gitbaton.git.repo import Repo
 from gitbaton.model import Flag, Oid
 
 MAX_FLAGS = 1000
+Signature = tuple[int, int, int]
 _EMPTY_BLOB = {
     "sha1": b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
     "sha256": b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Facts:
     """What an index says beside its paths: a pure function of its bytes (and of core.sparseCheckout).
 
@@ -36,23 +37,49 @@ class PrivateIndex:
     """A copy of the index in a directory of its own, and git bound to it."""
 
     def __init__(self, repo: Repo, source: str, target: str) -> None:
-        self.repo, self.path = repo, target
-        self.checksum = _copy(source, self.path, 20 if repo.layout.algorithm == "sha1" else 32)
+        self.repo, self.source, self.path = repo, source, target
+        self.copied = False
+        self.signature, self.checksum = _signature(source, 20 if repo.layout.algorithm == "sha1" else 32)
+        self.git = repo.git.changed({"GIT_INDEX_FILE": source})
+
+    def copy(self) -> None:
+        """From here on work on the copy; until then ``git`` only reads the original, which saves copying it."""
+        if self.copied:
+            return
+        self.copied = True
+        self.signature = _copy(self.source, self.path)
         # A split index would be split again on writing, into a new shared file in the user's git directory.
-        self.git = repo.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
+        self.git = self.repo.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
+
+    def moved(self) -> bool:
+        """Whether the original is no longer the file that was read or copied."""
+        return _signature(self.source, 0)[0] != self.signature
+
+    def known_facts(self) -> Facts | None:
+        """What the index says, if it was asked before; trees in it may have been collected since."""
+        key = self._key()
+        return _load(self._cache(), key) if key else None
 
     def facts(self, reachable: Collection[Oid]) -> Facts:
         """What the index says. A cached answer counts only while its tree is one of ``reachable``, which gc must keep."""
-        sparse = self.repo.settings().get("core.sparsecheckout", ["false"])[-1] == "true"
-        key = f"{self.checksum.hex()} {int(sparse)}" if any(self.checksum) else ""
-        cache = os.path.join(self.repo.own_dir, "index-facts")
-        known = _load(cache, key) if key else None
+        known = self.known_facts()
         if known is not None and known.tree in reachable:
             return known
-        facts = _read(self, sparse)
-        if key and not facts.stages and len(facts.flags) <= MAX_FLAGS:
-            _save(cache, key, facts)
+        self.copy()
+        facts = _read(self, self._sparse())
+        key = self._key()
+        if key and not self.moved() and not facts.stages and len(facts.flags) <= MAX_FLAGS:
+            _save(self._cache(), key, facts)
         return facts
+
+    def _sparse(self) -> bool:
+        return self.repo.settings().get("core.sparsecheckout", ["false"])[-1] == "true"
+
+    def _key(self) -> str:
+        return f"{self.checksum.hex()} {int(self._sparse())}" if any(self.checksum) else ""
+
+    def _cache(self) -> str:
+        return os.path.join(self.repo.own_dir, "index-facts")
 
     def reveal(self, facts: Facts, root: str) -> None:
         """Take off the bits that hide edits from ``git add``: assume-unchanged, and skip-worktree where a file is there."""
@@ -61,6 +88,7 @@ class PrivateIndex:
             if bit == "s":
                 paths = [p for p in paths if os.path.lexists(os.path.join(root, p))]
             if paths:
+                self.copy()
                 names = b"".join(os.fsencode(p) + b"\0" for p in paths)
                 self.git.out("update-index", "-z", option, "--stdin", stdin=names)
 
@@ -75,21 +103,27 @@ class PrivateIndex:
         return self.git.out("write-tree").decode("ascii").strip()
 
 
-def _copy(source: str, target: str, width: int) -> bytes:
-    """Copy an index *with its mtime*: without it, git takes a same-size edit of the same second for clean.
+def _signature(source: str, width: int) -> tuple[Signature, bytes]:
+    """Which file an index is, and its last bytes: git's checksum of the rest (zeros where index.skipHash is set)."""
+    try:
+        with open(source, "rb") as file:
+            stat = os.fstat(file.fileno())
+            file.seek(-min(width, stat.st_size), os.SEEK_END)
+            return (stat.st_ino, stat.st_size, stat.st_mtime_ns), file.read()
+    except FileNotFoundError:
+        return (0, 0, 0), b""
 
-    The last bytes (git's checksum of the rest; zeros where index.skipHash is set) come back.
-    """
+
+def _copy(source: str, target: str) -> Signature:
+    """Copy an index *with its mtime*: without it, git takes a same-size edit of the same second for clean."""
     try:
         with open(source, "rb") as reader, open(target, "xb") as writer:
             stat = os.fstat(reader.fileno())
             shutil.copyfileobj(reader, writer, 1 << 20)
     except FileNotFoundError:
-        return b""
+        return (0, 0, 0)
     os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    with open(target, "rb") as copy:
-        copy.seek(-min(width, stat.st_size), os.SEEK_END)
-        return copy.read()
+    return (stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
 def _load(path: str, key: str) -> Facts | None:
@@ -151,6 +185,7 @@ def _staged_tree(index: PrivateIndex, unmerged: Collection[bytes]) -> Oid:
     if not unmerged:
         return index.write_tree()
     second = PrivateIndex(index.repo, index.path, index.path + ".staged")
+    second.copy()
     second.forget(unmerged)
     return second.write_tree()
 

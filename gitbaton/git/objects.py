@@ -18,7 +18,7 @@ MAX_READ = 4 << 20
 _HEX_LENGTH = {"sha1": 40, "sha256": 64}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Object:
     """An object of the repository; ``data`` is None when it is larger than was asked for."""
 
@@ -28,7 +28,7 @@ class Object:
     data: bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class NewObject:
     """An object to be written, byte for byte, under the id that ``object_id`` gives it."""
 
@@ -37,7 +37,7 @@ class NewObject:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class RefChange:
     """Move ``name`` from ``old`` (None: it must not exist) to ``new`` (None: delete it)."""
 
@@ -46,7 +46,7 @@ class RefChange:
     old: Oid | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Commit:
     """A raw commit taken apart; ``author`` is the bytes after ``author ``, with date."""
 
@@ -56,7 +56,7 @@ class Commit:
     message: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class TreeEntry:
     """One entry of a tree object."""
 

@@ -23,7 +23,7 @@ _QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-fo
 _PATHS = ("--path-format=absolute", "--git-common-dir", "--git-path", "index", "--git-path", "info/exclude")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Layout:
     """Absolute paths of a repository; ``root`` is None in a bare one. ``index`` follows GIT_INDEX_FILE."""
 

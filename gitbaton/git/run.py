@@ -51,7 +51,7 @@ def base_environment(*, strip_local: bool) -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in dropped} | _OWN_ENV
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Result:
     """What a git command left: exit status, standard output, standard error as text."""
 

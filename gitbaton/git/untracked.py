@@ -14,7 +14,7 @@ from gitbaton.model import Skipped
 SCAN_LIMIT = 50_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Rules:
     """What of the untracked files is taken in. ``max_size`` in bytes; ``exclude`` are gitignore patterns; ``never`` are
     paths that are ours (LATEST) and belong in no checkpoint."""

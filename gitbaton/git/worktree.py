@@ -19,11 +19,12 @@ from gitbaton.git.untracked import Rules, sort_out, special, specials
 from gitbaton.model import Flag, Oid, Skipped
 
 _FEW = 500
+_ATTEMPTS = 4
 _FILTER = re.compile(r"clean filter '(.+)' failed")
 _LEFTOVER_SECONDS = 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Captured:
     """The work tree as ``tree``; the index as ``staged`` (its stage-0 entries), flags and unmerged stages.
 
@@ -44,8 +45,10 @@ class _Changes:
 
     tracked: list[str] = field(default_factory=list)
     untracked: list[str] = field(default_factory=list)
-    keep: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.tracked or self.untracked)
 
 
 @contextmanager
@@ -75,20 +78,26 @@ def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid]) -
     root = repo.layout.root
     if root is None:
         raise GitError(f"'{repo.layout.git_dir}' has no work tree")
-    index = PrivateIndex(repo, repo.layout.index, os.path.join(folder, "index"))
-    facts = index.facts(reachable)
-    index.reveal(facts, root)
-    changes = _look(index, folder, root, rules)
+    for attempt in range(_ATTEMPTS):
+        index = PrivateIndex(repo, repo.layout.index, os.path.join(folder, f"index.{attempt}"))
+        if attempt:  # somebody writes the index while we read: stay on a copy
+            index.copy()
+        facts = index.facts(reachable)
+        index.reveal(facts, root)
+        changes = _look(index, folder, root, rules)
+        if changes or facts.stages:
+            index.copy()
+        if index.copied or not index.moved():
+            break
+    return _captured(index, facts, root, changes)
+
+
+def _captured(index: PrivateIndex, facts: Facts, root: str, changes: _Changes) -> Captured:
     skipped = list(changes.skipped)
-    if changes.tracked or changes.untracked:
+    if changes:
         skipped += _take_in(index, root, changes)
-        tree = _tree(index, facts, skipped)
-    elif facts.stages:
-        tree = _tree(index, facts, skipped)
-    else:
-        tree = facts.tree
+    tree = _tree(index, facts, skipped) if changes or facts.stages else facts.tree
     skipped += _dirty_submodules(index, facts)
-    skipped += [Skipped(path=p, reason="special-file") for p in specials(index.git, root) if p not in changes.keep]
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
     return Captured(
         tree=tree,
@@ -103,13 +112,14 @@ def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid]) -
 def _look(index: PrivateIndex, folder: str, root: str, rules: Rules) -> _Changes:
     """What differs, by two listings at once: stat of what is tracked, and the untracked files."""
     others = index.git.start("ls-files", "-o", "-z", "--exclude-standard")
-    result = index.git.run("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submodules=none")
-    changes = _Changes()
+    tracked = index.git.start("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submodules=none")
+    odd = specials(index.git, root)  # while git looks, too
+    result = tracked.finish()
+    changes = _Changes(skipped=[Skipped(path=p, reason="special-file") for p in odd])
     if result.code == 0:
         fields = zsplit(result.out)
         for status, path in zip(fields[0::2], fields[1::2], strict=True):
             if status == "D" and special(os.path.join(root, path)):
-                changes.keep.append(path)
                 changes.skipped.append(Skipped(path=path, reason="special-file"))
             elif not changes.tracked or changes.tracked[-1] != path:
                 changes.tracked.append(path)

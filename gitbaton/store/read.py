@@ -16,7 +16,7 @@ from gitbaton.store.refs import CHAINS, CURRENT, NOTES, TIPS, chain_ref, tip_ref
 _MAX_COMMIT = 3 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Problem:
     """Something in our namespace that is not ours or breaks the format; ``where`` is a ref or a commit id."""
 
@@ -24,7 +24,7 @@ class Problem:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class History:
     """Checkpoints, newest first, and what could not be read among them."""
 

@@ -19,7 +19,7 @@ RETRY_SECONDS = 20.0
 NOBODY = b"gitbaton <gitbaton@localhost>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Draft:
     """A checkpoint that is to be appended. ``author`` is ``Name <email>``; ``tree`` its commit's tree;
     ``stages`` the objects of the unmerged stages, the last one their tree.
