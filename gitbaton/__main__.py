@@ -1,5 +1,5 @@
 """``python -m gitbaton``."""
 
-from gitbaton.cli import run
+from gitbaton.main import run
 
 run()

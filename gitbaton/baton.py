@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -14,17 +13,17 @@ from gitbaton.codec import check_track, encode, timestamp
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, UsageError
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
-from gitbaton.git.run import Process
 from gitbaton.ground import Surveyor
 from gitbaton.model import Agent, Checkpoint, FileState, Head, IndexState, Kind, Live, Oid, Stored, Validation
 from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, tip_ref
+from gitbaton.values import replace, value
 
 if TYPE_CHECKING:
     from gitbaton.git.worktree import Captured
     from gitbaton.store.write import Draft
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Request:
     """The words of a snapshot. ``track`` may be None when GIT_BATON_TRACK or baton.track names one; ``step`` may be empty
     when ``label`` is given."""
@@ -43,7 +42,7 @@ class Request:
     set_current: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Plan:
     """What a snapshot would record; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still move on."""
 
@@ -57,7 +56,7 @@ class Plan:
         return self.draft.checkpoint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Snapshot:
     """A recorded checkpoint and what should be said about it."""
 
@@ -65,7 +64,7 @@ class Snapshot:
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Resumed:
     """A track's newest checkpoint; ``live`` is None unless asked for."""
 
@@ -74,7 +73,7 @@ class Resumed:
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class TrackStatus:
     """One track: its newest checkpoint against the present, and whether it is current in this work tree."""
 
@@ -94,7 +93,8 @@ class Baton:
     ``path``: any directory in it (default: the current one, with ``GIT_DIR`` and friends as git would take them).
     ``checkpoint_dir``: where LATEST lies (default: baton.checkpointDir, then ``runtime/checkpoints``).
     ``door``: ``binary``, ``libgit2``, or None for libgit2 where it can open the repository.
-    ``clock``: gives the time of a snapshot, in UTC. Raises NotARepositoryError. A context manager.
+    ``clock``: gives the time of a snapshot, in UTC. ``repo``: an opened repository, instead of ``path``.
+    Raises NotARepositoryError. A context manager.
     """
 
     def __init__(
@@ -104,8 +104,9 @@ class Baton:
         checkpoint_dir: str | None = None,
         door: Door | None = None,
         clock: Callable[[], datetime] = system_clock,
+        repo: Repo | None = None,
     ) -> None:
-        self.repo: Repo = discover(None if path is None else os.fspath(path), door=door)
+        self.repo: Repo = repo or discover(None if path is None else os.fspath(path), door=door)
         self.repo.prefetch_settings()
         self.store = Store(self.repo)
         self.clock = clock
@@ -172,14 +173,12 @@ class Baton:
         """
         from gitbaton.store.write import Draft
 
-        identity = self.repo.identity()
-        try:
-            head = self.repo.objects.head()
-            checkpoint = self._words(request, head)
-            encode(checkpoint)
-            captured = self._capture(checkpoint, head) if request.files and self.repo.layout.root else None
-        finally:
-            author, warnings = _author(identity)
+        self.repo.prefetch_identity()
+        head = self.repo.objects.head()
+        checkpoint = self._words(request, head)
+        encode(checkpoint)
+        captured = self._capture(checkpoint, head) if request.files and self.repo.layout.root else None
+        author, warnings = self._author()
         if head.branch is None:
             warnings.append("HEAD is detached; the checkpoint names no branch")
         files = self._file_state(captured) if captured else None
@@ -191,6 +190,14 @@ class Baton:
             count_changed=self._count_changed,
         )
         return Plan(draft=draft, set_current=request.set_current, warnings=tuple(warnings))
+
+    def _author(self) -> tuple[bytes, list[str]]:
+        """``Name <email>`` of the user, or ours where git has no identity."""
+        from gitbaton.store.write import NOBODY
+
+        author = self.repo.identity()
+        said = f"git knows no identity (user.name, user.email); the author is '{NOBODY.decode()}'"
+        return (author, []) if author else (NOBODY, [said])
 
     def _words(self, request: Request, head: Head) -> Checkpoint:
         track = request.track if request.track is not None else self.settings.track
@@ -260,7 +267,9 @@ class Baton:
             try:
                 if plan.set_current:
                     self._make_current(track)
-                warnings += self._mirror(self.store.tips())
+                files = stored.checkpoint.files
+                staged = files.index.tree if files and not files.index.unmerged else None
+                warnings += self._mirror(self.store.tips(), staged=staged)
             except (BatonError, OSError) as error:
                 warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {error}")
         return Snapshot(stored=stored, warnings=tuple(warnings))
@@ -269,7 +278,7 @@ class Baton:
         if self.repo.objects.symref(CURRENT) != tip_ref(track):
             self.repo.objects.set_symref(CURRENT, tip_ref(track))
 
-    def _mirror(self, tips: History, *, only_existing: bool = False) -> list[str]:
+    def _mirror(self, tips: History, *, only_existing: bool = False, staged: Oid | None = None) -> list[str]:
         """Bring LATEST and ``expect`` in line with the tips, which were read under the lock."""
         current = self.store.current()
         tip = next((s for s in tips.items if s.checkpoint.track == current), None)
@@ -278,7 +287,7 @@ class Baton:
         if where is None:
             return []
         generated = timestamp(self.clock())
-        return mirror.refresh(self.repo, where, tips.items, current, generated, only_existing=only_existing)
+        return mirror.refresh(self.repo, where, tips.items, current, generated, only_existing=only_existing, staged=staged)
 
     def refresh(self) -> list[str]:
         """Repair what is derived from the chains, and LATEST; a repository that cannot be written is left as it is."""
@@ -366,14 +375,3 @@ class Baton:
         with self.repo.lock(()):
             self._make_current(stored.checkpoint.track)
         return self.refresh()
-
-
-def _author(identity: Process) -> tuple[bytes, list[str]]:
-    """``Name <email>`` of the user, or ours where git has no identity."""
-    result = identity.finish()
-    author = result.out.strip().rsplit(b" ", 2)[0]
-    if result.code == 0 and author.endswith(b">") and b"\n" not in author:
-        return author, []
-    from gitbaton.store.write import NOBODY
-
-    return NOBODY, ["git knows no identity (user.name, user.email); the author is 'gitbaton <gitbaton@localhost>'"]

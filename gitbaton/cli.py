@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-
-gc.disable()  # a process of milliseconds: collecting while typer is imported costs a tenth of its start
-
 import importlib
 import os
 import sys
-from typing import Annotated, Any, NoReturn, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 from typer.core import TyperGroup
@@ -17,9 +13,10 @@ from typer.core import TyperGroup
 from gitbaton import terminal
 from gitbaton.commands import VERBS
 from gitbaton.errors import BatonError, UsageError
+from gitbaton.git.repo import Repo
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-USAGE, SIGINT, SIGPIPE, FATAL = 129, 130, 141, 128
+USAGE, SIGINT, SIGPIPE, FATAL = 129, 130, 141, 128  # git's; 128+n for signals
 
 
 class Verbs(TyperGroup):
@@ -65,7 +62,7 @@ def main(
 
     if color not in ("always", "never", "auto"):
         raise UsageError(f"--color is '{color}'; it can be always, never or auto")
-    ctx.obj = Globals(repo_root=repo_root, checkpoint_dir=checkpoint_dir, color=color, pager=pager)
+    ctx.obj = Globals(repo_root=repo_root, checkpoint_dir=checkpoint_dir, color=color, pager=pager, repo=ctx.obj)
     if version:
         from gitbaton import __version__
 
@@ -83,10 +80,13 @@ def arguments(words: list[str]) -> list[str]:
     return [plain.get(w, w) for w in words[:end]] + words[end:]
 
 
-def call(words: list[str]) -> int:
-    """Carry out a command line; its exit code. Every error is one line and its hints on standard error."""
+def call(words: list[str], begun: Repo | None = None) -> int:
+    """Carry out a command line, perhaps on a repository already found; its exit code.
+
+    Every error is one line and its hints on standard error.
+    """
     try:
-        code = app(arguments(words), prog_name="git baton", standalone_mode=False)
+        code = app(arguments(words), prog_name="git baton", standalone_mode=False, obj=begun)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BatonError as error:
@@ -113,15 +113,3 @@ def _complain(message: str, hints: tuple[str, ...], code: int) -> int:
     for hint in hints:
         terminal.tell("hint: " + plain(hint))
     return code
-
-
-def run() -> NoReturn:
-    """The console script. Leaves without Python's clean-up, which costs milliseconds and has nothing left to do."""
-    terminal.prepare()
-    code = call(sys.argv[1:])
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        code = SIGPIPE
-    os._exit(code)

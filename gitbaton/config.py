@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import Literal, cast
 
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
+from gitbaton.values import value
 
 CHECKPOINT_DIR = "runtime/checkpoints"
 MAX_FILE_SIZE = 50 << 20
@@ -18,7 +18,7 @@ _SIZE = re.compile(r"([0-9]{1,15})([kKmMgG]?)\Z")
 _UNIT = {"": 0, "k": 10, "m": 20, "g": 30}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Settings:
     """What ``baton.*`` and a few keys of git's say."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gitbaton.model import Checkpoint, Drift, DriftWord, Head, Oid, Operation
+from gitbaton.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Ground:
     """The present, as far as one checkpoint needs it.
 

@@ -6,19 +6,20 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gitbaton.errors import UsageError
+from gitbaton.git.objects import lookup
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
-from gitbaton.model import Stored
+from gitbaton.model import Oid, Stored
 from gitbaton.render import latest_json, latest_markdown
+from gitbaton.values import value
 
 NAMES = ("LATEST.md", "LATEST.json")
 _GLOB = re.compile(r"([\\*?\[#! ])")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Place:
     """Where the mirror lies: ``directory`` absolute; ``inside`` its path below the work tree's root, or None."""
 
@@ -53,13 +54,21 @@ def place(repo: Repo, configured: str) -> Place | None:
 
 
 def refresh(
-    repo: Repo, where: Place, tips: Sequence[Stored], current: str | None, generated: str, *, only_existing: bool = False
+    repo: Repo,
+    where: Place,
+    tips: Sequence[Stored],
+    current: str | None,
+    generated: str,
+    *,
+    only_existing: bool = False,
+    staged: Oid | None = None,
 ) -> list[str]:
     """Bring the files in line with ``tips``; called with the lock held. What was not written, and why, comes back.
 
     A file that already says the same is left alone. Files that git tracks are not ours: a repository could ship them.
+    ``staged`` is the index's tree, where it is known; else git reads the index.
     """
-    tracked = _tracked(repo, where)
+    tracked = _tracked(repo, where, staged)
     if tracked:
         return [f"'{tracked[0]}' is tracked by git, so it is not ours and the LATEST files are not written"]
     try:
@@ -100,10 +109,12 @@ def _same(old: bytes, new: bytes) -> bool:
         return False
 
 
-def _tracked(repo: Repo, where: Place) -> list[str]:
+def _tracked(repo: Repo, where: Place, staged: Oid | None) -> list[str]:
     paths = where.paths()
     if not paths:
         return []
+    if staged is not None:
+        return [p for p in paths if lookup(repo.objects, staged, os.fsencode(p)) is not None]
     names = [f":(top,literal){p}" for p in paths]
     return zsplit(repo.git.out("ls-files", "-z", "--", *names))
 

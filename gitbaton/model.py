@@ -6,9 +6,10 @@ Object ids are full lower-case hexadecimal, 40 or 64 digits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
+from gitbaton.values import value
 
 Oid = str
 Validation = Literal["green", "pending", "failed"]
@@ -31,7 +32,7 @@ SKIP_REASONS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Flag:
     """Index bits of one path: ``a`` assume-unchanged, ``s`` skip-worktree, ``i`` intent-to-add, in this order."""
 
@@ -39,7 +40,7 @@ class Flag:
     bits: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class IndexState:
     """The staged state: ``tree`` holds the stage-0 entries; ``unmerged`` counts paths in conflict."""
 
@@ -49,7 +50,7 @@ class IndexState:
     unmerged: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Operation:
     """A merge, rebase, am, cherry-pick, revert or bisect that was in progress."""
 
@@ -59,7 +60,7 @@ class Operation:
     refs: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Skipped:
     """A path whose content the captured tree does not hold as it is on disk, and why (one of SKIP_REASONS)."""
 
@@ -67,7 +68,7 @@ class Skipped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class WorktreeId:
     """Which work tree a checkpoint was taken in: its absolute path and when gitbaton first met it."""
 
@@ -75,7 +76,7 @@ class WorktreeId:
     created: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class FileState:
     """The captured work tree and index; ``changed`` counts the paths that differ from the checkpoint before."""
 
@@ -88,7 +89,7 @@ class FileState:
     worktree: WorktreeId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Agent:
     """The coding agent that took a checkpoint."""
 
@@ -97,7 +98,7 @@ class Agent:
     transcript: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Checkpoint:
     """The recorded state of one track at one moment. Its id is the blob id of its stored bytes and no field of it."""
 
@@ -118,7 +119,7 @@ class Checkpoint:
     previous: Oid | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Stored:
     """A checkpoint as it lies in a chain: ``raw`` is its canonical JSON, ``id`` that blob's id, ``commit`` the chain commit,
     ``base`` the commit it stands on."""
@@ -132,7 +133,7 @@ class Stored:
     foreign: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Head:
     """Where HEAD is: ``branch`` is None when detached, ``oid`` None when unborn."""
 
@@ -140,7 +141,7 @@ class Head:
     oid: Oid | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DriftWord:
     """One fact of drift: a word of the closed list, its arguments, and a sentence for people."""
 
@@ -148,7 +149,7 @@ class DriftWord:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Drift:
     """How now differs from a checkpoint's git state; ``words`` in the order of the closed list."""
 
@@ -163,7 +164,7 @@ class Drift:
         return any(not w.word.startswith(("operation", "files-changed")) for w in self.words)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Live:
     """The repository now, against a checkpoint."""
 

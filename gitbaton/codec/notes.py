@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gitbaton.codec.text import plain
 from gitbaton.model import Checkpoint, Oid
+from gitbaton.values import value
 
 MAX_ENTRIES = 50
 OLDER = b"older entries: git baton log --all\n"
 _START = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Note:
     """A note taken apart: ``preamble`` is text that is not ours, ``entries`` are (id, bytes), newest first."""
 
@@ -41,8 +41,8 @@ def entry(oid: Oid, checkpoint: Checkpoint) -> bytes:
     fields += [("decision", text) for text in checkpoint.decisions]
     fields += [(f"extra.{key}", text) for key, text in checkpoint.extra]
     lines = [f"checkpoint {oid}"]
-    for name, value in fields:
-        kept = [line.rstrip() for line in plain(value, keep="\n\t").split("\n")]
+    for name, text in fields:
+        kept = [line.rstrip() for line in plain(text, keep="\n\t").split("\n")]
         kept = [line for line in kept if line]
         if kept:
             lines.append(f"{name}: {kept[0]}")

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import typer
 
@@ -14,9 +13,11 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical
 from gitbaton.errors import UsageError
+from gitbaton.git.repo import Repo
+from gitbaton.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Globals:
     """The options before the verb."""
 
@@ -24,13 +25,16 @@ class Globals:
     checkpoint_dir: str | None = None
     color: str = "auto"
     pager: bool = True
+    repo: Repo | None = None
 
 
 @contextmanager
 def opened(ctx: typer.Context, checkpoint_dir: str | None = None) -> Iterator[Baton]:
     """The repository that the options before the verb name, through the git binary: cheaper to start than libgit2."""
     options: Globals = ctx.obj
-    with Baton(options.repo_root, checkpoint_dir=checkpoint_dir or options.checkpoint_dir, door="binary") as baton:
+    place = checkpoint_dir or options.checkpoint_dir
+    repo = options.repo if options.repo_root is None else None
+    with Baton(options.repo_root, checkpoint_dir=place, door="binary", repo=repo) as baton:
         yield baton
 
 

@@ -6,11 +6,12 @@ import json
 import os
 import shutil
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.git.repo import Repo
+from gitbaton.git.run import Git, Process
 from gitbaton.model import Flag, Oid
+from gitbaton.values import value
 
 MAX_FLAGS = 1000
 Signature = tuple[int, int, int]
@@ -20,7 +21,7 @@ _EMPTY_BLOB = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Facts:
     """What an index says beside its paths: a pure function of its bytes (and of core.sparseCheckout).
 
@@ -38,7 +39,7 @@ class PrivateIndex:
 
     def __init__(self, repo: Repo, source: str, target: str) -> None:
         self.repo, self.source, self.path = repo, source, target
-        self.copied = False
+        self.copied = self.revealed = False
         self.signature, self.checksum = _signature(source, 20 if repo.layout.algorithm == "sha1" else 32)
         self.git = repo.git.changed({"GIT_INDEX_FILE": source})
 
@@ -50,6 +51,19 @@ class PrivateIndex:
         self.signature = _copy(self.source, self.path)
         # A split index would be split again on writing, into a new shared file in the user's git directory.
         self.git = self.repo.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
+
+    def listings(self) -> tuple[Process, Process]:
+        """Two listings under way: which tracked paths differ from the index, and which paths are untracked.
+
+        Those that were started ahead count while the index is the very file that they read.
+        """
+        ahead, self.repo.listings = self.repo.listings, None
+        if ahead is not None:
+            if not self.revealed and ahead[0] == self.signature:
+                return ahead[1], ahead[2]
+            ahead[1].finish()
+            ahead[2].finish()
+        return start_listings(self.git)
 
     def moved(self) -> bool:
         """Whether the original is no longer the file that was read or copied."""
@@ -89,6 +103,7 @@ class PrivateIndex:
                 paths = [p for p in paths if os.path.lexists(os.path.join(root, p))]
             if paths:
                 self.copy()
+                self.revealed = True
                 names = b"".join(os.fsencode(p) + b"\0" for p in paths)
                 self.git.out("update-index", "-z", option, "--stdin", stdin=names)
 
@@ -101,6 +116,19 @@ class PrivateIndex:
     def write_tree(self) -> Oid:
         """The tree of the copy's stage-0 entries; it must hold no unmerged path."""
         return self.git.out("write-tree").decode("ascii").strip()
+
+
+def start_listings(git: Git) -> tuple[Process, Process]:
+    """Start ``diff-files`` and ``ls-files --others`` on the index that ``git`` is bound to."""
+    tracked = git.start("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submodules=none")
+    return tracked, git.start("ls-files", "-o", "-z", "--exclude-standard")
+
+
+def list_ahead(repo: Repo) -> None:
+    """Start the listings of a capture that is to come; the index is only read."""
+    if repo.layout.root is not None and repo.listings is None:
+        signature = _signature(repo.layout.index, 0)[0]
+        repo.listings = (signature, *start_listings(repo.git.changed({"GIT_INDEX_FILE": repo.layout.index})))
 
 
 def _signature(source: str, width: int) -> tuple[Signature, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import NewObject, Objects, TreeEntry, new_object, parse_tree, tree_data
@@ -13,12 +12,11 @@ _HEX = re.compile(rb"[0-9a-f]+\Z")
 MAX_TREE = 64 << 20
 
 
-@dataclass(slots=True)
 class _Level:
     """One tree on the way to a note: the hex digits spent to get here, and its entries."""
 
-    spent: int
-    entries: list[TreeEntry]
+    def __init__(self, spent: int, entries: list[TreeEntry]) -> None:
+        self.spent, self.entries = spent, entries
 
 
 def find(objects: Objects, tree: Oid | None, commit: Oid) -> list[Oid]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from gitbaton.errors import RecordError
 from gitbaton.model import Head, Oid
+from gitbaton.values import value
 
 Kind = Literal["blob", "tree", "commit", "tag"]
 Algorithm = Literal["sha1", "sha256"]
@@ -18,7 +18,7 @@ MAX_READ = 4 << 20
 _HEX_LENGTH = {"sha1": 40, "sha256": 64}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Object:
     """An object of the repository; ``data`` is None when it is larger than was asked for."""
 
@@ -28,7 +28,7 @@ class Object:
     data: bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class NewObject:
     """An object to be written, byte for byte, under the id that ``object_id`` gives it."""
 
@@ -37,7 +37,7 @@ class NewObject:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class RefChange:
     """Move ``name`` from ``old`` (None: it must not exist) to ``new`` (None: delete it)."""
 
@@ -46,7 +46,7 @@ class RefChange:
     old: Oid | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Commit:
     """A raw commit taken apart; ``author`` is the bytes after ``author ``, with date."""
 
@@ -56,7 +56,7 @@ class Commit:
     message: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class TreeEntry:
     """One entry of a tree object."""
 

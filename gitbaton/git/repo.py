@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, cast
 
@@ -16,6 +15,7 @@ from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.objects import Algorithm, Objects
 from gitbaton.git.run import LOCAL_ENV, Git, Process, Result, base_environment
 from gitbaton.model import Operation, WorktreeId
+from gitbaton.values import value
 
 Door = Literal["binary", "libgit2"]
 LOCK_WAIT = 60.0
@@ -23,7 +23,7 @@ _QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-fo
 _PATHS = ("--path-format=absolute", "--git-common-dir", "--git-path", "index", "--git-path", "info/exclude")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Layout:
     """Absolute paths of a repository; ``root`` is None in a bare one. ``index`` follows GIT_INDEX_FILE."""
 
@@ -45,6 +45,8 @@ class Repo:
         self.shared_dir = os.path.join(layout.common_dir, "baton")
         self._settings: dict[str, list[str]] | None = None
         self._reading: Process | None = None
+        self._asked: Process | None = None
+        self.listings: tuple[tuple[int, int, int], Process, Process] | None = None
 
     def _open(self, door: Door | None) -> Objects:
         binary = BinaryObjects(self.git, self.layout.git_dir, self.layout.common_dir, self.layout.algorithm)
@@ -92,9 +94,18 @@ class Repo:
                 self._settings.setdefault(key, []).append(value if newline else "true")
         return self._settings
 
-    def identity(self) -> Process:
-        """Start asking for the user's ``Name <email> seconds zone``; it fails where git would refuse to guess."""
-        return self.git.start("-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
+    def prefetch_identity(self) -> None:
+        """Start asking for the user's identity while other things are done."""
+        if self._asked is None:
+            self._asked = self.git.start("-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
+
+    def identity(self) -> bytes | None:
+        """The user's ``Name <email>``; None where git would refuse to guess one."""
+        self.prefetch_identity()
+        result = cast(Process, self._asked).finish()
+        self._asked = None
+        author = result.out.strip().rsplit(b" ", 2)[0]
+        return author if result.code == 0 and author.endswith(b">") and b"\n" not in author else None
 
     def wants_color(self, *, tty: bool) -> bool:
         """What color.baton and color.ui say for a standard output that is, or is not, a terminal."""

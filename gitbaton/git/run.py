@@ -8,9 +8,9 @@ import select
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gitbaton.errors import GitError, GitTimeoutError
+from gitbaton.values import value
 
 TIMEOUT = 600.0
 # What `git rev-parse --local-env-vars` names: it belongs to one repository and must not reach another.
@@ -51,7 +51,7 @@ def base_environment(*, strip_local: bool) -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in dropped} | _OWN_ENV
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Result:
     """What a git command left: exit status, standard output, standard error as text."""
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Skipped
+from gitbaton.values import value
 
 SCAN_LIMIT = 50_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Rules:
     """What of the untracked files is taken in. ``max_size`` in bytes; ``exclude`` are gitignore patterns; ``never`` are
     paths that are ours (LATEST) and belong in no checkpoint."""

@@ -8,7 +8,6 @@ import shutil
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from gitbaton.errors import GitError
 from gitbaton.git.index import Facts, PrivateIndex, stages_tree
@@ -17,6 +16,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.git.run import Result, checked, zsplit
 from gitbaton.git.untracked import Rules, sort_out, special, specials
 from gitbaton.model import Flag, Oid, Skipped
+from gitbaton.values import value
 
 _FEW = 500
 _ATTEMPTS = 4
@@ -24,7 +24,7 @@ _FILTER = re.compile(r"clean filter '(.+)' failed")
 _LEFTOVER_SECONDS = 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Captured:
     """The work tree as ``tree``; the index as ``staged`` (its stage-0 entries), flags and unmerged stages.
 
@@ -39,13 +39,13 @@ class Captured:
     skipped: tuple[Skipped, ...]
 
 
-@dataclass(slots=True)
 class _Changes:
     """What differs from the index: tracked paths, untracked ones, and what to leave alone."""
 
-    tracked: list[str] = field(default_factory=list)
-    untracked: list[str] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    def __init__(self, skipped: list[Skipped]) -> None:
+        self.tracked: list[str] = []
+        self.untracked: list[str] = []
+        self.skipped = skipped
 
     def __bool__(self) -> bool:
         return bool(self.tracked or self.untracked)
@@ -111,11 +111,10 @@ def _captured(index: PrivateIndex, facts: Facts, root: str, changes: _Changes) -
 
 def _look(index: PrivateIndex, folder: str, root: str, rules: Rules) -> _Changes:
     """What differs, by two listings at once: stat of what is tracked, and the untracked files."""
-    others = index.git.start("ls-files", "-o", "-z", "--exclude-standard")
-    tracked = index.git.start("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submodules=none")
+    tracked, others = index.listings()
     odd = specials(index.git, root)  # while git looks, too
     result = tracked.finish()
-    changes = _Changes(skipped=[Skipped(path=p, reason="special-file") for p in odd])
+    changes = _Changes([Skipped(path=p, reason="special-file") for p in odd])
     if result.code == 0:
         fields = zsplit(result.out)
         for status, path in zip(fields[0::2], fields[1::2], strict=True):

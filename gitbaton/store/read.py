@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from gitbaton.codec import ROOT_MESSAGE, decode, parse_note, payload
 from gitbaton.errors import NotFoundError, RecordError
@@ -12,11 +11,12 @@ from gitbaton.git.objects import Object, object_id, parse_commit
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.store.refs import CHAINS, CURRENT, NOTES, TIPS, chain_ref, tip_ref, track_of
+from gitbaton.values import replace, value
 
 _MAX_COMMIT = 3 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Problem:
     """Something in our namespace that is not ours or breaks the format; ``where`` is a ref or a commit id."""
 
@@ -24,7 +24,7 @@ class Problem:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class History:
     """Checkpoints, newest first, and what could not be read among them."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from gitbaton.codec import ROOT_MESSAGE, check_track, encode, entry, message, parse_note
@@ -14,12 +13,13 @@ from gitbaton.git.objects import Kind, NewObject, RefChange, commit_data, new_ob
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.store.read import Store
 from gitbaton.store.refs import NOTES, chain_ref, tip_ref
+from gitbaton.values import replace, value
 
 RETRY_SECONDS = 20.0
 NOBODY = b"gitbaton <gitbaton@localhost>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+@value
 class Draft:
     """A checkpoint that is to be appended. ``author`` is ``Name <email>``; ``tree`` its commit's tree;
     ``stages`` the objects of the unmerged stages, the last one their tree.

@@ -1,0 +1,83 @@
+"""Values: classes whose instances are frozen, slotted, keyword-only and equal by content, cheap to define.
+
+The standard library's ``@dataclass(frozen=True, slots=True, kw_only=True)`` has the same meaning and costs 0.4 ms a class at
+import, because it compiles six methods for each; forty of them took 17 ms of every command. This one compiles none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar, dataclass_transform
+
+    T = TypeVar("T")
+else:
+
+    def dataclass_transform(**_: object) -> Callable[[object], object]:
+        """Only type checkers look at it."""
+        return lambda function: function
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def value(cls: type[T]) -> type[T]:
+    """Make a class with annotated fields, some with defaults, a value class."""
+    names = tuple(cls.__annotations__)
+    body = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__", *names)}
+    defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
+    body |= {"__slots__": names, "__init__": _init(names, defaults), "__setattr__": _frozen, "__delattr__": _frozen}
+    for name, method in (("__eq__", _eq), ("__hash__", _hash), ("__repr__", _repr), ("__reduce__", _reduce)):
+        body.setdefault(name, method)
+    body["__hash__"] = _hash  # defining __eq__ alone would set it to None
+    made: Any = type(cls)
+    return made(cls.__name__, cls.__bases__, body)  # type: ignore[no-any-return]
+
+
+def replace(item: T, **changes: Any) -> T:
+    """A new value of the same class with some fields changed."""
+    return type(item)(**{**_fields(item), **changes})
+
+
+def _fields(item: object) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in type(item).__slots__}  # type: ignore[attr-defined]
+
+
+def _init(names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., None]:
+    expected = frozenset(names)
+    put = object.__setattr__
+
+    def __init__(self: object, **fields: Any) -> None:
+        if defaults:
+            fields = {**defaults, **fields}
+        if fields.keys() != expected:
+            wrong = ", ".join(sorted(f"'{n}'" for n in fields.keys() ^ expected))
+            raise TypeError(f"{type(self).__name__}: missing or unexpected {wrong}")
+        for name, item in fields.items():
+            put(self, name, item)
+
+    return __init__
+
+
+def _frozen(self: object, name: str, *_: object) -> None:
+    raise AttributeError(f"{type(self).__name__} is frozen: cannot change '{name}'")
+
+
+def _eq(self: object, other: object) -> object:
+    return _fields(self) == _fields(other) if type(self) is type(other) else NotImplemented
+
+
+def _hash(self: object) -> int:
+    return hash(tuple(_fields(self).values()))
+
+
+def _repr(self: object) -> str:
+    return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in _fields(self).items())})"
+
+
+def _reduce(self: object) -> tuple[object, ...]:
+    return _rebuild, (type(self), _fields(self))
+
+
+def _rebuild(cls: type[T], fields: dict[str, Any]) -> T:
+    return cls(**fields)
