@@ -1,7 +1,5 @@
 """The command line: options before the verb, the verb's module on demand, and errors as exit codes."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """``git baton resume``."""
 
-from __future__ import annotations
-
 from typing import Annotated, Optional
 
 import typer

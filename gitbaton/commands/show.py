@@ -1,7 +1,5 @@
 """``git baton show``."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

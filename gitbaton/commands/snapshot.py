@@ -1,7 +1,5 @@
 """``git baton snapshot``."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated, Optional
 

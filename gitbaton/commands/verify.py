@@ -1,7 +1,5 @@
 """``git baton verify``."""
 
-from __future__ import annotations
-
 from typing import Annotated, Optional
 
 import typer
