@@ -1,0 +1,68 @@
+"""The hermetic seal: no test sees the developer's HOME, git configuration, GIT_* variables or editor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import Sandbox, find_new_git
+
+GITCONFIG = """[user]
+\tname = A U Thor
+\temail = author@example.com
+[init]
+\tdefaultBranch = main
+[advice]
+\tdetachedHead = false
+[protocol "file"]
+\tallow = always
+"""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the long variants, too")
+
+
+@pytest.fixture(autouse=True)
+def hermetic_seal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    keep = {k: v for k, v in os.environ.items() if k.startswith("GITBATON_TEST")}
+    for name in list(os.environ):
+        if name.startswith(("GIT_", "GIT", "BATON", "LESS", "PAGER", "EDITOR", "VISUAL", "XDG_")) and name not in keep:
+            monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text(GITCONFIG)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_EDITOR", "false")
+    monkeypatch.setenv("GIT_TERMINAL_PROMPT", "0")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    monkeypatch.setenv("GIT_AUTHOR_DATE", "1767225600 +0000")
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "1767225600 +0000")
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
+    monkeypatch.chdir(tmp_path)
+    yield
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Sandbox:
+    """A repository with one commit that holds ``a.txt``."""
+    sandbox = Sandbox.init(tmp_path / "repo")
+    sandbox.commit("first", a_txt="one\n")
+    return sandbox
+
+
+@pytest.fixture
+def new_git() -> str:
+    """A git that knows reftable; the test is skipped, and the skip is shown, where there is none."""
+    found = find_new_git()
+    if found is None:
+        pytest.skip("no git of 2.45 or newer: set GITBATON_TEST_GIT")
+    return found
