@@ -1,0 +1,1 @@
+"""Benchmarks: not tests. ``python -m tests.bench`` measures the budgets beside plain git and prints a table."""

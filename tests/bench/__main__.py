@@ -1,0 +1,34 @@
+"""``python -m tests.bench``: the table of medians and ratios beside plain git in the same run."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.bench import baton, harness
+
+
+def main() -> None:
+    """Parse the options, measure, print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--sizes", default="1000,10000,100000", help="how many files, comma-separated")
+    parser.add_argument("--runs", type=int, default=11, help="counted pairs of each row")
+    parser.add_argument("--history", type=int, default=10_000, help="checkpoints before the measured one; 0 leaves it out")
+    parser.add_argument("--no-crowd", action="store_true", help="leave out the fifty writers")
+    parser.add_argument("--folder", help="keep the repositories here and use them again")
+    options = parser.parse_args()
+    sizes = [int(size) for size in options.sizes.split(",")]
+    git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    print(f"{git}, Python {platform.python_version()}, {options.runs} pairs a row\n")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(options.folder or temporary)
+        rows, lines = baton.main(folder, sizes, options.runs, options.history, not options.no_crowd)
+    harness.show(rows)
+    for line in lines:
+        print("\n" + line)
+
+
+main()

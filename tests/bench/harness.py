@@ -1,0 +1,90 @@
+"""Interleaved timing of whole processes, and the table of medians and ratios."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+Command = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; times in milliseconds."""
+
+    work: str
+    yardstick: str
+    ours: float
+    theirs: float
+    ratio: float
+    low: float
+    high: float
+    budget: float | None
+
+    def verdict(self) -> str:
+        return "" if self.budget is None else f"{self.budget:g}x {'ok' if self.ratio <= self.budget else 'MISSED'}"
+
+
+def environment(home: Path) -> dict[str, str]:
+    """A sealed environment with the console script of this interpreter first on PATH."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    env |= {"HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": ""}
+    env["PATH"] = os.path.dirname(sys.executable) + os.pathsep + env["PATH"]
+    env.pop("PYTHONDONTWRITEBYTECODE")
+    return env
+
+
+def once(command: Command, cwd: Path, env: dict[str, str]) -> float:
+    """Milliseconds of one run of a command that must succeed."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        command, cwd=cwd, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
+    )
+    spent = (time.perf_counter() - start) * 1000
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr.decode()}")
+    return spent
+
+
+def pair(
+    work: str,
+    ours: Command,
+    theirs: Command,
+    cwd: Path,
+    env: dict[str, str],
+    *,
+    runs: int,
+    budget: float | None = None,
+    before: Callable[[], None] = lambda: None,
+    their_cwd: Path | None = None,
+    yardstick: str | None = None,
+) -> Row:
+    """Run both in turn, ``before`` (not timed) ahead of each; the medians and the median of the pairwise ratios."""
+    a, b = [], []
+    for count in range(runs + 1):
+        before()
+        x = once(ours, cwd, env)
+        before()
+        y = once(theirs, their_cwd or cwd, env)
+        if count:  # the first pair warms up
+            a.append(x)
+            b.append(y)
+    ratios = sorted(x / y for x, y in zip(a, b, strict=True))
+    median = statistics.median
+    name = yardstick or " ".join(theirs)
+    return Row(work, name, median(a), median(b), median(ratios), ratios[0], ratios[-1], budget)
+
+
+def show(rows: Sequence[Row]) -> None:
+    """The table, as Markdown."""
+    print("| work | yardstick | ours ms | yardstick ms | ratio (min-max) | budget |")
+    print("|---|---|---:|---:|---|---|")
+    for r in rows:
+        spread = f"{r.ratio:.2f} ({r.low:.2f}-{r.high:.2f})"
+        print(f"| {r.work} | `{r.yardstick}` | {r.ours:.1f} | {r.theirs:.1f} | {spread} | {r.verdict()} |")
