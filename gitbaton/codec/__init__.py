@@ -1,12 +1,13 @@
 """Values to bytes and back: canonical JSON, commit messages, note entries, track names. Pure; no git, no I/O."""
 
-from gitbaton.codec.checkpoint import decode, document, encode, timestamp
+from gitbaton.codec.checkpoint import EXTRA_KEY, decode, document, encode, path_document, timestamp
 from gitbaton.codec.message import ROOT_MESSAGE, message, payload
 from gitbaton.codec.notes import Note, entry, parse_note
-from gitbaton.codec.text import Json, canonical, is_control, parse, plain
+from gitbaton.codec.text import Json, canonical, first_line, is_control, parse, plain
 from gitbaton.codec.tracks import check_track, decode_track, encode_track
 
 __all__ = [
+    "EXTRA_KEY",
     "ROOT_MESSAGE",
     "Json",
     "Note",
@@ -18,10 +19,12 @@ __all__ = [
     "encode",
     "encode_track",
     "entry",
+    "first_line",
     "is_control",
     "message",
     "parse",
     "parse_note",
+    "path_document",
     "payload",
     "plain",
     "timestamp",

@@ -31,7 +31,9 @@ MAX_FIELD = 64 << 10
 MAX_EXTRAS = 256
 MAX_SKIPPED = 1000
 MAX_FLAGS = 1000
-EXTRA_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_MAX_PATHS = 256 << 10  # bytes of the skipped paths listed, so that no work tree can push a checkpoint over 1 MiB
+EXTRA_KEY_FORM = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+EXTRA_KEY = re.compile(EXTRA_KEY_FORM + r"\Z")
 _OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")
 _BITS = re.compile(r"a?s?i?\Z")
@@ -40,35 +42,60 @@ _REASON = re.compile(r"[a-z][a-z-]{0,39}\Z")
 
 def validate(checkpoint: Checkpoint) -> None:
     """Refuse with a UsageError what no writer may store: an empty step, text over 64 KiB or not UTF-8, bad extras."""
-    check_track(checkpoint.track)
-    if not checkpoint.step.strip():
-        raise UsageError("the step is empty")
-    if all(is_control(c) or c.isspace() for c in checkpoint.step):
-        raise UsageError("the step has no visible character")
-    if checkpoint.label is not None and not checkpoint.label.strip():
-        raise UsageError("the label is empty")
-    texts = [("step", checkpoint.step), ("note", checkpoint.note), ("next_cmd", checkpoint.next_cmd)]
-    texts += [("label", checkpoint.label or "")]
-    texts += [("decision", text) for text in checkpoint.decisions]
-    texts += [(f"extra.{key}", text) for key, text in checkpoint.extra]
-    for name, text in texts:
+    c = checkpoint
+    _check_text("track", c.track)
+    check_track(c.track)
+    texts = [("step", c.step), ("note", c.note), ("next_cmd", c.next_cmd), ("validation", c.validation), ("kind", c.kind)]
+    texts += [("label", c.label)] if c.label is not None else []
+    texts += [("decision", text) for text in c.decisions]
+    for name, text in [*texts, *_agent_texts(c.agent)]:
         _check_text(name, text)
-    if checkpoint.validation not in VALIDATIONS:
-        raise UsageError(f"validation '{checkpoint.validation}' is not one of {', '.join(VALIDATIONS)}")
-    if len(checkpoint.extra) > MAX_EXTRAS:
-        raise UsageError(f"{len(checkpoint.extra)} extras are over the limit of {MAX_EXTRAS}")
-    for key, _ in checkpoint.extra:
+    _check_visible("step", c.step)
+    if c.label is not None:
+        _check_visible("label", c.label)
+    for name, given, allowed in (("validation", c.validation, VALIDATIONS), ("kind", c.kind, KINDS)):
+        if given not in allowed:
+            raise UsageError(f"the {name} '{given[:60]}' is not one of {', '.join(allowed)}")
+    _check_extra(c.extra)
+
+
+def _agent_texts(agent: Agent | None) -> list[tuple[str, str]]:
+    if agent is None:
+        return []
+    texts = [("agent's name", agent.name), ("agent's session", agent.session), ("agent's transcript", agent.transcript)]
+    return [(name, text) for name, text in texts if text is not None]
+
+
+def _check_extra(extra: tuple[tuple[str, str], ...]) -> None:
+    if len(extra) > MAX_EXTRAS:
+        raise UsageError(f"{len(extra)} extras are over the limit of {MAX_EXTRAS}")
+    seen = set()
+    for key, text in extra:
+        _check_text("extra key", key)
         if not EXTRA_KEY.match(key):
-            raise UsageError(f"extra key '{key}' does not match [A-Za-z0-9][A-Za-z0-9._-]{{0,63}}")
+            raise UsageError(f"the extra key '{key[:80]}' does not match {EXTRA_KEY_FORM}")
+        if key in seen:
+            raise UsageError(f"the extra key '{key}' is given twice")
+        seen.add(key)
+        _check_text(f"extra '{key}'", text)
 
 
 def _check_text(name: str, text: str) -> None:
+    if not isinstance(text, str):
+        raise UsageError(f"the {name} is not text")
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError:
         raise UsageError(f"the {name} is not UTF-8") from None
     if size > MAX_FIELD:
         raise UsageError(f"the {name} has {size} bytes; the limit is {MAX_FIELD}")
+
+
+def _check_visible(name: str, text: str) -> None:
+    if not text.strip():
+        raise UsageError(f"the {name} is empty")
+    if all(is_control(c) or c.isspace() for c in text):
+        raise UsageError(f"the {name} has no visible character")
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -92,7 +119,7 @@ def document(c: Checkpoint) -> dict[str, Json]:
         "decisions": list(c.decisions),
         "label": c.label,
         "kind": c.kind,
-        "branch": c.branch,
+        "branch": None if c.branch is None else path_document(c.branch),
         "head": c.head,
         "created": timestamp(c.created),
         "extra": dict(c.extra),
@@ -107,7 +134,8 @@ def timestamp(value: datetime) -> str:
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
-def _path(path: str) -> Json:
+def path_document(path: str) -> Json:
+    """A path or a ref's name as JSON: text, or ``{"b64": ...}`` where its bytes are not UTF-8."""
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
@@ -124,30 +152,41 @@ def _agent_document(agent: Agent | None) -> Json:
 def _files_document(files: FileState | None) -> Json:
     if files is None:
         return None
-    flags: list[Json] = [{"path": _path(f.path), "bits": f.bits} for f in files.index.flags[:MAX_FLAGS]]
+    flags: list[Json] = [{"path": path_document(f.path), "bits": f.bits} for f in files.index.flags[:MAX_FLAGS]]
     flags_more = files.index.flags_more + max(0, len(files.index.flags) - MAX_FLAGS)
     index: dict[str, Json] = {"tree": files.index.tree, "flags": flags, "unmerged": files.index.unmerged}
     if flags_more:
         index["flags_more"] = flags_more
-    skipped: list[Json] = [{"path": _path(s.path), "reason": s.reason} for s in files.skipped[:MAX_SKIPPED]]
-    skipped_more = files.skipped_more + max(0, len(files.skipped) - MAX_SKIPPED)
+    listed = _listed([s.path for s in files.skipped])
+    skipped: list[Json] = [{"path": path_document(s.path), "reason": s.reason} for s in files.skipped[:listed]]
+    skipped_more = files.skipped_more + len(files.skipped) - listed
     result: dict[str, Json] = {
         "tree": files.tree,
         "index": index,
         "operation": _operation_document(files.operation),
         "changed": files.changed,
         "skipped": skipped,
-        "worktree": {"path": _path(files.worktree.path), "created": timestamp(files.worktree.created)},
+        "worktree": {"path": path_document(files.worktree.path), "created": timestamp(files.worktree.created)},
     }
     if skipped_more:
         result["skipped_more"] = skipped_more
     return result
 
 
+def _listed(paths: list[str]) -> int:
+    """How many of the first skipped paths the JSON lists."""
+    size = 0
+    for count, path in enumerate(paths[:MAX_SKIPPED]):
+        size += len(os.fsencode(path))
+        if size > _MAX_PATHS:
+            return count
+    return min(len(paths), MAX_SKIPPED)
+
+
 def _operation_document(operation: Operation | None) -> Json:
     if operation is None:
         return None
-    refs: dict[str, Json] = dict(operation.refs)
+    refs: dict[str, Json] = {name: path_document(target) for name, target in operation.refs}
     return {"kind": operation.kind, "head": operation.head, "onto": operation.onto, "refs": refs}
 
 
@@ -215,11 +254,11 @@ class _Reader:
         value = self.value.get(key, 0)
         return None if value is None else _Reader(value, f"{self.where}.{key}")
 
-    def strings(self, key: str) -> tuple[tuple[str, str], ...]:
+    def strings(self, key: str, *, paths: bool = False) -> tuple[tuple[str, str], ...]:
         inner = _Reader(self.value.get(key, 0), f"{self.where}.{key}")
         if len(inner.value) > MAX_EXTRAS:
             raise self.bad(key)
-        return tuple((name, inner.text(name)) for name in inner.value)
+        return tuple((name, (inner.path if paths else inner.text)(name)) for name in inner.value)
 
 
 def decode(raw: bytes) -> Checkpoint:
@@ -246,7 +285,7 @@ def decode(raw: bytes) -> Checkpoint:
         decisions=tuple(_strings(r, "decisions")),
         label=r.maybe("label"),
         kind=_one_of(r, "kind", KINDS),
-        branch=r.maybe("branch"),
+        branch=None if r.value.get("branch", 0) is None else r.path("branch"),
         head=r.maybe_oid("head"),
         created=r.time("created"),
         extra=extra,
@@ -265,7 +304,7 @@ def _one_of(r: _Reader, key: str, allowed: tuple[T, ...]) -> T:
 
 
 def _strings(r: _Reader, key: str) -> list[str]:
-    return [_Reader({key: item}, r.where).text(key) for item in r.items(key, 10_000)]
+    return [_Reader({key: item}, r.where).text(key) for item in r.items(key, MAX_BYTES)]
 
 
 def _agent(r: _Reader) -> Agent:
@@ -302,4 +341,6 @@ def _matching(r: _Reader, key: str, match: Callable[[str], object]) -> str:
 
 
 def _operation(r: _Reader) -> Operation:
-    return Operation(kind=r.text("kind"), head=r.maybe_oid("head"), onto=r.maybe_oid("onto"), refs=r.strings("refs"))
+    return Operation(
+        kind=r.text("kind"), head=r.maybe_oid("head"), onto=r.maybe_oid("onto"), refs=r.strings("refs", paths=True)
+    )

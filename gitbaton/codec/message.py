@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitbaton.codec.text import MAX_BYTES, plain
+from gitbaton.codec.text import MAX_BYTES, first_line
 from gitbaton.errors import RecordError
 
 ROOT_MESSAGE = b"gitbaton root 1\n"
@@ -11,9 +11,7 @@ _SUBJECT_BYTES = 72
 
 def message(step: str, raw: bytes) -> bytes:
     """The commit message that carries a checkpoint's canonical bytes ``raw`` under the first line of its step."""
-    lines = (line.strip() for line in step.splitlines())
-    subject = plain(next((line for line in lines if line), "?"))
-    cut = subject.encode("utf-8", "replace")[:_SUBJECT_BYTES].decode("utf-8", "ignore")
+    cut = (first_line(step) or "?").encode("utf-8", "replace")[:_SUBJECT_BYTES].decode("utf-8", "ignore")
     return cut.rstrip().encode("utf-8") + b"\n\n" + raw
 
 

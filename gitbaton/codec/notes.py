@@ -10,26 +10,30 @@ from gitbaton.values import value
 
 MAX_ENTRIES = 50
 OLDER = b"older entries: git baton log --all\n"
-_START = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})$", re.MULTILINE)
+_OLDER_LINE = re.compile(rb"^older entries: git baton log --all(?:\r?\n|\Z)", re.MULTILINE)
+_START = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
+_GAP = re.compile(rb"\n(?:[ \t\r]*\n)+")
 
 
 @value
 class Note:
-    """A note taken apart: ``preamble`` is text that is not ours, ``entries`` are (id, bytes), newest first."""
+    """A note taken apart: ``preamble`` is text that is not ours, ``entries`` are (id, bytes), newest first; ``older`` says
+    that entries were dropped from it before."""
 
     preamble: bytes = b""
     entries: tuple[tuple[Oid, bytes], ...] = ()
+    older: bool = False
 
     def with_entry(self, oid: Oid, text: bytes) -> Note:
         """This note with one more entry on top; an entry of that id is replaced."""
         rest = tuple(e for e in self.entries if e[0] != oid)
-        return Note(preamble=self.preamble, entries=((oid, text), *rest))
+        return Note(preamble=self.preamble, entries=((oid, text), *rest), older=self.older)
 
     def render(self) -> bytes:
         """The note's bytes: the newest 50 entries, and a line that says where the rest is."""
         parts = [self.preamble] if self.preamble else []
         parts += [text for _, text in self.entries[:MAX_ENTRIES]]
-        if len(self.entries) > MAX_ENTRIES:
+        if self.older or len(self.entries) > MAX_ENTRIES:
             parts.append(OLDER)
         return b"\n".join(parts)
 
@@ -51,19 +55,25 @@ def entry(oid: Oid, checkpoint: Checkpoint) -> bytes:
 
 
 def parse_note(raw: bytes) -> Note:
-    """A note's entries, whoever concatenated or doubled them; the first of each id counts, unknown text is kept."""
-    starts = [(m.start(), m.group(1).decode()) for m in _START.finditer(raw)]
-    ends = [start for start, _ in starts[1:]] + [len(raw)] * bool(starts)
+    """A note's entries, whoever concatenated or doubled them: the first of each id counts. An entry ends at an empty line;
+    other text is kept as it is, before the entries, once."""
+    rest = _OLDER_LINE.sub(b"", raw)
+    starts = list(_START.finditer(rest))
+    ends = [m.start() for m in starts[1:]] + [len(rest)]
+    other = [rest[: starts[0].start()] if starts else rest]
     entries: dict[Oid, bytes] = {}
-    for (start, oid), end in zip(starts, ends, strict=True):
-        entries.setdefault(oid, _tidy(raw[start:end]))
-    return Note(preamble=_tidy(raw[: starts[0][0]] if starts else raw), entries=tuple(entries.items()))
+    for found, end in zip(starts, ends, strict=False):
+        text, *after = _GAP.split(rest[found.start() : end], maxsplit=1)
+        entries.setdefault(found.group(1).decode(), text.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n")
+        other += after
+    return Note(preamble=_together(other), entries=tuple(entries.items()), older=rest != raw)
 
 
-def _tidy(text: bytes) -> bytes:
-    """``text`` without our own trailing line and with exactly one newline at its end."""
-    text = text.strip(b"\n")
-    if text == OLDER.rstrip(b"\n"):
-        return b""
-    text = text.removesuffix(b"\n" + OLDER.rstrip(b"\n")).strip(b"\n")
-    return text + b"\n" if text else b""
+def _together(texts: list[bytes]) -> bytes:
+    """Texts that are not ours, one after the other; what stands there already is left out."""
+    whole = b""
+    for text in texts:
+        kept = text.strip(b"\r\n")
+        if kept and b"\n\n" + kept + b"\n\n" not in b"\n" + whole + b"\n":
+            whole += b"\n" + kept + b"\n"
+    return whole.removeprefix(b"\n")

@@ -12,6 +12,7 @@ Json = None | bool | int | str | list["Json"] | dict[str, "Json"]
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 8
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SPECIAL = re.compile(r"[^ !#-\[\]-~]")
 _CONTROL = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
 
@@ -26,6 +27,12 @@ def plain(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join("?" if is_control(c) and c not in keep else c for c in text)
+
+
+def first_line(text: str) -> str:
+    """The first line of ``text`` that is not blank, without blanks around it, safe for a terminal; empty when there is none."""
+    lines = (line.strip() for line in text.split("\n"))
+    return plain(next((line for line in lines if line), ""))
 
 
 def canonical(value: Json) -> bytes:
@@ -70,7 +77,8 @@ def _escape(match: re.Match[str]) -> str:
 def parse(raw: bytes) -> Json:
     """The value of JSON bytes that anybody may have written.
 
-    Raises RecordError when they are over 1 MiB, not UTF-8, not JSON, deeper than 8, or hold a float or a key twice.
+    Raises RecordError when they are over 1 MiB, not UTF-8, not JSON, deeper than 8, or hold a float, a key twice or half of
+    a surrogate pair.
     """
     if len(raw) > MAX_BYTES:
         raise RecordError(f"record of {len(raw)} bytes is over the limit of {MAX_BYTES}")
@@ -80,7 +88,7 @@ def parse(raw: bytes) -> Json:
         )
     except (ValueError, RecursionError) as error:
         raise RecordError(f"record is not JSON: {plain(str(error))[:100]}") from None
-    _check_depth(value, MAX_DEPTH)
+    _check(value, MAX_DEPTH)
     return value
 
 
@@ -95,10 +103,18 @@ def _no_number(text: str) -> Json:
     raise ValueError(f"number {text[:20]} is not an integer")
 
 
-def _check_depth(value: Json, left: int) -> None:
+def _check(value: Json, left: int) -> None:
+    """Refuse what is nested too deep, and text that no UTF-8 can hold."""
+    if isinstance(value, str):
+        if not value.isprintable() and _SURROGATE.search(value):
+            raise RecordError("record holds half of a surrogate pair")
+        return
     if not isinstance(value, (dict, list)):
         return
     if left == 0:
         raise RecordError(f"record is nested deeper than {MAX_DEPTH}")
+    if isinstance(value, dict):
+        for key in value:
+            _check(key, left)
     for item in value.values() if isinstance(value, dict) else value:
-        _check_depth(item, left - 1)
+        _check(item, left - 1)

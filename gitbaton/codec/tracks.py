@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-import urllib.parse
 
 from gitbaton.codec.text import is_control, plain
 from gitbaton.errors import UsageError
 
 MAX_ENCODED = 200
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_HEX = re.compile(rb"%([0-9A-F]{2})")
 _ENCODED = re.compile(r"(?:[A-Za-z0-9_-]|%[0-9A-F]{2})+\Z")
 
 
@@ -40,7 +40,7 @@ def decode_track(encoded: str) -> str | None:
     if not _ENCODED.match(encoded):
         return None
     try:
-        name = urllib.parse.unquote(encoded, encoding="utf-8", errors="strict")
+        name = _HEX.sub(lambda m: bytes.fromhex(m.group(1).decode()), encoded.encode()).decode("utf-8")
         return name if encode_track(name) == encoded else None
     except (UnicodeDecodeError, UsageError):
         return None
