@@ -54,14 +54,17 @@ def _head(then: Checkpoint, now: Ground, short: Callable[[Oid], str]) -> list[Dr
     if not now.exists:
         said = f"the checkpoint's commit {was} is not in this repository; HEAD is {short(here)}"
         return [DriftWord(word="head-missing", sentence=said)]
+    where = _distance(now.distance, f"the checkpoint's commit {was}", short(here)) if now.distance else []
+    unrelated = []
     if now.distance is None:
         said = f"HEAD {short(here)} and the checkpoint's commit {was} have no common ancestor"
-        return [DriftWord(word="head-unrelated", sentence=said)]
-    words = _distance(now.distance, f"the checkpoint's commit {was}", short(here))
-    if now.rewritten:
-        said = f"the checkpoint's commit {was} was rewritten (amend or rebase); distances count from its successor"
-        words.append(DriftWord(word="head-rewritten", sentence=said))
-    return words
+        unrelated = [DriftWord(word="head-unrelated", sentence=said)]
+    return where + (_rewritten(was) if now.rewritten else []) + unrelated
+
+
+def _rewritten(was: str) -> list[DriftWord]:
+    said = f"the checkpoint's commit {was} was rewritten (amend or rebase); distances count from its successor"
+    return [DriftWord(word="head-rewritten", sentence=said)]
 
 
 def _distance(distance: tuple[int, int], was: str, here: str) -> list[DriftWord]:

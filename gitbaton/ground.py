@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 
 from gitbaton.drift import Ground, compare
-from gitbaton.errors import RecordError
+from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import OID
 from gitbaton.model import Head, Live, Oid, Operation, Stored
 from gitbaton.store import Store
 
 REWRITES = 1000
+_TAIL = 1 << 20
 _NEAR = 50
 _SAME_HEAD = 200
 
@@ -23,6 +24,7 @@ class Surveyor:
         self.head: Head = self.objects.head()
         self.operation: Operation | None = store.repo.operation()
         self._rewritten: dict[Oid, Oid] | None = None
+        self._distances: dict[Oid, tuple[int, int] | None] = {}
 
     def live(self, stored: Stored) -> Live:
         """The present against a checkpoint."""
@@ -39,33 +41,43 @@ class Surveyor:
             return Ground(head=self.head, operation=self.operation)
         if then is None:
             return Ground(head=self.head, operation=self.operation, total=self.objects.count(here))
-        start, rewritten = self._successor(then), False
-        if start != then:
-            rewritten = True
-            if start == here:
-                return Ground(head=self.head, operation=self.operation, home=True)
-        found = self.objects.info(start)
-        if found is None or found.kind != "commit":
+        path = self._successors(then)
+        if here in path:
+            return Ground(head=self.head, operation=self.operation, home=True)
+        start = next((oid for oid in reversed(path) if self._is_commit(oid)), None)
+        if start is None:
             return Ground(head=self.head, operation=self.operation, exists=False, distance=None)
-        distance = self.objects.distance(here, start)
+        rewritten = start != then
+        distance = self._distance(here, start)
         if not rewritten and (distance is None or distance[1]):
             noted = self._noted(stored, here)
             if noted == here:
                 return Ground(head=self.head, operation=self.operation, home=True)
             if noted is not None:
-                rewritten, distance = True, self.objects.distance(here, noted)
+                rewritten, distance = True, self._distance(here, noted)
         return Ground(head=self.head, operation=self.operation, rewritten=rewritten, distance=distance)
 
-    def _successor(self, oid: Oid) -> Oid:
-        """The commit that ``oid`` became, by the pairs that post-rewrite kept."""
+    def _is_commit(self, oid: Oid) -> bool:
+        found = self.objects.info(oid)
+        return found is not None and found.kind == "commit"
+
+    def _distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
+        """As Objects.distance, once for all tracks that stand on the same commit."""
+        if there not in self._distances:
+            self._distances[there] = self.objects.distance(here, there)
+        return self._distances[there]
+
+    def _successors(self, oid: Oid) -> list[Oid]:
+        """``oid`` and the commits that it became, by the pairs that post-rewrite kept, oldest first."""
         if self._rewritten is None:
             self._rewritten = _pairs(os.path.join(self.store.repo.shared_dir, "rewritten"))
-        for _ in range(REWRITES):
-            after = self._rewritten.get(oid)
-            if after is None:
+        path = [oid]
+        while len(path) <= REWRITES:
+            after = self._rewritten.get(path[-1])
+            if after is None or after in path:
                 break
-            oid = after
-        return oid
+            path.append(after)
+        return path
 
     def _noted(self, stored: Stored, here: Oid) -> Oid | None:
         """The commit near HEAD whose note names a checkpoint of this track that has this checkpoint's head.
@@ -80,7 +92,7 @@ class Surveyor:
             for commit in self.objects.first_parents(here, _NEAR):
                 if wanted.intersection(self.store.noted(commit, tree)):
                     return commit
-        except RecordError:
+        except (RecordError, GitError):
             pass
         return None
 
@@ -92,9 +104,10 @@ class Surveyor:
 def _pairs(path: str) -> dict[Oid, Oid]:
     """Old and new ids of the last rewrites, one pair a line."""
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            lines = file.read(1 << 20).splitlines()[-REWRITES:]
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            lines = file.read(_TAIL).splitlines()[-REWRITES:]
     except OSError:
         return {}
-    pairs = (line.split() for line in lines)
+    pairs = (line.decode("ascii", "replace").split() for line in lines)
     return {p[0]: p[1] for p in pairs if len(p) == 2 and OID.match(p[0]) and OID.match(p[1])}

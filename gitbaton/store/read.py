@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gitbaton.codec import ROOT_MESSAGE, decode, parse_note, payload
-from gitbaton.errors import NotFoundError, RecordError
+from gitbaton.errors import GitError, NotFoundError, RecordError
 from gitbaton.git.notes import find
 from gitbaton.git.objects import Object, object_id, parse_commit
 from gitbaton.git.repo import Repo
@@ -14,6 +14,7 @@ from gitbaton.store.refs import CHAINS, CURRENT, NOTES, TIPS, chain_ref, tip_ref
 from gitbaton.values import replace, value
 
 _MAX_COMMIT = 3 << 20
+_MAX_BROKEN = 100
 
 
 @value
@@ -65,8 +66,14 @@ class Store:
 
     def tip(self, track: str) -> Stored | None:
         """The newest checkpoint of a track; None when there is no such track. Raises RecordError when it is broken."""
-        found = self.objects.read(chain_ref(track), _MAX_COMMIT)
-        return None if found is None else self.stored(found, track, found.oid)
+        ref = chain_ref(track)
+        found = self.objects.read(ref, _MAX_COMMIT)
+        if found is not None:
+            return self.stored(found, track, found.oid)
+        lost = self.objects.refs(CHAINS).get(ref)
+        if lost is not None:
+            raise RecordError(f"'{ref}' points at {lost}, which cannot be read")
+        return None
 
     def stored(self, found: Object | None, track: str, where: str) -> Stored:
         """A chain commit as a checkpoint. The ref's name wins over the stored track; the tree must be the stored one."""
@@ -114,13 +121,22 @@ class Store:
         return History(items=tuple(items), problems=tuple(problems))
 
     def _walk(self, track: str, oids: list[Oid]) -> Iterator[Stored | Problem]:
+        """What a chain holds; broken records that follow each other are one problem, and too many end the walk."""
+        broken: list[Problem] = []
         for oid, found in zip(oids, self.objects.read_many(oids, _MAX_COMMIT), strict=True):
             if found is not None and found.data is not None and found.data.endswith(b"\n\n" + ROOT_MESSAGE):
-                return
+                break
             try:
-                yield self.stored(found, track, oid)
+                stored = self.stored(found, track, oid)
             except RecordError as error:
-                yield Problem(where=oid, reason=error.message)
+                broken.append(Problem(where=oid, reason=error.message))
+                if len(broken) == _MAX_BROKEN:
+                    break
+                continue
+            yield from _merged(broken)
+            broken = []
+            yield stored
+        yield from _merged(broken)
 
     def current(self) -> str | None:
         """The current track of this work tree."""
@@ -137,8 +153,14 @@ class Store:
         return found.oid, parse_commit(found.data).tree
 
     def note(self, commit: Oid, tree: Oid | None) -> bytes:
-        """The note of a commit in a notes tree, empty when it has none; several blobs come one after the other."""
+        """The note of a commit in a notes tree, empty when it has none; several blobs come one after the other.
+
+        Raises RecordError for a note over 4 MiB: who edits it without having read it would lose it.
+        """
         blobs = [self.objects.read(oid) for oid in find(self.objects, tree, commit)]
+        for blob in blobs:
+            if blob is not None and blob.kind == "blob" and blob.data is None:
+                raise RecordError(f"the note of {commit} has {blob.size} bytes and is left alone")
         return b"\n".join(b.data for b in blobs if b is not None and b.kind == "blob" and b.data is not None)
 
     def noted(self, commit: Oid, tree: Oid | None) -> list[Oid]:
@@ -147,6 +169,23 @@ class Store:
 
     def everything(self, tracks: Iterable[str]) -> History:
         """All checkpoints of several tracks, newest first."""
-        histories = [self.history(track) for track in tracks]
-        items = sorted((s for h in histories for s in h.items), key=lambda s: (s.checkpoint.created, s.id), reverse=True)
-        return History(items=tuple(items), problems=tuple(p for h in histories for p in h.problems))
+        items: list[Stored] = []
+        problems: list[Problem] = []
+        for track in tracks:
+            try:
+                found = self.history(track)
+            except (RecordError, NotFoundError, GitError) as error:
+                problems.append(Problem(where=chain_ref(track), reason=error.message))
+                continue
+            items += found.items
+            problems += found.problems
+        items.sort(key=lambda s: (s.checkpoint.created, s.id), reverse=True)
+        return History(items=tuple(items), problems=tuple(problems))
+
+
+def _merged(broken: list[Problem]) -> list[Problem]:
+    """Broken records in a row as one problem."""
+    if len(broken) < 2:
+        return broken
+    count = f"{len(broken) - 1} more" if len(broken) < _MAX_BROKEN else "all"
+    return [Problem(where=broken[0].where, reason=f"{broken[0].reason} (and {count} below it)")]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
-from gitbaton.codec import ROOT_MESSAGE, check_track, encode, entry, message, parse_note
-from gitbaton.errors import RecordError, RefConflictError, UsageError
+from gitbaton.codec import ROOT_MESSAGE, check_track, encode, entry, message, parse_note, plain
+from gitbaton.codec.notes import MAX_ENTRIES
+from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
+from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.notes import edit
 from gitbaton.git.objects import Kind, NewObject, RefChange, commit_data, new_object, parse_commit, tree_data
 from gitbaton.model import Checkpoint, Oid, Stored
@@ -15,7 +18,10 @@ from gitbaton.store.read import Store
 from gitbaton.store.refs import NOTES, chain_ref, tip_ref
 from gitbaton.values import replace, value
 
-RETRY_SECONDS = 20.0
+T = TypeVar("T")
+RETRY_SECONDS = 8.0
+REPAIR_SECONDS = 2.0
+_LOCK_HINT = "a lock file that a killed process left is removed once it is ten seconds old"
 NOBODY = b"gitbaton <gitbaton@localhost>"
 
 
@@ -48,17 +54,28 @@ class _Batch:
 def append(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
     """Put a checkpoint on top of its track; the ids it gets depend on what is there now.
 
-    Raises RefConflictError, naming who moved, when another writer is faster for 20 seconds.
+    Raises RefConflictError, naming who is in the way, when the chain cannot be moved for 8 seconds. Once the chain has
+    moved the checkpoint is recorded: what cannot be derived from it now is a warning, and the next command's work.
     """
-    deadline, pause = time.monotonic() + RETRY_SECONDS, 0.005
+    ref = chain_ref(check_track(draft.checkpoint.track))
+    try:
+        return _insist(store, (ref,), RETRY_SECONDS, lambda: _append_once(store, draft, warn))
+    except RefConflictError as error:
+        raise RefConflictError(f"nothing is recorded: {error.message}", _LOCK_HINT) from None
+
+
+def _insist(store: Store, refs: tuple[str, ...], seconds: float, work: Callable[[], T]) -> T:
+    """Repeat ``work`` while another writer is in the way, for some seconds. A lock beside ``refs`` may grow stale meanwhile."""
+    deadline, pause = time.monotonic() + seconds, 0.005
     while True:
         try:
-            return _append_once(store, draft, warn)
-        except RefConflictError as error:
+            return work()
+        except RefConflictError:
             if time.monotonic() > deadline:
-                raise RefConflictError(f"{error.message}; another writer keeps moving it") from None
-            time.sleep(pause)
-            pause = min(pause * 2, 0.5)
+                raise
+        time.sleep(pause)
+        pause = min(pause * 2, 0.5)
+        clear_stale_locks(store.repo.layout.common_dir, refs)
 
 
 def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
@@ -66,21 +83,22 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     tip = store.tip(track)
     if tip is None:
         _refuse_twin(store, track)
-    else:
-        shown = store.objects.info(tip_ref(track))
-        if shown is None or shown.oid != tip.id:
-            repair(store, tip, warn)
+    shown = store.objects.info(tip_ref(track)) if tip else None
+    behind = tip is not None and (shown is None or shown.oid != tip.id)
     batch = _Batch(store)
     stored = _chain_commit(store, batch, draft, tip)
     changes = [[RefChange(name=chain_ref(track), new=stored.commit, old=tip.commit if tip else None)]]
-    changes += _derived(store, batch, stored, draft.author, warn)
+    if not behind:
+        changes += _derived(store, batch, stored, draft.author, warn)
     store.objects.write(batch.items)
     try:
         store.objects.update(*changes)
-    except RefConflictError:
+    except (RefConflictError, GitError):
         found = store.objects.info(chain_ref(track))
         if found is None or found.oid != stored.commit:
             raise
+        behind = True
+    if behind:
         repair(store, stored, warn)
     return stored
 
@@ -88,14 +106,14 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
 def _refuse_twin(store: Store, track: str) -> None:
     """A track whose name differs only in case would be the same file on many disks."""
     for other in store.chains()[0]:
-        if other.casefold() == track.casefold():
+        if other != track and other.casefold() == track.casefold():
             raise UsageError(f"track '{track}' differs from the track '{other}' only in case")
 
 
 def _chain_commit(store: Store, batch: _Batch, draft: Draft, tip: Stored | None) -> Stored:
     checkpoint = replace(draft.checkpoint, previous=tip.id if tip else None)
     if tip is not None and checkpoint.created <= tip.checkpoint.created:
-        checkpoint = replace(checkpoint, created=tip.checkpoint.created + timedelta(microseconds=1))
+        checkpoint = replace(checkpoint, created=_just_after(tip))
     author = _dated(draft.author, checkpoint.created)
     first = tip.commit if tip else _root(batch)
     head_tree = store.tree_of(checkpoint.head)
@@ -110,6 +128,13 @@ def _chain_commit(store: Store, batch: _Batch, draft: Draft, tip: Stored | None)
     text = message(checkpoint.step, raw)
     commit = batch.add("commit", commit_data(tree=draft.tree, parents=parents, author=author, message=text))
     return Stored(id=oid, commit=commit, base=base, tree=draft.tree, raw=raw, checkpoint=checkpoint)
+
+
+def _just_after(tip: Stored) -> datetime:
+    try:
+        return tip.checkpoint.created + timedelta(microseconds=1)
+    except OverflowError:
+        raise RecordError(f"commit {tip.commit} is dated at the end of time; nothing can follow it") from None
 
 
 def _dated(author: bytes, created: datetime) -> bytes:
@@ -169,23 +194,50 @@ def _note(store: Store, batch: _Batch, stored: Stored, head: Oid, author: bytes)
 
 
 def repair(store: Store, tip: Stored, warn: Callable[[str], None]) -> None:
-    """Bring the note and the tip of a track in line with its chain. The note keeps the chain commit's author."""
-    batch = _Batch(store)
-    batch.add("blob", tip.raw)
-    found = store.objects.read(tip.commit)
-    author = parse_commit(found.data).author.rsplit(b" ", 2)[0] if found and found.data else NOBODY
-    noted = tip.checkpoint.head is None or tip.checkpoint.kind != "manual"
-    if not noted and tip.checkpoint.head is not None:
-        noted = tip.id in _noted(store, tip.checkpoint.head)
-    changes = _derived(store, batch, tip, author, warn)
-    if noted:
-        changes = [c for c in changes if c[0].name != NOTES]
-    store.objects.write(batch.items)
-    store.objects.update(*changes)
-
-
-def _noted(store: Store, head: Oid) -> list[Oid]:
+    """Bring the notes and the tip of a track in line with its chain. What is in the way is a warning that names it."""
+    refs = (NOTES, tip_ref(tip.checkpoint.track))
+    clear_stale_locks(store.repo.layout.common_dir, refs)
     try:
-        return store.noted(head, store.notes_tree()[1])
-    except RecordError:
+        _insist(store, refs, REPAIR_SECONDS, lambda: _repair_once(store, tip, warn))
+    except (RefConflictError, GitError, RecordError) as error:
+        said = f"'{plain(tip.checkpoint.track)}' is recorded, but its note or '{refs[1]}' is behind"
+        warn(f"{said}; the next command repairs it: {error.message}")
+
+
+def _repair_once(store: Store, tip: Stored, warn: Callable[[str], None]) -> None:
+    shown = store.objects.info(tip_ref(tip.checkpoint.track))
+    for stored in _unshown(store, tip, shown.oid if shown else None):
+        batch = _Batch(store)
+        try:
+            changes = _missing_note(store, batch, stored)
+        except RecordError as error:
+            warn(f"no note is written: {error.message}")
+            continue
+        store.objects.write(batch.items)
+        store.objects.update(*changes)
+    if shown is None or shown.oid != tip.id:
+        batch = _Batch(store)
+        ref = tip_ref(tip.checkpoint.track)
+        store.objects.write([new_object(batch.algorithm, "blob", tip.raw)])
+        store.objects.update([RefChange(name=ref, new=tip.id, old=shown.oid if shown else None)])
+
+
+def _unshown(store: Store, tip: Stored, shown: Oid | None) -> list[Stored]:
+    """The checkpoints above the one that the tip ref shows, oldest first; only the newest when it shows a stranger."""
+    items = store.history(tip.checkpoint.track, MAX_ENTRIES).items
+    if shown is None:
+        return list(reversed(items))
+    at = next((i for i, s in enumerate(items) if s.id == shown), None)
+    return [tip] if at is None else list(reversed(items[:at]))
+
+
+def _missing_note(store: Store, batch: _Batch, stored: Stored) -> list[list[RefChange]]:
+    """The note of a checkpoint that has none yet; it keeps the chain commit's author. Raises RecordError."""
+    head = stored.checkpoint.head
+    if stored.checkpoint.kind != "manual" or head is None or store.tree_of(head) is None:
         return []
+    if stored.id in store.noted(head, store.notes_tree()[1]):
+        return []
+    found = store.objects.read(stored.commit)
+    author = parse_commit(found.data).author.rsplit(b" ", 2)[0] if found and found.data else NOBODY
+    return [[_note(store, batch, stored, head, author)]]
