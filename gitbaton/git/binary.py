@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import os
 import re
+import select
+import signal
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-from gitbaton.errors import GitError, RefConflictError
-from gitbaton.git.objects import MAX_READ, OID, Algorithm, Kind, NewObject, Object, RefChange, zero
+from gitbaton.errors import GitError, GitTimeoutError, RefConflictError
+from gitbaton.git.objects import (
+    MAX_READ,
+    OID,
+    Algorithm,
+    Kind,
+    NewObject,
+    Object,
+    RefChange,
+    is_oid,
+    is_ref,
+    linked_ref,
+    zero,
+)
 from gitbaton.git.run import Git, memory_file, spawn
 from gitbaton.model import Head, Oid
 
 _MANY = 64
+_GROUP = 2000
+_GROUP_BYTES = 64 << 20
 _PACK_KIND = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _CONFLICT = re.compile(
     r"but expected|reference already exists|unable to resolve reference|Unable to create|File exists|cannot lock references"
 )
+_OWN_REFS = ("refs/worktree/", "refs/bisect/", "refs/rewritten/")
+# How git reads a name that is no ref: as one elsewhere, or as what `git describe` prints (`x-gabcdef0`).
+_ELSEWHERE = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD")
+_DESCRIBED = re.compile(r"-g[0-9a-f]{4,}\Z")
 
 
 class BinaryObjects:
@@ -30,11 +50,29 @@ class BinaryObjects:
 
     def info(self, spec: str) -> Object | None:
         """See Objects."""
-        return self._ask().info(spec)
+        if is_oid(self.algorithm, spec):
+            return self._ask().info(spec)
+        found = self._ask().info(spec) if is_ref(spec) else None
+        return found if found is not None and self._is_there(spec) else None
+
+    def _is_there(self, name: str) -> bool:
+        """Whether a ref that git resolved is this very one, and not another that git takes the name for."""
+        if self._reftable():
+            if not _DESCRIBED.search(name) and not any(self._ask().info(rule.format(name)) for rule in _ELSEWHERE):
+                return True
+            return self.git.run("show-ref", "--exists", name).code == 0
+        shared = name.startswith("refs/") and not name.startswith(_OWN_REFS)
+        if os.path.lexists(os.path.join(self.common_dir if shared else self.git_dir, name)):
+            return True
+        try:
+            with open(os.path.join(self.common_dir, "packed-refs"), "rb") as file:
+                return b" " + os.fsencode(name) + b"\n" in file.read()
+        except FileNotFoundError:
+            return False
 
     def read(self, spec: str, limit: int = MAX_READ) -> Object | None:
         """See Objects."""
-        found = self._ask().info(spec)
+        found = self.info(spec)
         if found is None or found.size > limit:
             return found
         return self._ask().contents(found)
@@ -42,21 +80,49 @@ class BinaryObjects:
     def read_many(self, oids: Sequence[Oid], limit: int = MAX_READ) -> Iterator[Object | None]:
         """See Objects. A few are asked of the process that is there; many are worth two of their own."""
         if len(oids) <= _MANY:
-            yield from (self.read(oid, limit) for oid in oids)
+            yield from (self._readable(oid, limit) for oid in oids)
             return
-        names = "".join(f"{oid}\n" for oid in oids).encode()
+        for start in range(0, len(oids), _GROUP):
+            yield from self._read_group(oids[start : start + _GROUP], limit)
+
+    def _readable(self, oid: Oid, limit: int) -> Object | None:
+        try:
+            return self.read(oid, limit)
+        except GitTimeoutError:
+            raise
+        except GitError:
+            return None
+
+    def _read_group(self, oids: Sequence[Oid], limit: int) -> Iterator[Object | None]:
+        nothing = zero(self.algorithm)
+        names = "".join(f"{oid if is_oid(self.algorithm, oid) else nothing}\n" for oid in oids).encode()
         lines = self.git.out("cat-file", "--batch-check", "--buffer", stdin=names).splitlines()
-        found = [_header(line) for line in lines]
-        wanted = "".join(f"{o.oid}\n" for o in found if o and o.size <= limit).encode()
-        raw = self.git.out("cat-file", "--batch", "--buffer", stdin=wanted) if wanted else b""
+        part: list[Object | None] = []
+        size = 0
+        for item in map(_header, lines):
+            part.append(item)
+            size += item.size if item and item.size <= limit else 0
+            if size > _GROUP_BYTES:
+                yield from self._contents(part, limit)
+                part, size = [], 0
+        yield from self._contents(part, limit)
+
+    def _contents(self, items: Sequence[Object | None], limit: int) -> Iterator[Object | None]:
+        """Known objects with their bytes; git stops at a corrupt one, and what is missing then is asked for one by one."""
+        wanted = "".join(f"{o.oid}\n" for o in items if o and o.size <= limit).encode()
+        raw = self.git.run("cat-file", "--batch", "--buffer", stdin=wanted).out if wanted else b""
         at = 0
-        for item in found:
+        for item in items:
             if item is None or item.size > limit:
                 yield item
                 continue
-            at = raw.index(b"\n", at) + 1
-            yield Object(oid=item.oid, kind=item.kind, size=item.size, data=raw[at : at + item.size])
-            at += item.size + 1
+            end = raw.find(b"\n", at) + 1
+            if end and _header(raw[at : end - 1]) == item and len(raw) > end + item.size:
+                yield Object(oid=item.oid, kind=item.kind, size=item.size, data=raw[end : end + item.size])
+                at = end + item.size + 1
+            else:
+                raw = b""
+                yield self._readable(item.oid, limit)
 
     def write(self, objects: Iterable[NewObject]) -> None:
         """See Objects. One pack into ``unpack-objects``: any number of objects, byte for byte, by one process."""
@@ -71,6 +137,8 @@ class BinaryObjects:
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""
+        if not prefixes:
+            return {}
         raw = self.git.out("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
         pairs = (os.fsdecode(line).split(" ", 1) for line in raw.splitlines())
         return {name: oid for oid, name in pairs}
@@ -78,25 +146,31 @@ class BinaryObjects:
     def update(self, *transactions: Sequence[RefChange]) -> None:
         """See Objects."""
         nothing = zero(self.algorithm)
-        lines = []
+        words = []
         for changes in transactions:
-            lines.append("start\n")
-            lines += [f"update {c.name} {c.new or nothing} {c.old or nothing}\n" for c in changes]
-            lines += ["prepare\n", "commit\n"]
-        result = self.git.run("update-ref", "--no-deref", "--stdin", stdin="".join(lines).encode())
+            words.append("start")
+            for change in changes:
+                words += [f"update {change.name}", change.new or nothing, change.old or nothing]
+            words += ["prepare", "commit"]
+        stdin = b"".join(os.fsencode(word) + b"\0" for word in words)
+        result = self.git.run("update-ref", "--no-deref", "-z", "--stdin", stdin=stdin)
         if result.code != 0:
             error = RefConflictError if _CONFLICT.search(result.err) else GitError
             raise error(f"cannot update a ref: {result.fatal()}")
 
     def symref(self, name: str) -> str | None:
         """See Objects. The file is git's own and costs no process; on reftable (its HEAD is a stub) git is asked."""
-        path = os.path.join(self.git_dir, name)
+        linked = linked_ref(self.git_dir, name)
+        if linked is not None or not is_ref(name):
+            return linked
         try:
-            with open(path, "rb") as file:
+            with open(os.path.join(self.git_dir, name), "rb") as file:
                 text = os.fsdecode(file.read(4096)).rstrip("\n")
         except FileNotFoundError:
             text = ""
-        if text.startswith("ref: ") and text != "ref: refs/heads/.invalid" and not os.path.islink(path):
+        except OSError:
+            text = "?"
+        if text.startswith("ref: ") and text != "ref: refs/heads/.invalid":
             return text[5:].strip()
         if OID.match(text):
             return None
@@ -113,7 +187,7 @@ class BinaryObjects:
     def head(self) -> Head:
         """See Objects."""
         ref = self.symref("HEAD")
-        found = self.info("HEAD")
+        found = self.info(ref or "HEAD")
         branch = ref.removeprefix("refs/heads/") if ref else None
         return Head(branch=branch, oid=found.oid if found else None)
 
@@ -125,8 +199,11 @@ class BinaryObjects:
 
     def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
         """See Objects."""
-        if self.git.run("merge-base", "--", here, there).code != 0:
+        base = self.git.run("merge-base", "--", here, there)
+        if base.code == 1:
             return None
+        if base.code != 0:
+            raise GitError(f"cannot compare {here} and {there}: {base.fatal()}")
         raw = self.git.out("rev-list", "--left-right", "--count", "--end-of-options", f"{here}...{there}", "--")
         left, right = raw.split()
         return int(left), int(right)
@@ -137,11 +214,13 @@ class BinaryObjects:
 
     def abbreviate(self, oid: Oid, length: int) -> str:
         """See Objects."""
-        while length < len(oid) and self._ask().ambiguous(oid[:length]):
+        while length < len(oid) and self._ask().ambiguous(oid[:length], oid):
             length += 1
         return oid[:length]
 
     def _ask(self) -> _Batch:
+        if self._batch is not None and self._batch.dead:
+            self.close()
         if self._batch is None:
             self._batch = _Batch(self.git)
         return self._batch
@@ -154,52 +233,82 @@ class BinaryObjects:
 
 
 class _Batch:
-    """One long-lived ``git cat-file --batch-command``; it reads refs anew on every request."""
+    """One long-lived ``git cat-file --batch-command``; it reads refs anew on every request.
+
+    ``dead`` after an error: git ends at a corrupt object, and an answer that came too late would answer the next question.
+    """
 
     def __init__(self, git: Git) -> None:
-        self.timeout = git.timeout
-        reader, out = os.pipe()
+        self.timeout, self.dead, self.buffer = git.timeout, False, bytearray()
+        self.reader, out = os.pipe()
         stdin, self.writer = os.pipe()
         self.err = memory_file()
         try:
             self.pid = spawn(git.argv("cat-file", "--batch-command"), git.env, stdin, out, self.err)
+        except BaseException:
+            for fd in (self.reader, self.writer, self.err):
+                os.close(fd)
+            raise
         finally:
             os.close(out)
             os.close(stdin)
-        self.reader = open(reader, "rb", buffering=1 << 16)
+        self.poll = select.poll()
+        self.poll.register(self.reader, select.POLLIN)
 
     def info(self, spec: str) -> Object | None:
         """Type and size of what one line names."""
-        return None if "\n" in spec else _header(self._request(b"info " + os.fsencode(spec)))
+        return _header(self._request(b"info " + os.fsencode(spec)))
 
-    def ambiguous(self, prefix: str) -> bool:
-        """Whether more than one object begins with these digits."""
-        return self._request(b"info " + prefix.encode()).endswith(b" ambiguous")
+    def ambiguous(self, prefix: str, oid: Oid) -> bool:
+        """Whether digits that an object's id begins with name more than it, or something else."""
+        answer = self._request(b"info " + prefix.encode())
+        found = _header(answer)
+        return answer.endswith(b" ambiguous") or (found is not None and found.oid != oid)
 
     def contents(self, known: Object) -> Object:
-        """The bytes of an object whose size is known."""
-        self._request(b"contents " + known.oid.encode())
-        data = self.reader.read(known.size)
-        if len(data) != known.size or self.reader.read(1) != b"\n":
+        """The bytes of an object whose size is known. Raises GitError when they cannot be read."""
+        found = _header(self._request(b"contents " + known.oid.encode()))
+        if found is None or found.size != known.size:
+            self.dead = True
             raise GitError(f"object {known.oid} cannot be read")
+        deadline = time.monotonic() + self.timeout
+        while len(self.buffer) <= known.size:
+            self._more(deadline)
+        data = bytes(self.buffer[: known.size])
+        del self.buffer[: known.size + 1]
         return Object(oid=known.oid, kind=known.kind, size=known.size, data=data)
 
     def _request(self, line: bytes) -> bytes:
+        """The first line of the answer."""
+        deadline = time.monotonic() + self.timeout
         try:
             os.write(self.writer, line + b"\n")
-            answer = self.reader.readline()
         except BrokenPipeError:
-            answer = b""
-        if not answer.endswith(b"\n"):
+            self.dead = True
+        while (end := self.buffer.find(b"\n")) < 0:
+            self._more(deadline)
+        answer = bytes(self.buffer[:end])
+        del self.buffer[: end + 1]
+        return answer
+
+    def _more(self, deadline: float) -> None:
+        if not self.poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
+            self.dead = True
+            raise GitTimeoutError("'git cat-file' did not answer in its time and was stopped")
+        chunk = os.read(self.reader, 1 << 20)
+        self.buffer += chunk
+        if not chunk:
+            self.dead = True
             said = os.pread(self.err, 4096, 0).decode("utf-8", "replace").strip().splitlines()
-            raise GitError(f"'git cat-file' ended early: {said[0] if said else 'no answer'}")
-        return answer[:-1]
+            reason = said[-1].removeprefix("fatal: ").removeprefix("error: ") if said else "no answer"
+            raise GitError(f"'git cat-file' ended early: {reason}")
 
     def close(self) -> None:
         """End the process and wait for it."""
-        os.close(self.writer)
-        self.reader.close()
-        os.close(self.err)
+        if self.dead:
+            os.kill(self.pid, signal.SIGKILL)
+        for fd in (self.writer, self.reader, self.err):
+            os.close(fd)
         os.waitpid(self.pid, 0)
 
 

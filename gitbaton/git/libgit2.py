@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -9,7 +10,7 @@ import pygit2
 from pygit2.enums import ObjectType
 
 from gitbaton.errors import GitError, NotARepositoryError, RefConflictError
-from gitbaton.git.objects import MAX_READ, OID, Algorithm, Kind, NewObject, Object, RefChange
+from gitbaton.git.objects import MAX_READ, Algorithm, Kind, NewObject, Object, RefChange, is_oid, is_ref, linked_ref
 from gitbaton.model import Head, Oid
 
 _KIND: dict[int, Kind] = {
@@ -33,37 +34,54 @@ class Libgit2Objects:
         pygit2.settings.set_extensions(["partialclone"])
         try:
             self.repository = pygit2.Repository(git_dir)
+            storage = next(iter(self.repository.config.get_multivar("extensions.refstorage")), "files")
         except _ERRORS as error:
             raise NotARepositoryError(f"libgit2 does not open '{git_dir}': {error}") from None
+        self.git_dir = git_dir
+        if storage != "files":  # with repositoryformatversion 0, libgit2 would write refs that git does not see
+            raise NotARepositoryError(f"libgit2 does not know the ref storage '{storage}' of '{git_dir}'")
 
     def info(self, spec: str) -> Object | None:
         """See Objects."""
-        return self._find(spec, 0)
+        return self._find(spec, -1)
 
     def read(self, spec: str, limit: int = MAX_READ) -> Object | None:
         """See Objects."""
         return self._find(spec, limit)
 
     def _find(self, spec: str, limit: int) -> Object | None:
-        oid = spec if OID.match(spec) else self._target(spec)
+        oid = spec if is_oid(self.algorithm, spec) else self._target(spec)
         if oid is None:
             return None
         try:
             number, size = self.repository.odb.read_header(oid)
             data = self.repository.odb.read(oid)[1] if size <= limit else None
-        except _ERRORS:
+        except KeyError:
             return None
+        except _ERRORS:
+            raise GitError(f"object {oid} cannot be read") from None
         return Object(oid=oid, kind=_KIND[number], size=size, data=data)
 
     def _target(self, name: str) -> Oid | None:
         try:
-            return str(self.repository.references[name].resolve().target)
+            return str(self._reference(name).resolve().target)
         except _ERRORS:
             return None
 
+    def _reference(self, name: str) -> pygit2.Reference:
+        """A ref by its full name; libgit2 takes a name that is not UTF-8 as bytes, and no link for a symbolic ref."""
+        if not is_ref(name):
+            raise KeyError(name)
+        linked = linked_ref(self.git_dir, name) if not name.startswith("refs/") else None
+        return self.repository.references[linked or name]
+
     def read_many(self, oids: Sequence[Oid], limit: int = MAX_READ) -> Iterator[Object | None]:
         """See Objects."""
-        return (self._find(oid, limit) for oid in oids)
+        for oid in oids:
+            try:
+                yield self._find(oid, limit) if is_oid(self.algorithm, oid) else None
+            except GitError:
+                yield None
 
     def write(self, objects: Iterable[NewObject]) -> None:
         """See Objects."""
@@ -76,8 +94,9 @@ class Libgit2Objects:
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""
         try:
-            found = self.repository.references.iterator()
-            return dict(sorted((r.name, str(r.resolve().target)) for r in found if r.name.startswith(prefixes)))
+            names = (os.fsdecode(name) for name in self.repository.raw_listall_references())
+            found = ((name, self._target(name)) for name in sorted(names) if name.startswith(prefixes))
+            return {name: oid for name, oid in found if oid is not None}
         except _ERRORS as error:
             raise GitError(f"cannot list refs: {error}") from None
 
@@ -89,10 +108,19 @@ class Libgit2Objects:
                 try:
                     self._transact(changes)
                     break
-                except (pygit2.GitError, OSError) as error:
-                    if time.monotonic() > deadline or "lock" not in str(error):
+                except _ERRORS as error:
+                    locked = "lock" in str(error) and not self._collides(changes)
+                    if not locked:
+                        raise GitError(f"cannot update a ref: {error}") from None
+                    if time.monotonic() > deadline:
                         raise RefConflictError(f"cannot update a ref: {error}") from None
                     time.sleep(0.005)
+
+    def _collides(self, changes: Sequence[RefChange]) -> bool:
+        """Whether a name to be made is the folder of another ref, or the other way round."""
+        parts = [c.name.split("/") for c in changes if c.new is not None]
+        above = ["/".join(p[:n]) for p in parts for n in range(3, len(p))]
+        return any(self._direct(name) for name in above) or bool(self.refs(*(f"{c.name}/" for c in changes)))
 
     def _transact(self, changes: Sequence[RefChange]) -> None:
         transaction = self.repository.transaction()
@@ -103,6 +131,8 @@ class Libgit2Objects:
                 transaction.lock_ref(change.name)
                 if self._direct(change.name) != change.old:
                     raise RefConflictError(f"cannot update a ref: '{change.name}' has moved")
+                if change.new is not None and change.new not in self.repository:
+                    raise ValueError(f"object {change.new} does not exist")
                 if change.new is None:
                     transaction.remove(change.name)
                 else:
@@ -116,17 +146,20 @@ class Libgit2Objects:
 
     def _direct(self, name: str) -> Oid | None:
         try:
-            return str(self.repository.references[name].target)
+            return str(self._reference(name).target)
         except _ERRORS:
             return None
 
     def symref(self, name: str) -> str | None:
         """See Objects."""
+        linked = linked_ref(self.git_dir, name)
+        if linked is not None:
+            return linked
         try:
-            target = self.repository.references[name].target
+            target = self._reference(name).raw_target
         except _ERRORS:
             return None
-        return target if isinstance(target, str) else None
+        return os.fsdecode(target) if isinstance(target, bytes) else None
 
     def set_symref(self, name: str, target: str) -> None:
         """See Objects."""
@@ -146,7 +179,10 @@ class Libgit2Objects:
         at: Oid | None = start
         while at is not None and (limit is None or len(result) < limit):
             result.append(at)
-            commit = self.repository.get(at)
+            try:
+                commit = self.repository.get(at)
+            except _ERRORS:
+                commit = None
             if not isinstance(commit, pygit2.Commit):
                 raise GitError(f"object {at} cannot be read")
             parents = commit.parent_ids
@@ -165,7 +201,10 @@ class Libgit2Objects:
 
     def count(self, start: Oid) -> int:
         """See Objects."""
-        return sum(1 for _ in self.repository.walk(start))
+        try:
+            return sum(1 for _ in self.repository.walk(start))
+        except _ERRORS as error:
+            raise GitError(f"cannot count the commits of {start}: {error}") from None
 
     def abbreviate(self, oid: Oid, length: int) -> str:
         """See Objects."""

@@ -57,6 +57,8 @@ def _path(objects: Objects, tree: Oid | None, commit: Oid) -> list[_Level]:
     while levels[-1].spent < len(commit) - 2:
         level = levels[-1]
         digits = commit[level.spent : level.spent + 2].encode()
+        if any(e.name == digits and not e.is_tree for e in level.entries):
+            break  # somebody's file stands where the folder would
         below = next((e for e in level.entries if e.name == digits and e.is_tree), None)
         if below is None and not any(_is_fan(e) for e in level.entries):
             break
@@ -76,18 +78,23 @@ def _is_fan(entry: TreeEntry) -> bool:
 
 
 def _spread(objects: Objects, level: _Level, made: list[NewObject]) -> list[TreeEntry]:
-    """The level's entries, moved into folders of two digits once git would: two notes behind each first digit."""
+    """The level's entries, moved into folders of two digits once git would: two notes behind each first digit.
+
+    Only where no such folder is yet: where fan-outs are mixed, what lies flat may stay so.
+    """
     length = (40 if objects.algorithm == "sha1" else 64) - level.spent
     notes = [e for e in level.entries if len(e.name) == length and not e.is_tree and _HEX.match(e.name)]
     count: dict[bytes, int] = {}
     for note in notes:
         count[note.name[:1]] = count.get(note.name[:1], 0) + 1
-    if len(count) < 16 or min(count.values()) < 2 or length <= 2:
+    taken = any(len(e.name) == 2 and _HEX.match(e.name) for e in level.entries)
+    if len(count) < 16 or min(count.values()) < 2 or length <= 2 or taken:
         return level.entries
     folders: dict[bytes, list[TreeEntry]] = {}
     for note in notes:
         folders.setdefault(note.name[:2], []).append(TreeEntry(mode=note.mode, name=note.name[2:], oid=note.oid))
-    result = [e for e in level.entries if e not in notes]
+    kept = {note.name for note in notes}
+    result = [e for e in level.entries if e.name not in kept]
     for digits, entries in folders.items():
         tree = new_object(objects.algorithm, "tree", tree_data(entries))
         made.append(tree)

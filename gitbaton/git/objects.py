@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol
@@ -14,6 +15,7 @@ Kind = Literal["blob", "tree", "commit", "tag"]
 Algorithm = Literal["sha1", "sha256"]
 
 OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
+_REF = re.compile(r"(?:refs/[^\0- \x7f~^:?*\[\\]+|[A-Z][A-Z_]*)\Z")
 MAX_READ = 4 << 20
 _HEX_LENGTH = {"sha1": 40, "sha256": 64}
 
@@ -71,7 +73,10 @@ class TreeEntry:
 
 
 class Objects(Protocol):
-    """Objects, refs with compare-and-swap, and walks. A *spec* is a full object id or a full ref name."""
+    """Objects, refs with compare-and-swap, and walks. A *spec* is a full object id or a full ref name; all else names nothing.
+
+    Whatever goes wrong is a GitError. An object that is there and cannot be read (corrupt) is one, too.
+    """
 
     algorithm: Algorithm
 
@@ -82,7 +87,7 @@ class Objects(Protocol):
         """As ``info``, with the bytes when there are at most ``limit``."""
 
     def read_many(self, oids: Sequence[Oid], limit: int = MAX_READ) -> Iterator[Object | None]:
-        """As ``read`` for many ids, in their order."""
+        """As ``read`` for many ids, in their order; None for a corrupt object as well."""
 
     def write(self, objects: Iterable[NewObject]) -> None:
         """Store objects; one that exists stays."""
@@ -93,7 +98,8 @@ class Objects(Protocol):
     def update(self, *transactions: Sequence[RefChange]) -> None:
         """Carry out each transaction wholly or not at all, in order.
 
-        Raises RefConflictError when a ref is not where a change expects it or is locked; earlier transactions stand.
+        Raises RefConflictError when a ref is not where a change expects it or is locked, and GitError when trying again
+        cannot help (a name that collides with another's folder, an object that is not there); earlier transactions stand.
         """
 
     def symref(self, name: str) -> str | None:
@@ -119,6 +125,25 @@ class Objects(Protocol):
 
     def close(self) -> None:
         """Let go of processes and handles."""
+
+
+def is_oid(algorithm: Algorithm, spec: str) -> bool:
+    """Whether a spec is a full object id of this object format."""
+    return len(spec) == _HEX_LENGTH[algorithm] and OID.match(spec) is not None
+
+
+def is_ref(spec: str) -> bool:
+    """Whether a spec is a full ref name: below ``refs/``, or one like ``HEAD``; never a revision expression."""
+    return _REF.match(spec) is not None and "@{" not in spec and ".." not in spec
+
+
+def linked_ref(git_dir: str, name: str) -> str | None:
+    """The ref that ``name`` points at where it is a symbolic ref of the old style: a symbolic link."""
+    try:
+        target = os.readlink(os.path.join(git_dir, name))
+    except OSError:
+        return None
+    return target if target.startswith("refs/") and is_ref(target) else None
 
 
 def object_id(algorithm: Algorithm, kind: Kind, data: bytes) -> Oid:

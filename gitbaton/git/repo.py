@@ -13,7 +13,7 @@ from typing import Literal, cast
 from gitbaton.errors import GitError, NotARepositoryError
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.objects import Algorithm, Objects
-from gitbaton.git.run import LOCAL_ENV, Git, Process, Result, base_environment
+from gitbaton.git.run import Git, Process, Result, base_environment
 from gitbaton.model import Operation, WorktreeId
 from gitbaton.values import value
 
@@ -21,6 +21,7 @@ Door = Literal["binary", "libgit2"]
 LOCK_WAIT = 60.0
 _QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir")
 _PATHS = ("--path-format=absolute", "--git-common-dir", "--git-path", "index", "--git-path", "info/exclude")
+_PLACES = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR")
 
 
 @value
@@ -50,8 +51,9 @@ class Repo:
 
     def _open(self, door: Door | None) -> Objects:
         binary = BinaryObjects(self.git, self.layout.git_dir, self.layout.common_dir, self.layout.algorithm)
-        # libgit2 knows neither SHA-256 nor GIT_OBJECT_DIRECTORY.
-        if door == "binary" or self.layout.algorithm != "sha1" or "GIT_OBJECT_DIRECTORY" in self.git.env:
+        # libgit2 knows neither SHA-256 nor these variables.
+        known = self.layout.algorithm == "sha1" and not any(name in self.git.env for name in _PLACES)
+        if door == "binary" or not known:
             return binary
         try:
             from gitbaton.git.libgit2 import Libgit2Objects
@@ -85,7 +87,8 @@ class Repo:
         """``baton.*`` and the few keys of git's that we heed: all values of each, in git's order, keys as git prints them."""
         if self._settings is None:
             self.prefetch_settings()
-            result = cast(Process, self._reading).finish()
+            reading, self._reading = cast(Process, self._reading), None
+            result = reading.finish()
             if result.code not in (0, 1):
                 raise GitError(f"'git config' failed: {result.fatal()}")
             self._settings = {}
@@ -97,13 +100,15 @@ class Repo:
     def prefetch_identity(self) -> None:
         """Start asking for the user's identity while other things are done."""
         if self._asked is None:
-            self._asked = self.git.start("-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
+            # The date is not asked for, and one that git cannot read would look like no identity.
+            env = {"GIT_AUTHOR_DATE": "@0 +0000"}
+            self._asked = self.git.start("-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT", env=env)
 
     def identity(self) -> bytes | None:
         """The user's ``Name <email>``; None where git would refuse to guess one."""
         self.prefetch_identity()
-        result = cast(Process, self._asked).finish()
-        self._asked = None
+        asked, self._asked = cast(Process, self._asked), None
+        result = asked.finish()
         author = result.out.strip().rsplit(b" ", 2)[0]
         return author if result.code == 0 and author.endswith(b">") and b"\n" not in author else None
 
@@ -193,8 +198,7 @@ class Repo:
 
         Raises GitError when another process holds it for ``wait`` seconds. The kernel frees it when its holder dies.
         """
-        os.makedirs(self.shared_dir, exist_ok=True)
-        fd = os.open(os.path.join(self.shared_dir, "flock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        fd = _lock_file(self.shared_dir)
         try:
             _take(fd, wait, self.shared_dir)
             clear_stale_locks(self.layout.common_dir, names)
@@ -206,6 +210,18 @@ class Repo:
     def close(self) -> None:
         """Let go of processes and handles."""
         self.objects.close()
+        for process in (self._reading, self._asked, *(self.listings or ())[1:]):
+            if isinstance(process, Process):
+                process.stop()
+        self._reading = self._asked = self.listings = None
+
+
+def _lock_file(folder: str) -> int:
+    try:
+        os.makedirs(folder, exist_ok=True)
+        return os.open(os.path.join(folder, "flock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise GitError(f"'{folder}/flock' cannot be opened: {error.strerror}") from None
 
 
 def _take(fd: int, wait: float, place: str) -> None:
@@ -228,22 +244,27 @@ def discover(start: str | None, *, door: Door | None = None) -> Repo:
     Raises NotARepositoryError with git's own reason.
     """
     env = base_environment(strip_local=start is not None)
-    layout = _layout(Git(start or os.getcwd(), env))
+    layout = _layout(Git(start or _here(), env))
     if start is not None and "GIT_DIR" in os.environ:
         given = os.path.realpath(os.environ["GIT_DIR"])
         if given == os.path.realpath(layout.git_dir):
             env = base_environment(strip_local=False)
-            layout = _layout(Git(os.getcwd(), env))
+            layout = _layout(Git(_here(), env))
     env |= _absolute(env, layout)
     return Repo(layout, Git(layout.root or layout.git_dir, env), door)
 
 
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise NotARepositoryError(f"the current directory cannot be read: {error.strerror}") from None
+
+
 def _absolute(env: dict[str, str], layout: Layout) -> dict[str, str]:
     """The variables that name this repository, made absolute: our calls run at its top, wherever the user stands."""
-    if not any(name in env for name in LOCAL_ENV):
-        return {}
     result = {"GIT_INDEX_FILE": layout.index} if "GIT_INDEX_FILE" in env else {}
-    if "GIT_DIR" in env:
+    if "GIT_DIR" in env or "GIT_WORK_TREE" in env or not _leads_back(layout):
         result["GIT_DIR"] = layout.git_dir
         if layout.root is not None:
             result["GIT_WORK_TREE"] = layout.root
@@ -253,19 +274,39 @@ def _absolute(env: dict[str, str], layout: Layout) -> dict[str, str]:
     return result
 
 
+def _leads_back(layout: Layout) -> bool:
+    """Whether git finds this repository from the top of its work tree; with core.worktree it may find another, or none."""
+    if layout.root is None:
+        return True
+    link = os.path.join(layout.root, ".git")
+    if link == layout.git_dir:
+        return True
+    try:
+        with open(link, "rb") as file:
+            target = os.fsdecode(file.read(8192)).removeprefix("gitdir: ").rstrip("\r\n")
+        link = os.path.join(layout.root, target)
+    except OSError:
+        pass
+    return os.path.realpath(link) == os.path.realpath(layout.git_dir)
+
+
 def _layout(git: Git) -> Layout:
+    """What ``git rev-parse`` says. Inside a ``.git`` directory, its work tree is the one around it."""
     result = git.run("rev-parse", *_QUESTIONS, *_PATHS, "--show-toplevel")
     lines = os.fsdecode(result.out).split("\n")[:-1]
     if len(lines) < 7:
         raise _no_repository(git, result)
-    if len(lines) > 8 or (lines[1] == "true") != (len(lines) == 8):
+    if len(lines) > 8 or any(not line.startswith("/") for line in lines[3:]):
         raise NotARepositoryError(f"the path of the repository at '{git.directory}' has a line break")
-    _, inside, algorithm, git_dir, common, index, exclude, *root = lines
+    bare, _, algorithm, git_dir, common, index, exclude, *root = lines
+    above, name = os.path.split(git_dir)
+    if bare == "false" and not root and name == ".git" and git.directory != above and "GIT_DIR" not in git.env:
+        return _layout(git.changed({}, directory=above))
     if "GIT_INDEX_FILE" in git.env:
         # git reads it from the top of the work tree, `--git-path` from here
         index = os.path.join(root[0] if root else git_dir, git.env["GIT_INDEX_FILE"])
     return Layout(
-        root=root[0] if inside == "true" else None,
+        root=root[0] if root else None,
         git_dir=git_dir,
         common_dir=common,
         index=index,
@@ -276,7 +317,7 @@ def _layout(git: Git) -> Layout:
 
 def _no_repository(git: Git, result: Result) -> NotARepositoryError:
     """Git's own reason and advice (dubious ownership, a broken file), or that nothing is there."""
-    if "not a git repository" in result.err or "cannot change to" in result.err:
+    if "not a git repository (or any" in result.err or "cannot change to" in result.err:
         return NotARepositoryError(f"'{git.directory}' is not in a git repository")
     said = [line for line in result.err.splitlines() if line.strip()]
     return NotARepositoryError(result.fatal(), *(line.strip() for line in said[1:] if line not in said[:1]))

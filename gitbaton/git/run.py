@@ -48,6 +48,8 @@ _CONFIG = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", "-c",
 def base_environment(*, strip_local: bool) -> dict[str, str]:
     """The environment for our git calls; ``strip_local`` drops what names a repository other than the one asked for."""
     dropped = {*_DROPPED, *(LOCAL_ENV if strip_local else ())}
+    # A trace to standard error would end in our error messages; one to a file stays.
+    dropped |= {k for k, v in os.environ.items() if k.startswith("GIT_TRACE") and v.lower() in ("1", "2", "true")}
     return {k: v for k, v in os.environ.items() if k not in dropped} | _OWN_ENV
 
 
@@ -95,6 +97,13 @@ class Process:
             os.close(self.err)
         return Result(code=code, out=b"".join(chunks), err=err.decode("utf-8", "surrogateescape"))
 
+    def stop(self) -> None:
+        """End the command and take no interest in what it said."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.close(self.out)
+        os.close(self.err)
+        os.waitpid(self.pid, 0)
+
 
 def verb(argv: Sequence[str]) -> str:
     """The git verb in an argument list of ours, for messages."""
@@ -126,11 +135,19 @@ def memory_file(data: bytes = b"") -> int:
 
 def spawn(argv: Sequence[str], env: Mapping[str, str], stdin: int, out: int, err: int) -> int:
     """Start a program with three descriptors as its standard streams; its process id. posix_spawn: no fork of Python."""
-    actions = [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate((stdin, out, err))]
+    # A caller with a closed standard stream gets its number for a new descriptor, and one dup2 would close another's source.
+    low = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (stdin, out, err) if fd < 3]
+    moved = iter(low)
+    actions = [(os.POSIX_SPAWN_DUP2, fd if fd > 2 else next(moved), target) for target, fd in enumerate((stdin, out, err))]
     try:
         return os.posix_spawnp(argv[0], list(argv), env, file_actions=actions, setsigdef=[signal.SIGPIPE])
     except FileNotFoundError:
         raise GitError(f"'{argv[0]}' is not on PATH") from None
+    except OSError as error:
+        raise GitError(f"'{argv[0]}' cannot be started: {error.strerror}") from None
+    finally:
+        for fd in low:
+            os.close(fd)
 
 
 class Git:
