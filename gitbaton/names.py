@@ -2,86 +2,132 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 
-from gitbaton.errors import AmbiguousNameError, NotFoundError, RecordError, UsageError
-from gitbaton.git.objects import OID
-from gitbaton.model import Stored
+from gitbaton.codec import ROOT_MESSAGE, payload, timestamp
+from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, RecordError, UsageError
+from gitbaton.git.objects import OID, Object, object_id
+from gitbaton.model import Oid, Stored
 from gitbaton.render import candidate
-from gitbaton.store import TIPS, History, Store, track_of
+from gitbaton.store import CHAINS, TIPS, Store, chain_ref, track_of
 
 _BACK = re.compile(r"(.+)~([0-9]{0,9})\Z", re.DOTALL)
 _AT = re.compile(r"(.+)@\{(.+)\}\Z", re.DOTALL)
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
+_LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
+_CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
+_ANY_LABEL = '"label"($|[^:]|:($|[^ ]| ($|[^n])))'  # whatever is not exactly `"label": null`
+_MAX_COMMIT = 3 << 20
+_CHUNK = 4096
 
 
 def resolve(store: Store, name: str, short: int) -> Stored:
     """The checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, an id or a unique prefix of four
-    or more, a label, a commit (the newest checkpoint its note names), ``@``.
+    or more, a label, a commit (the newest checkpoint its note names), ``@`` (also ``@~3``, ``@{yesterday}``).
 
+    What is spelled with a track is that track's, and not the commit that git would call so: a track may have a branch's name.
     Raises NotFoundError, AmbiguousNameError, or UsageError for a time that cannot be understood.
     """
     if not name:
         raise UsageError("the checkpoint's name is empty")
+    if name == "@":
+        return _current(store)
     chains = store.chains()[0]
-    found = {s.id: s for s in _by_track(store, name, set(chains))}
-    everything = store.everything(chains)
-    found |= {s.id: s for s in everything.items if s.checkpoint.label == name}
-    if _PREFIX.match(name):
-        found |= {s.id: s for s in everything.items if s.id.startswith(name)}
-    found |= {s.id: s for s in _by_commit(store, name, everything)}
-    if not found:
+    whole = track_of(name) if name.startswith((TIPS, CHAINS)) else None
+    if whole is not None:
+        return _one(name, [_tip(store, whole)] if whole in chains else [], short)
+    reason: NotFoundError | None = None
+    found: list[Stored] = []
+    spelled = _spelled(store, name, chains)
+    try:
+        found = [spelled()] if spelled else []
+    except NotFoundError as error:
+        reason = error
+    found += _named(store, name, chains, set() if spelled else _noted(store, name))
+    if not found and reason:
+        raise reason
+    return _one(name, found, short)
+
+
+def _one(name: str, found: list[Stored], short: int) -> Stored:
+    by_id = {s.id: s for s in reversed(found)}
+    if not by_id:
         raise NotFoundError(f"there is no checkpoint '{name}'", "see 'git baton log --all'")
-    if len(found) > 1:
-        lines = [candidate(s, lambda oid: oid[:short]) for s in found.values()]
-        raise AmbiguousNameError(f"'{name}' could mean {len(found)} checkpoints", *lines)
-    return next(iter(found.values()))
+    if len(by_id) > 1:
+        newest = sorted(by_id.values(), key=lambda s: s.checkpoint.created, reverse=True)
+        lines = [candidate(s, lambda oid: oid[:short]) for s in newest[:20]] + (["..."] if len(newest) > 20 else [])
+        raise AmbiguousNameError(f"'{name}' could mean {len(by_id)} checkpoints", *lines)
+    return found[0]
 
 
-def _by_track(store: Store, name: str, tracks: set[str]) -> list[Stored]:
-    """The checkpoints that a name means when it begins with a track."""
-    found = []
-    whole = track_of(name) if name.startswith(TIPS) else name
-    if whole == "@":
-        found += _current(store)
-    if whole in tracks:
-        found += _tip(store, whole)
-    back, at = _BACK.match(name), _AT.match(name)
-    for match in (back, at):
-        if match is None:
-            continue
-        track = match.group(1)
-        if track == "@":
-            track = store.current() or ""
-        if track in tracks:
-            found += _back(store, track, match.group(2)) if match is back else _at(store, track, match.group(2))
-    return found
+def _spelled(store: Store, name: str, chains: dict[str, Oid]) -> Callable[[], Stored] | None:
+    """How to find what is spelled with a track, or with ``@`` for the current one."""
+    if name in chains:
+        return partial(_tip, store, name)
+    text = "@" + name if name.startswith("@{") else name
+    for pattern, step in ((_BACK, _back), (_AT, _at)):
+        match = pattern.match(text)
+        if match and match.group(1) == "@":
+            return partial(_from_current, store, step, match.group(2))
+        if match and match.group(1) in chains:
+            return partial(step, store, match.group(1), match.group(2))
+    return None
 
 
-def _current(store: Store) -> list[Stored]:
+def _from_current(store: Store, step: Callable[[Store, str, str], Stored], text: str) -> Stored:
+    return step(store, _current_track(store), text)
+
+
+def _current_track(store: Store) -> str:
     track = store.current()
     if track is None:
         raise NotFoundError("no track is current in this work tree", "set one with 'git baton tracks use NAME'")
-    return _tip(store, track)
+    return track
 
 
-def _tip(store: Store, track: str) -> list[Stored]:
+def _current(store: Store) -> Stored:
+    return _tip(store, _current_track(store))
+
+
+def _tip(store: Store, track: str) -> Stored:
     tip = store.tip(track)
-    return [tip] if tip else []
+    if tip is None:
+        raise NotFoundError(f"there is no track '{track}'")
+    return tip
 
 
-def _back(store: Store, track: str, digits: str) -> list[Stored]:
+def _chain(store: Store, track: str, limit: int | None = None) -> list[Oid]:
+    """The commits of a track's chain, newest first; its root may be the last."""
+    start = store.objects.info(chain_ref(track))
+    if start is None:
+        raise NotFoundError(f"there is no track '{track}'")
+    if start.kind != "commit":
+        raise RecordError(f"'{chain_ref(track)}' is a {start.kind} and not a chain of commits")
+    return store.objects.first_parents(start.oid, limit)
+
+
+def _is_root(found: Object | None) -> bool:
+    return found is not None and found.data is not None and found.data.endswith(b"\n\n" + ROOT_MESSAGE)
+
+
+def _back(store: Store, track: str, digits: str) -> Stored:
+    """The checkpoint so many before the tip; a broken one on the way counts."""
     count = int(digits or "1")
-    items = store.history(track, count + 1).items
-    if len(items) <= count:
-        raise NotFoundError(f"track '{track}' has only {len(items)} checkpoints")
-    return [items[count]]
+    oids = _chain(store, track, count + 1)
+    found = store.objects.read(oids[-1], _MAX_COMMIT)
+    if len(oids) <= count or _is_root(found):
+        total = len(oids) - (1 if _is_root(found) else 0)
+        raise NotFoundError(f"track '{track}' has only {total} checkpoint{'' if total == 1 else 's'}")
+    return store.stored(found, track, oids[-1])
 
 
-def _at(store: Store, track: str, text: str) -> list[Stored]:
+def _at(store: Store, track: str, text: str) -> Stored:
     """The newest checkpoint at a time in git's words; git itself reads them."""
-    if text.isdecimal() and len(text) < 8:
+    if text.isascii() and text.isdecimal() and len(text) < 8:
         return _back(store, track, text)
     asked = store.repo.git.changed({}, f"baton.moment={text}")
     result = asked.run("config", "--type=expiry-date", "--get", "baton.moment")
@@ -89,21 +135,97 @@ def _at(store: Store, track: str, text: str) -> list[Stored]:
         raise UsageError(f"'{text}' is not a time that git understands")
     seconds = min(int(result.out), 253_402_300_799)
     moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=999_999)
-    for stored in store.history(track).items:
-        if stored.checkpoint.created <= moment:
-            return [stored]
+    latest = timestamp(moment).encode()
+    oids = _chain(store, track)
+    for start in range(0, len(oids), _CHUNK):
+        chunk = oids[start : start + _CHUNK]
+        for oid, found in zip(chunk, list(store.objects.read_many(chunk, _MAX_COMMIT)), strict=True):
+            created = _CREATED.search(found.data or b"") if found else None
+            if created and created.group(1) > latest:
+                continue
+            try:
+                stored = store.stored(found, track, oid)
+            except RecordError:
+                continue
+            if stored.checkpoint.created <= moment:
+                return stored
     raise NotFoundError(f"track '{track}' has no checkpoint as old as '{text}'")
 
 
-def _by_commit(store: Store, name: str, everything: History) -> list[Stored]:
-    """The newest checkpoint that the note of a commit names."""
+def _noted(store: Store, name: str) -> set[Oid]:
+    """The ids of the checkpoints that the note of a commit names."""
+    if "\0" in name:
+        return set()
     result = store.repo.git.run("rev-parse", "--verify", "-q", "--end-of-options", f"{name}^{{commit}}")
     commit = result.out.decode("ascii", "replace").strip()
     if result.code != 0 or not OID.match(commit):
-        return []
+        return set()
     try:
-        ids = set(store.noted(commit, store.notes_tree()[1]))
+        return set(store.noted(commit, store.notes_tree()[1]))
     except RecordError:
+        return set()
+
+
+def _named(store: Store, name: str, chains: dict[str, Oid], noted: set[Oid]) -> list[Stored]:
+    """The checkpoints of all tracks with the label, the id or the id's beginning; of the noted ones only the newest."""
+    prefix = _PREFIX.match(name)
+    named: list[Stored] = []
+    from_note: list[Stored] = []
+    records = _records(store, _everything(store, chains) if prefix or noted else _labelled(store, chains))
+    for track, found, raw in records:
+        oid = object_id(store.objects.algorithm, "blob", raw) if prefix or noted else ""
+        meant = bool(prefix) and oid.startswith(name)
+        if not (meant or oid in noted or _may_be_labelled(raw, name)):
+            continue
+        try:
+            stored = store.stored(found, track, found.oid)
+        except RecordError:
+            continue
+        if meant or stored.checkpoint.label == name:
+            named.append(stored)
+        if oid in noted:
+            from_note.append(stored)
+    newest = max(from_note, key=lambda s: (s.checkpoint.created, s.id), default=None)
+    return named + ([newest] if newest else [])
+
+
+def _may_be_labelled(raw: bytes, name: str) -> bool:
+    """Whether a record must be taken apart to know that its label is another one."""
+    found = _LABEL.search(raw)
+    return found is None or (found.group(1) is not None and found.group(1) == name.encode("utf-8", "surrogateescape"))
+
+
+def _everything(store: Store, chains: dict[str, Oid]) -> list[tuple[str, Oid]]:
+    """Track and commit of every link of every chain that can be walked."""
+    places = []
+    for track in chains:
+        try:
+            places += [(track, oid) for oid in _chain(store, track)]
+        except BatonError:
+            continue
+    return places
+
+
+def _labelled(store: Store, chains: dict[str, Oid]) -> list[tuple[str, Oid]]:
+    """Track and commit of what may have a label. It may stand anywhere, so git looks through all chains, in one process."""
+    words = ("log", "--no-notes", "--no-decorate", "--no-color", "--first-parent", "--source", "--format=%H %S")
+    refs = [chain_ref(track) for track in chains]
+    if not refs:
         return []
-    newest = [s for s in everything.items if s.id in ids]
-    return newest[:1]
+    git = store.repo.git.changed({}, "log.showSignature=false")
+    found = git.run(*words, "-E", f"--grep={_ANY_LABEL}", "--stdin", stdin="".join(f"{ref}\n" for ref in refs).encode())
+    if found.code != 0:
+        return _everything(store, chains)
+    rows = (line.split(" ", 1) for line in os.fsdecode(found.out).splitlines())
+    return [(track, oid) for oid, ref in rows if (track := track_of(ref)) is not None]
+
+
+def _records(store: Store, places: list[tuple[str, Oid]]) -> Iterator[tuple[str, Object, bytes]]:
+    """Track, commit and JSON of every record that looks like one."""
+    for (track, _), found in zip(places, store.objects.read_many([oid for _, oid in places], _MAX_COMMIT), strict=True):
+        if found is None or found.kind != "commit" or found.data is None:
+            continue
+        try:
+            yield track, found, payload(found.data.partition(b"\n\n")[2])
+        except RecordError:
+            continue
