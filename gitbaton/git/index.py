@@ -14,6 +14,8 @@ from gitbaton.model import Flag, Oid
 from gitbaton.values import value
 
 MAX_FLAGS = 1000
+# Look at every file ourselves: no daemon or hook of the user's is asked, and what lies outside a sparse cone counts.
+_EXACT = ("core.fsmonitor=false", "sparse.expectFilesOutsideOfPatterns=false")
 Signature = tuple[int, int, int]
 _EMPTY_BLOB = {
     "sha1": b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
@@ -39,18 +41,22 @@ class PrivateIndex:
 
     def __init__(self, repo: Repo, source: str, target: str) -> None:
         self.repo, self.source, self.path = repo, source, target
-        self.copied = self.revealed = False
-        self.signature, self.checksum = _signature(source, 20 if repo.layout.algorithm == "sha1" else 32)
-        self.git = repo.git.changed({"GIT_INDEX_FILE": source})
+        self.copied = self.revealed = self.relied = self.torn = False
+        self.width = 20 if repo.layout.algorithm == "sha1" else 32
+        self.signature, self.checksum = _signature(source, self.width)
+        self.git = repo.git.changed({"GIT_INDEX_FILE": source}, *_EXACT)
 
     def copy(self) -> None:
         """From here on work on the copy; until then ``git`` only reads the original, which saves copying it."""
         if self.copied:
             return
         self.copied = True
+        before = (self.signature, self.checksum)
         self.signature = _copy(self.source, self.path)
+        self.checksum = _signature(self.path, self.width)[1]
+        self.torn = self.relied and before != (self.signature, self.checksum)
         # A split index would be split again on writing, into a new shared file in the user's git directory.
-        self.git = self.repo.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
+        self.git = self.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
 
     def listings(self) -> tuple[Process, Process]:
         """Two listings under way: which tracked paths differ from the index, and which paths are untracked.
@@ -65,9 +71,9 @@ class PrivateIndex:
             ahead[2].finish()
         return start_listings(self.git)
 
-    def moved(self) -> bool:
-        """Whether the original is no longer the file that was read or copied."""
-        return _signature(self.source, 0)[0] != self.signature
+    def whole(self) -> bool:
+        """Whether all that was read came from one and the same index; somebody else may have written it meanwhile."""
+        return not self.torn if self.copied else _signature(self.source, self.width) == (self.signature, self.checksum)
 
     def known_facts(self) -> Facts | None:
         """What the index says, if it was asked before; trees in it may have been collected since."""
@@ -78,11 +84,12 @@ class PrivateIndex:
         """What the index says. A cached answer counts only while its tree is one of ``reachable``, which gc must keep."""
         known = self.known_facts()
         if known is not None and known.tree in reachable:
+            self.relied = not self.copied
             return known
         self.copy()
         facts = _read(self, self._sparse())
-        key = self._key()
-        if key and not self.moved() and not facts.stages and len(facts.flags) <= MAX_FLAGS:
+        key = self._key()  # of the copy, which nobody else writes
+        if key and not facts.stages and len(facts.flags) <= MAX_FLAGS:
             _save(self._cache(), key, facts)
         return facts
 
@@ -128,7 +135,7 @@ def list_ahead(repo: Repo) -> None:
     """Start the listings of a capture that is to come; the index is only read."""
     if repo.layout.root is not None and repo.listings is None:
         signature = _signature(repo.layout.index, 0)[0]
-        repo.listings = (signature, *start_listings(repo.git.changed({"GIT_INDEX_FILE": repo.layout.index})))
+        repo.listings = (signature, *start_listings(repo.git.changed({"GIT_INDEX_FILE": repo.layout.index}, *_EXACT)))
 
 
 def _signature(source: str, width: int) -> tuple[Signature, bytes]:

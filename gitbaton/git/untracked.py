@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 from gitbaton.git.run import Git, checked, zsplit
@@ -12,6 +13,8 @@ from gitbaton.model import Skipped
 from gitbaton.values import value
 
 SCAN_LIMIT = 50_000
+_INSIDE = "a"
+_BESIDE = re.compile(r"\.(.+)\.[0-9]+")
 
 
 @value
@@ -25,12 +28,19 @@ class Rules:
     never: frozenset[str] = frozenset()
 
 
+def ours(path: str, never: Collection[str]) -> bool:
+    """Whether an untracked path is one of ``never``, or what a process of ours that is just writing it puts beside it."""
+    folder, name = os.path.split(path)
+    beside = _BESIDE.fullmatch(name)
+    return path in never or (beside is not None and os.path.join(folder, beside.group(1)) in never)
+
+
 def sort_out(git: Git, folder: str, root: str, paths: list[str], rules: Rules) -> tuple[list[str], list[Skipped]]:
     """Divide untracked paths into those to take in and those to leave out, with the reason."""
     taken, left = [], []
     excluded = _excluded(git, folder, paths, rules.exclude) if rules.exclude and paths else set()
     for path in paths:
-        if path in rules.never:
+        if ours(path, rules.never):
             continue
         if rules.untracked == "none":
             left.append(Skipped(path=path, reason="untracked"))
@@ -52,20 +62,32 @@ def _size(path: str) -> int:
 
 
 def _excluded(git: Git, folder: str, paths: list[str], patterns: tuple[str, ...]) -> set[str]:
-    """The paths that the patterns name, asked of git in an empty work tree, so that no ``.gitignore`` has a say."""
-    empty, source = os.path.join(folder, "empty"), os.path.join(folder, "exclude")
-    os.makedirs(empty, exist_ok=True)
-    with open(source, "wb") as file:
-        file.write(b"".join(os.fsencode(p) + b"\n" for p in patterns))
-    git_dir = os.fsdecode(git.out("rev-parse", "--absolute-git-dir")).rstrip("\n")
-    own = git.changed({"GIT_DIR": git_dir, "GIT_WORK_TREE": empty}, f"core.excludesFile={source}", directory=empty)
-    result = own.run("check-ignore", "--no-index", "-z", "-v", "--stdin", stdin=_names(p.rstrip("/") for p in paths))
+    """The paths that the patterns name, asked of git in an empty repository, so that no other ignore file has a say."""
+    case = git.run("config", "--type=bool", "core.ignoreCase").out.decode().strip() or "false"
+    own = _empty_repository(git, folder, patterns, f"core.ignoreCase={case}")
+    # A nested repository ends in a slash, and git here sees no directory: ask for a path inside it, too.
+    asked = [name for p in paths for name in ((p.rstrip("/"), p + _INSIDE) if p.endswith("/") else (p,))]
+    result = own.run("check-ignore", "--no-index", "-z", "-v", "--stdin", stdin=_names(asked))
     if result.code not in (0, 1):
         checked(result, "check-ignore")
     fields = zsplit(result.out)
-    rows = zip(fields[0::4], fields[2::4], fields[3::4], strict=True)
-    named = {path[2:] for file, pattern, path in rows if file == source and not pattern.startswith("!")}
+    rows = zip(fields[2::4], fields[3::4], strict=True)
+    named = {path[2:].removesuffix("/" + _INSIDE) for pattern, path in rows if not pattern.startswith("!")}
     return {p for p in paths if p.rstrip("/") in named}
+
+
+def _empty_repository(git: Git, folder: str, patterns: tuple[str, ...], *config: str) -> Git:
+    """Git bound to a repository with nothing in it but ``patterns`` as its ``info/exclude``."""
+    place, empty = os.path.join(folder, "rules"), os.path.join(folder, "empty")
+    for name in ("objects", "refs", "info"):
+        os.makedirs(os.path.join(place, name), exist_ok=True)
+    os.makedirs(empty, exist_ok=True)
+    with open(os.path.join(place, "HEAD"), "wb") as file:
+        file.write(b"ref: refs/heads/main\n")
+    with open(os.path.join(place, "info", "exclude"), "wb") as file:
+        file.write(b"".join(os.fsencode(p) + b"\n" for p in patterns))
+    env = {"GIT_DIR": place, "GIT_COMMON_DIR": place, "GIT_WORK_TREE": empty, "GIT_INDEX_FILE": os.path.join(place, "index")}
+    return git.changed(env, "core.excludesFile=", *config, directory=empty)
 
 
 def _names(paths: Iterable[str]) -> bytes:
@@ -82,10 +104,10 @@ def special(path: str) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
 
 
-def specials(git: Git, root: str) -> list[str]:
+def specials(git: Git, root: str, closed: Collection[str] = ()) -> list[str]:
     """FIFOs, sockets and devices that are not ignored, among the first 50,000 directory entries, nearest the top first.
 
-    No git command shows them: they have no content that git could hold.
+    No git command shows them: they have no content that git could hold. ``closed`` are directories not looked into.
     """
     found, left = [], SCAN_LIMIT
     level = [""]
@@ -97,7 +119,8 @@ def specials(git: Git, root: str) -> list[str]:
             for entry in entries:
                 path = folder + entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    deeper.append(path + "/")
+                    if path not in closed:
+                        deeper.append(path + "/")
                 elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
                     found.append(path)
         level = deeper

@@ -13,14 +13,18 @@ from gitbaton.errors import GitError
 from gitbaton.git.index import Facts, PrivateIndex, stages_tree
 from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Result, checked, zsplit
-from gitbaton.git.untracked import Rules, sort_out, special, specials
+from gitbaton.git.run import Git, Result, checked, zsplit
+from gitbaton.git.untracked import Rules, ours, sort_out, special, specials
 from gitbaton.model import Flag, Oid, Skipped
 from gitbaton.values import value
 
 _FEW = 500
 _ATTEMPTS = 4
-_FILTER = re.compile(r"clean filter '(.+)' failed")
+_ONE_BY_ONE = 200
+_PATIENCE = 3  # files that a filter may fail on before it is switched off for all
+_FILTER = re.compile(r"^fatal: (.*): clean filter '(.+)' failed$", re.M | re.S)
+_CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.M)
+_DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", re.M)
 _LEFTOVER_SECONDS = 3600.0
 
 
@@ -40,32 +44,51 @@ class Captured:
 
 
 class _Changes:
-    """What differs from the index: tracked paths, untracked ones, and what to leave alone."""
+    """What differs from the index: tracked paths, untracked ones, and what to leave alone.
 
-    def __init__(self, skipped: list[Skipped]) -> None:
-        self.tracked: list[str] = []
+    ``tracked`` is None when git could not say, so that it must look at everything; ``never`` are untracked paths of ours.
+    """
+
+    def __init__(self) -> None:
+        self.tracked: list[str] | None = []
         self.untracked: list[str] = []
-        self.skipped = skipped
+        self.never: list[str] = []
+        self.skipped: list[Skipped] = []
 
     def __bool__(self) -> bool:
-        return bool(self.tracked or self.untracked)
+        return self.tracked is None or bool(self.tracked or self.untracked)
+
+    def few(self) -> list[str] | None:
+        """All the paths, when they are few enough to be named one by one."""
+        if self.tracked is None or len(self.tracked) + len(self.untracked) > _FEW:
+            return None
+        return [*self.tracked, *(p.rstrip("/") for p in self.untracked)]
 
 
 @contextmanager
 def private_folder(repo: Repo) -> Iterator[str]:
-    """A folder of our own in the git directory; what killed processes left there goes after an hour."""
+    """A folder of our own in the git directory; what killed processes left there goes after an hour. Raises GitError."""
     parent = os.path.join(repo.own_dir, "tmp")
-    os.makedirs(parent, exist_ok=True)
-    with os.scandir(parent) as entries:
-        old = [e.path for e in entries if time.time() - e.stat(follow_symlinks=False).st_mtime > _LEFTOVER_SECONDS]
+    folder = os.path.join(parent, f"{os.getpid()}.{time.monotonic_ns()}")
+    try:
+        os.makedirs(folder)
+        with os.scandir(parent) as entries:
+            old = [e.path for e in entries if _age(e.path) > _LEFTOVER_SECONDS]
+    except OSError as error:
+        raise GitError(f"'{parent}' cannot be written: {error.strerror}") from None
     for path in old:
         shutil.rmtree(path, ignore_errors=True)
-    folder = os.path.join(parent, f"{os.getpid()}.{time.monotonic_ns()}")
-    os.mkdir(folder)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _age(path: str) -> float:
+    try:
+        return time.time() - os.lstat(path).st_mtime
+    except OSError:  # its owner has just removed it
+        return 0.0
 
 
 def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid]) -> Captured:
@@ -84,132 +107,226 @@ def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid]) -
             index.copy()
         facts = index.facts(reachable)
         index.reveal(facts, root)
-        changes = _look(index, folder, root, rules)
+        changes = _look(index, facts, folder, root, rules)
         if changes or facts.stages:
             index.copy()
-        if index.copied or not index.moved():
+        if index.whole():
             break
-    return _captured(index, facts, root, changes)
+    return _captured(index, facts, _Intake(index, facts, folder, root, rules, changes))
 
 
-def _captured(index: PrivateIndex, facts: Facts, root: str, changes: _Changes) -> Captured:
-    skipped = list(changes.skipped)
-    if changes:
-        skipped += _take_in(index, root, changes)
-    tree = _tree(index, facts, skipped) if changes or facts.stages else facts.tree
-    skipped += _dirty_submodules(index, facts)
+def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
+    skipped = list(intake.changes.skipped)
+    if intake.changes:
+        skipped += intake.run()
+    tree = _tree(index, facts, skipped) if intake.changes or facts.stages else facts.tree
+    skipped += _inside_gitlinks(index, facts, intake.root)
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
+    ordered = sorted(unique.items(), key=lambda item: os.fsencode(item[0]))
     return Captured(
         tree=tree,
         staged=facts.tree,
         flags=facts.flags,
         unmerged=len({path for _, path, _, _ in facts.stages}),
         stages=stages_tree(index, facts),
-        skipped=tuple(sorted(unique.values(), key=lambda s: os.fsencode(s.path))),
+        skipped=tuple(Skipped(path=path, reason=s.reason) for path, s in ordered),
     )
 
 
-def _look(index: PrivateIndex, folder: str, root: str, rules: Rules) -> _Changes:
+def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules) -> _Changes:
     """What differs, by two listings at once: stat of what is tracked, and the untracked files."""
     tracked, others = index.listings()
-    odd = specials(index.git, root)  # while git looks, too
+    changes = _Changes()
+    changes.skipped = [Skipped(path=p, reason="special-file") for p in specials(index.git, root, set(facts.gitlinks))]
     result = tracked.finish()
-    changes = _Changes([Skipped(path=p, reason="special-file") for p in odd])
     if result.code == 0:
-        fields = zsplit(result.out)
-        for status, path in zip(fields[0::2], fields[1::2], strict=True):
-            if status == "D" and special(os.path.join(root, path)):
-                changes.skipped.append(Skipped(path=path, reason="special-file"))
-            elif not changes.tracked or changes.tracked[-1] != path:
-                changes.tracked.append(path)
-    else:  # a racily clean path whose required filter is missing: let `add` look at everything
-        changes.tracked = [""]
-    untracked = zsplit(checked(others.finish(), "ls-files"))
+        names = zsplit(result.out)[1::2]
+        changes.tracked = list(dict.fromkeys(names))
+    else:  # a racily clean path whose required filter is missing, a broken submodule
+        changes.tracked = None
+    listed = others.finish()
+    untracked = zsplit(checked(listed, "ls-files"))
     changes.untracked, left = sort_out(index.git, folder, root, untracked, rules)
+    changes.never = [p for p in untracked if ours(p, rules.never)]
     changes.skipped += left
     changes.skipped += [Skipped(path=p, reason="nested-repository") for p in changes.untracked if p.endswith("/")]
+    closed = _CLOSED.findall(listed.err) + _DENIED.findall(result.err)
+    changes.skipped += [Skipped(path=p, reason="unreadable") for p in closed]
     return changes
 
 
-def _take_in(index: PrivateIndex, root: str, changes: _Changes) -> list[Skipped]:
-    """Bring the changes into the private index with git's own ``add``; what did not get in, and why."""
-    skipped: list[Skipped] = []
-    left = [s.path for s in changes.skipped if s.reason != "nested-repository"]
-    for attempt in range(3):
-        result, raw = _add(index, changes, left, everything=attempt > 0)
-        skipped += raw
-        if result.code == 0:
-            return skipped
-        missing = _left_behind(index, {p.rstrip("/") for p in left})
-        reasons = {path: _reason(root, path) for path in missing}
-        if attempt == 2 or not any(r == "unstable" for r in reasons.values()):
-            break
-    return skipped + [Skipped(path=path, reason=reason) for path, reason in reasons.items()]
+class _Intake:
+    """Brings the changes into the private index with git's own ``add``, whatever stands in its way."""
+
+    def __init__(self, index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules, changes: _Changes) -> None:
+        self.index, self.facts, self.folder, self.root, self.rules, self.changes = index, facts, folder, root, rules, changes
+        refused = [s.path for s in changes.skipped if s.reason not in ("nested-repository", "unreadable")]
+        self.left = [p.rstrip("/") for p in (*refused, *changes.never)]
+        self.raw: list[str] = []  # to be stored without the filter that fails on them
+        self.off: list[str] = []  # filters that do not run
+
+    def run(self) -> list[Skipped]:
+        """Take everything in; what did not get in, and why. Raises GitError when git can take nothing in."""
+        skipped: list[Skipped] = []
+        paths, culprits = self.changes.few(), set[str]()
+        for attempt in range(3):
+            result = self._filtered_add(paths)
+            if paths is None:
+                skipped += self._unwelcome()
+            if result.code not in (0, 1) and attempt == 2:
+                culprits = self._one_by_one()
+            if result.code == 0:
+                reasons = {}
+                break
+            reasons = {p: self._reason(p, p in culprits) for p in self._left_behind() | culprits}
+            if result.code == 1 and "unstable" not in reasons.values():
+                break
+            paths = None
+        skipped += [Skipped(path=path, reason=reason) for path, reason in reasons.items()]
+        return skipped + [Skipped(path=p, reason="filter-missing") for p in self._stored_raw()]
+
+    def _filtered_add(self, paths: list[str] | None) -> Result:
+        """``add``, without a filter where it fails: git then stops and keeps the *old* index, and ``write-tree`` succeeds.
+
+        A file that its required filter fails on is stored as it is; after a few of them the filter is switched off.
+        """
+        while True:
+            result = self._add(paths)
+            found = _FILTER.search(result.err) if result.code not in (0, 1) else None
+            if found is None:
+                break
+            path, name = found.groups()
+            if path in self.raw or len(self.raw) >= _PATIENCE or not os.path.lexists(os.path.join(self.root, path)):
+                if name in self.off:
+                    break
+                self._switch_off(name)
+            else:
+                self.raw.append(path)
+        return result
+
+    def _switch_off(self, name: str) -> None:
+        self.off.append(name)
+        self.index.git = _without_filter(self.index.git, name)
+
+    def _add(self, paths: list[str] | None) -> Result:
+        """``git add`` of paths, or of everything, less those left out and those that a filter fails on."""
+        specs = [":(top)"] if paths is None else [f":(top,literal){p}" for p in paths if p not in self.raw]
+        specs += [f":(top,exclude,literal){p}" for p in (*self.left, *self.raw)]
+        result = Result(code=0, out=b"", err="")
+        if paths is None or len(specs) > len(self.left) + len(self.raw):
+            result = _add(self.index, self.index.git, specs, update=self.rules.untracked == "none")
+        raw = [p for p in self.raw if paths is None or p in paths]
+        if raw and result.code in (0, 1):
+            git = self.index.git
+            for name in _filters(git, raw).values():
+                git = _without_filter(git, name)
+            again = _add(self.index, git, [f":(top,literal){p}" for p in raw], update=self.rules.untracked == "none")
+            result = again if again.code else result
+        return result
+
+    def _one_by_one(self) -> set[str]:
+        """Find the paths that git stops at (a broken submodule, an encoding that does not fit, a file that shrinks)."""
+        culprits: set[str] = set()
+        waiting = [sorted(self._left_behind() | set(self.facts.gitlinks))]
+        while waiting:
+            paths = waiting.pop()
+            if not paths:
+                continue
+            result = self._filtered_add(paths)
+            if result.code in (0, 1):
+                continue
+            half = len(paths) // 2
+            if half:
+                waiting += [paths[:half], paths[half:]]
+            elif os.path.lexists(os.path.join(self.root, paths[0])):
+                culprits.add(paths[0])
+            if len(culprits) > _ONE_BY_ONE:
+                raise GitError(f"the work tree cannot be captured: {result.fatal()}")
+        return culprits
+
+    def _left_behind(self) -> set[str]:
+        """Paths that still differ from the private index after ``add`` failed on some."""
+        git, options = self.index.git, ("-z", "--name-only", "--no-renames")
+        found = git.run("diff-files", *options, "--ignore-submodules=dirty")
+        if found.code != 0:
+            found = git.run("diff-files", *options, "--ignore-submodules=all")
+        tracked = zsplit(checked(found, "diff-files"))
+        untracked = [] if self.rules.untracked == "none" else zsplit(git.out("ls-files", "-o", "-z", "--exclude-standard"))
+        return {p.rstrip("/") for p in (*tracked, *untracked)} - set(self.left)
+
+    def _unwelcome(self) -> list[Skipped]:
+        """Take out again what appeared after the untracked files were listed and must not be stored."""
+        known = {*self.changes.untracked, *(f.path for f in self.facts.flags if "i" in f.bits)}
+        known |= {os.fsdecode(path) for _, path, _, _ in self.facts.stages}
+        new = [p for p in self._differing("A") if p not in known and p + "/" not in known]
+        taken, left = sort_out(self.index.git, self.folder, self.root, new, self.rules)
+        refused = set(new).difference(taken)
+        if refused:
+            self.index.forget([os.fsencode(p) for p in refused])
+            self.left += refused
+        return left
+
+    def _stored_raw(self) -> list[str]:
+        """The paths that were stored as they are on disk, because their filter fails."""
+        if not self.raw and not self.off:
+            return []
+        changed = self._differing("d")
+        filters = _filters(self.index.git, changed)
+        return [p for p in changed if p in self.raw or filters.get(p) in self.off]
+
+    def _differing(self, kinds: str) -> list[str]:
+        """Paths whose entry in the private index is not the staged one."""
+        options = ("--cached", "-z", "--name-only", "--no-renames", f"--diff-filter={kinds}", "--ignore-submodules=all")
+        return zsplit(self.index.git.out("diff-index", *options, self.facts.tree))
+
+    def _reason(self, path: str, culprit: bool) -> str:
+        """Why git did not take a path in."""
+        full = os.path.join(self.root, path)
+        if special(full):
+            return "special-file"
+        if os.path.isdir(full) and not os.path.islink(full):
+            return "nested-repository"
+        try:
+            if not os.path.islink(full):
+                os.close(os.open(full, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+        except FileNotFoundError:
+            return "unstable"
+        except OSError:
+            return "unreadable"
+        parts = [part.lower() for part in path.split("/")]
+        if any(p in (".git", "git~1") or p.startswith(".git") or "\\" in p or ":" in p for p in parts):
+            return "invalid-name"
+        return "unreadable" if culprit else "unstable"
 
 
-def _add(index: PrivateIndex, changes: _Changes, left: list[str], *, everything: bool) -> tuple[Result, list[Skipped]]:
-    """``git add -A`` of the changed paths, or of all when there are many, less those left out.
-
-    A required filter that does not run makes git stop and keep the *old* index, with ``write-tree`` still succeeding:
-    that filter is switched off, the files are stored as they are, and each is reported.
-    """
-    paths = changes.tracked + [p.rstrip("/") for p in changes.untracked]
-    everything = everything or len(paths) > _FEW or "" in paths
-    specs = [":(top)"] if everything else [f":(top,literal){p}" for p in paths]
-    specs += [f":(top,exclude,literal){p.rstrip('/')}" for p in left]
-    stdin = b"".join(os.fsencode(s) + b"\0" for s in specs)
-    settings = ["core.safecrlf=false", "advice.addEmbeddedRepo=false", "advice.addIgnoredFile=false"]
-    off: list[str] = []
-    arguments = ("add", "-A", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
-    while True:
-        result = index.git.changed({}, *settings).run(*arguments, stdin=stdin)
-        if result.code < 2:
-            break
-        name = _FILTER.search(result.err)
-        if "did not match any files" in result.err and not everything:
-            return _add(index, changes, left, everything=True)
-        if name is None or name.group(1) in off:
-            raise GitError(f"the work tree cannot be captured: {result.fatal()}")
-        off.append(name.group(1))
-        settings += [f"filter.{name.group(1)}.{key}" for key in ("required=false", "clean=", "process=")]
-    return result, [Skipped(path=p, reason="filter-missing") for p in _filtered(index, paths, off)]
-
-
-def _filtered(index: PrivateIndex, paths: list[str], filters: list[str]) -> list[str]:
-    """Those of ``paths`` that go through one of ``filters``."""
-    if not filters:
-        return []
-    if "" in paths:
-        paths = zsplit(index.git.out("ls-files", "-z"))
-    stdin = b"".join(os.fsencode(p) + b"\0" for p in paths)
-    fields = zsplit(index.git.out("check-attr", "-z", "--stdin", "filter", stdin=stdin))
-    return [path for path, value in zip(fields[0::3], fields[2::3], strict=True) if value in filters]
-
-
-def _left_behind(index: PrivateIndex, left: set[str]) -> list[str]:
-    """Paths that still differ from the private index after ``add`` failed on some."""
-    untracked = zsplit(index.git.out("ls-files", "-o", "-z", "--exclude-standard"))
-    tracked = zsplit(index.git.out("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=dirty"))
-    return [p.rstrip("/") for p in (*tracked, *untracked) if p.rstrip("/") not in left]
-
-
-def _reason(root: str, path: str) -> str:
-    """Why git did not take a path in."""
-    full = os.path.join(root, path)
-    if special(full):
-        return "special-file"
-    if os.path.isdir(full) and not os.path.islink(full):
-        return "nested-repository"
+def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool) -> Result:
+    """``git add``, with nothing in its way that is only there to warn a person."""
     try:
-        if not os.path.islink(full):
-            os.close(os.open(full, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+        os.unlink(index.path + ".lock")  # of an earlier one that was killed; nobody else writes here
     except FileNotFoundError:
-        return "unstable"
-    except OSError:
-        return "unreadable"
-    parts = [part.lower() for part in path.split("/")]
-    odd = any(p in (".git", "git~1") or p.startswith(".git") or "\\" in p or ":" in p for p in parts)
-    return "invalid-name" if odd else "unstable"
+        pass
+    settings = ("core.safecrlf=false", "advice.addEmbeddedRepo=false", "advice.addIgnoredFile=false")
+    options = ("-u" if update else "-A", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
+    stdin = b"".join(os.fsencode(s) + b"\0" for s in specs)
+    return git.changed({}, *settings).run("add", *options, stdin=stdin)
+
+
+def _without_filter(git: Git, name: str) -> Git:
+    """The same without a filter driver. By environment: a name with an equals sign does not fit behind ``-c``."""
+    count = git.env.get("GIT_CONFIG_COUNT", "")
+    at = int(count) if count.isdecimal() else 0
+    env = {"GIT_CONFIG_COUNT": str(at + 3)}
+    for number, (key, setting) in enumerate((("required", "false"), ("clean", ""), ("process", "")), at):
+        env |= {f"GIT_CONFIG_KEY_{number}": f"filter.{name}.{key}", f"GIT_CONFIG_VALUE_{number}": setting}
+    return git.changed(env)
+
+
+def _filters(git: Git, paths: list[str]) -> dict[str, str]:
+    """The filter that each of ``paths`` goes through, if it has one."""
+    stdin = b"".join(os.fsencode(p) + b"\0" for p in paths)
+    fields = zsplit(git.out("check-attr", "-z", "--stdin", "filter", stdin=stdin)) if paths else []
+    pairs = zip(fields[0::3], fields[2::3], strict=True)
+    return {path: name for path, name in pairs if name not in ("unspecified", "unset", "set")}
 
 
 def _tree(index: PrivateIndex, facts: Facts, skipped: list[Skipped]) -> Oid:
@@ -223,12 +340,31 @@ def _tree(index: PrivateIndex, facts: Facts, skipped: list[Skipped]) -> Oid:
     return index.write_tree()
 
 
-def _dirty_submodules(index: PrivateIndex, facts: Facts) -> list[Skipped]:
-    """Submodules and nested repositories in the index whose own work tree has uncommitted content."""
-    if not facts.gitlinks:
+def _inside_gitlinks(index: PrivateIndex, facts: Facts, root: str) -> list[Skipped]:
+    """Submodules and nested repositories in the index that hold content which no commit of theirs has."""
+    dirty, other = [], []
+    for path in facts.gitlinks:
+        try:
+            with os.scandir(os.path.join(root, path)) as entries:
+                names = {e.name for e in entries}
+        except OSError:
+            continue
+        if ".git" in names:
+            dirty.append(path)
+        elif names:  # git looks into no directory whose place a commit has
+            other.append(path)
+    return [Skipped(path=p, reason="submodule-dirty") for p in _dirty(index, dirty)] + [
+        Skipped(path=p, reason="nested-repository") for p in other
+    ]
+
+
+def _dirty(index: PrivateIndex, paths: list[str]) -> list[str]:
+    """Those of the submodules that git finds uncommitted or untracked content in, or cannot open."""
+    if not paths:
         return []
-    specs = [f":(top,literal){p}" for p in facts.gitlinks] if len(facts.gitlinks) <= _FEW else []
-    options = ("--porcelain=v2", "-z", "--ignore-submodules=none", "--no-renames", "-uno")
-    found = index.git.run("status", *options, "--", *specs)
-    records = (r.split(" ", 8) for r in zsplit(found.out) if r.startswith("1 "))
-    return [Skipped(path=r[8], reason="submodule-dirty") for r in records if r[2][:1] == "S" and r[2][2:] != ".."]
+    specs = [f":(top,literal){p}" for p in paths] if len(paths) <= _FEW else []
+    found = index.git.run("diff-files", "-z", "--name-only", "--ignore-submodules=none", "--", *specs)
+    if found.code == 0:
+        return [p for p in zsplit(found.out) if p in paths]
+    half = len(paths) // 2
+    return [*_dirty(index, paths[:half]), *_dirty(index, paths[half:])] if half else paths
