@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import sys
 from typing import Annotated, Any, Optional
 
@@ -24,6 +25,12 @@ class Verbs(TyperGroup):
         """The verbs in their order."""
         return [name for name, _ in VERBS]
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb of a command line. Raises UsageError that names the nearest one."""
+        if args and args[0] not in dict(VERBS) and not args[0].startswith("-"):
+            raise UsageError(f"'{args[0]}' is not a verb of git baton", *_nearest(args[0]), "'git baton -h' lists the verbs")
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A verb as a command."""
         if cmd_name not in dict(VERBS):
@@ -39,27 +46,50 @@ class Verbs(TyperGroup):
             formatter.write_dl(list(VERBS))
 
 
+def _nearest(word: str) -> list[str]:
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, dict(VERBS), n=3, cutoff=0.55)
+    if not found:
+        return []
+    return [f"the most similar verb{' is' if len(found) == 1 else 's are'} " + ", ".join(f"'{name}'" for name in found)]
+
+
 app = typer.Typer(
-    cls=Verbs, add_completion=False, rich_markup_mode=None, context_settings=CONTEXT, pretty_exceptions_enable=False
+    cls=Verbs,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings=CONTEXT,
+    pretty_exceptions_enable=False,
+    subcommand_metavar="VERB [ARGS]...",
 )
 
 
 @app.callback(invoke_without_command=True)
 def main(
     ctx: typer.Context,
-    repo_root: Annotated[Optional[str], typer.Option(metavar="DIR", help="Any directory of the repository.")] = None,
-    checkpoint_dir: Annotated[
-        Optional[str], typer.Option(metavar="DIR", help="Where LATEST lies; relative to the root, or absolute.")
+    repo_root: Annotated[
+        Optional[str], typer.Option(metavar="DIR", help="Work in the repository that holds DIR, instead of the current one.")
     ] = None,
-    color: Annotated[str, typer.Option(metavar="WHEN", help="always, never or auto.")] = "auto",
-    pager: Annotated[bool, typer.Option("--pager/--no-pager", help="Page long output.")] = True,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    checkpoint_dir: Annotated[
+        Optional[str],
+        typer.Option(
+            metavar="DIR", help="Where LATEST.md and LATEST.json go: below the root, or absolute (runtime/checkpoints)."
+        ),
+    ] = None,
+    color: Annotated[
+        str, typer.Option(metavar="WHEN", help="Colour: always, never or auto; --color alone means always.")
+    ] = "auto",
+    pager: Annotated[bool, typer.Option("--pager/--no-pager", help="Send long output to a terminal through the pager.")] = True,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> int:
     """Hand the baton over inside git: checkpoints of an agent's work, kept in the repository itself."""
     from gitbaton.commands.common import Globals
 
+    if checkpoint_dir == "":
+        raise UsageError("--checkpoint-dir is empty")
     if color not in ("always", "never", "auto"):
-        raise UsageError(f"--color is '{color}'; it can be always, never or auto")
+        raise UsageError(f"--color is '{color}'; it can be 'always', 'never' or 'auto'")
     ctx.obj = Globals(repo_root=repo_root, checkpoint_dir=checkpoint_dir, color=color, pager=pager, repo=ctx.obj)
     if version:
         from gitbaton import __version__
@@ -72,10 +102,15 @@ def main(
 
 
 def arguments(words: list[str]) -> list[str]:
-    """The command line with git's optional value of ``--color`` made explicit."""
-    plain = {"--color": "--color=always", "--no-color": "--color=never"}
-    end = next((i for i, w in enumerate(words) if w in dict(VERBS)), len(words))
-    return [plain.get(w, w) for w in words[:end]] + words[end:]
+    """The command line with git's optional value of ``--color`` made explicit, before the verb."""
+    explicit = {"--color": "--color=always", "--no-color": "--color=never"}
+    result: list[str] = []
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        width = 2 if words[at] in ("--repo-root", "--checkpoint-dir") else 1
+        result += [explicit.get(words[at], words[at]), *words[at + 1 : at + width]]
+        at += width
+    return result + words[at:]
 
 
 def call(words: list[str], begun: Repo | None = None) -> int:
@@ -92,16 +127,31 @@ def call(words: list[str], begun: Repo | None = None) -> int:
     except typer.Abort:
         return SIGINT
     except typer.TyperException as error:
-        return _complain(error.format_message().rstrip("."), ("'git baton -h' shows what there is",), USAGE)
+        return _complain(*_misused(error), USAGE)
     except KeyboardInterrupt:
         return SIGINT
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # typer turns the one into the other
         return SIGPIPE
+    except OSError as error:
+        name = f"'{os.fsdecode(error.filename)}': " if isinstance(error.filename, (str, bytes)) else ""
+        return _complain(f"{name}{error.strerror or error}", (), FATAL)
     except Exception as error:  # the last door: a user sees one line, whatever went wrong
         if "GIT_BATON_TRACE" in os.environ:
             raise
         hint = "this is a bug in gitbaton; GIT_BATON_TRACE=1 shows where"
         return _complain(f"{type(error).__name__}: {error}", (hint,), FATAL)
+
+
+def _misused(error: Any) -> tuple[str, tuple[str, ...]]:
+    """What typer says of a command line, in git's manner: lower-case, the subject in quotes, a hint where to look."""
+    text = error.format_message().split("\n")[0].rstrip(".").replace("valid int range", "number")
+    text = re.sub(r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", r"unexpected argument '\1'", text)
+    hints = []
+    if type(error).__name__ == "NoSuchOption":
+        text = f"unknown option '{error.option_name}'"
+        hints = [f"perhaps '{name}' is meant" for name in sorted(error.possibilities or ())[:3]]
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "git baton"
+    return text[:1].lower() + text[1:], (*hints, f"'{command} -h' shows what there is")
 
 
 def _complain(message: str, hints: tuple[str, ...], code: int) -> int:

@@ -40,7 +40,7 @@ def load(repo: Repo) -> Settings:
     untracked = last("baton.untracked", "all")
     if untracked not in ("all", "none"):
         raise UsageError(f"baton.untracked is '{untracked}'; it can be 'all' or 'none'")
-    abbrev = last("core.abbrev", "auto")
+    abbrev = last("core.abbrev", "auto").lower()
     exclude = tuple(p for p in values.get("baton.exclude", EXCLUDE) if p)
     return Settings(
         track=os.environ.get("GIT_BATON_TRACK") or last("baton.track", "") or None,
@@ -48,8 +48,14 @@ def load(repo: Repo) -> Settings:
         untracked=cast(Literal["all", "none"], untracked),
         max_file_size=_size("baton.maxFileSize", last("baton.maxfilesize", str(MAX_FILE_SIZE))),
         exclude=exclude,
-        short=min(max(int(abbrev), 4), 40) if abbrev.isdecimal() else SHORT,
+        short=_short(abbrev),
     )
+
+
+def _short(abbrev: str) -> int:
+    if abbrev in ("no", "off", "false"):
+        return 64
+    return min(max(int(abbrev), 4), 64) if abbrev.isdecimal() else SHORT
 
 
 def _size(key: str, text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from gitbaton.render import latest_json, latest_markdown
 from gitbaton.values import value
 
 NAMES = ("LATEST.md", "LATEST.json")
+_GENERATED = re.compile(rb'\n  "generated": "([0-9TZ:.-]{27})",\n')
 _GLOB = re.compile(r"([\\*?\[#! ])")
 
 
@@ -42,15 +42,20 @@ def place(repo: Repo, configured: str) -> Place | None:
     if root is None and not os.path.isabs(configured):
         return None
     directory = os.path.normpath(os.path.join(root or "/", configured))
-    inside = None
-    if root is not None and (directory + "/").startswith(os.path.join(root, "")):
-        inside = os.path.relpath(directory, root)
+    real = os.path.realpath(directory)
+    if root is not None and not _below(directory, root) and _below(real, os.path.realpath(root)):
+        directory = os.path.join(root, os.path.relpath(real, os.path.realpath(root)))
     git_dirs = (repo.layout.git_dir, repo.layout.common_dir)
-    if any((directory + "/").startswith(os.path.join(d, "")) for d in git_dirs):
+    if any(_below(directory, d) or _below(real, os.path.realpath(d)) for d in git_dirs):
         raise UsageError(f"the checkpoint directory '{configured}' is inside the git directory")
+    inside = os.path.relpath(directory, root) if root is not None and _below(directory, root) else None
     if inside and ".git" in inside.lower().split("/"):
         raise UsageError(f"the checkpoint directory '{configured}' is inside a git directory")
     return Place(directory=directory, inside=inside, root=root)
+
+
+def _below(path: str, top: str) -> bool:
+    return os.path.join(path, "").startswith(os.path.join(top, ""))
 
 
 def refresh(
@@ -73,9 +78,9 @@ def refresh(
         return [f"'{tracked[0]}' is tracked by git, so it is not ours and the LATEST files are not written"]
     try:
         folder = _open(where, create=not only_existing)
-    except FileNotFoundError:
-        return []
     except OSError as error:
+        if only_existing and isinstance(error, FileNotFoundError):
+            return []
         return [f"the LATEST files are not written: '{where.directory}': {error.strerror}"]
     try:
         return _write(repo, where, folder, tips, current, generated, only_existing)
@@ -88,25 +93,24 @@ def refresh(
 def _write(
     repo: Repo, where: Place, folder: int, tips: Sequence[Stored], current: str | None, generated: str, existing: bool
 ) -> list[str]:
-    new = latest_json(current, generated, tips)
-    old = _read(folder, NAMES[1])
-    if old is None and existing:
-        return []
-    if old is not None and _same(old, new) and _read(folder, NAMES[0]) is not None:
+    old = [_read(folder, name) for name in NAMES]
+    if old[1] is None and existing:
         return []
     warnings = _ignore(repo, where)
-    for name, data in zip(NAMES, (latest_markdown(current, generated, tips), new), strict=True):
+    written = _generated(old[1])
+    if written and old == [latest_markdown(current, written, tips), latest_json(current, written, tips)]:
+        return warnings
+    for name, data in zip(
+        NAMES, (latest_markdown(current, generated, tips), latest_json(current, generated, tips)), strict=True
+    ):
         _replace(folder, name, data)
     return warnings
 
 
-def _same(old: bytes, new: bytes) -> bool:
-    """Whether two LATEST.json say the same but for the time they were generated."""
-    try:
-        before, after = json.loads(old), json.loads(new)
-        return bool({**before, "generated": ""} == {**after, "generated": ""})
-    except (ValueError, TypeError, RecursionError):
-        return False
+def _generated(old: bytes | None) -> str | None:
+    """When a LATEST.json says that it was written."""
+    found = _GENERATED.search(old or b"")
+    return found.group(1).decode() if found else None
 
 
 def _tracked(repo: Repo, where: Place, staged: Oid | None) -> list[str]:
@@ -152,8 +156,11 @@ def _read(folder: int, name: str) -> bytes | None:
 
 
 def _replace(folder: int, name: str, data: bytes) -> None:
-    """Write a file whole or not at all; a link at its place is replaced, never followed."""
-    temporary = f".{name}.{os.getpid()}"
+    """Write a file whole or not at all; a link at its place is replaced, never followed.
+
+    The temporary file has one name, so that what a killed writer left goes with the next write.
+    """
+    temporary = f".{name}.new"
     try:
         os.unlink(temporary, dir_fd=folder)
     except FileNotFoundError:
@@ -185,5 +192,7 @@ def _ignore(repo: Repo, where: Place) -> list[str]:
                 newline = b"" if not text or text.endswith(b"\n") else b"\n"
                 file.write(newline + b"".join(os.fsencode(line) + b"\n" for line in missing))
     except OSError as error:
+        if all(repo.git.run("check-ignore", "-q", "--", path).code == 0 for path in where.paths()):
+            return []
         return [f"the LATEST files will show as untracked: '{target}': {error.strerror}"]
     return []

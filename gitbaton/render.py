@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
-from gitbaton.codec import Json, canonical, document, plain
+from gitbaton.codec import Json, canonical, document, first_line, path_document, plain
 from gitbaton.model import Checkpoint, Live, Oid, Skipped, Stored
 
 _AGES = (("year", 31_536_000), ("month", 2_592_000), ("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
@@ -30,8 +30,8 @@ def resume_lines(checkpoint: Checkpoint, short_head: str, live: Live | None, sho
 
 
 def line(text: str) -> str:
-    """The first line of a stored text, safe for a terminal."""
-    return plain(text.split("\n", 1)[0])
+    """The first line of a stored text that is not blank, safe for a terminal."""
+    return first_line(text)
 
 
 def age(then: datetime, now: datetime) -> str:
@@ -89,7 +89,8 @@ def stored_document(stored: Stored) -> dict[str, Json]:
 def live_document(live: Live) -> dict[str, Json]:
     """The JSON object of the present state and its drift."""
     words: list[Json] = [w.word for w in live.drift.words]
-    return {"branch": live.head.branch, "head": live.head.oid, "drift": words, "moved": live.drift.moved}
+    branch = None if live.head.branch is None else path_document(live.head.branch)
+    return {"branch": branch, "head": live.head.oid, "drift": words, "moved": live.drift.moved}
 
 
 def latest_json(current: str | None, generated: str, tips: Sequence[Stored]) -> bytes:
@@ -117,20 +118,19 @@ def _section(stored: Stored) -> list[str]:
 
 def skipped_lines(skipped: Sequence[Skipped], limit: int = 10) -> list[str]:
     """Warnings for paths that a snapshot left out, the first few by name."""
-    rows = [f"'{quoted(s.path)}' is not in the checkpoint as it is on disk: {s.reason}" for s in skipped[:limit]]
+    rows = [f"{_in_quotes(s.path)} is not in the checkpoint as it is on disk: {s.reason}" for s in skipped[:limit]]
     more = len(skipped) - limit
     return rows + ([f"and {more} more; 'git baton show --json' lists them"] if more > 0 else [])
+
+
+def _in_quotes(path: str) -> str:
+    text = quoted(path)
+    return text if text.startswith('"') else f"'{text}'"
 
 
 def sentences(live: Live) -> list[str]:
     """One plain sentence for each fact of drift."""
     return [plain(w.sentence) for w in live.drift.words]
-
-
-def table(rows: Sequence[Sequence[str]], paint: Callable[[int, str], str]) -> list[str]:
-    """Rows as aligned columns; ``paint`` may colour a cell by its column after it was padded."""
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(len(rows[0]))] if rows else []
-    return ["  ".join(paint(i, c.ljust(widths[i])) for i, c in enumerate(row)).rstrip() for row in rows]
 
 
 def candidate(stored: Stored, short: Callable[[Oid], str]) -> str:

@@ -23,8 +23,10 @@ def write(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """``warning: ...`` on standard error."""
-    tell(f"warning: {text}")
+    """``warning: ...`` on standard error, in one line that drives no terminal."""
+    from gitbaton.codec import plain
+
+    tell("warning: " + plain(" ".join(text.split("\n"))))
 
 
 def tell(text: str) -> None:

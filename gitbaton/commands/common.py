@@ -32,6 +32,8 @@ class Globals:
 def opened(ctx: typer.Context, checkpoint_dir: str | None = None) -> Iterator[Baton]:
     """The repository that the options before the verb name, through the git binary: cheaper to start than libgit2."""
     options: Globals = ctx.obj
+    if checkpoint_dir == "":
+        raise UsageError("--checkpoint-dir is empty")
     place = checkpoint_dir or options.checkpoint_dir
     repo = options.repo if options.repo_root is None else None
     with Baton(options.repo_root, checkpoint_dir=place, door="binary", repo=repo) as baton:

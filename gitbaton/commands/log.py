@@ -15,11 +15,13 @@ COLUMNS = ("id", "track", "created", "kind", "validation", "label", "branch", "h
 
 def command(
     ctx: typer.Context,
-    track: Annotated[Optional[str], typer.Argument(metavar="[TRACK]", help="Default: the current track.")] = None,
-    limit: Annotated[Optional[int], typer.Option("-n", "--max-count", metavar="N", min=0, help="At most N.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Of every track.")] = False,
+    track: Annotated[
+        Optional[str], typer.Argument(metavar="[TRACK]", help="Default: the current track, or the only one.")
+    ] = None,
+    limit: Annotated[Optional[int], typer.Option("-n", "--max-count", metavar="N", min=0, help="List at most N.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="List those of every track.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    stable: Annotated[bool, typer.Option("--porcelain", help="Print stable, tab-separated output.")] = False,
+    stable: Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")] = False,
     nul: Annotated[bool, typer.Option("-z", help="End fields with NUL; implies --porcelain.")] = False,
 ) -> int:
     """List the checkpoints of a track, newest first."""

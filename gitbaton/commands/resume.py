@@ -12,12 +12,12 @@ from gitbaton.render import live_document, resume_lines, sentences, stored_docum
 
 def command(
     ctx: typer.Context,
-    track: Annotated[Optional[str], typer.Option(metavar="NAME", help="The track; default: the current one.")] = None,
-    live: Annotated[bool, typer.Option("--live", help="Also say where HEAD is and how it has moved.")] = False,
+    track: Annotated[Optional[str], typer.Option(metavar="NAME", help="Default: the current track, or the only one.")] = None,
+    live: Annotated[bool, typer.Option("--live", help="Also say where HEAD is now and how it has moved since.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    checkpoint_dir: Annotated[Optional[str], typer.Option(metavar="DIR", help="Where LATEST lies.")] = None,
+    checkpoint_dir: Annotated[Optional[str], typer.Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
 ) -> int:
-    """Print what the next runner needs to go on."""
+    """Print what the next runner needs to go on: KEY=VALUE lines; further lines of a value begin with a tab."""
     with opened(ctx, checkpoint_dir) as baton:
         found = baton.resume(track, live=live)
         if json:

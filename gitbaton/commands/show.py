@@ -13,10 +13,16 @@ from gitbaton.render import age, key_value, quoted, resume_lines, stored_documen
 
 def command(
     ctx: typer.Context,
-    checkpoint: Annotated[str, typer.Argument(metavar="[CHECKPOINT]", help="Default: the current track's tip.")] = "@",
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track.", show_default=False)
+    ] = "@",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Show one checkpoint whole."""
+    """Show one checkpoint whole.
+
+    CHECKPOINT is a track (its newest), TRACK~3 (three before), 'TRACK@{2 hours ago}', an id or its first four or more digits,
+    a label, a commit (the newest checkpoint its note names), or @ (the newest of the current track).
+    """
     with opened(ctx) as baton:
         stored = baton.resolve(checkpoint)
         if json:

@@ -7,7 +7,7 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.baton import Baton, Plan, Request, Snapshot
-from gitbaton.codec import Json, document
+from gitbaton.codec import EXTRA_KEY, Json, document
 from gitbaton.commands.common import one_of, opened, print_json, warn_all
 from gitbaton.errors import UsageError
 from gitbaton.model import VALIDATIONS
@@ -19,30 +19,45 @@ COLUMNS = ("track", "id", "step", "previous", "commit", "changed", "skipped")
 
 def command(
     ctx: typer.Context,
-    track: Annotated[Text, typer.Option(metavar="NAME", help="The track (GIT_BATON_TRACK, baton.track).")] = None,
-    step: Annotated[str, typer.Option(metavar="TEXT", help="What is done. May be left out with --label.")] = "",
-    note: Annotated[str, typer.Option(metavar="TEXT", help="More about it; '-' reads standard input.")] = "",
-    next_cmd: Annotated[str, typer.Option(metavar="TEXT", help="The next command; '-' reads standard input.")] = "",
+    track: Annotated[
+        Text, typer.Option(metavar="NAME", help="The workstream; default: GIT_BATON_TRACK, then baton.track.")
+    ] = None,
+    step: Annotated[Text, typer.Option(metavar="TEXT", help="What is done; may be left out with --label.")] = None,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="What the next runner must know; '-' reads standard input.")] = "",
+    next_cmd: Annotated[
+        str, typer.Option(metavar="TEXT", help="The command to run next (nothing runs it by itself); '-' reads standard input.")
+    ] = "",
     validation: Annotated[str, typer.Option(metavar="green|pending|failed", help="How the tests stand.")] = "pending",
-    decision: Annotated[Optional[list[str]], typer.Option(metavar="TEXT", help="A decision taken; may repeat.")] = None,
-    label: Annotated[Text, typer.Option(metavar="TEXT", help="A short name; makes the checkpoint a milestone.")] = None,
-    extra: Annotated[Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Anything else; may repeat.")] = None,
-    set_current: Annotated[bool, typer.Option(help="Make the track current in this work tree.")] = True,
-    files: Annotated[bool, typer.Option(help="Capture the work tree and the index.")] = True,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; write nothing.")] = False,
+    decision: Annotated[
+        Optional[list[str]], typer.Option(metavar="TEXT", help="A decision taken, and why; may repeat.")
+    ] = None,
+    label: Annotated[Text, typer.Option(metavar="TEXT", help="A short name for 'show'; pruning keeps what has one.")] = None,
+    extra: Annotated[
+        Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Anything else worth keeping; may repeat.")
+    ] = None,
+    set_current: Annotated[bool, typer.Option(help="Make the track the one that a bare 'resume' means here.")] = True,
+    files: Annotated[bool, typer.Option(help="Record the work tree and the index, too.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would be recorded; write nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the checkpoint as JSON.")] = False,
-    stable: Annotated[bool, typer.Option("--porcelain", help="Print stable, tab-separated output.")] = False,
-    checkpoint_dir: Annotated[Text, typer.Option(metavar="DIR", help="Where LATEST lies.")] = None,
+    stable: Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")] = False,
+    checkpoint_dir: Annotated[Text, typer.Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
 ) -> int:
-    """Record a checkpoint: what is done, what comes next, and the whole work tree."""
+    """Record a checkpoint: what is done, what comes next, and the whole work tree.
+
+    Prints the track, the checkpoint's short id and the step. HEAD, branches, index and files stay as they are.
+    """
     one_of(json=json, porcelain=stable)
     if note == "-" and next_cmd == "-":
         raise UsageError("--note and --next-cmd cannot both read standard input")
+    if step is None and label is None:
+        raise UsageError("no step is given", "say what is done with --step TEXT, or name the checkpoint with --label TEXT")
+    if step is not None and not step.strip():
+        raise UsageError("the step is empty")
     if validation not in VALIDATIONS:
-        raise UsageError(f"--validation is '{validation}'; it can be {', '.join(VALIDATIONS)}")
+        raise UsageError(f"--validation is '{line(validation)}'; it can be 'green', 'pending' or 'failed'")
     request = Request(
         track=track,
-        step=step,
+        step=step or "",
         note=_text(note),
         next_cmd=_text(next_cmd),
         validation=next(v for v in VALIDATIONS if v == validation),
@@ -54,7 +69,7 @@ def command(
     )
     with opened(ctx, checkpoint_dir) as baton:
         if dry_run:
-            return _show_plan(baton.dry_run(request), json=json)
+            return _show_plan(baton.dry_run(request), json=json, stable=stable)
         snapshot = baton.apply(baton.plan(request))
         _show(baton, snapshot, json=json, stable=stable)
     return 0
@@ -71,14 +86,16 @@ def _text(value: str) -> str:
 
 
 def _pairs(entries: list[str]) -> tuple[tuple[str, str], ...]:
-    """``KEY=VALUE`` entries as pairs; the checkpoint itself checks the keys' form."""
+    """``KEY=VALUE`` entries as pairs. Raises UsageError that names the entry."""
     pairs: dict[str, str] = {}
     for entry in entries:
         key, equals, value = entry.partition("=")
         if not equals:
             raise UsageError(f"--extra '{line(entry)}' is not KEY=VALUE")
+        if not EXTRA_KEY.match(key):
+            raise UsageError(f"--extra '{line(entry)}': the key does not match [A-Za-z0-9][A-Za-z0-9._-]{{0,63}}")
         if key in pairs:
-            raise UsageError(f"--extra '{line(entry)}' names the key '{line(key)}' a second time")
+            raise UsageError(f"--extra '{line(entry)}' names the key '{key}' a second time")
         pairs[key] = value
     return tuple(pairs.items())
 
@@ -99,14 +116,17 @@ def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool) -> None
     warn_all([*snapshot.warnings, *skipped_lines(skipped)])
 
 
-def _show_plan(plan: Plan, *, json: bool) -> int:
+def _show_plan(plan: Plan, *, json: bool, stable: bool) -> int:
     c = plan.checkpoint
+    skipped = c.files.skipped if c.files else ()
     if json:
         print_json({"plan": document(c), "set_current": plan.set_current, "warnings": list(plan.warnings)})
-        return 0
-    terminal.say(f"would record {c.track}: {line(c.step)}")
-    if c.files:
-        terminal.say(f"would capture tree {c.files.tree}")
-    terminal.say(f"would {'' if plan.set_current else 'not '}make the track current in this work tree")
-    warn_all([*plan.warnings, *skipped_lines(c.files.skipped if c.files else ())])
+    elif stable:
+        terminal.write(porcelain(COLUMNS, [(c.track, "", c.step, "", "", "", str(len(skipped)))], nul=False))
+    else:
+        terminal.say(f"would record {c.track}: {line(c.step)}")
+        if c.files:
+            terminal.say(f"would capture tree {c.files.tree}")
+        terminal.say(f"would {'' if plan.set_current else 'not '}make the track current in this work tree")
+    warn_all([*plan.warnings, *skipped_lines(skipped)])
     return 0

@@ -17,7 +17,7 @@ COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step")
 def command(
     ctx: typer.Context,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    stable: Annotated[bool, typer.Option("--porcelain", help="Print stable, tab-separated output.")] = False,
+    stable: Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")] = False,
     nul: Annotated[bool, typer.Option("-z", help="End fields with NUL; implies --porcelain.")] = False,
 ) -> int:
     """Show every track against the present, newest first."""
@@ -32,8 +32,8 @@ def command(
             on, now = colours(ctx, baton), baton.clock()
             colors = [t.stored.checkpoint.validation for t in tracks]
             rows = [_cells(t, baton.short(t.stored.id), age(t.stored.checkpoint.created, now)) for t in tracks]
+            widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
             for row, color in zip(rows, colors, strict=True):
-                widths = [max(len(r[i]) for r in rows) for i in range(len(row))]
                 cells = [c.ljust(w) for c, w in zip(row, widths, strict=True)]
                 cells[4] = terminal.paint(cells[4], color, on=on)
                 terminal.say("  ".join(cells).rstrip())

@@ -17,7 +17,7 @@ def command(
     ctx: typer.Context,
     words: Annotated[Optional[list[str]], typer.Argument(metavar="[use NAME]", help="Set the current track.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    stable: Annotated[bool, typer.Option("--porcelain", help="Print stable, tab-separated output.")] = False,
+    stable: Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")] = False,
     nul: Annotated[bool, typer.Option("-z", help="End fields with NUL; implies --porcelain.")] = False,
 ) -> int:
     """List the tracks, newest first; or make one current in this work tree."""

@@ -12,9 +12,9 @@ from gitbaton.render import live_document
 
 def command(
     ctx: typer.Context,
-    track: Annotated[Optional[str], typer.Option(metavar="NAME", help="The track; default: the current one.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for an operation in progress, too.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+    track: Annotated[Optional[str], typer.Option(metavar="NAME", help="Default: the current track, or the only one.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for a merge or rebase in progress, too.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status says it.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Say whether HEAD is where the checkpoint left it: 0 at home, 1 on drift, 2 without a checkpoint."""
@@ -24,7 +24,7 @@ def command(
     if quiet:
         return code
     if json:
-        facts: list[Json] = [{"word": w.word, "sentence": w.sentence} for w in live.drift.words]
+        facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
         print_json({"track": stored.checkpoint.track, "id": stored.id, "live": live_document(live), "facts": facts})
         return code
     for word in live.drift.words:
