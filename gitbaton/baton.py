@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from gitbaton import config, mirror
+from gitbaton import config, mirror, rewrites
 from gitbaton.codec import check_track, encode, timestamp
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, UsageError
 from gitbaton.git.objects import new_object
@@ -282,12 +282,18 @@ class Baton:
         """Bring LATEST and ``expect`` in line with the tips, which were read under the lock."""
         current = self.store.current()
         tip = next((s for s in tips.items if s.checkpoint.track == current), None)
-        self.repo.expect(tip.checkpoint.head if tip else None)
+        head = tip.checkpoint.head if tip else None
+        self.repo.expect(rewrites.successor(rewrites.pairs(self.repo), head) if head else None)
         where = self.latest
         if where is None:
             return []
         generated = timestamp(self.clock())
         return mirror.refresh(self.repo, where, tips.items, current, generated, only_existing=only_existing, staged=staged)
+
+    def latest_is_stale(self) -> bool:
+        """Whether LATEST.json is there and says something else than the tracks do."""
+        where = self.latest
+        return where is not None and mirror.is_stale(where, self.store.tips().items, self.store.current())
 
     def refresh(self) -> list[str]:
         """Repair what is derived from the chains, and LATEST; a repository that cannot be written is left as it is."""

@@ -44,6 +44,12 @@ def run() -> NoReturn:
     """Carry out the command line of this process. What Python would clean up, the kernel frees sooner."""
     terminal.prepare()
     words = sys.argv[1:]
+    if words[:2] == ["hook", "git"]:  # a hook is waited for: no typer
+        from gitbaton.hooks import dispatch
+
+        dispatch(words[1:])
+        sys.stderr.flush()
+        os._exit(0)
     begun = head_start(words)
     from gitbaton.cli import call
 

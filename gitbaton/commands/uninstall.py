@@ -1,0 +1,41 @@
+"""``git baton uninstall``."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gitbaton import install, terminal
+from gitbaton.commands.common import opened, print_plan
+from gitbaton.errors import NoAnswerError, UsageError
+
+
+def command(
+    ctx: typer.Context,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Also delete every checkpoint, note and LATEST file.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --purge: do not ask.")] = False,
+) -> int:
+    """Take back what install did; with --purge also every checkpoint, after naming them and asking."""
+    with opened(ctx) as baton:
+        plan = install.plan_uninstall(baton, purge=purge)
+        if purge and not dry_run and not yes:
+            _ask([s.text for s in plan.steps])
+        if not dry_run:
+            install.apply(plan)
+    print_plan([s.text for s in plan.steps], dry_run=dry_run, nothing="nothing of ours is installed")
+    for notice in plan.notices:
+        terminal.warn(notice)
+    return 0
+
+
+def _ask(texts: list[str]) -> None:
+    """Name what would go, and go on only after a plain yes."""
+    if not sys.stdin.isatty():
+        raise UsageError("--purge asks before it deletes, and there is no terminal", "--dry-run prints the plan; --yes answers")
+    for text in texts:
+        terminal.tell(f"would {text}")
+    sys.stderr.write("delete all of this? Type 'yes': ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != "yes":
+        raise NoAnswerError("nothing was deleted")

@@ -1,0 +1,91 @@
+"""What install and doctor ask of git and change in it: its version, the hooks' place, single values of the local configuration."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from gitbaton.errors import GitError
+from gitbaton.git.repo import Repo
+
+_VERSION = re.compile(rb"git version (\d+)\.(\d+)")
+CONFIG_HOOKS = (2, 54)  # hook.<name>.command; a failing one fails the command it watches
+
+
+def version(repo: Repo) -> tuple[int, int]:
+    """Git's version, as major and minor number."""
+    match = _VERSION.match(repo.git.out("version"))
+    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
+
+
+def local_values(repo: Repo, key: str) -> list[str]:
+    """All values of a key in the repository's own configuration."""
+    result = repo.git.run("config", "--local", "-z", "--get-all", key)
+    return result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+
+
+def all_values(repo: Repo, key: str) -> list[str]:
+    """All values of a key in every scope."""
+    result = repo.git.run("config", "-z", "--get-all", key)
+    return result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+
+
+def matching(repo: Repo, pattern: str) -> list[tuple[str, str]]:
+    """Keys that match a regular expression, with their values, from every scope."""
+    result = repo.git.run("config", "-z", "--get-regexp", pattern)
+    items = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    return [(key, text) for key, _, text in (item.partition("\n") for item in items)]
+
+
+def add_local(repo: Repo, key: str, text: str) -> None:
+    """Add one value of a key to the repository's own configuration. Raises GitError."""
+    repo.git.out("config", "--local", "--add", key, text)
+
+
+def remove_local(repo: Repo, key: str, text: str) -> None:
+    """Remove exactly that value of a key; one that is gone is no error."""
+    result = repo.git.run("config", "--local", "--fixed-value", "--unset-all", key, text)
+    if result.code not in (0, 5):
+        raise GitError(f"cannot remove '{key}' from the configuration: {result.fatal()}")
+
+
+def hooks_path(repo: Repo) -> str | None:
+    """``core.hooksPath`` as an absolute path, or None when it is not set."""
+    # Our own calls switch hooks off on the command line, so that scope does not count.
+    raw = os.fsdecode(repo.git.run("config", "--show-scope", "-z", "--type=path", "--get-all", "core.hooksPath").out)
+    fields = raw.split("\0")[:-1]
+    values = [text for scope, text in zip(fields[0::2], fields[1::2], strict=True) if scope != "command"]
+    return os.path.join(repo.layout.root or repo.layout.git_dir, values[-1]) if values else None
+
+
+def default_hooks(repo: Repo) -> str:
+    """The hooks directory that git uses when ``core.hooksPath`` is not set."""
+    return os.path.join(repo.layout.common_dir, "hooks")
+
+
+def tracked(repo: Repo, paths: tuple[str, ...]) -> list[str]:
+    """Those of the paths that the index holds."""
+    names = [f":(top,literal){p}" for p in paths]
+    return os.fsdecode(repo.git.out("ls-files", "-z", "--", *names)).split("\0")[:-1] if names else []
+
+
+def worktrees(repo: Repo) -> list[tuple[str, str, str]]:
+    """Every work tree: the prefix of its own refs, its git directory, and its path (empty in a bare repository)."""
+    common = repo.layout.common_dir
+    main = os.path.dirname(common) if os.path.basename(common) == ".git" else ""
+    found = [("main-worktree/", common, main)]
+    parent = os.path.join(common, "worktrees")
+    for name in sorted(os.listdir(parent)) if os.path.isdir(parent) else []:
+        git_dir = os.path.join(parent, name)
+        try:
+            with open(os.path.join(git_dir, "gitdir"), "rb") as file:
+                link = os.path.join(git_dir, os.fsdecode(file.read()).rstrip("\n"))
+        except OSError:
+            continue
+        found.append((f"worktrees/{name}/", git_dir, os.path.dirname(os.path.normpath(link))))
+    return found
+
+
+def delete_current(repo: Repo, prefix: str, name: str) -> None:
+    """Remove a symbolic ref of the work tree that ``prefix`` names; one that is gone is no error."""
+    repo.git.run("symbolic-ref", "--delete", prefix + name)

@@ -1,0 +1,113 @@
+"""What the hook scripts call when there is something to say. Whatever goes wrong, git's command succeeds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime, timezone
+
+from gitbaton.baton import Baton
+from gitbaton.codec import Note, parse_note, plain
+from gitbaton.errors import BatonError
+from gitbaton.git.objects import OID
+from gitbaton.ground import Surveyor
+from gitbaton.model import Live, Oid, Stored
+
+LOG_BYTES = 1 << 20
+WAIT = 2.0
+
+
+def drift_lines(baton: Baton, event: str) -> list[str]:
+    """What a hook says about the current track: at most three lines, one after a commit, none at home.
+
+    ``baton.warn`` is ``head`` (the default), ``always`` (after each commit, too) or ``never``.
+    """
+    warn = baton.repo.settings().get("baton.warn", ["head"])[-1].lower()
+    track = baton.current()
+    if track is None or warn == "never" or (event == "post-commit" and warn != "always"):
+        return []
+    stored = baton.store.tip(track)
+    if stored is None:
+        return []
+    live = Surveyor(baton.store, baton.settings.short).live(stored)
+    if not live.drift.moved:
+        baton.repo.expect(live.head.oid)  # rewritten, and at home all the same: be quiet next time
+        return []
+    if event == "post-commit":
+        return [f"warning: checkpoint '{_step(stored)}' of track '{plain(track)}' is behind: {live.drift}"]
+    lines = [_then(baton, stored), _now(baton, live)]
+    muted = baton.repo.settings().get("advice.batondrift", ["true"])[-1].lower() in ("false", "no", "off", "0")
+    return lines if muted else [*lines, "hint: git baton resume --live"]
+
+
+def _step(stored: Stored) -> str:
+    return plain(stored.checkpoint.step.split("\n", 1)[0])[:60]
+
+
+def _then(baton: Baton, stored: Stored) -> str:
+    c = stored.checkpoint
+    place = f"{c.branch or 'detached'} {baton.abbreviate(c.head)}".rstrip()
+    return f"warning: HEAD has left the checkpoint '{_step(stored)}' of track '{plain(c.track)}', taken on {plain(place)}"
+
+
+def _now(baton: Baton, live: Live) -> str:
+    place = f"{live.head.branch or 'detached'} {baton.abbreviate(live.head.oid)}".rstrip()
+    return f"warning: HEAD is now {plain(place)}: {live.drift}"
+
+
+def carry(baton: Baton, pairs: list[tuple[Oid, Oid]]) -> None:
+    """Copy our notes from rewritten commits to their successors where git did not. Raises BatonError."""
+    from gitbaton.store.write import put_notes
+
+    store = baton.store
+    with baton.repo.lock((), wait=WAIT):
+        tree = store.notes_tree()[1]
+        wanted: dict[Oid, Note] = {}
+        for old, new in pairs:
+            have = wanted.get(new) or parse_note(store.note(new, tree))
+            known = {oid for oid, _ in have.entries}
+            missing = tuple(e for e in parse_note(store.note(old, tree)).entries if e[0] not in known)
+            if missing:
+                wanted[new] = Note(preamble=have.preamble, entries=(*have.entries, *missing))
+        if wanted:
+            put_notes(store, {commit: note.render() for commit, note in wanted.items()})
+
+
+def read_pairs(text: str) -> list[tuple[Oid, Oid]]:
+    """The ``old new`` lines that git gives to post-rewrite."""
+    rows = (line.split(" ") for line in text.splitlines())
+    return [(r[0], r[1]) for r in rows if len(r) >= 2 and OID.match(r[0]) and OID.match(r[1])]
+
+
+def run(words: list[str]) -> None:
+    """``git baton hook git EVENT ARGS``. Never raises and never fails; what went wrong is in ``<common dir>/baton/log``."""
+    baton: Baton | None = None
+    try:
+        event = words[0] if words else ""
+        baton = Baton(door="binary")
+        if event == "post-rewrite":
+            carry(baton, read_pairs(sys.stdin.read(8 << 20)))
+        elif event in ("post-checkout", "post-commit", "post-merge"):
+            for line in drift_lines(baton, event):
+                sys.stderr.write(line + "\n")
+    except Exception as error:
+        if baton is not None:
+            log(baton, f"hook git {' '.join(words)}: {type(error).__name__}: {error}")
+
+
+def log(baton: Baton, text: str) -> None:
+    """One line in the log of the repository; a log over 1 MiB starts anew. Never raises."""
+    path = os.path.join(baton.repo.shared_dir, "log")
+    try:
+        if os.path.exists(path) and os.stat(path).st_size > LOG_BYTES:
+            os.replace(path, path + ".old")
+        with open(path, "a", encoding="utf-8", errors="replace") as file:
+            file.write(f"{datetime.now(timezone.utc).isoformat()} {plain(text)}\n")
+    except (OSError, BatonError):
+        pass
+
+
+def dispatch(words: list[str]) -> None:
+    """``git baton hook CALLER EVENT ARGS``. Never raises."""
+    if words[:1] == ["git"]:
+        run(words[1:])

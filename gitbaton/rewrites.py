@@ -1,0 +1,53 @@
+"""Which commits amend and rebase turned into which: the pairs that post-rewrite keeps in ``<common dir>/baton/rewritten``."""
+
+from __future__ import annotations
+
+import os
+
+from gitbaton.git.objects import OID
+from gitbaton.git.repo import Repo
+from gitbaton.model import Oid
+
+KEPT = 1000
+_TRIM_BYTES = 200 << 10
+
+
+def pairs(repo: Repo) -> dict[Oid, Oid]:
+    """Old and new ids of the last rewrites."""
+    try:
+        with open(_path(repo), encoding="ascii", errors="replace") as file:
+            lines = file.read(8 << 20).splitlines()[-KEPT:]
+    except OSError:
+        return {}
+    rows = (line.split() for line in lines)
+    return {r[0]: r[1] for r in rows if len(r) == 2 and OID.match(r[0]) and OID.match(r[1])}
+
+
+def successor(known: dict[Oid, Oid], oid: Oid) -> Oid:
+    """The commit that ``oid`` became, over any number of rewrites."""
+    for _ in range(KEPT):
+        after = known.get(oid)
+        if after is None:
+            break
+        oid = after
+    return oid
+
+
+def trim(repo: Repo) -> None:
+    """Keep the newest pairs of a file that has grown. Called with the lock held; a hook may add a pair meanwhile."""
+    path = _path(repo)
+    try:
+        if os.stat(path).st_size < _TRIM_BYTES:
+            return
+        with open(path, "rb") as file:
+            lines = file.read().splitlines(keepends=True)[-KEPT:]
+        temporary = f"{path}.{os.getpid()}"
+        with open(temporary, "wb") as file:
+            file.write(b"".join(lines))
+        os.replace(temporary, path)
+    except OSError:
+        return  # nothing depends on its size
+
+
+def _path(repo: Repo) -> str:
+    return os.path.join(repo.shared_dir, "rewritten")
