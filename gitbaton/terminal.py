@@ -46,6 +46,9 @@ def prepare() -> None:
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+        elif name == "stdout" and not hasattr(stream.buffer, "raw"):
+            # PYTHONUNBUFFERED: Python would take half a write for a whole one when the reader goes
+            sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
         else:
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")
 

@@ -177,7 +177,7 @@ def _listed(paths: list[str]) -> int:
     """How many of the first skipped paths the JSON lists."""
     size = 0
     for count, path in enumerate(paths[:MAX_SKIPPED]):
-        size += len(os.fsencode(path))
+        size += len(canonical(path_document(path)))
         if size > _MAX_PATHS:
             return count
     return min(len(paths), MAX_SKIPPED)
