@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from gitbaton.codec.text import MAX_BYTES, Json, canonical, is_control, parse
+from gitbaton.codec.text import MAX_BYTES, Json, canonical, is_control, parse, plain
 from gitbaton.codec.tracks import check_track
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.model import (
@@ -200,7 +200,7 @@ class _Reader:
         self.where = where
 
     def bad(self, key: str) -> RecordError:
-        return RecordError(f"{self.where}: '{key}' is missing or not what it must be")
+        return RecordError(f"{self.where}: '{plain(key)[:80]}' is missing or not what it must be")
 
     def text(self, key: str) -> str:
         value = self.value.get(key)

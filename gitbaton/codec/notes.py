@@ -64,7 +64,7 @@ def parse_note(raw: bytes) -> Note:
     entries: dict[Oid, bytes] = {}
     for found, end in zip(starts, ends, strict=False):
         text, *after = _GAP.split(rest[found.start() : end], maxsplit=1)
-        entries.setdefault(found.group(1).decode(), text.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n")
+        entries.setdefault(found.group(1).decode(), text.replace(b"\r\n", b"\n").rstrip(b"\r\n") + b"\n")
         other += after
     return Note(preamble=_together(other), entries=tuple(entries.items()), older=rest != raw)
 
