@@ -48,19 +48,18 @@ def expected_tree(sandbox: Sandbox, expect: Expect = Expect(), *, source: Path |
         "GIT_OBJECT_DIRECTORY": str(objects),
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": sandbox.git("rev-parse", "--path-format=absolute", "--git-path", "objects"),
         "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": "core.splitIndex",
-        "GIT_CONFIG_VALUE_0": "false",
     }
+    for number, setting in enumerate(("core.splitIndex=false", *expect.config)):
+        env[f"GIT_CONFIG_KEY_{number}"], env[f"GIT_CONFIG_VALUE_{number}"] = setting.split("=", 1)
+        env["GIT_CONFIG_COUNT"] = str(number + 1)
     original = source or index_path(sandbox)
     if original.exists():
         shutil.copy2(original, folder / "index")
-    settings = [word for c in expect.config for word in ("-c", c)]
     staged = {path: sandbox.run("git", "ls-files", "-s", "-z", "--", f":(literal){path}", env=env).out for path in expect.keep}
     for path in expect.reveal:
         sandbox.git("update-index", "--no-assume-unchanged", "--", path, env=env)
         sandbox.git("update-index", "--no-skip-worktree", "--", path, env=env)
-    done = sandbox.run("git", *settings, "add", "-A", "--ignore-errors", "--sparse", env=env)
+    done = sandbox.run("git", "add", "-A", "--ignore-errors", "--sparse", env=env)
     assert done.code == expect.code, done.err
     for path, entry in staged.items():
         gone = f"0 {'0' * len(sandbox.git('hash-object', '--stdin'))}\t{path}\0"

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Collection
 
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, Process
+from gitbaton.git.run import Git, Process, checked
 from gitbaton.model import Flag, Oid
 from gitbaton.values import value
 
 MAX_FLAGS = 1000
+MAX_FILTERS = 20
 # Look at every file ourselves: no daemon or hook of the user's is asked, and what lies outside a sparse cone counts.
 _EXACT = ("core.fsmonitor=false", "sparse.expectFilesOutsideOfPatterns=false")
+FILTER = re.compile(r"^fatal: (.*): clean filter '(.+)' failed$", re.M | re.S)
 Signature = tuple[int, int, int]
 _EMPTY_BLOB = {
     "sha1": b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
@@ -111,18 +114,42 @@ class PrivateIndex:
             if paths:
                 self.copy()
                 self.revealed = True
-                names = b"".join(os.fsencode(p) + b"\0" for p in paths)
-                self.git.out("update-index", "-z", option, "--stdin", stdin=names)
+                self._write("update-index", "-z", option, "--stdin", stdin=b"".join(os.fsencode(p) + b"\0" for p in paths))
 
     def forget(self, paths: Collection[bytes]) -> None:
         """Remove paths from the copy, every stage of them."""
         nothing = b"0" * (40 if self.repo.layout.algorithm == "sha1" else 64)
         lines = b"".join(b"0 " + nothing + b"\t" + path + b"\0" for path in paths)
-        self.git.out("update-index", "-z", "--index-info", stdin=lines)
+        self._write("update-index", "-z", "--index-info", stdin=lines)
 
     def write_tree(self) -> Oid:
         """The tree of the copy's stage-0 entries; it must hold no unmerged path."""
-        return self.git.out("write-tree").decode("ascii").strip()
+        return self._write("write-tree").decode("ascii").strip()
+
+    def _write(self, *args: str, stdin: bytes = b"") -> bytes:
+        """A command that writes the copy. Git then cleans racily clean files again, only to compare them, and stops where
+        a required filter fails: such a filter is switched off for this call."""
+        git = self.git
+        for _ in range(MAX_FILTERS):
+            result = git.run(*args, stdin=stdin)
+            failed = FILTER.search(result.err) if result.code else None
+            if failed is None:
+                break
+            git = without_filter(git, failed.group(2))
+        return checked(result, args[0])
+
+
+def without_filter(git: Git, name: str) -> Git:
+    """The same without a filter driver. A name with an equals sign does not fit behind ``-c``, which else wins."""
+    settings = (("required", "false"), ("clean", ""), ("process", ""))
+    if "=" not in name:
+        return git.changed({}, *(f"filter.{name}.{key}={setting}" for key, setting in settings))
+    count = git.env.get("GIT_CONFIG_COUNT", "")
+    at = int(count) if count.isdecimal() else 0
+    env = {"GIT_CONFIG_COUNT": str(at + len(settings))}
+    for number, (key, setting) in enumerate(settings, at):
+        env |= {f"GIT_CONFIG_KEY_{number}": f"filter.{name}.{key}", f"GIT_CONFIG_VALUE_{number}": setting}
+    return git.changed(env)
 
 
 def start_listings(git: Git) -> tuple[Process, Process]:

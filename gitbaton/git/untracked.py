@@ -66,14 +66,13 @@ def _excluded(git: Git, folder: str, paths: list[str], patterns: tuple[str, ...]
     case = git.run("config", "--type=bool", "core.ignoreCase").out.decode().strip() or "false"
     own = _empty_repository(git, folder, patterns, f"core.ignoreCase={case}")
     # A nested repository ends in a slash, and git here sees no directory: ask for a path inside it, too.
-    asked = [name for p in paths for name in ((p.rstrip("/"), p + _INSIDE) if p.endswith("/") else (p,))]
+    asked = {name: p for p in paths for name in ((p.rstrip("/"), p + _INSIDE) if p.endswith("/") else (p,))}
     result = own.run("check-ignore", "--no-index", "-z", "-v", "--stdin", stdin=_names(asked))
     if result.code not in (0, 1):
         checked(result, "check-ignore")
     fields = zsplit(result.out)
     rows = zip(fields[2::4], fields[3::4], strict=True)
-    named = {path[2:].removesuffix("/" + _INSIDE) for pattern, path in rows if not pattern.startswith("!")}
-    return {p for p in paths if p.rstrip("/") in named}
+    return {asked[path[2:]] for pattern, path in rows if not pattern.startswith("!")}
 
 
 def _empty_repository(git: Git, folder: str, patterns: tuple[str, ...], *config: str) -> Git:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from gitbaton.errors import GitError
-from gitbaton.git.index import Facts, PrivateIndex, stages_tree
+from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, stages_tree, without_filter
 from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, Result, checked, zsplit
@@ -22,7 +22,6 @@ _FEW = 500
 _ATTEMPTS = 4
 _ONE_BY_ONE = 200
 _PATIENCE = 3  # files that a filter may fail on before it is switched off for all
-_FILTER = re.compile(r"^fatal: (.*): clean filter '(.+)' failed$", re.M | re.S)
 _CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.M)
 _DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", re.M)
 _LEFTOVER_SECONDS = 3600.0
@@ -192,7 +191,7 @@ class _Intake:
         """
         while True:
             result = self._add(paths)
-            found = _FILTER.search(result.err) if result.code not in (0, 1) else None
+            found = FILTER.search(result.err) if result.code not in (0, 1) else None
             if found is None:
                 break
             path, name = found.groups()
@@ -206,7 +205,7 @@ class _Intake:
 
     def _switch_off(self, name: str) -> None:
         self.off.append(name)
-        self.index.git = _without_filter(self.index.git, name)
+        self.index.git = without_filter(self.index.git, name)
 
     def _add(self, paths: list[str] | None) -> Result:
         """``git add`` of paths, or of everything, less those left out and those that a filter fails on."""
@@ -219,7 +218,7 @@ class _Intake:
         if raw and result.code in (0, 1):
             git = self.index.git
             for name in _filters(git, raw).values():
-                git = _without_filter(git, name)
+                git = without_filter(git, name)
             again = _add(self.index, git, [f":(top,literal){p}" for p in raw], update=self.rules.untracked == "none")
             result = again if again.code else result
         return result
@@ -246,13 +245,25 @@ class _Intake:
 
     def _left_behind(self) -> set[str]:
         """Paths that still differ from the private index after ``add`` failed on some."""
-        git, options = self.index.git, ("-z", "--name-only", "--no-renames")
-        found = git.run("diff-files", *options, "--ignore-submodules=dirty")
-        if found.code != 0:
-            found = git.run("diff-files", *options, "--ignore-submodules=all")
-        tracked = zsplit(checked(found, "diff-files"))
-        untracked = [] if self.rules.untracked == "none" else zsplit(git.out("ls-files", "-o", "-z", "--exclude-standard"))
-        return {p.rstrip("/") for p in (*tracked, *untracked)} - set(self.left)
+        listing = ("ls-files", "-o", "-z", "--exclude-standard")
+        untracked = [] if self.rules.untracked == "none" else zsplit(self.index.git.out(*listing))
+        return {p.rstrip("/") for p in (*self._modified(), *untracked)}.difference(self.left, self.raw)
+
+    def _modified(self) -> list[str]:
+        """Tracked paths that differ, though a broken submodule or a filter that fails may make git stop at them."""
+        git, submodules = self.index.git, "dirty"
+        specs = [f":(top,exclude,literal){p}" for p in self.raw]
+        for _ in range(MAX_FILTERS):
+            options = ("-z", "--name-only", "--no-renames", f"--ignore-submodules={submodules}", "--", *specs)
+            result = git.run("diff-files", *options)
+            failed = FILTER.search(result.err) if result.code else None
+            if failed:
+                git = without_filter(git, failed.group(2))
+            elif result.code and submodules == "dirty":
+                submodules = "all"
+            else:
+                break
+        return zsplit(checked(result, "diff-files"))
 
     def _unwelcome(self) -> list[Skipped]:
         """Take out again what appeared after the untracked files were listed and must not be stored."""
@@ -309,16 +320,6 @@ def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool) -> Re
     options = ("-u" if update else "-A", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
     stdin = b"".join(os.fsencode(s) + b"\0" for s in specs)
     return git.changed({}, *settings).run("add", *options, stdin=stdin)
-
-
-def _without_filter(git: Git, name: str) -> Git:
-    """The same without a filter driver. By environment: a name with an equals sign does not fit behind ``-c``."""
-    count = git.env.get("GIT_CONFIG_COUNT", "")
-    at = int(count) if count.isdecimal() else 0
-    env = {"GIT_CONFIG_COUNT": str(at + 3)}
-    for number, (key, setting) in enumerate((("required", "false"), ("clean", ""), ("process", "")), at):
-        env |= {f"GIT_CONFIG_KEY_{number}": f"filter.{name}.{key}", f"GIT_CONFIG_VALUE_{number}": setting}
-    return git.changed(env)
 
 
 def _filters(git: Git, paths: list[str]) -> dict[str, str]:
