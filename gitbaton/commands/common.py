@@ -37,6 +37,8 @@ def opened(ctx: typer.Context, checkpoint_dir: str | None = None) -> Iterator[Ba
     place = checkpoint_dir or options.checkpoint_dir
     repo = options.repo if options.repo_root is None else None
     with Baton(options.repo_root, checkpoint_dir=place, door="binary", repo=repo) as baton:
+        if place is not None:
+            _ = baton.latest  # refuse a bad directory before anything is written
         yield baton
 
 
