@@ -150,6 +150,9 @@ class BinaryObjects:
         for changes in transactions:
             words.append("start")
             for change in changes:
+                oids = [oid for oid in (change.new, change.old) if oid is not None]
+                if not is_ref(change.name) or not all(is_oid(self.algorithm, oid) for oid in oids):
+                    raise GitError(f"cannot update a ref: '{change.name}' or its value is malformed")
                 words += [f"update {change.name}", change.new or nothing, change.old or nothing]
             words += ["prepare", "commit"]
         stdin = b"".join(os.fsencode(word) + b"\0" for word in words)
@@ -194,11 +197,20 @@ class BinaryObjects:
     def first_parents(self, start: Oid, limit: int | None = None) -> list[Oid]:
         """See Objects."""
         count = [] if limit is None else [f"--max-count={limit}"]
+        self._check(start)
         raw = self.git.out("rev-list", "--first-parent", *count, "--end-of-options", start, "--")
         return raw.decode("ascii").split()
 
+    def _check(self, *commits: Oid) -> None:
+        """What is no commit, rev-list takes for an empty history."""
+        for oid in commits:
+            found = self.info(oid) if is_oid(self.algorithm, oid) else None
+            if found is None or found.kind != "commit":
+                raise GitError(f"'{oid}' is not a commit that exists")
+
     def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
         """See Objects."""
+        self._check(here, there)
         base = self.git.run("merge-base", "--", here, there)
         if base.code == 1:
             return None
@@ -210,6 +222,7 @@ class BinaryObjects:
 
     def count(self, start: Oid) -> int:
         """See Objects."""
+        self._check(start)
         return int(self.git.out("rev-list", "--count", "--end-of-options", start, "--"))
 
     def abbreviate(self, oid: Oid, length: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import pygit2
@@ -38,6 +39,7 @@ class Libgit2Objects:
         except _ERRORS as error:
             raise NotARepositoryError(f"libgit2 does not open '{git_dir}': {error}") from None
         self.git_dir = git_dir
+        self.objects_dir = os.path.join(_common(git_dir), "objects")
         if storage != "files":  # with repositoryformatversion 0, libgit2 would write refs that git does not see
             raise NotARepositoryError(f"libgit2 does not know the ref storage '{storage}' of '{git_dir}'")
 
@@ -55,12 +57,26 @@ class Libgit2Objects:
             return None
         try:
             number, size = self.repository.odb.read_header(oid)
-            data = self.repository.odb.read(oid)[1] if size <= limit else None
+            data = self._data(oid) if size <= limit else None
         except KeyError:
             return None
         except _ERRORS:
             raise GitError(f"object {oid} cannot be read") from None
         return Object(oid=oid, kind=_KIND[number], size=size, data=data)
+
+    def _data(self, oid: Oid) -> bytes:
+        """An object's bytes. A loose one is inflated here: at a truncated one, libgit2 goes round for ever."""
+        try:
+            with open(os.path.join(self.objects_dir, oid[:2], oid[2:]), "rb") as file:
+                inflate = zlib.decompressobj()
+                raw = inflate.decompress(file.read())
+        except FileNotFoundError:
+            return self.repository.odb.read(oid)[1]
+        except zlib.error as error:
+            raise ValueError(str(error)) from None
+        if not inflate.eof:
+            raise ValueError("it is cut short")
+        return raw[raw.index(b"\0") + 1 :]
 
     def _target(self, name: str) -> Oid | None:
         try:
@@ -124,25 +140,24 @@ class Libgit2Objects:
 
     def _transact(self, changes: Sequence[RefChange]) -> None:
         transaction = self.repository.transaction()
-        # A failed transaction keeps its lock files until it is freed, and a traceback would keep it: free it here.
-        failure: BaseException | None = None
         try:
             for change in changes:
+                if not pygit2.reference_is_valid_name(change.name):
+                    raise ValueError(f"'{change.name}' is not a valid name")
                 transaction.lock_ref(change.name)
                 if self._direct(change.name) != change.old:
                     raise RefConflictError(f"cannot update a ref: '{change.name}' has moved")
-                if change.new is not None and change.new not in self.repository:
-                    raise ValueError(f"object {change.new} does not exist")
                 if change.new is None:
                     transaction.remove(change.name)
-                else:
+                elif change.new in self.repository:
                     transaction.set_target(change.name, change.new, None, None)
+                else:
+                    raise ValueError(f"object {change.new} does not exist")
             transaction.commit()
-        except BaseException as error:
-            failure = error
-            raise
         finally:
-            transaction.__exit__(RuntimeError if failure else None, failure, None)
+            # Frees it, and with it the lock files that a traceback would keep. Without an exception it would commit again,
+            # what is freed by then: libgit2 crashes.
+            transaction.__exit__(RuntimeError, None, None)
 
     def _direct(self, name: str) -> Oid | None:
         try:
@@ -180,7 +195,7 @@ class Libgit2Objects:
         while at is not None and (limit is None or len(result) < limit):
             result.append(at)
             try:
-                commit = self.repository.get(at)
+                commit = self.repository.get(self._commit(at))
             except _ERRORS:
                 commit = None
             if not isinstance(commit, pygit2.Commit):
@@ -192,17 +207,22 @@ class Libgit2Objects:
     def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
         """See Objects."""
         try:
-            if self.repository.merge_base(here, there) is None:
+            if self.repository.merge_base(self._commit(here), self._commit(there)) is None:
                 return None
             ahead, behind = self.repository.ahead_behind(here, there)
         except _ERRORS as error:
             raise GitError(f"cannot compare {here} and {there}: {error}") from None
         return ahead, behind
 
+    def _commit(self, oid: Oid) -> Oid:
+        if not is_oid(self.algorithm, oid):
+            raise ValueError("it is not a full id")
+        return oid
+
     def count(self, start: Oid) -> int:
         """See Objects."""
         try:
-            return sum(1 for _ in self.repository.walk(start))
+            return sum(1 for _ in self.repository.walk(self._commit(start)))
         except _ERRORS as error:
             raise GitError(f"cannot count the commits of {start}: {error}") from None
 
@@ -221,3 +241,12 @@ class Libgit2Objects:
     def close(self) -> None:
         """See Objects."""
         self.repository.free()
+
+
+def _common(git_dir: str) -> str:
+    """The common directory of a linked work tree's git directory; else itself."""
+    try:
+        with open(os.path.join(git_dir, "commondir"), "rb") as file:
+            return os.path.join(git_dir, os.fsdecode(file.read()).rstrip("\n"))
+    except FileNotFoundError:
+        return git_dir

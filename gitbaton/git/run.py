@@ -143,8 +143,8 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], stdin: int, out: int, err
         return os.posix_spawnp(argv[0], list(argv), env, file_actions=actions, setsigdef=[signal.SIGPIPE])
     except FileNotFoundError:
         raise GitError(f"'{argv[0]}' is not on PATH") from None
-    except OSError as error:
-        raise GitError(f"'{argv[0]}' cannot be started: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # too many words for one command line; a NUL in one
+        raise GitError(f"'{argv[0]}' cannot be started: {error}") from None
     finally:
         for fd in low:
             os.close(fd)
