@@ -51,6 +51,8 @@ def command(
         raise UsageError("--note and --next-cmd cannot both read standard input")
     if step is None and label is None:
         raise UsageError("no step is given", "say what is done with --step TEXT, or name the checkpoint with --label TEXT")
+    if label is not None and not label.strip():
+        raise UsageError("the label is empty")
     if step is not None and not step.strip():
         raise UsageError("the step is empty")
     if validation not in VALIDATIONS:
