@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, Process, checked
+from gitbaton.git.run import Git, Process
 from gitbaton.model import Flag, Oid
 from gitbaton.values import value
 
@@ -127,16 +127,26 @@ class PrivateIndex:
         return self._write("write-tree").decode("ascii").strip()
 
     def _write(self, *args: str, stdin: bytes = b"") -> bytes:
-        """A command that writes the copy. Git then cleans racily clean files again, only to compare them, and stops where
-        a required filter fails: such a filter is switched off for this call."""
-        git = self.git
-        for _ in range(MAX_FILTERS):
-            result = git.run(*args, stdin=stdin)
-            failed = FILTER.search(result.err) if result.code else None
-            if failed is None:
-                break
-            git = without_filter(git, failed.group(2))
-        return checked(result, args[0])
+        """A command that writes the copy, in an empty work tree and keeping the copy's mtime.
+
+        Git would read racily clean files again while it writes, only to mark those that differ: it stops where a required
+        filter fails, and dies where a file shrinks under it. With its old mtime the copy needs no marks.
+        """
+        empty = os.path.join(os.path.dirname(self.path), "empty")
+        os.makedirs(empty, exist_ok=True)
+        env = {"GIT_DIR": self.repo.layout.git_dir, "GIT_WORK_TREE": empty}
+        stamp = _mtime(self.path)
+        out = self.git.changed(env, directory=empty).out(*args, stdin=stdin)
+        if stamp is not None:
+            os.utime(self.path, ns=(stamp, stamp))
+        return out
+
+
+def _mtime(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def without_filter(git: Git, name: str) -> Git:

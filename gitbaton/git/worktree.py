@@ -119,7 +119,7 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
     if intake.changes:
         skipped += intake.run()
     tree = _tree(index, facts, skipped) if intake.changes or facts.stages else facts.tree
-    skipped += _inside_gitlinks(index, facts, intake.root)
+    skipped += _inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
     ordered = sorted(unique.items(), key=lambda item: os.fsencode(item[0]))
     return Captured(
@@ -159,8 +159,9 @@ class _Intake:
 
     def __init__(self, index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules, changes: _Changes) -> None:
         self.index, self.facts, self.folder, self.root, self.rules, self.changes = index, facts, folder, root, rules, changes
-        refused = [s.path for s in changes.skipped if s.reason not in ("nested-repository", "unreadable")]
-        self.left = [p.rstrip("/") for p in (*refused, *changes.never)]
+        kinds = ("nested-repository", "unreadable", "untracked")  # `add` comes to no harm there, or nowhere near
+        refused = [s.path for s in changes.skipped if s.reason not in kinds]
+        self.left = [p.rstrip("/") for p in (*refused, *(changes.never if rules.untracked == "all" else ()))]
         self.raw: list[str] = []  # to be stored without the filter that fails on them
         self.off: list[str] = []  # filters that do not run
 
@@ -237,10 +238,11 @@ class _Intake:
             half = len(paths) // 2
             if half:
                 waiting += [paths[:half], paths[half:]]
-            elif os.path.lexists(os.path.join(self.root, paths[0])):
+            elif result.code > 0 and os.path.lexists(os.path.join(self.root, paths[0])):
                 culprits.add(paths[0])
-            if len(culprits) > _ONE_BY_ONE:
-                raise GitError(f"the work tree cannot be captured: {result.fatal()}")
+            if len(culprits) > _ONE_BY_ONE:  # no more patience: what is left is listed, too
+                culprits.update(*waiting)
+                break
         return culprits
 
     def _left_behind(self) -> set[str]:
@@ -259,9 +261,9 @@ class _Intake:
             failed = FILTER.search(result.err) if result.code else None
             if failed:
                 git = without_filter(git, failed.group(2))
-            elif result.code and submodules == "dirty":
+            elif result.code > 0 and submodules == "dirty":
                 submodules = "all"
-            else:
+            elif result.code >= 0:  # else it died of a file that shrank while it was compared
                 break
         return zsplit(checked(result, "diff-files"))
 
@@ -341,8 +343,11 @@ def _tree(index: PrivateIndex, facts: Facts, skipped: list[Skipped]) -> Oid:
     return index.write_tree()
 
 
-def _inside_gitlinks(index: PrivateIndex, facts: Facts, root: str) -> list[Skipped]:
-    """Submodules and nested repositories in the index that hold content which no commit of theirs has."""
+def _inside_gitlinks(index: PrivateIndex, facts: Facts, root: str, *, changed: bool) -> list[Skipped]:
+    """Submodules and nested repositories in the index that hold content which no commit of theirs has.
+
+    Unless something has ``changed`` at all, git has just found them clean.
+    """
     dirty, other = [], []
     for path in facts.gitlinks:
         try:
@@ -354,9 +359,8 @@ def _inside_gitlinks(index: PrivateIndex, facts: Facts, root: str) -> list[Skipp
             dirty.append(path)
         elif names:  # git looks into no directory whose place a commit has
             other.append(path)
-    return [Skipped(path=p, reason="submodule-dirty") for p in _dirty(index, dirty)] + [
-        Skipped(path=p, reason="nested-repository") for p in other
-    ]
+    found = [Skipped(path=p, reason="submodule-dirty") for p in (_dirty(index, dirty) if changed else ())]
+    return found + [Skipped(path=p, reason="nested-repository") for p in other]
 
 
 def _dirty(index: PrivateIndex, paths: list[str]) -> list[str]:
