@@ -143,6 +143,10 @@ def test_resume_order_live_and_drift(repo: Sandbox, run: Run) -> None:
     done = run("resume")
     assert [k for k, _ in read_lines(done.out)] == plain_keys and done.err == ""
     assert dict(read_lines(done.out))["step"] == "s\nt" and head.startswith(dict(read_lines(done.out))["head"])
+    check_live(repo, run, plain_keys)
+
+
+def check_live(repo: Sandbox, run: Run, plain_keys: list[str]) -> None:
     done = run("resume", "--live")
     found = dict(read_lines(done.out))
     assert [k for k, _ in read_lines(done.out)] == [*plain_keys, "live_branch", "live_head", "drift"]

@@ -14,27 +14,20 @@ from gitbaton.model import VALIDATIONS
 from gitbaton.render import line, porcelain, skipped_lines, stored_document
 
 Text = Optional[str]
+Texts = Optional[list[str]]
 COLUMNS = ("track", "id", "step", "previous", "commit", "changed", "skipped")
 
 
 def command(
     ctx: typer.Context,
-    track: Annotated[
-        Text, typer.Option(metavar="NAME", help="The workstream; default: GIT_BATON_TRACK, then baton.track.")
-    ] = None,
+    track: Annotated[Text, typer.Option(metavar="NAME", help="Default: GIT_BATON_TRACK, then baton.track.")] = None,
     step: Annotated[Text, typer.Option(metavar="TEXT", help="What is done; may be left out with --label.")] = None,
     note: Annotated[str, typer.Option(metavar="TEXT", help="What the next runner must know; '-' reads standard input.")] = "",
-    next_cmd: Annotated[
-        str, typer.Option(metavar="TEXT", help="The command to run next (nothing runs it by itself); '-' reads standard input.")
-    ] = "",
+    next_cmd: Annotated[str, typer.Option(metavar="TEXT", help="What to run next; '-' reads standard input.")] = "",
     validation: Annotated[str, typer.Option(metavar="green|pending|failed", help="How the tests stand.")] = "pending",
-    decision: Annotated[
-        Optional[list[str]], typer.Option(metavar="TEXT", help="A decision taken, and why; may repeat.")
-    ] = None,
+    decision: Annotated[Texts, typer.Option(metavar="TEXT", help="A decision taken, and why; may repeat.")] = None,
     label: Annotated[Text, typer.Option(metavar="TEXT", help="A short name for 'show'; pruning keeps what has one.")] = None,
-    extra: Annotated[
-        Optional[list[str]], typer.Option(metavar="KEY=VALUE", help="Anything else worth keeping; may repeat.")
-    ] = None,
+    extra: Annotated[Texts, typer.Option(metavar="KEY=VALUE", help="Anything else worth keeping; may repeat.")] = None,
     set_current: Annotated[bool, typer.Option(help="Make the track the one that a bare 'resume' means here.")] = True,
     files: Annotated[bool, typer.Option(help="Record the work tree and the index, too.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would be recorded; write nothing.")] = False,
@@ -47,16 +40,7 @@ def command(
     Prints the track, the checkpoint's short id and the step. HEAD, branches, index and files stay as they are.
     """
     one_of(json=json, porcelain=stable)
-    if note == "-" and next_cmd == "-":
-        raise UsageError("--note and --next-cmd cannot both read standard input")
-    if step is None and label is None:
-        raise UsageError("no step is given", "say what is done with --step TEXT, or name the checkpoint with --label TEXT")
-    if label is not None and not label.strip():
-        raise UsageError("the label is empty")
-    if step is not None and not step.strip():
-        raise UsageError("the step is empty")
-    if validation not in VALIDATIONS:
-        raise UsageError(f"--validation is '{line(validation)}'; it can be 'green', 'pending' or 'failed'")
+    _check(step, label, note, next_cmd, validation)
     request = Request(
         track=track,
         step=step or "",
@@ -72,9 +56,21 @@ def command(
     with opened(ctx, checkpoint_dir) as baton:
         if dry_run:
             return _show_plan(baton.dry_run(request), json=json, stable=stable)
-        snapshot = baton.apply(baton.plan(request))
-        _show(baton, snapshot, json=json, stable=stable)
-    return 0
+        return _show(baton, baton.apply(baton.plan(request)), json=json, stable=stable)
+
+
+def _check(step: Text, label: Text, note: str, next_cmd: str, validation: str) -> None:
+    """Refuse words that cannot be meant, in the command line's own terms."""
+    if note == "-" and next_cmd == "-":
+        raise UsageError("--note and --next-cmd cannot both read standard input")
+    if step is None and label is None:
+        raise UsageError("no step is given", "say what is done with --step TEXT, or name the checkpoint with --label TEXT")
+    if label is not None and not label.strip():
+        raise UsageError("the label is empty")
+    if step is not None and not step.strip():
+        raise UsageError("the step is empty")
+    if validation not in VALIDATIONS:
+        raise UsageError(f"--validation is '{line(validation)}'; it can be 'green', 'pending' or 'failed'")
 
 
 def _text(value: str) -> str:
@@ -102,7 +98,7 @@ def _pairs(entries: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple(pairs.items())
 
 
-def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool) -> None:
+def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool) -> int:
     stored = snapshot.stored
     c = stored.checkpoint
     skipped = c.files.skipped if c.files else ()
@@ -116,6 +112,7 @@ def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool) -> None
     else:
         terminal.say(f"{c.track} {baton.short(stored.id)} {line(c.step)}")
     warn_all([*snapshot.warnings, *skipped_lines(skipped)])
+    return 0
 
 
 def _show_plan(plan: Plan, *, json: bool, stable: bool) -> int:
