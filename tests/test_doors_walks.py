@@ -50,7 +50,7 @@ def test_head_on_a_branch_detached_unborn(place: Place) -> None:
     assert (objects.head().branch, objects.head().oid) == ("main", head)
     git("checkout", "-q", "--detach")
     assert (objects.head().branch, objects.head().oid) == (None, head)
-    git("tag", "HEAD")  # git takes it for an unborn HEAD
+    git("update-ref", "refs/tags/HEAD", "HEAD")  # git takes it for an unborn HEAD
     git("symbolic-ref", "HEAD", "refs/heads/unborn-1-g" + head[:10])
     assert (objects.head().branch, objects.head().oid) == ("unborn-1-g" + head[:10], None)
 

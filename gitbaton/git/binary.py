@@ -185,6 +185,8 @@ class BinaryObjects:
 
     def set_symref(self, name: str, target: str) -> None:
         """See Objects."""
+        if not is_ref(target):
+            raise GitError(f"cannot set '{name}': '{target}' is not a ref")
         self.git.out("symbolic-ref", name, target)
 
     def head(self) -> Head:

@@ -178,6 +178,8 @@ class Libgit2Objects:
 
     def set_symref(self, name: str, target: str) -> None:
         """See Objects."""
+        if not is_ref(target):
+            raise GitError(f"cannot set '{name}': '{target}' is not a ref")
         try:
             self.repository.references.create(name, target, force=True)
         except _ERRORS as error:
