@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gitbaton
@@ -123,7 +123,7 @@ def blob_id(raw: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(raw) + raw).hexdigest()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHECKPOINTS)
 def test_any_checkpoint_gives_back_its_value_its_bytes_and_its_id(c: Checkpoint) -> None:
     raw = encode(c)
@@ -135,7 +135,7 @@ def test_any_checkpoint_gives_back_its_value_its_bytes_and_its_id(c: Checkpoint)
     assert not [ch for ch in text.replace("\n", "") if unicodedata.category(ch) in ("Cc", "Cf", "Zl", "Zp", "Cs")]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHECKPOINTS, st.binary(max_size=40))
 def test_the_message_holds_the_bytes_whatever_the_step_says(c: Checkpoint, later: bytes) -> None:
     raw = encode(c)
@@ -166,7 +166,7 @@ def test_the_subject_is_the_first_line_cut_to_72_bytes_at_a_character(step: str,
     assert message(step, b"{\n}\n") == subject.encode() + b"\n\n{\n}\n"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXT, TEXT, TEXT)
 def test_no_field_forges_another(step: str, note: str, extra: str) -> None:
     c = checkpoint(step="s" + step, note=note, extra=(("k", extra),))
@@ -208,7 +208,7 @@ def test_an_unknown_key_is_no_error() -> None:
     assert decode(json.dumps(document).encode()) == checkpoint()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=100).map(lambda t: t.encode("utf-8", "surrogatepass"))))
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     with pytest.raises(RecordError):
@@ -222,7 +222,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), JSON)
 def test_any_value_at_any_place_is_read_or_refused(data: st.DataObject, other: Any) -> None:
     document = json.loads(encode(checkpoint(files=file_state(skipped=(Skipped(path="x", reason="excluded"),)), label="l")))

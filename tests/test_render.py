@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from gitbaton.cli import call
 from gitbaton.codec import plain
@@ -52,7 +52,7 @@ def read_lines(text: str) -> list[tuple[str, str]]:
     return pairs
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHECKPOINTS)
 def test_the_lines_of_resume_parse_back_to_the_same_values(c: Checkpoint) -> None:
     live = Live(head=Head(branch="main", oid="1" * 40), drift=Drift(words=(DriftWord(word="head-ahead:2", sentence="x"),)))
@@ -65,7 +65,7 @@ def test_the_lines_of_resume_parse_back_to_the_same_values(c: Checkpoint) -> Non
     assert read_lines("\n".join(resume_lines(c, "abc", live, "def"))) == shown + tail
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXT)
 def test_quoted_values_read_back_and_hold_nothing_that_a_line_could_mean(text: str) -> None:
     shown = quoted(text)

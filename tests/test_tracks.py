@@ -6,7 +6,7 @@ import subprocess
 import unicodedata
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from gitbaton.codec import check_track, decode_track, encode_track, is_control
@@ -24,7 +24,7 @@ def legal(name: str) -> str | None:
         return None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(NAMES)
 def test_encoding_is_a_bijection_on_nfc_names(name: str) -> None:
     nfc = unicodedata.normalize("NFC", name)
@@ -41,14 +41,14 @@ def test_encoding_is_a_bijection_on_nfc_names(name: str) -> None:
 LETTERS = st.text(st.sampled_from(["e", "\u0301", "é", "E", "%", "C", "3", "\u212b", "Å", " ", "/"]), min_size=1, max_size=5)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(LETTERS, LETTERS)
 def test_two_names_have_one_form_only_when_they_are_one_name(a: str, b: str) -> None:
     assume(legal(a) is not None and legal(b) is not None)
     assert (encode_track(a) == encode_track(b)) == (check_track(a) == check_track(b))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(st.sampled_from("aZ09_-%2F5cCé/. "), max_size=12), st.text(max_size=12)))
 def test_what_is_decoded_is_exactly_what_would_be_encoded(encoded: str) -> None:
     name = decode_track(encoded)
@@ -58,7 +58,7 @@ def test_what_is_decoded_is_exactly_what_would_be_encoded(encoded: str) -> None:
 def test_every_result_is_a_legal_ref(repo: Sandbox) -> None:
     found: list[str] = []
 
-    @settings(max_examples=150, deadline=None, database=None)
+    @settings(max_examples=150, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(NAMES)
     def collect(name: str) -> None:
         if legal(name) is not None:
