@@ -13,7 +13,8 @@ from gitbaton.values import replace
 
 def test_equal_by_content_and_hashable() -> None:
     assert Head(branch="a", oid=None) == Head(oid=None, branch="a") != Head(branch="b", oid=None)
-    assert Head(branch="a", oid="b") != Flag(path="a", bits="b")
+    other: object = Flag(path="a", bits="b")
+    assert Head(branch="a", oid="b") != other
     assert len({Head(branch="a", oid=None), Head(branch="a", oid=None), Head(branch=None, oid=None)}) == 2
     assert repr(Flag(path="p", bits="s")) == "Flag(path='p', bits='s')"
 
@@ -34,7 +35,7 @@ def test_fields_are_checked() -> None:
     with pytest.raises(TypeError):
         Head(branch="a", oid=None, more=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        Head("a", None)  # type: ignore[misc]
+        Head("a", None)  # type: ignore[call-arg]
 
 
 def test_defaults_replace_copy_and_pickle() -> None:
