@@ -173,6 +173,7 @@ class Baton:
         """
         from gitbaton.store.write import Draft
 
+        _ = self.latest  # refuse a bad checkpoint directory before anything is written
         self.repo.prefetch_identity()
         head = self.repo.objects.head()
         checkpoint = self._words(request, head)

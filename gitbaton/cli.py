@@ -1,6 +1,7 @@
 """The command line: options before the verb, the verb's module on demand, and errors as exit codes."""
 
 import importlib
+import keyword
 import os
 import re
 import sys
@@ -35,7 +36,8 @@ class Verbs(TyperGroup):
         """A verb as a command."""
         if cmd_name not in dict(VERBS):
             return None
-        module = importlib.import_module(f"gitbaton.commands.{cmd_name}")
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        module = importlib.import_module(f"gitbaton.commands.{name}")
         app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         app.command(cmd_name, context_settings=CONTEXT)(module.command)
         return typer.main.get_command(app)

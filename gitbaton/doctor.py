@@ -62,7 +62,8 @@ def _doors(baton: Baton) -> Iterator[Finding]:
         yield Finding(name="git", ok=False, text=f"{text}; git 2.36 or newer is needed", mend="upgrade git")
     else:
         yield Finding(name="git", ok=True, text=text)
-    opened = type(baton.repo.other_door()).__name__ == "Libgit2Objects"
+    with Baton(baton.repo.layout.root or baton.repo.layout.git_dir) as other:
+        opened = type(other.repo.objects).__name__ == "Libgit2Objects"
     said = "libgit2 opens this repository" if opened else "libgit2 does not open this repository; the git binary serves"
     yield Finding(name="doors", ok=True, text=said)
     on_path = shutil.which("git-baton")
@@ -106,7 +107,10 @@ def _mentions(path: str) -> bool:
 
 
 def _notes(baton: Baton) -> Iterator[Finding]:
-    for key, purpose in (("notes.displayRef", "'git log' shows the entries"), ("notes.rewriteRef", "amend and rebase keep them")):
+    for key, purpose in (
+        ("notes.displayRef", "'git log' shows the entries"),
+        ("notes.rewriteRef", "amend and rebase keep them"),
+    ):
         values = settings.all_values(baton.repo, key)
         if {install.GLOB, NOTES, "refs/notes/*"} & set(values):
             yield Finding(name=key, ok=True, text=f"set, so {purpose}")

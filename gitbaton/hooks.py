@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, parse_note, plain
@@ -57,7 +57,7 @@ def _now(baton: Baton, live: Live) -> str:
 
 def carry(baton: Baton, pairs: list[tuple[Oid, Oid]]) -> None:
     """Copy our notes from rewritten commits to their successors where git did not. Raises BatonError."""
-    from gitbaton.store.write import put_notes
+    from gitbaton.store.notes import put_notes
 
     store = baton.store
     with baton.repo.lock((), wait=WAIT):
@@ -102,7 +102,7 @@ def log(baton: Baton, text: str) -> None:
         if os.path.exists(path) and os.stat(path).st_size > LOG_BYTES:
             os.replace(path, path + ".old")
         with open(path, "a", encoding="utf-8", errors="replace") as file:
-            file.write(f"{datetime.now(timezone.utc).isoformat()} {plain(text)}\n")
+            file.write(f"{datetime.now(UTC).isoformat()} {plain(text)}\n")
     except (OSError, BatonError):
         pass
 

@@ -268,12 +268,18 @@ def _exclude_lines(baton: Baton) -> list[Step]:
     text = _read(target)
     if where is None or text is None:
         return []
-    lines = mirror.exclude_lines(where)
-    kept = [line for line in text.splitlines(keepends=True) if line.rstrip(b"\n") not in lines]
+    lines = [mirror.exclude_line(path) for path in where.paths()]
+    parent = os.path.dirname(where.paths()[0]) if where.paths() else ""
+    exported = mirror.exclude_line(os.path.join(parent, "context_checkpoint_"))
+    kept = [line for line in text.splitlines(keepends=True) if not _ours(line.rstrip(b"\n"), lines, exported)]
     if len(kept) == len(text.splitlines()):
         return []
     mode = os.stat(target).st_mode & 0o777
     return [Step(text=f"remove our lines from '{target}'", run=lambda: _write(target, b"".join(kept), mode))]
+
+
+def _ours(line: bytes, latest: list[bytes], exported: bytes) -> bool:
+    return line in latest or (line.startswith(exported) and line.endswith((b".md", b".json")))
 
 
 def _purge(baton: Baton) -> list[Step]:

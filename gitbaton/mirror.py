@@ -96,7 +96,7 @@ def _write(
     old = [_read(folder, name) for name in NAMES]
     if old[1] is None and existing:
         return []
-    warnings = _ignore(repo, where)
+    warnings = _ignore(repo, where.paths())
     written = _generated(old[1])
     if written and old == [latest_markdown(current, written, tips), latest_json(current, written, tips)]:
         return warnings
@@ -105,6 +105,41 @@ def _write(
     ):
         _replace(folder, name, data)
     return warnings
+
+
+def is_stale(where: Place, tips: Sequence[Stored], current: str | None) -> bool:
+    """Whether LATEST files are there and do not say what the tips say."""
+    try:
+        folder = _open(where, create=False)
+    except OSError:
+        return False
+    try:
+        old = [_read(folder, name) for name in NAMES]
+    finally:
+        os.close(folder)
+    written = _generated(old[1]) or ""
+    there = any(data is not None for data in old)
+    return there and old != [latest_markdown(current, written, tips), latest_json(current, written, tips)]
+
+
+def write_files(repo: Repo, where: Place, files: Sequence[tuple[str, bytes]]) -> list[str]:
+    """Write files of ours beside LATEST and keep them out of ``git status``; what was not written, and why, comes back.
+
+    One that git tracks is not ours and stays. Raises OSError for a disk that does not take them.
+    """
+    inside = where.inside
+    paths = {name: os.path.normpath(os.path.join(inside, name)) for name, _ in files} if inside is not None else {}
+    listed = zsplit(repo.git.out("ls-files", "-z", "--", f":(top,literal){inside}")) if inside is not None else []
+    foreign = set(listed)
+    warnings = [f"'{path}' is tracked by git and is not written" for path in paths.values() if path in foreign]
+    folder = _open(where, create=True)
+    try:
+        for name, data in files:
+            if paths.get(name) not in foreign:
+                _replace(folder, name, data)
+    finally:
+        os.close(folder)
+    return warnings + _ignore(repo, [path for path in paths.values() if path not in foreign])
 
 
 def _generated(old: bytes | None) -> str | None:
@@ -175,9 +210,14 @@ def _replace(folder: int, name: str, data: bytes) -> None:
         raise
 
 
-def _ignore(repo: Repo, where: Place) -> list[str]:
+def exclude_line(path: str) -> bytes:
+    """The line of ``info/exclude`` that names exactly this file of the work tree."""
+    return os.fsencode("/" + _GLOB.sub(r"\\\1", path))
+
+
+def _ignore(repo: Repo, paths: Sequence[str]) -> list[str]:
     """Put exactly our files into ``info/exclude``."""
-    wanted = ["/" + _GLOB.sub(r"\\\1", path) for path in where.paths()]
+    wanted = [exclude_line(path) for path in paths]
     target = repo.layout.exclude
     try:
         try:
@@ -186,13 +226,14 @@ def _ignore(repo: Repo, where: Place) -> list[str]:
         except FileNotFoundError:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             text = b""
-        missing = [line for line in wanted if os.fsencode(line) not in text.splitlines()]
+        there = set(text.splitlines())
+        missing = [line for line in wanted if line not in there]
         if missing:
             with open(target, "ab") as file:
                 newline = b"" if not text or text.endswith(b"\n") else b"\n"
-                file.write(newline + b"".join(os.fsencode(line) + b"\n" for line in missing))
+                file.write(newline + b"".join(line + b"\n" for line in missing))
     except OSError as error:
-        if all(repo.git.run("check-ignore", "-q", "--", path).code == 0 for path in where.paths()):
+        if all(repo.git.run("check-ignore", "-q", "--", path).code == 0 for path in paths):
             return []
         return [f"the LATEST files will show as untracked: '{target}': {error.strerror}"]
     return []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta, timezone
+from collections.abc import Container, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gitbaton import mirror
@@ -178,15 +178,15 @@ def _time(item: Any) -> datetime | None:
         return None
     try:
         if isinstance(item, (int, float)):
-            return datetime.fromtimestamp(item, timezone.utc)
+            return datetime.fromtimestamp(item, UTC)
         text = str(item).strip()
         for form in _COMPACT:
             try:
-                return datetime.strptime(text, form).replace(tzinfo=timezone.utc)
+                return datetime.strptime(text, form).replace(tzinfo=UTC)
             except ValueError:
                 continue
         found = datetime.fromisoformat(text)
-        return found.replace(tzinfo=timezone.utc) if found.tzinfo is None else found.astimezone(timezone.utc)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         return None
 
@@ -217,7 +217,7 @@ def _by_track(baton: Baton, records: list[Old]) -> Iterator[tuple[str, list[Chec
     existing = set(baton.store.chains()[0])
     for track in tracks:
         known = {s.id for s in baton.store.history(track).items} if track in existing else set()
-        baton.store.refuse_twin(track)
+        _refuse_twin(track, existing)
         chosen: dict[tuple[datetime, str], Checkpoint] = {}
         for record in records:
             c = record.checkpoint
@@ -229,6 +229,12 @@ def _by_track(baton: Baton, records: list[Old]) -> Iterator[tuple[str, list[Chec
             moment = result[-1].created + timedelta(microseconds=1) if late else c.created
             result.append(replace(c, created=moment, head=_known_head(baton, c.head)))
         yield track, result
+
+
+def _refuse_twin(track: str, existing: set[str]) -> None:
+    twin = next((t for t in existing if t != track and t.casefold() == track.casefold()), None)
+    if twin is not None:
+        raise UsageError(f"track '{track}' differs from the track '{twin}' only in case")
 
 
 def _known_head(baton: Baton, head: Oid | None) -> Oid | None:
@@ -254,7 +260,7 @@ def _link(baton: Baton, checkpoint: Checkpoint) -> Any:
 
 
 def _note(baton: Baton, checkpoints: list[Checkpoint]) -> None:
-    from gitbaton.store.write import put_notes
+    from gitbaton.store.notes import put_notes
 
     tree = baton.store.notes_tree()[1]
     notes: dict[Oid, bytes] = {}
@@ -268,11 +274,13 @@ def _note(baton: Baton, checkpoints: list[Checkpoint]) -> None:
         put_notes(baton.store, notes)
 
 
-def history_files(stored: Stored) -> tuple[tuple[str, bytes], ...]:
-    """The two files of one exported checkpoint: their names and bytes."""
+def history_files(stored: Stored, taken: Container[str] = ()) -> tuple[tuple[str, bytes], ...]:
+    """The two files of one exported checkpoint: their names, told apart from those ``taken``, and bytes."""
     c = stored.checkpoint
     moment = timestamp(c.created).replace("-", "").replace(":", "").replace(".", "")
     stem = f"context_checkpoint_{moment}_{encode_track(c.label or stored.id[:10])[:80]}"
+    if stem + ".md" in taken:
+        stem += f"_{stored.id}"
     return (stem + ".md", checkpoint_markdown(stored)), (stem + ".json", exported_json(stored))
 
 
@@ -285,6 +293,9 @@ def export(baton: Baton, *, history: bool) -> list[str]:
     if not history:
         return warnings
     found = baton.history(everything=True)
-    files = [item for stored in found.items for item in history_files(stored)]
+    files: dict[str, bytes] = {}
+    for stored in found.items:
+        for name, data in history_files(stored, files):
+            files[name] = data
     with baton.repo.lock(()):
-        return warnings + mirror.write_files(baton.repo, where, files)
+        return warnings + mirror.write_files(baton.repo, where, list(files.items()))

@@ -109,6 +109,17 @@ def latest_markdown(current: str | None, generated: str, tips: Sequence[Stored])
     return ("\n".join(parts).rstrip("\n") + "\n").encode("utf-8", "replace")
 
 
+def exported_json(stored: Stored) -> bytes:
+    """One exported checkpoint: its JSON plus ``id``."""
+    return canonical({**document(stored.checkpoint), "id": stored.id})
+
+
+def checkpoint_markdown(stored: Stored) -> bytes:
+    """One exported checkpoint for people; stored text is indented, so that it can forge no heading."""
+    heading = f"## {plain(stored.checkpoint.track)}: {line(stored.checkpoint.step)}"
+    return ("\n".join([heading, "", *_section(stored)]).rstrip("\n") + "\n").encode("utf-8", "replace")
+
+
 def _section(stored: Stored) -> list[str]:
     c = stored.checkpoint
     head = c.head or ""

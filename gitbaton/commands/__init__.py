@@ -8,4 +8,10 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("log", "List the checkpoints of a track, newest first."),
     ("show", "Show one checkpoint whole."),
     ("tracks", "List the tracks, or choose the current one: tracks use NAME."),
+    ("install", "Install hooks that warn when HEAD leaves a checkpoint; keep notes through rewrites."),
+    ("uninstall", "Take back what install did; --purge deletes every checkpoint, too."),
+    ("doctor", "Say what would not run or is behind, and the line that mends it."),
+    ("export", "Write LATEST again; --history writes every checkpoint as files."),
+    ("import", "Take the checkpoints of an older, file-based folder into tracks."),
+    ("hook", "What hook scripts call; it never fails."),
 )

@@ -11,7 +11,7 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, canonical
+from gitbaton.codec import Json, canonical, plain
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 from gitbaton.values import value
@@ -78,6 +78,14 @@ def paged(ctx: typer.Context, baton: Baton) -> Iterator[Callable[[str, str | Non
         return
     with terminal.pager(baton.repo.pager(), {**os.environ, "GIT_PAGER_IN_USE": "true"}):
         yield paint
+
+
+def print_plan(texts: list[str], *, dry_run: bool, nothing: str) -> None:
+    """The steps of a plan, one a line, as done or as they would be done."""
+    for text in texts:
+        terminal.say(plain(f"would {text}" if dry_run else text))
+    if not texts:
+        terminal.say(nothing)
 
 
 def warn_all(warnings: tuple[str, ...] | list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What install and doctor ask of git and change in it: its version, the hooks' place, single values of the local configuration."""
+"""What install and doctor ask of git and change in it: its version, the hooks' place, single settings."""
 
 from __future__ import annotations
 

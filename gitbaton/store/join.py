@@ -1,17 +1,19 @@
-"""Putting checkpoints from elsewhere into a track: the union by id in the order of time, the same commits whoever writes them."""
+"""Putting checkpoints from elsewhere into a track: the union by id by time, the same commits for all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
 
+from gitbaton.codec import ROOT_MESSAGE
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import NewObject, RefChange, commit_data, new_object, parse_commit
 from gitbaton.model import Oid
 from gitbaton.store.read import Store
 from gitbaton.store.refs import chain_ref
-from gitbaton.store.write import root_objects
 from gitbaton.values import value
+
+ROOT_AUTHOR = b"gitbaton <gitbaton@localhost> 0 +0000"
 
 
 @value
@@ -66,7 +68,7 @@ def insert(store: Store, track: str, more: Iterable[Link]) -> int:
     if not new:
         return 0
     union = sorted([*have, *new.values()], key=lambda link: (link.created, link.id))
-    objects: list[NewObject] = root_objects(store.objects.algorithm)
+    objects: list[NewObject] = _root(store)
     parent, same = objects[-1].oid, True
     for place, link in enumerate(union):
         same = same and place < len(have) and have[place].id == link.id
@@ -80,3 +82,10 @@ def insert(store: Store, track: str, more: Iterable[Link]) -> int:
     store.objects.write(objects)
     store.objects.update([RefChange(name=chain_ref(track), new=parent, old=tip.oid if tip else None)])
     return len(new)
+
+
+def _root(store: Store) -> list[NewObject]:
+    algorithm = store.objects.algorithm
+    empty = new_object(algorithm, "tree", b"")
+    data = commit_data(tree=empty.oid, parents=(), author=ROOT_AUTHOR, message=ROOT_MESSAGE)
+    return [empty, new_object(algorithm, "commit", data)]
