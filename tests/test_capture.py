@@ -391,21 +391,3 @@ def test_t24_a_large_file_is_captured(box: Sandbox) -> None:
         file.seek(20 << 20)
         file.write(os.urandom(1 << 16))
     judge(box)
-
-
-def test_t24_an_edit_in_the_second_of_git_add_is_seen(box: Sandbox) -> None:
-    for number in range(12):
-        box.write("a.txt", f"{number:04d} one\n")
-        box.git("add", "a.txt")
-        box.write("a.txt", f"{number:04d} two\n")
-        stored = snap(box)
-        assert box.git("show", f"{stored.commit}:a.txt") == f"{number:04d} two"
-
-
-def test_t24_a_racy_edit_beside_another_change_is_seen(box: Sandbox) -> None:
-    for number in range(6):
-        box.write("a.txt", f"{number:04d} one\n")
-        box.git("add", "a.txt")
-        box.write("a.txt", f"{number:04d} two\n")
-        box.write("d/b.txt", f"{number}\n")
-        judge(box)

@@ -219,3 +219,21 @@ def test_t18_snapshots_side_by_side_leave_no_private_index(repo: Sandbox) -> Non
     assert list((repo.path / ".git/baton/tmp").iterdir()) == []
     wanted = expected_tree(repo)
     assert {repo.git("rev-parse", f"refs/baton/tracks/t{n}^{{tree}}") for n in range(8)} == {wanted}
+
+
+def test_t24_an_edit_in_the_second_of_git_add_is_seen(repo: Sandbox) -> None:
+    for number in range(12):
+        repo.write("a.txt", f"{number:04d} one\n")
+        repo.git("add", "a.txt")
+        repo.write("a.txt", f"{number:04d} two\n")
+        stored = snap(repo)
+        assert repo.git("show", f"{stored.commit}:a.txt") == f"{number:04d} two"
+
+
+def test_t24_a_racy_edit_beside_another_change_is_seen(repo: Sandbox) -> None:
+    for number in range(6):
+        repo.write("a.txt", f"{number:04d} one\n")
+        repo.git("add", "a.txt")
+        repo.write("a.txt", f"{number:04d} two\n")
+        repo.write("d/b.txt", f"{number}\n")
+        judge(repo)

@@ -200,3 +200,26 @@ def test_t12_a_reader_of_the_object_store_alone(repo: Sandbox) -> None:
     touched = {os.fspath(p.relative_to(top)) for p in after if before.get(p) != after[p]}
     allowed = ("objects/", "refs/baton/", "refs/checkpoints/", "refs/notes/checkpoints", "baton/", "logs/refs/")
     assert all(name.startswith(allowed) for name in touched), touched
+
+
+def test_t24_an_index_without_checksum(repo: Sandbox, new_git: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.path.dirname(new_git) + os.pathsep + os.environ["PATH"])
+    repo.git("config", "index.skipHash", "true")
+    for number in range(4):
+        repo.write("a.txt", f"{number}\n")
+        repo.git("add", "a.txt")
+        assert (repo.path / ".git/index").read_bytes()[-20:] == bytes(20)
+        staged = judge(repo).checkpoint.files
+        assert staged is not None and staged.index.tree == staged.tree
+    assert not (repo.path / ".git/baton/index-facts").exists()
+
+
+def test_t24_from_a_sha256_repository(tmp_path: Path) -> None:
+    box = Sandbox.init(tmp_path / "sha256", "--object-format=sha256")
+    box.commit("first", a_txt="one\n")
+    box.write("a.txt", "two\n")
+    box.write("b.txt", "")
+    box.git("add", "-N", "b.txt")
+    stored = judge(box)
+    assert len(stored.tree) == 64
+    box.fsck()
