@@ -1,0 +1,100 @@
+"""Every example of the README is run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import Sandbox
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def block_with(language: str, words: str) -> str:
+    found = [block for block in blocks(language) if words in block]
+    assert len(found) == 1, words
+    return found[0]
+
+
+def test_the_first_screen_shows_what_the_commands_print(tmp_path: Path) -> None:
+    sandbox = Sandbox.init(tmp_path / "repo")
+    sandbox.commit("first", a_txt="one\n")
+    text = block_with("console", "$ git baton snapshot")
+    rows = text.splitlines()
+    commands = [row[2:].split("#")[0].strip() for row in rows if row.startswith("$ ")]
+    assert len(commands) == 2
+    printed = [row for command in commands for row in sandbox.run("sh", "-c", command).out.splitlines()]
+    shown = [row for row in rows if not row.startswith("$ ")]
+
+    def general(row: str) -> str:
+        return re.sub(r"\b[0-9a-f]{10}\b", "ID", row)
+
+    assert [general(r) for r in printed] == [general(r) for r in shown]
+
+
+def test_the_first_command_does_the_main_job_in_a_clone(tmp_path: Path) -> None:
+    line = block_with("sh", ".ci/venv test").splitlines()[0]
+    setup, path, *job = line.split(" && ")
+    assert setup == "sh .ci/venv" and path.startswith("PATH=")  # the venv itself is what runs this test
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", "--no-local", str(ROOT), str(clone)], check=True, capture_output=True)
+    done = Sandbox(clone).run("sh", "-c", " && ".join(job))
+    assert done.code == 0, done.err
+    assert "step=first try" in done.out and "next_cmd=git baton status" in done.out and "drift=none" in done.out
+
+
+def test_the_test_command_is_the_one_that_ci_runs() -> None:
+    line = block_with("sh", ".ci/venv test").splitlines()[1]
+    assert line == "sh .ci/venv test && .venv/bin/pytest -n 2"
+    assert "sed -n 's/^sh \\.ci\\/venv test && //p' README.md" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_python_example_runs(repo: Sandbox) -> None:
+    done = repo.run(sys.executable, "-c", block_with("python", "from gitbaton import Baton"))
+    assert done.code == 0, done.err
+    assert done.out == "pytest tests/parser none\n"
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_plain_git_removes_every_trace(repo: Sandbox, tmp_path: Path, linked: bool) -> None:
+    before = repo.git("for-each-ref")
+    repo.ok("snapshot", "--track", "a b", "--step", "one")
+    where = repo
+    if linked:
+        repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+        where = Sandbox(tmp_path / "linked")
+        where.ok("snapshot", "--track", "other", "--step", "two")
+        where.git("symbolic-ref", "--delete", "BATON_HEAD")
+        where.run("sh", "-c", 'rm -rf "$(git rev-parse --git-dir)/baton"')
+    done = repo.run("sh", "-e", "-c", block_with("sh", "symbolic-ref --delete"))
+    assert done.code == 0, done.err
+    assert repo.git("for-each-ref") == before
+    assert not (repo.path / ".git" / "baton").exists() and not (repo.path / ".git" / "BATON_HEAD").exists()
+    assert not list((repo.path / "runtime" / "checkpoints").iterdir())
+    assert repo.baton("resume").code == 2
+
+
+def test_the_log_that_leaves_our_chains_out(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "main", "--step", "one")
+    assert len(repo.git("log", "--all", "--format=%H").split()) > 1
+    match = re.search(r"`(git log --exclude='refs/baton[^`]*)`", README)
+    assert match is not None
+    assert repo.run("sh", "-c", f"{match.group(1)} --format=%H").out.split() == [repo.head()]
+
+
+def test_plain_git_shows_what_the_table_says(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "main", "--step", "step one")
+    rows = re.findall(r"^\| .* \| `refs/[^`]*` \| `(git [^`]*)` \|$", README, re.MULTILINE)
+    assert len(rows) == 3
+    for command in rows:
+        assert "step one" in repo.run("sh", "-c", command.replace("<track>", "main")).out
+    assert repo.git("symbolic-ref", "BATON_HEAD") == "refs/checkpoints/main"
