@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
+from gitbaton import rewrites
 from gitbaton.drift import Ground, compare
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git.objects import OID
 from gitbaton.model import Head, Live, Oid, Operation, Stored
 from gitbaton.store import Store
 
-REWRITES = 1000
-_TAIL = 1 << 20
 _NEAR = 50
 _SAME_HEAD = 200
 
@@ -70,9 +66,9 @@ class Surveyor:
     def _successors(self, oid: Oid) -> list[Oid]:
         """``oid`` and the commits that it became, by the pairs that post-rewrite kept, oldest first."""
         if self._rewritten is None:
-            self._rewritten = _pairs(os.path.join(self.store.repo.shared_dir, "rewritten"))
+            self._rewritten = rewrites.pairs(self.store.repo)
         path = [oid]
-        while len(path) <= REWRITES:
+        while len(path) <= rewrites.KEPT:
             after = self._rewritten.get(path[-1])
             if after is None or after in path:
                 break
@@ -99,15 +95,3 @@ class Surveyor:
     def _same_head(self, stored: Stored) -> set[Oid]:
         history = self.store.history(stored.checkpoint.track, _SAME_HEAD).items
         return {s.id for s in history if s.checkpoint.head == stored.checkpoint.head}
-
-
-def _pairs(path: str) -> dict[Oid, Oid]:
-    """Old and new ids of the last rewrites, one pair a line."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-            lines = file.read(_TAIL).splitlines()[-REWRITES:]
-    except OSError:
-        return {}
-    pairs = (line.decode("ascii", "replace").split() for line in lines)
-    return {p[0]: p[1] for p in pairs if len(p) == 2 and OID.match(p[0]) and OID.match(p[1])}

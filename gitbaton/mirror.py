@@ -45,7 +45,8 @@ def place(repo: Repo, configured: str) -> Place | None:
     real = os.path.realpath(directory)
     if root is not None and not _below(directory, root) and _below(real, os.path.realpath(root)):
         directory = os.path.join(root, os.path.relpath(real, os.path.realpath(root)))
-    git_dirs = (repo.layout.git_dir, repo.layout.common_dir)
+    # A work tree may lie inside its bare repository; then only what is not below that work tree is git's.
+    git_dirs = [d for d in (repo.layout.git_dir, repo.layout.common_dir) if root is None or not _below(root, d)]
     if any(_below(directory, d) or _below(real, os.path.realpath(d)) for d in git_dirs):
         raise UsageError(f"the checkpoint directory '{configured}' is inside the git directory")
     inside = os.path.relpath(directory, root) if root is not None and _below(directory, root) else None
@@ -103,7 +104,7 @@ def _write(
     for name, data in zip(
         NAMES, (latest_markdown(current, generated, tips), latest_json(current, generated, tips)), strict=True
     ):
-        _replace(folder, name, data)
+        _replace(repo, folder, name, data)
     return warnings
 
 
@@ -136,7 +137,7 @@ def write_files(repo: Repo, where: Place, files: Sequence[tuple[str, bytes]]) ->
     try:
         for name, data in files:
             if paths.get(name) not in foreign:
-                _replace(folder, name, data)
+                _replace(repo, folder, name, data)
     finally:
         os.close(folder)
     return warnings + _ignore(repo, [path for path in paths.values() if path not in foreign])
@@ -190,23 +191,31 @@ def _read(folder: int, name: str) -> bytes | None:
         return file.read(64 << 20)
 
 
-def _replace(folder: int, name: str, data: bytes) -> None:
+def _replace(repo: Repo, folder: int, name: str, data: bytes) -> None:
     """Write a file whole or not at all; a link at its place is replaced, never followed.
 
-    The temporary file has one name, so that what a killed writer left goes with the next write.
+    The temporary file is out of the way of a user's ``git add``, where the git directory is on the same file system. It has
+    one name, so that what a killed writer left goes with the next write.
     """
-    temporary = f".{name}.new"
     try:
-        os.unlink(temporary, dir_fd=folder)
+        os.makedirs(repo.own_dir, exist_ok=True)
+        _replace_from(os.path.join(repo.own_dir, name + ".new"), None, folder, name, data)
+    except OSError:
+        _replace_from(f".{name}.new", folder, folder, name, data)
+
+
+def _replace_from(temporary: str, at: int | None, folder: int, name: str, data: bytes) -> None:
+    try:
+        os.unlink(temporary, dir_fd=at)
     except FileNotFoundError:
         pass
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=at)
     try:
         with open(fd, "wb") as file:
             file.write(data)
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=folder)
     except OSError:
-        os.unlink(temporary, dir_fd=folder)
+        os.unlink(temporary, dir_fd=at)
         raise
 
 

@@ -268,9 +268,25 @@ def test_unchanged_content_is_left_alone(repo: Sandbox, baton: Baton) -> None:
 def test_what_a_killed_writer_left_is_cleared_by_the_next(repo: Sandbox, baton: Baton) -> None:
     baton.snapshot("one", track="main")
     for name in mirror.NAMES:
-        repo.write(f"{FOLDER}/.{name}.new", "half")
+        repo.write(f".git/baton/{name}.new", "half")
     baton.snapshot("two", track="main")
     assert files(repo.path / FOLDER) == ["LATEST.json", "LATEST.md"]
+    assert not list((repo.path / ".git" / "baton").glob("*.new"))
+
+
+def test_a_users_git_add_beside_a_writer_stages_nothing_of_ours(repo: Sandbox, baton: Baton) -> None:
+    seen = []
+    real = os.replace
+
+    def replace(source: Any, *rest: Any, **more: Any) -> None:
+        repo.git("add", "-A")
+        seen.append(repo.git("ls-files"))
+        real(source, *rest, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", replace)
+        baton.snapshot("one", track="main")
+    assert len(seen) >= 2 and set(seen) == {"a.txt"}
 
 
 def test_fifty_tracks(repo: Sandbox, baton: Baton) -> None:

@@ -93,7 +93,7 @@ class PrivateIndex:
         facts = _read(self, self._sparse())
         key = self._key()  # of the copy, which nobody else writes
         if key and not facts.stages and len(facts.flags) <= MAX_FLAGS:
-            _save(self._cache(), key, facts)
+            _save(self._cache(), self.path + ".facts", key, facts)
         return facts
 
     def _sparse(self) -> bool:
@@ -210,10 +210,9 @@ def _load(path: str, key: str) -> Facts | None:
         return None
 
 
-def _save(path: str, key: str, facts: Facts) -> None:
+def _save(path: str, temporary: str, key: str, facts: Facts) -> None:
     flags = [[f.path, f.bits] for f in facts.flags]
     text = json.dumps({"key": key, "tree": facts.tree, "flags": flags, "gitlinks": facts.gitlinks})
-    temporary = f"{path}.{os.getpid()}"
     try:
         with open(temporary, "w", encoding="ascii") as file:
             file.write(text)

@@ -33,7 +33,7 @@ def edit(objects: Objects, tree: Oid | None, commit: Oid, blob: Oid) -> list[New
     levels = _path(objects, tree, commit)
     for level in levels:
         rest = commit[level.spent :].encode()
-        level.entries = [e for e in level.entries if e.name != rest or e.is_tree]
+        level.entries = [e for e in level.entries if e.name != rest]
     last = levels[-1]
     last.entries.append(TreeEntry(mode=b"100644", name=commit[last.spent :].encode(), oid=blob))
     made: list[NewObject] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -187,7 +186,7 @@ class Repo:
                 os.unlink(path)
             return
         os.makedirs(self.own_dir, exist_ok=True)
-        temporary = f"{path}.{os.getpid()}"
+        temporary = path + ".new"  # one name: what a killed process left goes with the next write
         with open(temporary, "w", encoding="ascii") as file:
             file.write(f"{head}\n")
         os.replace(temporary, path)
@@ -225,16 +224,26 @@ def _lock_file(folder: str) -> int:
 
 
 def _take(fd: int, wait: float, place: str) -> None:
-    deadline, pause = time.monotonic() + wait, 0.001
-    while True:
+    """Take the lock, or stand in the kernel's queue for it: with polling, newcomers overtook old waiters for a minute."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return
+    except BlockingIOError:
+        pass
+    import threading
+
+    own, taken = os.dup(fd), threading.Event()
+
+    def queue() -> None:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise GitError(f"'{place}/flock' is held by another process for {wait:.0f} s") from None
-            time.sleep(pause)
-            pause = min(pause * 1.5, 0.02)
+            fcntl.flock(own, fcntl.LOCK_EX)
+            taken.set()
+        finally:
+            os.close(own)  # the lock stays with `fd`, or goes with it when nobody waits any more
+
+    threading.Thread(target=queue, daemon=True).start()
+    if not taken.wait(wait):
+        raise GitError(f"'{place}/flock' is held by another process for {wait:.0f} s")
 
 
 def discover(start: str | None, *, door: Door | None = None) -> Repo:

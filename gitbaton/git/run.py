@@ -42,7 +42,16 @@ _OWN_ENV = {
     "GIT_BATON": "0",
 }
 # Our own calls run no hook of the user's and sign nothing.
-_CONFIG = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", "-c", "core.logAllRefUpdates=false")
+_CONFIG = (
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "commit.gpgSign=false",
+    "-c",
+    "core.logAllRefUpdates=false",
+    "-c",
+    "core.fsmonitor=false",
+)
 
 
 def base_environment(*, strip_local: bool) -> dict[str, str]:
