@@ -33,6 +33,7 @@ def hermetic_seal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     for name in list(os.environ):
         if name.startswith(("GIT_", "GIT", "BATON", "LESS", "PAGER", "EDITOR", "VISUAL", "XDG_")) and name not in keep:
             monkeypatch.delenv(name)
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each process compiles the package anew
     home = tmp_path / "home"
     home.mkdir()
     (home / ".gitconfig").write_text(GITCONFIG)
