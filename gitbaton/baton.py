@@ -240,7 +240,9 @@ class Baton:
             return capture(self.repo, folder, rules, kept)
 
     def _file_state(self, captured: Captured) -> FileState:
-        index = IndexState(tree=captured.staged, flags=captured.flags, unmerged=captured.unmerged)
+        index = IndexState(
+            tree=captured.staged, flags=captured.flags, flags_more=captured.flags_more, unmerged=captured.unmerged
+        )
         return FileState(
             tree=captured.tree,
             index=index,
@@ -269,7 +271,7 @@ class Baton:
                 if plan.set_current:
                     self._make_current(track)
                 files = stored.checkpoint.files
-                staged = files.index.tree if files and not files.index.unmerged else None
+                staged = _whole_index(files)
                 warnings += self._mirror(self.store.tips(), staged=staged)
             except (BatonError, OSError) as error:
                 warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {error}")
@@ -382,3 +384,10 @@ class Baton:
         with self.repo.lock(()):
             self._make_current(stored.checkpoint.track)
         return self.refresh()
+
+
+def _whole_index(files: FileState | None) -> Oid | None:
+    """The index's tree, where it holds every path of the index: not those in conflict, nor intent-to-add."""
+    if files is None or files.index.unmerged or files.index.flags_more or any("i" in f.bits for f in files.index.flags):
+        return None
+    return files.index.tree

@@ -15,6 +15,7 @@ from gitbaton.model import Flag, Oid
 from gitbaton.values import value
 
 MAX_FLAGS = 1000
+MAX_FLAG_BYTES = 128 << 10
 MAX_FILTERS = 20
 # Look at every file ourselves: no daemon or hook of the user's is asked, and what lies outside a sparse cone counts.
 _EXACT = ("core.fsmonitor=false", "sparse.expectFilesOutsideOfPatterns=false")
@@ -281,11 +282,21 @@ def stages_tree(index: PrivateIndex, facts: Facts) -> tuple[NewObject, ...]:
         if lines:
             tree = _tree_of(index, b"".join(line + b"\0" for line in lines))
             top.append(TreeEntry(mode=b"40000", name=b"%d" % number, oid=tree))
-    if len(facts.flags) > MAX_FLAGS:
+    if len(listed(facts.flags)) < len(facts.flags):
         records = (f.bits.encode() + b"\t" + os.fsencode(f.path) + b"\0" for f in facts.flags)
         made.append(new_object(algorithm, "blob", b"".join(records)))
         top.append(TreeEntry(mode=b"100644", name=b"flags", oid=made[0].oid))
     return (*made, new_object(algorithm, "tree", tree_data(top))) if top else ()
+
+
+def listed(flags: tuple[Flag, ...]) -> tuple[Flag, ...]:
+    """Those of the flags that the JSON lists: at most 1,000, and 128 KiB of paths."""
+    room = MAX_FLAG_BYTES
+    for number, flag in enumerate(flags):
+        room -= len(os.fsencode(flag.path))
+        if room < 0 or number == MAX_FLAGS:
+            return flags[:number]
+    return flags
 
 
 def _tree_of(index: PrivateIndex, listing: bytes) -> Oid:

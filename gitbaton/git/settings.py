@@ -58,6 +58,19 @@ def hooks_path(repo: Repo) -> str | None:
     return os.path.join(repo.layout.root or repo.layout.git_dir, values[-1]) if values else None
 
 
+def last_move(repo: Repo) -> str:
+    """What HEAD's reflog says of its last move, as ``checkout: moving from a to b``; empty without a reflog."""
+    return repo.git.run("reflog", "-1", "--format=%gs", "HEAD").out.decode("utf-8", "replace").strip()
+
+
+def filtered(repo: Repo, driver: str) -> str | None:
+    """A path of the index that a filter driver applies to; None when there is none."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", driver):
+        return None
+    found = repo.git.run("ls-files", "-z", "--", f":(top,attr:filter={driver})").out.split(b"\0")[0]
+    return os.fsdecode(found) or None
+
+
 def default_hooks(repo: Repo) -> str:
     """The hooks directory that git uses when ``core.hooksPath`` is not set."""
     return os.path.join(repo.layout.common_dir, "hooks")

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from gitbaton.errors import GitError
-from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, stages_tree, without_filter
+from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, listed, stages_tree, without_filter
 from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, Result, checked, zsplit
@@ -31,12 +31,14 @@ _LEFTOVER_SECONDS = 3600.0
 class Captured:
     """The work tree as ``tree``; the index as ``staged`` (its stage-0 entries), flags and unmerged stages.
 
+    ``flags_more`` are flags that ``flags`` has no room for; a blob in ``stages`` then holds them all.
     ``stages`` are objects not yet written, the last one the tree ``1/ 2/ 3/ flags`` of an index commit's second parent.
     """
 
     tree: Oid
     staged: Oid
     flags: tuple[Flag, ...]
+    flags_more: int
     unmerged: int
     stages: tuple[NewObject, ...]
     skipped: tuple[Skipped, ...]
@@ -125,7 +127,8 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
     return Captured(
         tree=tree,
         staged=facts.tree,
-        flags=facts.flags,
+        flags=listed(facts.flags),
+        flags_more=len(facts.flags) - len(listed(facts.flags)),
         unmerged=len({path for _, path, _, _ in facts.stages}),
         stages=stages_tree(index, facts),
         skipped=tuple(Skipped(path=path, reason=s.reason) for path, s in ordered),
@@ -143,13 +146,13 @@ def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rule
         changes.tracked = list(dict.fromkeys(names))
     else:  # a racily clean path whose required filter is missing, a broken submodule
         changes.tracked = None
-    listed = others.finish()
-    untracked = zsplit(checked(listed, "ls-files"))
+    shown = others.finish()
+    untracked = zsplit(checked(shown, "ls-files"))
     changes.untracked, left = sort_out(index.git, folder, root, untracked, rules)
     changes.never = [p for p in untracked if ours(p, rules.never)]
     changes.skipped += left
     changes.skipped += [Skipped(path=p, reason="nested-repository") for p in changes.untracked if p.endswith("/")]
-    closed = _CLOSED.findall(listed.err) + _DENIED.findall(result.err)
+    closed = _CLOSED.findall(shown.err) + _DENIED.findall(result.err)
     changes.skipped += [Skipped(path=p, reason="unreadable") for p in closed]
     return changes
 
