@@ -393,16 +393,3 @@ def test_t24_more_flags_than_the_json_holds(repo: Sandbox, bit: str) -> None:
     assert blob == b"".join(letter + b"\t" + name.encode() + b"\0" for name in names)
     assert repo.git("show", f"{CHAIN}:{names[700]}") == "hidden edit"
     repo.fsck()
-
-
-def test_t24_flags_of_very_long_paths(repo: Sandbox) -> None:
-    names = ["/".join(["d" * 200] * 10) + f"/{number:03d}" for number in range(200)]
-    for name in names:
-        repo.write(name, name)
-    repo.commit("deep")
-    repo.git("update-index", "--assume-unchanged", "--stdin", stdin="\n".join(names).encode())
-    stored = snap(repo)
-    files = stored.checkpoint.files
-    assert files is not None and len(files.index.flags) == 65 and files.index.flags_more == 135
-    blob = repo.run("git", "cat-file", "blob", f"{stored.commit}^2^2:flags").out
-    assert blob.split("\0")[:-1] == [f"a\t{name}" for name in names]

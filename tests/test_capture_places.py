@@ -220,3 +220,16 @@ def test_t24_from_a_sha256_repository(tmp_path: Path) -> None:
     stored = judge(box)
     assert len(stored.tree) == 64
     box.fsck()
+
+
+def test_t24_flags_of_very_long_paths(repo: Sandbox) -> None:
+    names = ["/".join(["d" * 200] * 10) + f"/{number:03d}" for number in range(200)]
+    for name in names:
+        repo.write(name, name)
+    repo.commit("deep")
+    repo.git("update-index", "--assume-unchanged", "--stdin", stdin="\n".join(names).encode())
+    stored = snap(repo)
+    files = stored.checkpoint.files
+    assert files is not None and len(files.index.flags) == 65 and files.index.flags_more == 135
+    blob = repo.run("git", "cat-file", "blob", f"{stored.commit}^2^2:flags").out
+    assert blob.split("\0")[:-1] == [f"a\t{name}" for name in names]
