@@ -5,287 +5,349 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Container, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+import stat
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from gitbaton import mirror
 from gitbaton.baton import Baton
-from gitbaton.codec import check_track, encode, encode_track, entry, message, parse_note, timestamp
-from gitbaton.errors import BatonError, UsageError
-from gitbaton.git.objects import OID, new_object
-from gitbaton.model import VALIDATIONS, Checkpoint, Oid, Stored, Validation
+from gitbaton.codec import check_track, encode, message, payload, plain, timestamp
+from gitbaton.codec.older import Old, moment_of, older, unknown
+from gitbaton.errors import BatonError, RecordError, UsageError
+from gitbaton.git.objects import NewObject, RefChange, new_object
+from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import checkpoint_markdown, exported_json
+from gitbaton.store import NOTES, TIPS, chain_ref, tip_ref
+from gitbaton.store.bundle import more_entries, plan_notes
+from gitbaton.store.join import Joined, Link, joined
+from gitbaton.store.write import NOBODY
 from gitbaton.values import replace, value
 
-HISTORY = re.compile(r"context_checkpoint_(?P<time>[0-9TZ:_.+-]+?)_(?P<label>.*)\.json\Z")
-_NEAR = {
-    "step": ("step", "title", "current_step"),
-    "note": ("note", "notes"),
-    "next_cmd": ("next_cmd", "next", "next_command", "nextCmd"),
-    "validation": ("validation", "validations", "validation_status"),
-    "branch": ("branch", "git_branch"),
-    "head": ("head", "commit", "sha", "git_head"),
-    "label": ("label",),
-    "timestamp": ("timestamp", "created", "created_at", "time", "date", "ts"),
-    "extra": ("extra", "extras"),
-    "track": ("track",),
-}
-_OURS = ("v", "id", "decisions", "kind", "agent", "files", "previous")
-_GREEN = {"green", "pass", "passed", "passing", "ok", "success", "true"}
-_FAILED = {"failed", "fail", "failing", "red", "error", "false"}
-_COMPACT = ("%Y%m%dT%H%M%S%fZ", "%Y%m%dT%H%M%SZ", "%Y%m%d_%H%M%S", "%Y%m%d-%H%M%S", "%Y-%m-%d_%H-%M-%S", "%Y%m%d%H%M%S")
-_KEY = re.compile(r"[^A-Za-z0-9._-]")
+HISTORY = re.compile(r"context_checkpoint_(?P<stem>.+)\.json\Z", re.DOTALL)
+_MAX_RECORD = 4 << 20
+_MAX_LATEST = 64 << 20
+_MAX_DEPTH = 32
+_MAX_STEM = 100
+_PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
 @value
-class Old:
-    """A record of an older folder: where it was read, the checkpoint it becomes, and the id it says it has."""
+class Record:
+    """One record of a folder; ``source`` names it for people, ``latest`` says that LATEST.json repeats it."""
 
     source: str
-    checkpoint: Checkpoint
-    id: Oid | None
+    old: Old
+    latest: bool
+
+
+@value
+class Folder:
+    """What an older folder holds, and the track that it calls current."""
+
+    records: tuple[Record, ...]
+    current: str | None
 
 
 @value
 class Imported:
-    """What an import did: new checkpoints by track."""
+    """What an import did: new checkpoints by track, the track that became current (None when none did), warnings."""
 
     added: tuple[tuple[str, int], ...]
     current: str | None
+    warnings: tuple[str, ...]
 
 
-def read_folder(folder: str) -> tuple[list[Old], str | None]:
-    """The records of LATEST.json and context_checkpoint_*.json, and the folder's current track.
+def read_folder(folder: str) -> Folder:
+    """The records of LATEST.json and context_checkpoint_*.json.
 
-    Raises UsageError that names the first file which cannot be understood; nothing is written by then.
+    Raises UsageError for a folder that holds none, RecordError that names the first file which cannot be understood.
     """
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise UsageError(f"'{folder}' cannot be read: {error.strerror}") from None
-    found: list[Old] = []
+    records = [_history_record(folder, name) for name in names if HISTORY.match(name)]
     current = None
-    for name in names:
-        match = HISTORY.match(name)
-        if match:
-            data = _load(folder, name)
-            hint = _time(match.group("time"))
-            found.append(_old(name, data, None, hint, match.group("label")))
     if "LATEST.json" in names:
-        data = _load(folder, "LATEST.json")
-        tracks = data.get("tracks")
-        if not isinstance(tracks, dict):
-            raise UsageError("'LATEST.json' has no map 'tracks'")
-        said = data.get("current_track")
-        current = said if isinstance(said, str) and said in tracks else None
-        for track, record in tracks.items():
-            if not isinstance(record, dict):
-                raise UsageError(f"'LATEST.json': track '{track}' is not a record")
-            found.append(_old("LATEST.json", record, track, _time(data.get("generated")), None))
-    if not found:
+        current, latest = _latest_records(os.path.join(folder, "LATEST.json"))
+        records += latest
+    elif not records:
         raise UsageError(f"'{folder}' holds no LATEST.json and no context_checkpoint_*.json")
-    return found, current
+    return Folder(records=tuple(records), current=current)
 
 
-def _load(folder: str, name: str) -> dict[str, Any]:
+def _history_record(folder: str, name: str) -> Record:
+    path = os.path.join(folder, name)
+    data, _ = _load(path, _MAX_RECORD)
     try:
-        with open(os.path.join(folder, name), "rb") as file:
-            data = json.loads(file.read(4 << 20).decode("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"'{name}' is not JSON: {error}") from None
+        created, label = _named(name)
+        old = older(data, created=created, label=label)
+    except RecordError as error:
+        raise RecordError(f"'{path}': {error.message}") from None
+    return Record(source=f"'{path}'", old=old, latest=False)
+
+
+def _named(name: str) -> tuple[datetime | None, str | None]:
+    """The time and label that a file's name gives: the time is as long as it can be."""
+    match = HISTORY.match(name)
+    parts = match["stem"].split("_") if match else []
+    for count in range(min(len(parts), 3), 0, -1):
+        created = moment_of("_".join(parts[:count]))
+        if created is not None:
+            label = "_".join(parts[count:])
+            return created, None if label.lower() in ("", "none", "null") else label
+    return None, None
+
+
+def _latest_records(path: str) -> tuple[str | None, list[Record]]:
+    data, written = _load(path, _MAX_LATEST)
+    tracks, current = data.get("tracks"), data.get("current_track")
+    if not isinstance(tracks, dict):
+        raise RecordError(f"'{path}' has no map 'tracks'")
+    if current is not None and not isinstance(current, str):
+        raise RecordError(f"'{path}': its 'current_track' is not text")
+    times = [data.get(key) for key in ("generated", "timestamp", "updated", "updated_at")]
+    records = []
+    for track, record in tracks.items():
+        source = f"'{path}', track '{plain(track)[:80]}'"
+        if not isinstance(record, dict):
+            raise RecordError(f"{source}: it is not a record")
+        try:
+            said = next((found for item in times if (found := moment_of(item)) is not None), written)
+            old = older(record, track=track, created=said)
+        except RecordError as error:
+            raise RecordError(f"{source}: {error.message}") from None
+        records.append(Record(source=source, old=old, latest=not old.ours))
+    return current, records
+
+
+def _load(path: str, limit: int) -> tuple[dict[str, Any], datetime]:
+    """The JSON object of a file that is neither a link nor a device, and when it was written."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        link = os.path.islink(path)
+        reason = "is a symbolic link" if link else f"cannot be read: {error.strerror}"
+        raise RecordError(f"'{path}' {reason}") from None
+    try:
+        state = os.fstat(fd)
+        if not stat.S_ISREG(state.st_mode):
+            raise RecordError(f"'{path}' is not a file")
+        if state.st_size > limit:
+            raise RecordError(f"'{path}' has {state.st_size} bytes; the limit is {limit}")
+        with open(fd, "rb", closefd=False) as file:
+            raw = file.read(limit)
+    except OSError as error:
+        raise RecordError(f"'{path}' cannot be read: {error.strerror}") from None
+    finally:
+        os.close(fd)
+    return _parsed(path, raw), datetime.fromtimestamp(int(state.st_mtime), UTC)
+
+
+def _parsed(path: str, raw: bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_unique, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"'{path}' is not JSON: {plain(str(error))[:100]}") from None
     if not isinstance(data, dict):
-        raise UsageError(f"'{name}' is not an object")
+        raise RecordError(f"'{path}' is not a JSON object")
+    level: list[Any] = [data]
+    for _ in range(_MAX_DEPTH):
+        level = [part for item in level for part in (item.values() if isinstance(item, dict) else item)]
+        level = [part for part in level if isinstance(part, (dict, list))]
+    if level:
+        raise RecordError(f"'{path}' is nested deeper than {_MAX_DEPTH}")
     return data
 
 
-def _old(source: str, record: dict[str, Any], track: str | None, hint: datetime | None, label: str | None) -> Old:
-    """One record as a checkpoint: fields by their own or a near name, everything else into ``extra``."""
-    fields = {field: _pick(record, names) for field, names in _NEAR.items()}
-    name = track if track is not None else fields["track"]
-    if not isinstance(name, str):
-        raise UsageError(f"'{source}' names no track")
-    created = _time(fields["timestamp"]) or hint
-    if created is None:
-        raise UsageError(f"'{source}': track '{name}' has no timestamp that can be understood")
-    said = _text(fields["label"]) or (label if label and label != "None" else "") or None
-    step = _text(fields["step"]) or said or "(imported)"
-    validation, more = _validation(fields["validation"])
-    head = _text(fields["head"])
-    extra = {**_extra(source, fields["extra"]), **more, **({"imported.head": head} if head and not OID.match(head) else {})}
-    for key, item in record.items():
-        if key not in _OURS and not any(key in names for names in _NEAR.values()):
-            extra[_key(key)] = _text(item)
-    decisions = record.get("decisions")
-    checkpoint = Checkpoint(
-        track=check_track(name),
-        step=step,
-        note=_text(fields["note"]),
-        next_cmd=_text(fields["next_cmd"]),
-        validation=validation,
-        decisions=tuple(_text(d) for d in decisions) if isinstance(decisions, list) else (),
-        label=said,
-        branch=_text(fields["branch"]) or None,
-        head=head if OID.match(head) else None,
-        created=created,
-        extra=tuple(extra.items()),
-    )
-    try:
-        encode(checkpoint)
-    except UsageError as error:
-        raise UsageError(f"'{source}': {error.message}") from None
-    own = record.get("id")
-    return Old(source=source, checkpoint=checkpoint, id=own if isinstance(own, str) and OID.match(own) else None)
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key stands twice")
+    return result
 
 
-def _pick(record: dict[str, Any], names: Sequence[str]) -> Any:
-    return next((record[name] for name in names if record.get(name) is not None), None)
-
-
-def _text(item: Any) -> str:
-    if item is None:
-        return ""
-    if isinstance(item, str):
-        return item
-    return json.dumps(item, ensure_ascii=False)
-
-
-def _key(key: str) -> str:
-    return _KEY.sub("_", key)[:64].lstrip("._-") or "x"
-
-
-def _extra(source: str, item: Any) -> dict[str, str]:
-    if item is None:
-        return {}
-    if not isinstance(item, dict):
-        raise UsageError(f"'{source}': 'extra' is not a map")
-    return {_key(str(key)): _text(text) for key, text in item.items()}
-
-
-def _validation(item: Any) -> tuple[Validation, dict[str, str]]:
-    """green, pending or failed; words that are none of ours are kept in ``extra``."""
-    text = _text(item).strip()
-    word = text.lower()
-    if word in VALIDATIONS:
-        return next(v for v in VALIDATIONS if v == word), {}
-    found: Validation = "green" if word in _GREEN else "failed" if word in _FAILED else "pending"
-    return found, {"imported.validation": text} if text else {}
-
-
-def _time(item: Any) -> datetime | None:
-    """A moment in UTC from ISO 8601, a compact form or seconds since 1970; None when it is none of these."""
-    if isinstance(item, bool) or item is None:
-        return None
-    try:
-        if isinstance(item, (int, float)):
-            return datetime.fromtimestamp(item, UTC)
-        text = str(item).strip()
-        for form in _COMPACT:
-            try:
-                return datetime.strptime(text, form).replace(tzinfo=UTC)
-            except ValueError:
-                continue
-        found = datetime.fromisoformat(text)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is not a number")
 
 
 def import_folder(baton: Baton, folder: str) -> Imported:
-    """Put an older folder's checkpoints into tracks; a second time adds nothing. Raises BatonError, then nothing is done."""
-    from gitbaton.store.join import insert
+    """Put an older folder's checkpoints into tracks; a second time adds nothing.
 
-    records, current = read_folder(folder)
-    by_track: dict[str, list[Checkpoint]] = {}
-    for track, checkpoints in _by_track(baton, records):
-        by_track[track] = checkpoints
-    added = []
-    with baton.repo.lock(()):
-        for track, checkpoints in by_track.items():
-            added.append((track, insert(baton.store, track, [_link(baton, c) for c in checkpoints])))
-            _note(baton, checkpoints)
+    All of it or none: raises UsageError or RecordError, naming the file, before anything is written, and RefConflictError
+    when another program moves our refs meanwhile.
+    """
+    found = read_folder(folder)
+    by_track = _checkpoints(baton, found.records)
+    refs = [ref for track in by_track for ref in (chain_ref(track), tip_ref(track))]
+    with baton.repo.lock((*refs, NOTES)):
+        plan = _Plan(baton)
+        for track, items in sorted(by_track.items()):
+            plan.track(track, items)
+        plan.apply()
+    current = check_track(found.current) if found.current and plan.knows(found.current) else None
     if current is not None and baton.current() is None:
-        baton.use(current)
-    else:
-        baton.refresh()
-    return Imported(added=tuple(added), current=baton.current())
+        return Imported(added=tuple(plan.added), current=current, warnings=(*plan.warnings, *baton.use(current)))
+    return Imported(added=tuple(plan.added), current=None, warnings=(*plan.warnings, *baton.refresh()))
 
 
-def _by_track(baton: Baton, records: list[Old]) -> Iterator[tuple[str, list[Checkpoint]]]:
-    """New checkpoints of each track in the order of time; equal times are told apart by a microsecond."""
-    tracks = sorted({r.checkpoint.track for r in records})
-    existing = set(baton.store.chains()[0])
-    for track in tracks:
-        known = {s.id for s in baton.store.history(track).items} if track in existing else set()
-        _refuse_twin(track, existing)
-        chosen: dict[tuple[datetime, str], Checkpoint] = {}
-        for record in records:
-            c = record.checkpoint
-            if c.track == track and record.id not in known:
-                chosen.setdefault((c.created, c.step), c)
-        result: list[Checkpoint] = []
-        for c in sorted(chosen.values(), key=lambda c: (c.created, c.step)):
-            late = result and c.created <= result[-1].created
-            moment = result[-1].created + timedelta(microseconds=1) if late else c.created
-            result.append(replace(c, created=moment, head=_known_head(baton, c.head)))
-        yield track, result
+def _checkpoints(baton: Baton, records: Iterable[Record]) -> dict[str, list[tuple[Checkpoint, Record]]]:
+    """The records as checkpoints by track, heads looked up, each held against what may be stored."""
+    records = list(records)
+    heads = _commits(baton, {record.old.head.lower() for record in records})
+    result: dict[str, list[tuple[Checkpoint, Record]]] = {}
+    for record in records:
+        c, said = record.old.checkpoint, record.old.head
+        head = heads.get(said.lower())
+        if said and head is None and "imported.head" not in dict(c.extra):
+            c = replace(c, extra=(*c.extra, ("imported.head", said)))
+        c = replace(c, head=head)
+        try:
+            encode(c)
+        except UsageError as error:
+            raise RecordError(f"{record.source}: {error.message}") from None
+        result.setdefault(c.track, []).append((c, record))
+    return result
 
 
-def _refuse_twin(track: str, existing: set[str]) -> None:
-    twin = next((t for t in existing if t != track and t.casefold() == track.casefold()), None)
-    if twin is not None:
-        raise UsageError(f"track '{track}' differs from the track '{twin}' only in case")
+def _commits(baton: Baton, heads: Collection[str]) -> dict[str, Oid]:
+    """The commits that whole or abbreviated ids name; one that is unknown or ambiguous is left out."""
+    asked = sorted(head for head in heads if _PREFIX.match(head))
+    lines = "".join(f"{head}^{{commit}}\n" for head in asked).encode()
+    raw = baton.repo.git.out("cat-file", "--batch-check", "--buffer", stdin=lines) if asked else b""
+    found = {}
+    for head, line in zip(asked, raw.decode("utf-8", "replace").splitlines(), strict=True):
+        oid, *rest = line.split(" ")
+        # A branch may be called like an id: git would take it first.
+        if rest[:1] == ["commit"] and oid.startswith(head):
+            found[head] = oid
+    return found
 
 
-def _known_head(baton: Baton, head: Oid | None) -> Oid | None:
-    found = baton.repo.objects.info(head) if head else None
-    return head if found is not None and found.kind == "commit" else None
+class _Plan:
+    """What an import comes to, track by track; nothing is written before ``apply``. Called with the lock held."""
+
+    def __init__(self, baton: Baton) -> None:
+        self.store, self.algorithm = baton.store, baton.repo.layout.algorithm
+        self.shown = self.store.objects.refs(TIPS)
+        self.tracks = {track.casefold(): track for track in self.store.chains()[0]}
+        self.objects: list[NewObject] = []
+        self.changes: list[RefChange] = []
+        self.added: list[tuple[str, int]] = []
+        self.new: dict[Oid, Checkpoint] = {}
+        self.warnings: list[str] = []
+        self.trees: dict[Oid, Oid | None] = {}
+
+    def knows(self, track: str) -> bool:
+        """Whether a track exists or is about to."""
+        return self.tracks.get(track.casefold()) == track
+
+    def track(self, track: str, items: Sequence[tuple[Checkpoint, Record]]) -> None:
+        """Plan one track. Raises RecordError for a name that differs from another's only in case, and a broken chain."""
+        twin = self.tracks.get(track.casefold(), track)
+        if twin != track:
+            raise RecordError(f"{items[0][1].source}: track '{track}' differs from the track '{twin}' only in case")
+        exists = self.store.objects.info(chain_ref(track)) is not None
+        self.tracks[track.casefold()] = track
+        before = self.store.history(track).items if exists else ()
+        known = [s.checkpoint for s in before]
+        new = {self._id(c): c for c in unknown([(c, r.latest, r.old.timed) for c, r in items], known)}
+        if not new:
+            self.added.append((track, 0))
+            return
+        plan = joined(self.store, track, [self._link(oid, c) for oid, c in new.items()])
+        self.added.append((track, plan.added))
+        self.new |= new
+        self._move(plan, track, before[0].id if before else None)
+
+    def _id(self, checkpoint: Checkpoint) -> Oid:
+        return new_object(self.algorithm, "blob", encode(checkpoint)).oid
+
+    def _link(self, oid: Oid, checkpoint: Checkpoint) -> Link:
+        empty = new_object(self.algorithm, "tree", b"").oid
+        if checkpoint.head not in self.trees and checkpoint.head is not None:
+            self.trees[checkpoint.head] = self.store.tree_of(checkpoint.head)
+        return Link(
+            id=oid,
+            created=checkpoint.created,
+            message=message(checkpoint.step, encode(checkpoint)),
+            tree=(self.trees.get(checkpoint.head) if checkpoint.head else None) or empty,
+            base=checkpoint.head,
+            author=NOBODY + b" %d +0000" % int(checkpoint.created.timestamp()),
+        )
+
+    def _move(self, plan: Joined, track: str, tip: Oid | None) -> None:
+        """The chain's ref, and the tip's, unless that was behind before: then its repair also looks for lost notes."""
+        if plan.change is None:
+            return
+        self.objects += plan.objects
+        self.changes.append(plan.change)
+        shown, last = self.shown.get(tip_ref(track)), plan.links[-1]
+        if last.id != shown and shown == tip:
+            self.objects.append(new_object(self.algorithm, "blob", payload(last.message)))
+            self.changes.append(RefChange(name=tip_ref(track), new=last.id, old=shown))
+
+    def apply(self) -> None:
+        """Write everything: the objects, then all refs in one transaction."""
+        try:
+            self._note()
+        except RecordError as error:
+            self.warnings.append(f"no notes are written: {error.message}")
+        lost = sum(1 for c in self.new.values() if c.head is None and "imported.head" in dict(c.extra))
+        if lost:
+            name = "checkpoint names" if lost == 1 else "checkpoints name"
+            self.warnings.append(f"{lost} {name} a commit that is not here or not unique; it is kept as extra.imported.head")
+        if self.changes:
+            self.store.objects.write(self.objects)
+            self.store.objects.update(self.changes)
+
+    def _note(self) -> None:
+        by_head: dict[Oid, list[tuple[Oid, Checkpoint]]] = {}
+        for oid, c in self.new.items():
+            if c.head is not None and c.kind == "manual":
+                by_head.setdefault(c.head, []).append((oid, c))
+        if not by_head:
+            return
+        old = self.store.notes_tree()[1]
+        times = {s.id: s.checkpoint.created for s in self.store.everything(self.store.chains()[0]).items}
+        texts = {head: more_entries(self.store.note(head, old), new, times) for head, new in by_head.items()}
+        latest = max(c.created for c in self.new.values())
+        author = NOBODY + b" %d +0000" % int(latest.timestamp())
+        objects, change = plan_notes(self.store, texts, author, b"checkpoints imported\n")
+        self.objects += objects
+        self.changes.append(change)
 
 
-def _link(baton: Baton, checkpoint: Checkpoint) -> Any:
-    from gitbaton.store.join import Link
-    from gitbaton.store.write import NOBODY
-
-    algorithm = baton.repo.layout.algorithm
-    raw = encode(checkpoint)
-    empty = new_object(algorithm, "tree", b"").oid
-    return Link(
-        id=new_object(algorithm, "blob", raw).oid,
-        created=checkpoint.created,
-        message=message(checkpoint.step, raw),
-        tree=baton.store.tree_of(checkpoint.head) or empty,
-        base=checkpoint.head,
-        author=NOBODY + b" %d +0000" % int(checkpoint.created.timestamp()),
-    )
-
-
-def _note(baton: Baton, checkpoints: list[Checkpoint]) -> None:
-    from gitbaton.store.notes import put_notes
-
-    tree = baton.store.notes_tree()[1]
-    notes: dict[Oid, bytes] = {}
-    for c in checkpoints:
-        if c.head is not None:
-            oid = new_object(baton.repo.layout.algorithm, "blob", encode(c)).oid
-            note = parse_note(notes.get(c.head) or baton.store.note(c.head, tree))
-            if oid not in {known for known, _ in note.entries}:
-                notes[c.head] = note.with_entry(oid, entry(oid, c)).render()
-    if notes:
-        put_notes(baton.store, notes)
-
-
-def history_files(stored: Stored, taken: Container[str] = ()) -> tuple[tuple[str, bytes], ...]:
-    """The two files of one exported checkpoint: their names, told apart from those ``taken``, and bytes."""
+def history_files(stored: Stored, taken: Collection[str] = ()) -> tuple[tuple[str, bytes], ...]:
+    """The two files of one exported checkpoint: their names, told apart from those ``taken`` (in lower case), and bytes."""
     c = stored.checkpoint
-    moment = timestamp(c.created).replace("-", "").replace(":", "").replace(".", "")
-    stem = f"context_checkpoint_{moment}_{encode_track(c.label or stored.id[:10])[:80]}"
-    if stem + ".md" in taken:
-        stem += f"_{stored.id}"
+    moment = re.sub("[-:.]", "", timestamp(c.created))
+    stem = f"context_checkpoint_{moment}_{_slug(c.label) if c.label else stored.id[:10]}"
+    for more in ("", f"_{stored.id[:10]}", f"_{stored.id}"):
+        if (stem + more + ".md").lower() not in taken:
+            stem += more
+            break
     return (stem + ".md", checkpoint_markdown(stored)), (stem + ".json", exported_json(stored))
 
 
+def _slug(label: str) -> str:
+    """A label as a part of a file's name, encoded as a track's name is and cut at a character."""
+    result = ""
+    for char in label:
+        coded = char if char in _PLAIN else "".join(f"%{b:02X}" for b in char.encode("utf-8", "surrogatepass"))
+        if len(result) + len(coded) > _MAX_STEM:
+            break
+        result += coded
+    return result
+
+
 def export(baton: Baton, *, history: bool) -> list[str]:
-    """Write LATEST again and, with ``history``, two files a checkpoint; warnings come back. Raises BatonError."""
+    """Write LATEST again and, with ``history``, two files a checkpoint; what was not written, and why, comes back.
+
+    Raises BatonError where there is no place to write to, OSError for a disk that does not take them.
+    """
     where = baton.latest
     if where is None:
         raise BatonError("a bare repository has no work tree to export to", "name an absolute --checkpoint-dir")
@@ -293,9 +355,12 @@ def export(baton: Baton, *, history: bool) -> list[str]:
     if not history:
         return warnings
     found = baton.history(everything=True)
+    warnings += [f"'{problem.where}' is left out: {problem.reason}" for problem in found.problems]
     files: dict[str, bytes] = {}
-    for stored in found.items:
-        for name, data in history_files(stored, files):
-            files[name] = data
+    taken: set[str] = set()
+    for stored in reversed(found.items):
+        pair = history_files(stored, taken)
+        files |= dict(pair)
+        taken |= {name.lower() for name, _ in pair}
     with baton.repo.lock(()):
         return warnings + mirror.write_files(baton.repo, where, list(files.items()))

@@ -10,10 +10,19 @@ from gitbaton.commands.common import opened, warn_all
 
 def command(
     ctx: typer.Context,
-    history: Annotated[bool, typer.Option("--history", help="Also two files for each checkpoint.")] = False,
-    checkpoint_dir: Annotated[Optional[str], typer.Option(metavar="DIR", help="Where to write.")] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Also context_checkpoint_<timestamp>_<label>.md and .json for every checkpoint.")
+    ] = False,
+    checkpoint_dir: Annotated[
+        Optional[str], typer.Option(metavar="DIR", help="Where to write: below the root, or absolute (runtime/checkpoints).")
+    ] = None,
 ) -> int:
-    """Write LATEST.md and LATEST.json again; with --history every checkpoint as files."""
+    """Write LATEST.md and LATEST.json again; with --history every checkpoint as files.
+
+    Git ignores these files, and they are never read as truth. A file that git tracks is not written over; exit 1 says that
+    something was left out.
+    """
     with opened(ctx, checkpoint_dir) as baton:
-        warn_all(porting.export(baton, history=history))
-    return 0
+        warnings = porting.export(baton, history=history)
+    warn_all(warnings)
+    return 1 if warnings else 0

@@ -7,17 +7,27 @@ import typer
 
 from gitbaton import porting, terminal
 from gitbaton.codec import plain
-from gitbaton.commands.common import opened
+from gitbaton.commands.common import opened, warn_all
 
 
 def command(
     ctx: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder with LATEST.json or context_checkpoint_*.json.")],
 ) -> int:
-    """Take the checkpoints of an older, file-based folder into tracks; a second time adds nothing."""
-    folder = os.path.abspath(folder)
+    """Take the checkpoints of an older, file-based folder into tracks, in the order of time.
+
+    Each keeps its words and its time; its author is 'gitbaton <gitbaton@localhost>'. Nothing in the folder is run or followed,
+    and a file that cannot be understood is named and nothing is done. A second time adds nothing. The folder's current track
+    becomes the current one where none is.
+    """
     with opened(ctx) as baton:
-        done = porting.import_folder(baton, folder)
+        done = porting.import_folder(baton, os.path.abspath(folder))
+    warn_all(done.warnings)
     for track, count in done.added:
-        terminal.say(f"{plain(track)}: {count} new checkpoint{'' if count == 1 else 's'}")
+        said = "nothing new" if count == 0 else f"{count} new checkpoint{'' if count == 1 else 's'}"
+        terminal.say(f"{plain(track)}: {said}")
+    if done.current is not None:
+        terminal.say(f"current track: {plain(done.current)}")
+    if not done.added:
+        terminal.say("no checkpoints there")
     return 0
