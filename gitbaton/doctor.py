@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Iterator
@@ -12,11 +13,13 @@ from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.errors import BatonError
 from gitbaton.git import settings
-from gitbaton.store import NOTES, TIPS, chain_ref, tip_ref, track_of
+from gitbaton.git.hookfiles import read
+from gitbaton.store import CURRENT, NOTES, TIPS, chain_ref, tip_ref, track_of
 from gitbaton.values import value
 
 MANY = 1000
 STALE_LOCK = 10.0
+LOCK_WAIT = 5.0
 
 
 @value
@@ -36,7 +39,7 @@ def examine(baton: Baton) -> list[Finding]:
     for check in checks:
         try:
             found += check(baton)
-        except (BatonError, OSError) as error:
+        except (BatonError, OSError, ValueError) as error:
             found.append(Finding(name=check.__name__.strip("_"), ok=False, text=f"cannot be looked at: {plain(str(error))}"))
     return found
 
@@ -45,12 +48,9 @@ def fix(baton: Baton) -> list[str]:
     """Repair what is behind its chain and remove stale locks; what could not be done comes back. Raises BatonError."""
     tracks = baton.store.chains()[0]
     names = tuple(ref for track in tracks for ref in (chain_ref(track), tip_ref(track)))
-    with baton.repo.lock((*names, NOTES)):
-        pass  # taking the lock removes stale lock files beside these refs
-    warnings = baton.refresh()
-    with baton.repo.lock(()):
+    with baton.repo.lock((*names, NOTES), wait=LOCK_WAIT):  # taking it removes stale lock files beside these refs
         rewrites.trim(baton.repo)
-    return warnings
+    return baton.refresh()
 
 
 def _doors(baton: Baton) -> Iterator[Finding]:
@@ -72,50 +72,49 @@ def _doors(baton: Baton) -> Iterator[Finding]:
 
 
 def _hooks(baton: Baton) -> Iterator[Finding]:
-    repo = baton.repo
+    """Whether git reaches each of our scripts, once."""
+    repo, folder = baton.repo, install.hooks_folder(baton.repo)
     way = install.route(repo)
-    plan = install.plan_install(baton)
-    hook_steps = [s.text for s in plan.steps if "notes." not in s.text]
-    if way == "foreign":
-        path = settings.hooks_path(repo)
-        called = [e for e in install.EVENTS if _mentions(os.path.join(path or "", e))]
-        if len(called) == len(install.EVENTS):
-            yield Finding(name="hooks", ok=True, text=f"the hooks in '{path}' call ours")
-        else:
-            missing = ", ".join(e for e in install.EVENTS if e not in called)
-            text = f"core.hooksPath is '{path}', and its hooks do not call ours: {missing}"
-            yield Finding(name="hooks", ok=False, text=text, mend="git baton install prints the lines to add")
-    elif hook_steps:
-        yield Finding(name="hooks", ok=False, text=f"not in place: {hook_steps[0]}", mend="git baton install")
+    called: dict[str, list[str]] = {event: [] for event in install.EVENTS}
+    for event, found in called.items():
+        if way == "config" and install.has_config_hook(repo, event):
+            found.append("the configuration")
+        hook = install.caller(repo, event)
+        if hook is not None:
+            found.append(f"'{hook}'")
+    missing = [event for event, found in called.items() if not found]
+    twice = [event for event, found in called.items() if len(found) > 1]
+    if missing and way == "foreign":
+        text = f"the hooks in '{folder}' do not call ours: {', '.join(missing)}"
+        yield Finding(name="hooks", ok=False, text=text, mend="git baton install prints the lines to add")
+    elif missing:
+        text = f"git does not call ours: {', '.join(missing)}"
+        yield Finding(name="hooks", ok=False, text=text, mend="git baton install")
     else:
-        yield Finding(name="hooks", ok=True, text=f"in place ({way})")
-    if way == "config":
-        folder = settings.default_hooks(repo)
-        twice = [e for e in install.EVENTS if _mentions(os.path.join(folder, e))]
-        if twice:
-            text = f"called twice, from the configuration and from '{folder}': {', '.join(twice)}"
-            yield Finding(name="hooks-once", ok=False, text=text, mend="git baton uninstall && git baton install")
-
-
-def _mentions(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            text = file.read(1 << 16)
-    except OSError:
-        return False
-    return os.access(path, os.X_OK) and (b"baton/hooks/" in text or install.MARK in text)
+        yield Finding(name="hooks", ok=True, text=f"called from {called[install.EVENTS[0]][0]}")
+    if twice:
+        text = f"called twice, from {' and '.join(called[twice[0]])}: {', '.join(twice)}"
+        yield Finding(name="hooks-once", ok=False, text=text, mend="git baton install")
+    for event, data in install.scripts().items() if len(missing) < len(called) else ():
+        path = os.path.join(install.script_folder(repo), event)
+        there = read(path)
+        if there != data or not os.access(path, os.X_OK):
+            what = "is missing" if there is None else "is of another version" if there != data else "cannot be executed"
+            yield Finding(name="scripts", ok=False, text=f"'{path}' {what}", mend="git baton install")
 
 
 def _notes(baton: Baton) -> Iterator[Finding]:
-    for key, purpose in (
-        ("notes.displayRef", "'git log' shows the entries"),
-        ("notes.rewriteRef", "amend and rebase keep them"),
+    for key, purpose, needed in (
+        ("notes.displayRef", "'git log' shows the entries", False),
+        ("notes.rewriteRef", "amend and rebase keep them", True),
     ):
-        values = settings.all_values(baton.repo, key)
-        if {install.GLOB, NOTES, "refs/notes/*"} & set(values):
-            yield Finding(name=key, ok=True, text=f"set, so {purpose}")
-        else:
-            yield Finding(name=key, ok=key == "notes.displayRef", text="not set", mend="git baton install")
+        covered = bool(install.COVERING & set(settings.all_values(baton.repo, key)))
+        text = f"set, so {purpose}" if covered else "not set" if needed else f"not set, so not {purpose}"
+        yield Finding(name=key, ok=covered or not needed, text=text, mend="" if covered else "git baton install")
+    mode = settings.all_values(baton.repo, "notes.rewriteMode")[-1:]
+    if mode == ["cat_sort_uniq"]:
+        text = "cat_sort_uniq sorts the lines of entries when commits are squashed"
+        yield Finding(name="notes.rewriteMode", ok=False, text=text, mend="git config notes.rewriteMode concatenate")
 
 
 def _latest(baton: Baton) -> Iterator[Finding]:
@@ -153,13 +152,17 @@ def _derived(baton: Baton) -> Iterator[Finding]:
 
 
 def _locks(baton: Baton) -> Iterator[Finding]:
-    common, stale = baton.repo.layout.common_dir, []
-    for track in baton.store.chains()[0]:
-        for ref in (chain_ref(track), tip_ref(track), NOTES):
-            path = os.path.join(common, *ref.split("/")) + ".lock"
-            if os.path.exists(path) and time.time() - os.stat(path).st_mtime > STALE_LOCK:
+    layout = baton.repo.layout
+    names = [*(ref for track in baton.store.chains()[0] for ref in (chain_ref(track), tip_ref(track))), NOTES]
+    paths = [os.path.join(layout.common_dir, *ref.split("/")) + ".lock" for ref in names]
+    stale = []
+    for path in (*paths, os.path.join(layout.git_dir, CURRENT) + ".lock"):
+        try:
+            if time.time() - os.stat(path).st_mtime > STALE_LOCK:
                 stale.append(path)
-    for path in dict.fromkeys(stale):
+        except FileNotFoundError:
+            continue
+    for path in stale:
         yield Finding(name="locks", ok=False, text=f"'{path}' is a stale lock", mend="git baton doctor --fix")
     if not stale:
         yield Finding(name="locks", ok=True, text="no stale locks")
@@ -176,14 +179,29 @@ def _history(baton: Baton) -> Iterator[Finding]:
 
 
 def _filters(baton: Baton) -> Iterator[Finding]:
-    """Filters that git requires and whose program is not there: a snapshot then stores such files as they are."""
+    """Filters that files of this repository need and that cannot run: such files are stored as they are."""
     rows = dict(settings.matching(baton.repo, r"^filter\..*\.(required|clean|process)$"))
-    names = {key[7:].rsplit(".", 1)[0] for key in rows}
+    names = {key[7:].rpartition(".")[0] for key in rows} | {"lfs"}
+    amiss = False
     for name in sorted(names):
-        if rows.get(f"filter.{name}.required", "false").lower() not in ("true", "yes", "on", "1", ""):
-            continue
+        needed = rows.get(f"filter.{name}.required", "false").lower() in ("true", "yes", "on", "1", "")
         command = rows.get(f"filter.{name}.process") or rows.get(f"filter.{name}.clean") or ""
-        program = command.split(" ")[0]
-        if not program or shutil.which(program) is None:
-            text = f"filter '{name}' is required and '{program}' is not there: its files are stored unfiltered"
-            yield Finding(name="filters", ok=False, text=text, mend=f"install '{program}'")
+        if (not needed and name != "lfs") or _runs(command):
+            continue
+        path = settings.filtered(baton.repo, name) if baton.repo.layout.root else None
+        if path is not None:
+            amiss = True
+            what = f"'{command}' cannot run" if command else "it has no command"
+            text = f"'{path}' needs the filter '{name}', and {what}"
+            yield Finding(name="filters", ok=False, text=text, mend=f"install and configure '{name}'")
+    if not amiss:
+        yield Finding(name="filters", ok=True, text="every filter that is needed can run")
+
+
+def _runs(command: str) -> bool:
+    """Whether the program of a filter is there. Git gives the command to a shell, so its first word decides."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    return bool(words) and shutil.which(words[0]) is not None

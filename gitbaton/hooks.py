@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import UTC, datetime
 
+from gitbaton import rewrites, terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Note, parse_note, plain
-from gitbaton.errors import BatonError
+from gitbaton.codec import Note, parse_note, plain, timestamp
+from gitbaton.errors import BatonError, RefConflictError
+from gitbaton.git import settings
 from gitbaton.git.objects import OID
 from gitbaton.ground import Surveyor
 from gitbaton.model import Live, Oid, Stored
 
 LOG_BYTES = 1 << 20
 WAIT = 2.0
+_TRIES = 5
+# What HEAD's reflog says of moves that are steps of something else, or that post-rewrite will explain in a moment.
+_STEPS = {"post-checkout": ("rebase", "pull"), "post-commit": ("commit (amend)", "rebase", "cherry-pick", "revert")}
 
 
 def drift_lines(baton: Baton, event: str) -> list[str]:
@@ -27,7 +31,7 @@ def drift_lines(baton: Baton, event: str) -> list[str]:
     if track is None or warn == "never" or (event == "post-commit" and warn != "always"):
         return []
     stored = baton.store.tip(track)
-    if stored is None:
+    if stored is None or settings.last_move(baton.repo).startswith(_STEPS.get(event, ("rebase",))):
         return []
     live = Surveyor(baton.store, baton.settings.short).live(stored)
     if not live.drift.moved:
@@ -59,37 +63,56 @@ def carry(baton: Baton, pairs: list[tuple[Oid, Oid]]) -> None:
     """Copy our notes from rewritten commits to their successors where git did not. Raises BatonError."""
     from gitbaton.store.notes import put_notes
 
-    store = baton.store
     with baton.repo.lock((), wait=WAIT):
-        tree = store.notes_tree()[1]
-        wanted: dict[Oid, Note] = {}
-        for old, new in pairs:
-            have = wanted.get(new) or parse_note(store.note(new, tree))
-            known = {oid for oid, _ in have.entries}
-            missing = tuple(e for e in parse_note(store.note(old, tree)).entries if e[0] not in known)
-            if missing:
-                wanted[new] = Note(preamble=have.preamble, entries=(*have.entries, *missing))
-        if wanted:
-            put_notes(store, {commit: note.render() for commit, note in wanted.items()})
+        rewrites.trim(baton.repo)
+        for left in reversed(range(_TRIES)):
+            try:
+                notes = {commit: note.render() for commit, note in _missing(baton, pairs).items()}
+                put_notes(baton.store, notes, int(baton.clock().timestamp()))
+                return
+            except RefConflictError:  # git itself writes notes without our lock
+                if not left:
+                    raise
 
 
-def read_pairs(text: str) -> list[tuple[Oid, Oid]]:
+def _missing(baton: Baton, pairs: list[tuple[Oid, Oid]]) -> dict[Oid, Note]:
+    """The notes of successors that lack entries of what they replace, with those entries."""
+    store = baton.store
+    tree = store.notes_tree()[1]
+    wanted: dict[Oid, Note] = {}
+    for old, new in pairs:
+        have = wanted.get(new) or parse_note(store.note(new, tree))
+        before = parse_note(store.note(old, tree))
+        known = {oid for oid, _ in have.entries}
+        missing = tuple(e for e in before.entries if e[0] not in known)
+        if missing:
+            older = have.older or before.older
+            preamble = have.preamble or before.preamble
+            wanted[new] = Note(preamble=preamble, entries=(*have.entries, *missing), older=older)
+    return wanted
+
+
+def read_pairs(text: bytes) -> list[tuple[Oid, Oid]]:
     """The ``old new`` lines that git gives to post-rewrite."""
-    rows = (line.split(" ") for line in text.splitlines())
+    rows = (line.split(" ") for line in text.decode("ascii", "replace").splitlines())
     return [(r[0], r[1]) for r in rows if len(r) >= 2 and OID.match(r[0]) and OID.match(r[1])]
 
 
 def run(words: list[str]) -> None:
-    """``git baton hook git EVENT ARGS``. Never raises and never fails; what went wrong is in ``<common dir>/baton/log``."""
+    """``git baton hook git EVENT ARGS``: what it says, on standard output. Never raises and never fails.
+
+    What went wrong is in ``<common dir>/baton/log``.
+    """
     baton: Baton | None = None
     try:
         event = words[0] if words else ""
         baton = Baton(door="binary")
         if event == "post-rewrite":
-            carry(baton, read_pairs(sys.stdin.read(8 << 20)))
+            carry(baton, read_pairs(sys.stdin.buffer.read(8 << 20)))
         elif event in ("post-checkout", "post-commit", "post-merge"):
             for line in drift_lines(baton, event):
-                sys.stderr.write(line + "\n")
+                terminal.say(line)
+            sys.stdout.flush()
     except Exception as error:
         if baton is not None:
             log(baton, f"hook git {' '.join(words)}: {type(error).__name__}: {error}")
@@ -102,7 +125,7 @@ def log(baton: Baton, text: str) -> None:
         if os.path.exists(path) and os.stat(path).st_size > LOG_BYTES:
             os.replace(path, path + ".old")
         with open(path, "a", encoding="utf-8", errors="replace") as file:
-            file.write(f"{datetime.now(UTC).isoformat()} {plain(text)}\n")
+            file.write(f"{timestamp(baton.clock())} {plain(text)}\n")
     except (OSError, BatonError):
         pass
 

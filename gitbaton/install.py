@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gitbaton import mirror
 from gitbaton.baton import Baton
 from gitbaton.errors import BatonError
 from gitbaton.git import settings
+from gitbaton.git.hookfiles import Manifest, digest, is_ours, read, write
 from gitbaton.git.repo import Repo
 from gitbaton.store import CURRENT, NOTES
 from gitbaton.values import value
 
 EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
-MARK = b"\n# gitbaton: 1\n"
 LEGACY = ".baton-legacy"
+ASIDE = (".legacy", ".old")  # where pre-commit (which goes on calling it) and lefthook move a hook that is in their way
 GLOB = NOTES + "*"
-OURS = ("refs/baton/", "refs/checkpoints/", NOTES)
+COVERING = frozenset((GLOB, NOTES, "refs/notes/*"))
+OURS = ("refs/baton/", "refs/checkpoints/")
+STATE = ("detached", "quiet")  # what the hook scripts keep in a git directory for themselves
 
 
 @value
@@ -37,6 +39,22 @@ class Plan:
     notices: tuple[str, ...] = ()
 
 
+class _Draft:
+    """A plan in the making, for one repository."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo = repo
+        self.made = Manifest(os.path.join(repo.shared_dir, "installed"))
+        self.steps: list[Step] = []
+        self.notices: list[str] = []
+
+    def step(self, text: str, run: Callable[[], None]) -> None:
+        self.steps.append(Step(text=text, run=run))
+
+    def plan(self) -> Plan:
+        return Plan(steps=tuple(self.steps), notices=tuple(self.notices))
+
+
 def apply(plan: Plan) -> None:
     """Carry out a plan. Raises BatonError; what was done by then is repeated harmlessly by the next run."""
     for step in plan.steps:
@@ -50,22 +68,24 @@ def scripts() -> dict[str, bytes]:
     """The hook scripts as they ship."""
     here = os.path.dirname(os.path.abspath(__file__))
     for folder in (os.path.join(here, "data", "hooks"), os.path.join(os.path.dirname(here), "hooks")):
-        if os.path.isdir(folder):
-            found = {}
-            for event in EVENTS:
-                with open(os.path.join(folder, event), "rb") as file:
-                    found[event] = file.read()
-            return found
+        found = {event: read(os.path.join(folder, event)) for event in EVENTS}
+        if all(is_ours(data) for data in found.values()):
+            return {event: data for event, data in found.items() if data is not None}
     raise BatonError("the hook scripts are missing from this installation of gitbaton")
 
 
 def route(repo: Repo) -> str:
-    """How hooks reach this repository: ``config`` (git 2.54 or newer), ``directory``, or ``foreign`` (a core.hooksPath)."""
+    """How hooks reach this repository: ``config`` (git 2.54 or newer), ``directory``, or ``foreign`` (another tool's place)."""
     if settings.version(repo) >= settings.CONFIG_HOOKS:
         return "config"
-    path = settings.hooks_path(repo)
-    default = settings.default_hooks(repo)
-    return "directory" if path is None or os.path.realpath(path) == os.path.realpath(default) else "foreign"
+    default = os.path.realpath(settings.default_hooks(repo))
+    inside = default.startswith(os.path.join(os.path.realpath(repo.layout.common_dir), ""))
+    return "directory" if inside and os.path.realpath(hooks_folder(repo)) == default else "foreign"
+
+
+def hooks_folder(repo: Repo) -> str:
+    """The directory whose hooks git runs here."""
+    return settings.hooks_path(repo) or settings.default_hooks(repo)
 
 
 def script_folder(repo: Repo) -> str:
@@ -79,225 +99,279 @@ def guarded(path: str) -> str:
     return f'f() {{ test ! -f {quoted} || {quoted} "$@" || :; }}; f'
 
 
+def line(event: str) -> str:
+    """What another tool's hook needs to call ours; it names no path of this machine, so it may be shared."""
+    return f'hook=$(git rev-parse --git-common-dir)/baton/hooks/{event}; test ! -x "$hook" || "$hook" "$@" || :'
+
+
+def shared_hook(repo: Repo, event: str) -> str:
+    """The file in which a user of another hook manager writes what ``event`` does; husky's lie beside its own folder."""
+    folder = hooks_folder(repo)
+    if os.path.basename(folder) == "_" and os.path.exists(os.path.join(folder, "h")):
+        folder = os.path.dirname(folder)
+    return os.path.join(folder, event)
+
+
+def caller(repo: Repo, event: str) -> str | None:
+    """The hook file through which git reaches our script, at the end; None when there is none. Config hooks apart."""
+    path = os.path.join(hooks_folder(repo), event)
+    there = read(path)
+    if there is not None and os.access(path, os.X_OK):
+        if is_ours(there) or _mentions(there, event):
+            return path
+        aside = path + ASIDE[0]
+        if b"pre-commit" in there and is_ours(read(aside)) and os.access(aside, os.X_OK):
+            return aside
+        named = shared_hook(repo, event)
+        if named != path and _mentions(read(named), event):
+            return named
+    return None
+
+
+def _mentions(data: bytes | None, event: str) -> bool:
+    wanted = f"baton/hooks/{event}".encode()
+    return any(wanted in row and not row.lstrip().startswith(b"#") for row in (data or b"").splitlines())
+
+
 def plan_install(baton: Baton, *, display: bool = True) -> Plan:
     """What ``install`` changes here; nothing when everything is in place."""
-    repo = baton.repo
-    made = _Manifest(repo)
-    steps = [_copy(made, script_folder(repo), event, data) for event, data in scripts().items()]
-    notices: list[str] = []
-    way = route(repo)
+    draft = _Draft(baton.repo)
+    repo, way, shipped = baton.repo, route(baton.repo), scripts()
+    for event, data in shipped.items():
+        _put(draft, os.path.join(script_folder(repo), event), data)
     if way == "config":
-        steps += _config_hooks(repo, made)
-    elif way == "directory":
-        for event, data in scripts().items():
-            steps += _hook_file(repo, made, event, data)
+        _config_hooks(draft)
+        _take_scripts(draft, shipped)
     else:
-        notices = _foreign(repo)
-    keys = ("notes.displayRef", "notes.rewriteRef") if display else ("notes.rewriteRef",)
-    for key in keys:
-        if not {GLOB, NOTES, "refs/notes/*"} & set(settings.all_values(repo, key)):
-            steps.append(_config(repo, made, key, GLOB))
-    return Plan(steps=tuple(s for s in steps if s is not None), notices=tuple(notices))
+        _remove_config(draft, _config_hook_values(repo))
+    if way == "directory":
+        for event, data in shipped.items():
+            _hook_file(draft, event, data)
+    elif way == "foreign":
+        _foreign(draft)
+    for key in ("notes.displayRef", "notes.rewriteRef") if display else ("notes.rewriteRef",):
+        if not COVERING & set(settings.all_values(repo, key)):
+            _add_config(draft, key, GLOB)
+    return draft.plan()
 
 
-class _Manifest:
-    """What install did, so that uninstall takes back that and nothing else: values of the configuration, hook files."""
-
-    def __init__(self, repo: Repo) -> None:
-        self.path = os.path.join(repo.shared_dir, "installed")
-        self.config: list[tuple[str, str]] = []
-        self.hooks: dict[str, str] = {}
-        try:
-            with open(self.path, encoding="utf-8", errors="surrogateescape") as file:
-                data = json.load(file)
-            self.config = [(str(key), str(text)) for key, text in data["config"]]
-            self.hooks = {str(path): str(digest) for path, digest in data["hooks"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            pass  # a lost manifest: what is ours is then told by its marks alone
-
-    def add_config(self, key: str, text: str) -> None:
-        """Remember a value before it is added."""
-        if (key, text) not in self.config:
-            self.config.append((key, text))
-            self._save()
-
-    def add_hook(self, path: str, data: bytes) -> None:
-        """Remember a hook file before it is written."""
-        self.hooks[path] = _digest(data)
-        self._save()
-
-    def _save(self) -> None:
-        data = json.dumps({"v": 1, "config": self.config, "hooks": self.hooks}, indent=2)
-        _write(self.path, data.encode("utf-8", "surrogateescape"), 0o644)
-
-
-def _digest(data: bytes) -> str:
-    import hashlib
-
-    return hashlib.sha256(data).hexdigest()
-
-
-def _write(path: str, data: bytes, mode: int) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = f"{path}.{os.getpid()}"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
-    with open(fd, "wb") as file:
-        file.write(data)
-    os.chmod(temporary, mode)
-    os.replace(temporary, path)
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read(1 << 20)
-    except OSError:
-        return None
-
-
-def _copy(made: _Manifest, folder: str, event: str, data: bytes) -> Step | None:
-    path = os.path.join(folder, event)
-    if _read(path) == data and os.access(path, os.X_OK):
-        return None
+def _put(draft: _Draft, path: str, data: bytes) -> None:
+    """Our script at ``path``, executable; what is there is ours, or nothing."""
+    if read(path) == data and os.access(path, os.X_OK):
+        return
 
     def run() -> None:
-        made.add_hook(path, data)
-        _write(path, data, 0o755)
+        draft.made.add_hook(path, data)
+        write(path, data, 0o755)
 
-    return Step(text=f"write '{path}'", run=run)
+    draft.step(f"write '{path}'", run)
 
 
-def _config(repo: Repo, made: _Manifest, key: str, text: str) -> Step:
+def _add_config(draft: _Draft, key: str, text: str) -> None:
     def run() -> None:
-        made.add_config(key, text)
-        settings.add_local(repo, key, text)
+        draft.made.add_config(key, text)
+        settings.add_local(draft.repo, key, text)
 
-    return Step(text=f"add {key} = {text} to the repository's configuration", run=run)
+    draft.step(f"add {key} = {text} to the repository's configuration", run)
 
 
-def _config_hooks(repo: Repo, made: _Manifest) -> list[Step | None]:
+def _remove_config(draft: _Draft, pairs: Iterable[tuple[str, str]]) -> None:
+    for key, text in pairs:
+
+        def run(key: str = key, text: str = text) -> None:
+            settings.remove_local(draft.repo, key, text)
+            draft.made.drop_config(key, text)
+
+        draft.step(f"remove {key} = {text} from the repository's configuration", run)
+
+
+def _config_hook_values(repo: Repo) -> list[tuple[str, str]]:
+    """The settings of config hooks of ours, whatever repository they were written for."""
+    keys = (f"hook.baton-{event}.{name}" for event in EVENTS for name in ("event", "command"))
+    return [(key, text) for key in keys for text in settings.local_values(repo, key)]
+
+
+def has_config_hook(repo: Repo, event: str) -> bool:
+    """Whether the configuration calls our script of this repository, and nobody switched that off."""
+    name = f"hook.baton-{event}"
+    command = guarded(os.path.join(script_folder(repo), event))
+    off = settings.all_values(repo, f"{name}.enabled")[-1:] in (["false"], ["no"], ["off"], ["0"])
+    said = settings.all_values(repo, f"{name}.command")[-1:] == [command]
+    return said and not off and event in settings.all_values(repo, f"{name}.event")
+
+
+def _config_hooks(draft: _Draft) -> None:
     """One entry an event: git does not pass the event's name."""
-    steps: list[Step | None] = []
     for event in EVENTS:
         name = f"hook.baton-{event}"
-        command = guarded(os.path.join(script_folder(repo), event))
-        stale = [text for text in settings.local_values(repo, f"{name}.command") if text != command]
-        steps += [_unset(repo, f"{name}.command", text) for text in stale]
+        command = guarded(os.path.join(script_folder(draft.repo), event))
+        there = settings.local_values(draft.repo, f"{name}.command")
+        _remove_config(draft, [(f"{name}.command", text) for text in there if text != command])
         for key, text in ((f"{name}.event", event), (f"{name}.command", command)):
-            if text not in settings.local_values(repo, key):
-                steps.append(_config(repo, made, key, text))
-    return steps
+            if text not in settings.local_values(draft.repo, key):
+                _add_config(draft, key, text)
+        path = os.path.join(hooks_folder(draft.repo), event)
+        if _mentions(read(path), event) and not is_ours(read(path)):
+            draft.notices.append(f"'{path}' calls our script, too; take that line out, or it runs twice")
 
 
-def _unset(repo: Repo, key: str, text: str) -> Step:
-    said = f"remove {key} = {text} from the repository's configuration"
-    return Step(text=said, run=lambda: settings.remove_local(repo, key, text))
-
-
-def _hook_file(repo: Repo, made: _Manifest, event: str, data: bytes) -> list[Step | None]:
+def _hook_file(draft: _Draft, event: str, data: bytes) -> None:
     """Our script in the hooks directory; a hook that is there already is kept beside it and called first."""
-    folder = settings.default_hooks(repo)
-    path = os.path.join(folder, event)
-    there = _read(path)
-    steps: list[Step | None] = []
-    if there is not None and MARK not in there:
-        kept = path + LEGACY
-        if os.path.lexists(kept):
-            raise BatonError(
-                f"'{path}' is not ours, and neither is '{kept}'", f"call '{script_folder(repo)}/{event} \"$@\"' from it"
+    path = os.path.join(settings.default_hooks(draft.repo), event)
+    there, kept = read(path), path + LEGACY
+    found = caller(draft.repo, event)
+    if found is not None and found != path:
+        return _put(draft, found, data)  # pre-commit has moved ours aside, and calls it
+    if is_ours(there):
+        if there is not None and there != data and draft.made.changed(path, there):
+            draft.notices.append(f"'{path}' was changed since it was installed and is left as it is")
+            return None
+    elif found is not None:
+        return None  # the user's own hook calls ours
+    elif os.path.lexists(path):
+        if not os.path.lexists(kept):
+            draft.step(f"keep the hook '{path}' as '{kept}', called first", lambda: os.rename(path, kept))
+        elif there is None or there != read(kept):
+            draft.notices.append(
+                f"neither '{path}' nor '{kept}' is ours, so neither is touched; add to the first: {line(event)}"
             )
-        steps.append(Step(text=f"keep the hook '{path}' as '{kept}', called first", run=lambda: os.rename(path, kept)))
-    return [*steps, _copy(made, folder, event, data)]
+            return None
+    return _put(draft, path, data)
 
 
-def _foreign(repo: Repo) -> list[str]:
-    path = settings.hooks_path(repo)
-    lines = [f"core.hooksPath is '{path}': hooks there belong to another tool, and nothing is written to it"]
-    lines += [f"to be warned of drift, add to its {event} hook:" + _call(repo, event) for event in EVENTS]
-    return lines
-
-
-def _call(repo: Repo, event: str) -> str:
-    path = os.path.join(script_folder(repo), event).replace("'", "'\\''")
-    return f"  test ! -x '{path}' || '{path}' \"$@\" || :"
+def _foreign(draft: _Draft) -> None:
+    missing = [event for event in EVENTS if caller(draft.repo, event) is None]
+    if missing:
+        folder = hooks_folder(draft.repo)
+        draft.notices.append(f"the hooks in '{folder}' belong to another tool, and nothing is written there")
+    for event in missing:
+        draft.notices.append(f"to be warned of drift, add to '{shared_hook(draft.repo, event)}': {line(event)}")
 
 
 def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
     """What ``uninstall`` takes back; with ``purge`` also every checkpoint, note and LATEST file."""
-    repo = baton.repo
-    made = _Manifest(repo)
-    steps: list[Step] = []
-    notices: list[str] = []
-    for event, data in scripts().items():
-        path = os.path.join(settings.default_hooks(repo), event)
-        more, said = _restore_hook(path, {_digest(data), made.hooks.get(path, "")})
-        steps += more
-        notices += said
-    present = [(key, text) for key, text in made.config if text in settings.local_values(repo, key)]
-    steps += [_unset(repo, key, text) for key, text in present]
-    steps += _exclude_lines(baton)
-    for path in (*(os.path.join(script_folder(repo), e) for e in EVENTS), made.path):
-        if os.path.lexists(path):
-            steps.append(_removal(path))
+    draft = _Draft(baton.repo)
+    repo, made = baton.repo, draft.made
+    _take_scripts(draft, scripts())
+    config = [(key, text) for key, text in made.config if text in settings.local_values(repo, key)]
+    if made.lost and (_config_hook_values(repo) or os.path.isdir(script_folder(repo)) or draft.steps):
+        keys = ("notes.displayRef", "notes.rewriteRef")
+        config = _config_hook_values(repo) + [(key, GLOB) for key in keys if GLOB in settings.local_values(repo, key)]
+    _remove_config(draft, config)
+    exported = _exclude_lines(draft, baton)
+    for event in EVENTS:
+        _remove(draft, os.path.join(script_folder(repo), event))
     if os.path.isdir(script_folder(repo)):
-        steps.append(Step(text=f"remove '{script_folder(repo)}'", run=lambda: os.rmdir(script_folder(repo))))
-    return Plan(steps=(*steps, *(_purge(baton) if purge else ())), notices=tuple(notices))
+        _remove_folder(draft, script_folder(repo))
+    for _, git_dir, _ in settings.worktrees(repo):
+        for name in STATE:
+            _remove(draft, os.path.join(git_dir, "baton", name))
+    _remove(draft, made.path)
+    for folder in made.folders:
+        if folder != script_folder(repo) and os.path.isdir(folder):
+            _remove_folder(draft, folder)
+    if os.path.isdir(repo.shared_dir) and set(os.listdir(repo.shared_dir)) <= {"hooks", "installed", *STATE}:
+        _remove_folder(draft, repo.shared_dir)
+    if purge:
+        _purge(draft, baton, exported)
+    return draft.plan()
 
 
-def _removal(path: str) -> Step:
-    return Step(text=f"remove '{path}'", run=lambda: os.unlink(path))
+def _remove(draft: _Draft, path: str) -> None:
+    if os.path.lexists(path):
+        draft.step(f"remove '{path}'", lambda: os.unlink(path))
 
 
-def _restore_hook(path: str, ours: set[str]) -> tuple[list[Step], list[str]]:
-    """Take our script away and put a kept hook back; ``ours`` are the digests of what install may have written."""
-    there, kept = _read(path), path + LEGACY
-    if there is None or MARK not in there:
-        left = [f"'{path}' is not ours any more; the hook kept as '{kept}' stays"] if os.path.lexists(kept) else []
-        return [], left
-    if _digest(there) not in ours:
-        return [], [f"'{path}' was changed since it was installed and stays"]
-    steps = [_removal(path)]
-    if os.path.lexists(kept):
-        steps.append(Step(text=f"put the hook '{kept}' back as '{path}'", run=lambda: os.rename(kept, path)))
-    return steps, []
+def _remove_folder(draft: _Draft, folder: str) -> None:
+    """A folder that we made; what somebody else put into it keeps it."""
+
+    def run() -> None:
+        try:
+            os.rmdir(folder)
+        except OSError:
+            return
+
+    draft.step(f"remove the folder '{folder}' if nothing else is in it", run)
 
 
-def _exclude_lines(baton: Baton) -> list[Step]:
-    where = baton.latest
-    target = baton.repo.layout.exclude
-    text = _read(target)
-    if where is None or text is None:
+def _take_scripts(draft: _Draft, shipped: dict[str, bytes]) -> None:
+    """Take our scripts out of the hooks directory and put kept hooks back, also where a manager has moved ours aside."""
+    for event, data in shipped.items():
+        top = os.path.join(settings.default_hooks(draft.repo), event)
+        places = [path for path in (top, *(top + end for end in ASIDE)) if is_ours(read(path))]
+        for path in places:
+            there = read(path) or b""
+            if digest(there) not in (digest(data), draft.made.hooks.get(top), draft.made.hooks.get(path)):
+                draft.notices.append(f"'{path}' was changed since it was installed and stays")
+                continue
+            _restore(draft, path, top + LEGACY)
+        if not places and os.path.lexists(top + LEGACY):
+            draft.notices.append(f"'{top}' is not ours any more; the hook kept as '{top + LEGACY}' stays")
+
+
+def _restore(draft: _Draft, path: str, kept: str) -> None:
+    def run() -> None:
+        if os.path.lexists(kept):
+            os.rename(kept, path)
+        else:
+            os.unlink(path)
+        draft.made.drop_hook(path)
+
+    back = f", and put '{kept}' back in its place" if os.path.lexists(kept) else ""
+    draft.step(f"remove '{path}'{back}", run)
+
+
+def _exclude_lines(draft: _Draft, baton: Baton) -> list[str]:
+    """Take our lines out of ``info/exclude``; the paths of exported files that they named come back."""
+    where, target = baton.latest, baton.repo.layout.exclude
+    text = read(target)
+    if where is None or text is None or where.inside is None:
         return []
-    lines = [mirror.exclude_line(path) for path in where.paths()]
-    parent = os.path.dirname(where.paths()[0]) if where.paths() else ""
-    exported = mirror.exclude_line(os.path.join(parent, "context_checkpoint_"))
-    kept = [line for line in text.splitlines(keepends=True) if not _ours(line.rstrip(b"\n"), lines, exported)]
-    if len(kept) == len(text.splitlines()):
-        return []
-    mode = os.stat(target).st_mode & 0o777
-    return [Step(text=f"remove our lines from '{target}'", run=lambda: _write(target, b"".join(kept), mode))]
+    latest = [mirror.exclude_line(path) for path in where.paths()]
+    exported = mirror.exclude_line(os.path.normpath(os.path.join(where.inside, "context_checkpoint_")))
+    kept, names = [], []
+    for row in text.splitlines(keepends=True):
+        bare = row.rstrip(b"\n")
+        if bare.startswith(exported) and bare.endswith((b".md", b".json")):
+            names.append(os.path.join(where.inside, os.fsdecode(bare.rpartition(b"/")[2].replace(b"\\", b""))))
+        elif bare not in latest:
+            kept.append(row)
+    if len(kept) != len(text.splitlines()):
+        mode = os.stat(target).st_mode & 0o777
+        draft.step(f"remove our lines from '{target}'", lambda: write(target, b"".join(kept), mode))
+    return names
 
 
-def _ours(line: bytes, latest: list[bytes], exported: bytes) -> bool:
-    return line in latest or (line.startswith(exported) and line.endswith((b".md", b".json")))
-
-
-def _purge(baton: Baton) -> list[Step]:
+def _purge(draft: _Draft, baton: Baton, exported: list[str]) -> None:
     """Every ref, note and file of ours, named."""
     repo = baton.repo
-    refs = repo.objects.refs(*(p for p in OURS if p.endswith("/")), NOTES.rsplit("/", 1)[0] + "/")
-    ours = {name: oid for name, oid in refs.items() if name.startswith(OURS[:2]) or name == NOTES}
-    steps = [Step(text=f"delete the ref '{name}' ({oid})", run=_deletion(repo, name, oid)) for name, oid in ours.items()]
+    for name, oid in sorted(repo.objects.refs(*OURS, NOTES.rsplit("/", 1)[0] + "/").items()):
+        if name.startswith(OURS) or name == NOTES:
+            draft.step(f"delete the ref '{name}' ({oid})", _deletion(repo, name, oid))
     where = baton.latest
     for prefix, git_dir, root in settings.worktrees(repo):
-        if repo.objects.info(prefix + CURRENT) or os.path.lexists(os.path.join(git_dir, CURRENT)):
-            steps.append(Step(text=f"delete '{prefix}{CURRENT}'", run=_current_deletion(repo, prefix)))
-        paths = where.paths() if where else ()
-        files = [os.path.join(root, p) for p in paths if root and not settings.tracked(repo, (p,))]
-        files += [os.path.join(where.directory, n) for n in mirror.NAMES] if where and where.inside is None else []
-        steps += [_removal(path) for path in dict.fromkeys(files) if os.path.lexists(path)]
-        steps += _folder_removal(os.path.join(git_dir, "baton"))
-    return steps
+        if settings.has_current(repo, git_dir, CURRENT):
+            draft.step(f"delete '{prefix}{CURRENT}'", _current_deletion(repo, git_dir))
+        if where is not None and root:
+            _purge_files(draft, where, root, exported)
+        if os.path.isdir(os.path.join(git_dir, "baton")):
+            draft.step(f"remove '{os.path.join(git_dir, 'baton')}'", _tree_removal(os.path.join(git_dir, "baton")))
+    if where is not None and where.inside is None:
+        for name in mirror.NAMES:
+            _remove(draft, os.path.join(where.directory, name))
+
+
+def _purge_files(draft: _Draft, where: mirror.Place, root: str, exported: list[str]) -> None:
+    """The files of ours in a work tree that git does not track, and the folders that are then empty."""
+    paths = (*where.paths(), *exported)
+    tracked = set(settings.tracked(draft.repo, paths, root))
+    found = [p for p in paths if p not in tracked and os.path.lexists(os.path.join(root, p))]
+    for path in found:
+        _remove(draft, os.path.join(root, path))
+    folder = where.inside if found else None
+    while folder and folder != ".":
+        _remove_folder(draft, os.path.join(root, folder))
+        folder = os.path.dirname(folder)
 
 
 def _deletion(repo: Repo, name: str, oid: str) -> Callable[[], None]:
@@ -306,17 +380,14 @@ def _deletion(repo: Repo, name: str, oid: str) -> Callable[[], None]:
     return lambda: repo.objects.update([RefChange(name=name, new=None, old=oid)])
 
 
-def _current_deletion(repo: Repo, prefix: str) -> Callable[[], None]:
-    return lambda: settings.delete_current(repo, prefix, CURRENT)
+def _current_deletion(repo: Repo, git_dir: str) -> Callable[[], None]:
+    return lambda: settings.delete_current(repo, git_dir, CURRENT)
 
 
-def _folder_removal(folder: str) -> list[Step]:
-    if not os.path.isdir(folder):
-        return []
-
+def _tree_removal(folder: str) -> Callable[[], None]:
     def run() -> None:
         import shutil
 
         shutil.rmtree(folder)
 
-    return [Step(text=f"remove '{folder}'", run=run)]
+    return run

@@ -10,13 +10,15 @@ from gitbaton.model import Oid
 
 KEPT = 1000
 _TRIM_BYTES = 200 << 10
+_TAIL = 1 << 20
 
 
 def pairs(repo: Repo) -> dict[Oid, Oid]:
     """Old and new ids of the last rewrites."""
     try:
-        with open(_path(repo), encoding="ascii", errors="replace") as file:
-            lines = file.read(8 << 20).splitlines()[-KEPT:]
+        with open(_path(repo), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            lines = file.read(_TAIL).decode("ascii", "replace").splitlines()[-KEPT:]
     except OSError:
         return {}
     rows = (line.split() for line in lines)
@@ -24,12 +26,13 @@ def pairs(repo: Repo) -> dict[Oid, Oid]:
 
 
 def successor(known: dict[Oid, Oid], oid: Oid) -> Oid:
-    """The commit that ``oid`` became, over any number of rewrites."""
-    for _ in range(KEPT):
-        after = known.get(oid)
-        if after is None:
-            break
+    """The commit that ``oid`` became, over any number of rewrites; where they lead in a circle, where it closes."""
+    seen = {oid}
+    while (after := known.get(oid)) is not None:
         oid = after
+        if oid in seen:
+            break
+        seen.add(oid)
     return oid
 
 

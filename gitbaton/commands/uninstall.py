@@ -19,7 +19,7 @@ def command(
     """Take back what install did; with --purge also every checkpoint, after naming them and asking."""
     with opened(ctx) as baton:
         plan = install.plan_uninstall(baton, purge=purge)
-        if purge and not dry_run and not yes:
+        if purge and plan.steps and not dry_run and not yes:
             _ask([s.text for s in plan.steps])
         if not dry_run:
             install.apply(plan)

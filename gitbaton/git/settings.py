@@ -7,6 +7,7 @@ import re
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo
+from gitbaton.git.run import Git, base_environment
 
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
 CONFIG_HOOKS = (2, 54)  # hook.<name>.command; a failing one fails the command it watches
@@ -76,16 +77,20 @@ def default_hooks(repo: Repo) -> str:
     return os.path.join(repo.layout.common_dir, "hooks")
 
 
-def tracked(repo: Repo, paths: tuple[str, ...]) -> list[str]:
-    """Those of the paths that the index holds."""
+def tracked(repo: Repo, paths: tuple[str, ...], root: str | None = None) -> list[str]:
+    """Those of the paths that the index of this work tree, or of the one at ``root``, holds."""
+    other = root is not None and root != repo.layout.root
+    git = Git(root, base_environment(strip_local=True)) if root is not None and other else repo.git
     names = [f":(top,literal){p}" for p in paths]
-    return os.fsdecode(repo.git.out("ls-files", "-z", "--", *names)).split("\0")[:-1] if names else []
+    return os.fsdecode(git.out("ls-files", "-z", "--", *names)).split("\0")[:-1] if names else []
 
 
 def worktrees(repo: Repo) -> list[tuple[str, str, str]]:
-    """Every work tree: the prefix of its own refs, its git directory, and its path (empty in a bare repository)."""
+    """Every work tree: the prefix of its own refs, its git directory, and its path (empty where there is none)."""
     common = repo.layout.common_dir
     main = os.path.dirname(common) if os.path.basename(common) == ".git" else ""
+    if repo.layout.git_dir == common:
+        main = repo.layout.root or ""
     found = [("main-worktree/", common, main)]
     parent = os.path.join(common, "worktrees")
     for name in sorted(os.listdir(parent)) if os.path.isdir(parent) else []:
@@ -95,10 +100,16 @@ def worktrees(repo: Repo) -> list[tuple[str, str, str]]:
                 link = os.path.join(git_dir, os.fsdecode(file.read()).rstrip("\n"))
         except OSError:
             continue
-        found.append((f"worktrees/{name}/", git_dir, os.path.dirname(os.path.normpath(link))))
+        root = os.path.dirname(os.path.normpath(link))
+        found.append((f"worktrees/{name}/", git_dir, root if os.path.isdir(root) else ""))
     return found
 
 
-def delete_current(repo: Repo, prefix: str, name: str) -> None:
-    """Remove a symbolic ref of the work tree that ``prefix`` names; one that is gone is no error."""
-    repo.git.run("symbolic-ref", "--delete", prefix + name)
+def has_current(repo: Repo, git_dir: str, name: str) -> bool:
+    """Whether the work tree of ``git_dir`` has that symbolic ref."""
+    return repo.git.run("symbolic-ref", "-q", name, env={"GIT_DIR": git_dir}).code == 0
+
+
+def delete_current(repo: Repo, git_dir: str, name: str) -> None:
+    """Remove a symbolic ref of the work tree of ``git_dir``. Raises GitError."""
+    repo.git.out("symbolic-ref", "--delete", name, env={"GIT_DIR": git_dir})

@@ -26,7 +26,7 @@ def put_notes(store: Store, notes: Mapping[Oid, bytes], seconds: int = 0) -> Non
         made = [blob, *edit(store.objects, tree, target, blob.oid)]
         store.objects.write(made)  # the next edit reads this tree
         tree = made[-1].oid
-    if tree is None:
+    if tree is None or not notes:
         return
     author = _AUTHOR + b" %d +0000" % seconds
     data = commit_data(tree=tree, parents=(old,) if old else (), author=author, message=b"notes carried along\n")
