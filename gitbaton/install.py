@@ -310,14 +310,20 @@ def _take_scripts(draft: _Draft, shipped: dict[str, bytes]) -> None:
 
 
 def _restore(draft: _Draft, path: str, kept: str) -> None:
+    """Our script at ``path`` makes room for the hook kept from before, unless a manager has put that back by itself."""
+    there = os.path.lexists(kept)
+    double = there and read(kept) is not None and read(kept) == read(kept.removesuffix(LEGACY))
+
     def run() -> None:
-        if os.path.lexists(kept):
+        if double:
+            os.unlink(kept)
+        if there and not double:
             os.rename(kept, path)
         else:
             os.unlink(path)
         draft.made.drop_hook(path)
 
-    back = f", and put '{kept}' back in its place" if os.path.lexists(kept) else ""
+    back = f" and '{kept}', which stands there again" if double else f", and put '{kept}' back in its place" if there else ""
     draft.step(f"remove '{path}'{back}", run)
 
 

@@ -214,7 +214,7 @@ def test_a_linked_work_tree_is_as_quiet(repo: Sandbox) -> None:
     assert spoken(tree, "checkout", "-q", "new") == []
 
 
-@pytest.mark.parametrize("name", ["with space", 'quo"te\'s', "-dash", "new\nline", "back\\slash", "trailing "])
+@pytest.mark.parametrize("name", ["with space", "quo\"te's", "-dash", "new\nline", "back\\slash", "trailing "])
 def test_paths_of_any_kind(tmp_path: Path, name: str) -> None:
     repo = Sandbox.init(tmp_path / "top" / name)
     repo.commit("first", a_txt="1\n")

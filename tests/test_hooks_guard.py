@@ -282,7 +282,21 @@ def opened(repo: Sandbox, branch: str) -> tuple[int, int]:
     log = repo.path.parent / "trace"
     found = []
     for name in (branch, "main"):
-        words = ["strace", "-f", "-qq", "-e", "trace=execve", "-e", "signal=none", "-o", str(log), "git", "checkout", "-q", name]
+        words = [
+            "strace",
+            "-f",
+            "-qq",
+            "-e",
+            "trace=execve",
+            "-e",
+            "signal=none",
+            "-o",
+            str(log),
+            "git",
+            "checkout",
+            "-q",
+            name,
+        ]
         assert repo.run(*words).code == 0
         found.append(sum("= 0" in line for line in log.read_text().splitlines()))
     return found[0], found[1]

@@ -73,7 +73,9 @@ def test_t10_into_a_plain_hooks_directory_and_back_to_the_byte(repo: Sandbox) ->
     after = picture(repo)
     assert repo.ok("install").out == "everything is in place\n"
     assert picture(repo) == after
-    assert repo.run("git", "checkout", "-q", "-b", "x").err + repo.run("git", "checkout", "-q", "main").out == "mine\nmine\n"[:5]
+    assert (
+        repo.run("git", "checkout", "-q", "-b", "x").err + repo.run("git", "checkout", "-q", "main").out == "mine\nmine\n"[:5]
+    )
     keys = repo.git("config", "--local", "--name-only", "--list").split("\n")
     assert [k for k in keys if k.startswith("notes.")] == ["notes.rewritemode", "notes.displayref", "notes.rewriteref"]
     plan = repo.ok("uninstall", "--dry-run").out
