@@ -304,7 +304,7 @@ def _take_scripts(draft: _Draft, shipped: dict[str, bytes]) -> None:
             if digest(there) not in (digest(data), draft.made.hooks.get(top), draft.made.hooks.get(path)):
                 draft.notices.append(f"'{path}' was changed since it was installed and stays")
                 continue
-            _restore(draft, path, top + LEGACY)
+            _restore(draft, path, top + LEGACY if path == places[0] else "")
         if not places and os.path.lexists(top + LEGACY):
             draft.notices.append(f"'{top}' is not ours any more; the hook kept as '{top + LEGACY}' stays")
 

@@ -181,7 +181,7 @@ def test_a_long_history_is_said_with_its_cure(well: Sandbox, monkeypatch: pytest
         found = [f for f in doctor.examine(baton) if f.name == "history"]
         assert not found[0].ok and found[0].mend == "git config fetch.negotiationAlgorithm skipping"
         well.git("config", "fetch.negotiationAlgorithm", "skipping")
-        assert [f for f in doctor.examine(baton) if f.name == "history"][0].ok
+        assert next(f for f in doctor.examine(baton) if f.name == "history").ok
 
 
 @pytest.mark.parametrize("fault", [stale_latest, tip_behind, stale_lock, stale_head_lock])

@@ -60,7 +60,7 @@ def test_t19_amend_and_rebase_take_the_checkpoint_along(work: Sandbox, warn: str
     for backend in ("--merge", "--apply"):
         work.git("branch", "-f", "before")
         run(work, "rebase", "-q", backend, "main")
-        assert list(noted(work))[0] == "three, again" and drift(work) == (0, "none"), backend
+        assert next(iter(noted(work))) == "three, again" and drift(work) == (0, "none"), backend
         run(work, "rebase", "-q", backend, "--onto", "main~1", "main")
     assert drift(work) == (0, "none")
     expect = (work.path / ".git/baton/expect").read_text().strip()

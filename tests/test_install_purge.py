@@ -53,7 +53,7 @@ def test_purge_names_all_and_leaves_nothing_of_ours(full: Sandbox, tmp_path: Pat
     left = [
         str(p.relative_to(tmp_path))
         for p in tmp_path.rglob("*")
-        if p.is_file() and "baton" in p.name.lower() or "LATEST" in p.name
+        if (p.is_file() and "baton" in p.name.lower()) or "LATEST" in p.name
     ]
     assert left == ["repo/.git/refs/tags/baton"]
     assert (full.path / "runtime/keep.txt").exists() and not (full.path / "runtime/checkpoints").exists()
