@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench import baton, harness
+from tests.bench import baton, harness, hooks
 
 
 def main() -> None:
@@ -26,6 +26,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.folder or temporary)
         rows, lines = baton.main(folder, sizes, options.runs, options.history, not options.no_crowd)
+        rows += hooks.main(folder, harness.environment(folder / "home"), options.runs)
     harness.show(rows)
     for line in lines:
         print("\n" + line)
