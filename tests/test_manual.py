@@ -63,7 +63,7 @@ def test_every_verb_is_everywhere() -> None:
     listed = re.search(r'__git_baton_verbs="([^"]*)"', COMPLETION.read_text())
     assert listed is not None and listed.group(1).split() == names
     readme = (ROOT / "README.md").read_text()
-    assert {m for m in re.findall(r"^git baton ([a-z]+)", readme, re.M)} <= set(names)
+    assert set(re.findall(r"^git baton ([a-z]+)", readme, re.M)) <= set(names)
 
 
 @pytest.mark.parametrize("verb", ["", *(name for name, _ in VERBS)])
