@@ -15,11 +15,12 @@ __version__ = "0.1.0"
 __all__ = ["Baton", "BatonError", "Checkpoint", "Request", "__version__"]
 
 if TYPE_CHECKING:
-    from gitbaton.baton import Baton, Request
+    from gitbaton.baton import Baton
     from gitbaton.errors import BatonError
+    from gitbaton.exchange import Request
     from gitbaton.model import Checkpoint
 
-_HOMES = {"Baton": "baton", "Request": "baton", "BatonError": "errors", "Checkpoint": "model"}
+_HOMES = {"Baton": "baton", "Request": "exchange", "BatonError": "errors", "Checkpoint": "model"}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,75 +11,16 @@ from typing import TYPE_CHECKING
 from gitbaton import config, mirror, rewrites
 from gitbaton.codec import check_track, encode, timestamp
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, UsageError
+from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
 from gitbaton.ground import Surveyor
-from gitbaton.model import Agent, Checkpoint, FileState, Head, IndexState, Kind, Live, Oid, Stored, Validation
+from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Oid, Stored
 from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, tip_ref
-from gitbaton.values import replace, value
+from gitbaton.values import replace
 
 if TYPE_CHECKING:
     from gitbaton.git.worktree import Captured
-    from gitbaton.store.write import Draft
-
-
-@value
-class Request:
-    """The words of a snapshot. ``track`` may be None when GIT_BATON_TRACK or baton.track names one; ``step`` may be empty
-    when ``label`` is given."""
-
-    track: str | None = None
-    step: str = ""
-    note: str = ""
-    next_cmd: str = ""
-    validation: Validation = "pending"
-    decisions: tuple[str, ...] = ()
-    label: str | None = None
-    extra: tuple[tuple[str, str], ...] = ()
-    kind: Kind = "manual"
-    agent: Agent | None = None
-    files: bool = True
-    set_current: bool = True
-
-
-@value
-class Plan:
-    """What a snapshot would record; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still move on."""
-
-    draft: Draft
-    set_current: bool
-    warnings: tuple[str, ...]
-
-    @property
-    def checkpoint(self) -> Checkpoint:
-        """The checkpoint as planned."""
-        return self.draft.checkpoint
-
-
-@value
-class Snapshot:
-    """A recorded checkpoint and what should be said about it."""
-
-    stored: Stored
-    warnings: tuple[str, ...]
-
-
-@value
-class Resumed:
-    """A track's newest checkpoint; ``live`` is None unless asked for."""
-
-    stored: Stored
-    live: Live | None
-    warnings: tuple[str, ...]
-
-
-@value
-class TrackStatus:
-    """One track: its newest checkpoint against the present, and whether it is current in this work tree."""
-
-    stored: Stored
-    live: Live
-    current: bool
 
 
 def system_clock() -> datetime:
@@ -174,6 +115,7 @@ class Baton:
         from gitbaton.store.write import Draft
 
         _ = self.latest  # refuse a bad checkpoint directory before anything is written
+        seen = self.repo.object_store()
         self.repo.prefetch_identity()
         head = self.repo.objects.head()
         checkpoint = self._words(request, head)
@@ -189,6 +131,7 @@ class Baton:
             tree=captured.tree if captured else self._base_tree(head),
             stages=captured.stages if captured else (),
             count_changed=self._count_changed,
+            seen=seen,
         )
         return Plan(draft=draft, set_current=request.set_current, warnings=tuple(warnings))
 
@@ -230,7 +173,7 @@ class Baton:
             untracked=self.settings.untracked,
             max_size=self.settings.max_file_size,
             exclude=self.settings.exclude,
-            never=frozenset(where.paths() if where else ()),
+            never=frozenset(where.paths() if where and not mirror.foreign(where) else ()),
         )
         tip = self.store.tip(checkpoint.track)
         kept = {self._base_tree(head)} if head.oid else set()
@@ -268,6 +211,8 @@ class Baton:
         with self.repo.lock((chain_ref(track), tip_ref(track), NOTES)):
             stored = append(self.store, plan.draft, warnings.append)
             try:
+                if stored.checkpoint.head is not None:
+                    rewrites.settle(self.repo, stored.checkpoint.head)
                 if plan.set_current:
                     self._make_current(track)
                 files = stored.checkpoint.files
@@ -286,12 +231,31 @@ class Baton:
         current = self.store.current()
         tip = next((s for s in tips.items if s.checkpoint.track == current), None)
         head = tip.checkpoint.head if tip else None
-        self.repo.expect(rewrites.successor(rewrites.pairs(self.repo), head) if head else None)
+        if head is not None and head != self.repo.objects.head().oid:
+            head = rewrites.successor(rewrites.pairs(self.repo), head)
+        self.repo.expect(head)
+        if tip is not None and os.path.isdir(os.path.join(self.repo.layout.common_dir, "worktrees")):
+            self._expect_elsewhere(tip.checkpoint)
         where = self.latest
         if where is None:
             return []
+        if tips.problems:
+            return [f"the LATEST files are left as they are: '{tips.problems[0].where}': {tips.problems[0].reason}"]
         generated = timestamp(self.clock())
         return mirror.refresh(self.repo, where, tips.items, current, generated, only_existing=only_existing, staged=staged)
+
+    def _expect_elsewhere(self, tip: Checkpoint) -> None:
+        """Other work trees may have the same current track; their hooks compare with their own ``expect``."""
+        from gitbaton.git import settings
+
+        for _, git_dir, _ in settings.worktrees(self.repo):
+            try:
+                with open(os.path.join(git_dir, CURRENT), encoding="utf-8", errors="replace") as file:
+                    mine = file.read(4096).rstrip("\n") == f"ref: {tip_ref(tip.track)}"
+            except OSError:
+                continue
+            if mine and git_dir != self.repo.layout.git_dir:
+                self.repo.expect(tip.head, git_dir)
 
     def latest_is_stale(self) -> bool:
         """Whether LATEST.json is there and says something else than the tracks do."""
@@ -326,6 +290,8 @@ class Baton:
         stored = self.store.tip(current) if current else None
         if stored is not None:
             return stored
+        if current:
+            raise NotFoundError(f"the current track '{current}' has no checkpoint any more", *self._others())
         chains = self.store.chains()[0]
         if not chains:
             raise NotFoundError("there is no checkpoint in this repository")

@@ -37,10 +37,15 @@ class Surveyor:
             return Ground(head=self.head, operation=self.operation)
         if then is None:
             return Ground(head=self.head, operation=self.operation, total=self.objects.count(here))
+        straight = self._distance(here, then) if self._is_commit(then) else None
+        if straight is not None and not straight[1]:  # HEAD still has the very commit: what it became elsewhere is no matter
+            return Ground(head=self.head, operation=self.operation, distance=straight)
         path = self._successors(then)
         if here in path:
             return Ground(head=self.head, operation=self.operation, home=True)
-        start = next((oid for oid in reversed(path) if self._is_commit(oid)), None)
+        known = [oid for oid in reversed(path) if self._is_commit(oid)]
+        reached = (oid for oid in known if (self._distance(here, oid) or (0, 1))[1] == 0)
+        start = next(reached, known[0] if known else None)
         if start is None:
             return Ground(head=self.head, operation=self.operation, exists=False, distance=None)
         rewritten = start != then

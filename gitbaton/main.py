@@ -15,7 +15,7 @@ from gitbaton.commands import VERBS
 from gitbaton.errors import BatonError
 from gitbaton.git.repo import Repo, discover
 
-_SIGPIPE = 141
+_FATAL, _SIGINT, _SIGPIPE = 128, 130, 141
 
 
 def head_start(words: list[str]) -> Repo | None:
@@ -31,7 +31,7 @@ def head_start(words: list[str]) -> Repo | None:
         repo.prefetch_settings()
         if words[0] == "snapshot":
             repo.prefetch_identity()
-            if "--no-files" not in given:
+            if "--no-files" not in given and not any(w == "-" or w.endswith("=-") for w in words):
                 from gitbaton.git.index import list_ahead
 
                 list_ahead(repo)
@@ -42,21 +42,28 @@ def head_start(words: list[str]) -> Repo | None:
 
 def run() -> NoReturn:
     """Carry out the command line of this process. What Python would clean up, the kernel frees sooner."""
+    try:
+        code = _run(sys.argv[1:])
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except KeyboardInterrupt:
+        code = _SIGINT
+    except BrokenPipeError:
+        code = _SIGPIPE
+    except OSError as error:
+        code = _FATAL
+        os.write(2, f"fatal: the output cannot be written: {error.strerror}\n".encode())
+    os._exit(0 if sys.argv[1:2] == ["hook"] else code)  # a guard never breaks the guarded
+
+
+def _run(words: list[str]) -> int:
     terminal.prepare()
-    words = sys.argv[1:]
     if words[:2] == ["hook", "git"]:  # a hook is waited for: no typer
         from gitbaton.hooks import dispatch
 
         dispatch(words[1:])
-        sys.stderr.flush()
-        os._exit(0)
+        return 0
     begun = head_start(words)
     from gitbaton.cli import call
 
-    code = call(words, begun)
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        code = _SIGPIPE
-    os._exit(code)
+    return call(words, begun)

@@ -16,6 +16,10 @@ from gitbaton.values import value
 
 NAMES = ("LATEST.md", "LATEST.json")
 _GENERATED = re.compile(rb'\n  "generated": "([0-9TZ:.-]{27})",\n')
+_MARKS = {
+    "LATEST.md": re.compile(rb"<!-- written by git baton at "),
+    "LATEST.json": re.compile(rb'\{\n  "current_track": [^\n]*,\n  "generated": "[0-9TZ:.-]{27}",\n  "tracks": '),
+}
 _GLOB = re.compile(r"([\\*?\[#! ])")
 
 
@@ -84,6 +88,10 @@ def refresh(
             return []
         return [f"the LATEST files are not written: '{where.directory}': {error.strerror}"]
     try:
+        strange = _strange(folder)
+        if strange:
+            said = f"'{os.path.join(where.inside or where.directory, strange[0])}' was not written by git baton and stays"
+            return [f"{said}; 'git baton import' takes an older folder in, then move it away"]
         return _write(repo, where, folder, tips, current, generated, only_existing)
     except OSError as error:
         return [f"the LATEST files are not written: '{where.directory}': {error.strerror}"]
@@ -143,6 +151,34 @@ def write_files(repo: Repo, where: Place, files: Sequence[tuple[str, bytes]]) ->
     return warnings + _ignore(repo, [path for path in paths.values() if path not in foreign])
 
 
+def foreign(where: Place) -> list[str]:
+    """The names among LATEST.md and LATEST.json at which something stands that we did not write: it is the user's."""
+    try:
+        folder = _open(where, create=False)
+    except OSError:
+        return []
+    try:
+        return _strange(folder)
+    finally:
+        os.close(folder)
+
+
+def _strange(folder: int) -> list[str]:
+    """Both files are written together: beside a LATEST.json of ours, LATEST.md is ours, whatever became of it."""
+    if _MARKS["LATEST.json"].match(_read(folder, "LATEST.json") or b""):
+        return []
+    there = [name for name in NAMES if _stands(folder, name)]
+    return [name for name in there if not _MARKS[name].match(_read(folder, name) or b"")]
+
+
+def _stands(folder: int, name: str) -> bool:
+    try:
+        os.lstat(name, dir_fd=folder)
+    except OSError:
+        return False
+    return True
+
+
 def _generated(old: bytes | None) -> str | None:
     """When a LATEST.json says that it was written."""
     found = _GENERATED.search(old or b"")
@@ -187,8 +223,12 @@ def _read(folder: int, name: str) -> bytes | None:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except OSError:
         return None
-    with open(fd, "rb") as file:
-        return file.read(64 << 20)
+    try:
+        with open(fd, "rb") as file:
+            return file.read(64 << 20)
+    except OSError:  # a directory
+        os.close(fd)
+        return None
 
 
 def _replace(repo: Repo, folder: int, name: str, data: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -42,7 +43,7 @@ def resolve(store: Store, name: str, short: int) -> Stored:
         return _one(name, [_tip(store, whole)] if whole in chains else [], short)
     reason: NotFoundError | None = None
     found: list[Stored] = []
-    spelled = _spelled(store, name, chains)
+    spelled = _spelled(store, unicodedata.normalize("NFC", name), chains)
     try:
         found = [spelled()] if spelled else []
     except NotFoundError as error:

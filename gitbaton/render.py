@@ -70,7 +70,7 @@ def porcelain(header: Sequence[str], rows: Iterable[Sequence[str]], *, nul: bool
     """
     head = ["# baton porcelain v1", "# " + " ".join(header)]
     if nul:
-        return "".join(field + "\0" for field in [*head, *(f for row in rows for f in row)])
+        return "".join(field.replace("\0", "?") + "\0" for field in [*head, *(f for row in rows for f in row)])
     lines = head + ["\t".join(quoted(field) for field in row) for row in rows]
     return "\n".join(lines) + "\n"
 

@@ -36,6 +36,13 @@ def successor(known: dict[Oid, Oid], oid: Oid) -> Oid:
     return oid
 
 
+def settle(repo: Repo, oid: Oid) -> None:
+    """A checkpoint was taken on a commit that had been rewritten before, and came back: from now on it is itself again."""
+    if pairs(repo).get(oid, oid) != oid:
+        with open(_path(repo), "ab") as file:
+            file.write(f"{oid} {oid}\n".encode())
+
+
 def trim(repo: Repo) -> None:
     """Keep the newest pairs of a file that has grown. Called with the lock held; a hook may add a pair meanwhile."""
     path = _path(repo)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.baton import Request
+from gitbaton.exchange import Request
 from tests.support import Sandbox
 from tests.test_capture_kit import CHAIN, Expect, git_files, judge, skipped, snap, state
 

@@ -17,7 +17,7 @@ FLOORS = (
     ("model",),
     ("codec", "drift", "git", "agents"),
     ("config", "render", "terminal", "store", "rewrites"),
-    ("names", "mirror", "ground"),
+    ("names", "mirror", "ground", "exchange"),
     ("baton",),
     ("hooks", "install", "restore", "retention", "sync", "journal", "transcripts", "porting"),
     ("doctor",),

@@ -158,8 +158,12 @@ def test_never_through_a_linked_file(repo: Sandbox, baton: Baton, exists: bool) 
         (repo.path / FOLDER).mkdir(parents=True, exist_ok=True)
         (repo.path / FOLDER / name).symlink_to(victim)
     hard = repo.path.parent / "hard"
-    assert baton.snapshot("one", track="main").warnings == ()
+    assert "was not written by git baton and stays" in baton.snapshot("one", track="main").warnings[0]
     assert (victim.read_text() if victim.exists() else None) == ("precious" if exists else None)
+    assert all((repo.path / FOLDER / name).is_symlink() for name in mirror.NAMES)
+    (repo.path / FOLDER / "LATEST.json").unlink()
+    (repo.path / FOLDER / "LATEST.md").unlink()
+    assert baton.snapshot("ours", track="main").warnings == ()
     assert all(stat.S_ISREG(os.lstat(repo.path / FOLDER / name).st_mode) for name in mirror.NAMES)
     os.link(repo.path / FOLDER / "LATEST.md", hard)
     before = hard.read_text()
@@ -245,9 +249,31 @@ def test_failing_to_write_is_a_warning_and_exit_0(repo: Sandbox, what: str) -> N
         assert files(repo.path / FOLDER) == ["LATEST.json", "LATEST.md"]
         return
     done = repo.ok(*argv)
-    assert done.out.startswith("main ") and done.err.startswith("warning: the LATEST files are not written: ")
+    said = (
+        "warning: 'runtime/checkpoints/LATEST.md' was not written" if what == "folder" else "warning: the LATEST files are not"
+    )
+    assert done.out.startswith("main ") and done.err.startswith(said)
     assert repo.ok("resume").out.startswith("track=main\n")
     assert [f for f in files(repo.path / FOLDER) if f.startswith(".")] == []
+
+
+OLDER = '{"current_track": "old", "tracks": {"old": {"step": "precious", "timestamp": "2025-01-01T00:00:00Z"}}}\n'
+
+
+@pytest.mark.parametrize(
+    "verb", [["snapshot", "--track", "new", "--step", "s"], ["export"], ["tracks", "use", "t"], ["resume"]]
+)
+def test_files_that_somebody_else_wrote_stay(repo: Sandbox, verb: list[str]) -> None:
+    repo.ok("snapshot", "--track", "t", "--step", "one", "--checkpoint-dir", "elsewhere")
+    repo.write(f"{FOLDER}/LATEST.json", OLDER)
+    repo.write(f"{FOLDER}/LATEST.md", "# mine\n")
+    done = repo.baton(*verb)
+    assert "was not written by git baton and stays" in done.err and "git baton import" in done.err
+    assert (repo.path / FOLDER / "LATEST.json").read_text() == OLDER
+    assert (repo.path / FOLDER / "LATEST.md").read_text() == "# mine\n"
+    if verb[0] == "snapshot":
+        assert f"{FOLDER}/LATEST.json" in repo.tree("refs/baton/tracks/new")
+        assert "old: 1" in repo.ok("import", FOLDER).out
 
 
 def test_unchanged_content_is_left_alone(repo: Sandbox, baton: Baton) -> None:
@@ -261,8 +287,8 @@ def test_unchanged_content_is_left_alone(repo: Sandbox, baton: Baton) -> None:
     baton.resume("main")
     assert "rm -rf" not in paths[0].read_text()
     paths[1].write_text('{"generated": 5}')
-    baton.resume("main")
-    assert latest(repo)["current_track"] == "main"
+    assert "was not written by git baton" in baton.resume("main").warnings[0]
+    assert paths[1].read_text() == '{"generated": 5}'
 
 
 def test_what_a_killed_writer_left_is_cleared_by_the_next(repo: Sandbox, baton: Baton) -> None:

@@ -94,8 +94,12 @@ def quiet(repo: Sandbox, *words: str, codes: tuple[int, ...] = (0,)) -> str:
 def everybody_else_goes_on(repo: Sandbox) -> None:
     listing = sorted(p.name for p in repo.path.parent.iterdir())
     assert "good" in quiet(repo, "status") and "good" in quiet(repo, "tracks")
-    assert "fine" in quiet(repo, "log", "--all") and "fine" in quiet(repo, "log") and "fine" in quiet(repo, "show", "good")
-    assert "step=fine\n" in quiet(repo, "resume", "--live") and quiet(repo, "verify") == ""
+    assert (
+        "fine" in quiet(repo, "log", "--all")
+        and "fine" in quiet(repo, "log")
+        and "track=good\n" in quiet(repo, "show", "good")
+    )
+    assert "track=good\n" in quiet(repo, "resume", "--live") and quiet(repo, "verify") == ""
     quiet(repo, "snapshot", "--track", "good", "--step", "fine, too")
     quiet(repo, "snapshot", "--track", "another", "--step", "begun", "--no-set-current")
     assert sorted(p.name for p in repo.path.parent.iterdir()) == listing

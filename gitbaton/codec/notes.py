@@ -9,6 +9,7 @@ from gitbaton.model import Checkpoint, Oid
 from gitbaton.values import value
 
 MAX_ENTRIES = 50
+MAX_BYTES = 1 << 20
 OLDER = b"older entries: git baton log --all\n"
 _OLDER_LINE = re.compile(rb"^older entries: git baton log --all(?:\r?\n|\Z)", re.MULTILINE)
 _START = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
@@ -30,10 +31,15 @@ class Note:
         return Note(preamble=self.preamble, entries=((oid, text), *rest), older=self.older)
 
     def render(self) -> bytes:
-        """The note's bytes: the newest 50 entries, and a line that says where the rest is."""
+        """The note's bytes: the newest 50 entries, as far as they fit into 1 MiB, and a line that says where the rest is."""
         parts = [self.preamble] if self.preamble else []
-        parts += [text for _, text in self.entries[:MAX_ENTRIES]]
-        if self.older or len(self.entries) > MAX_ENTRIES:
+        room = MAX_BYTES
+        for _, text in self.entries[:MAX_ENTRIES]:
+            room -= len(text)
+            if room < 0:
+                break
+            parts.append(text)
+        if self.older or len(self.entries) > len(parts) - bool(self.preamble):
             parts.append(OLDER)
         return b"\n".join(parts)
 

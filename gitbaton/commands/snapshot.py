@@ -6,10 +6,11 @@ from typing import Annotated, Optional
 import typer
 
 from gitbaton import terminal
-from gitbaton.baton import Baton, Plan, Request, Snapshot
+from gitbaton.baton import Baton
 from gitbaton.codec import EXTRA_KEY, Json, document
 from gitbaton.commands.common import one_of, opened, print_json, warn_all
 from gitbaton.errors import UsageError
+from gitbaton.exchange import Plan, Request, Snapshot
 from gitbaton.model import VALIDATIONS
 from gitbaton.render import line, porcelain, skipped_lines, stored_document
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from gitbaton import terminal
-from gitbaton.baton import TrackStatus
+from gitbaton.exchange import TrackStatus
 from gitbaton.codec import Json, plain, timestamp
 from gitbaton.commands.common import colours, one_of, opened, print_json
 from gitbaton.errors import NotFoundError

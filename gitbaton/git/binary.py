@@ -23,14 +23,16 @@ from gitbaton.git.objects import (
     is_oid,
     is_ref,
     linked_ref,
+    parse_commit,
     zero,
 )
-from gitbaton.git.run import Git, memory_file, spawn
+from gitbaton.git.run import Git, checked, memory_file, spawn
 from gitbaton.model import Head, Oid
 
 _MANY = 64
 _GROUP = 2000
 _GROUP_BYTES = 64 << 20
+_BROKEN = re.compile(r"^warning: ignoring (?:broken ref|dangling symref) (.*)$", re.M)
 _PACK_KIND = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _CONFLICT = re.compile(
     r"but expected|reference already exists|unable to resolve reference|Unable to create|File exists|cannot lock references"
@@ -139,9 +141,12 @@ class BinaryObjects:
         """See Objects."""
         if not prefixes:
             return {}
-        raw = self.git.out("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
+        result = self.git.run("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
+        raw = checked(result, "for-each-ref")
+        nothing = zero(self.algorithm)
+        broken = {name: nothing for name in _BROKEN.findall(result.err) if name.startswith(prefixes)}
         pairs = (os.fsdecode(line).split(" ", 1) for line in raw.splitlines())
-        return {name: oid for oid, name in pairs}
+        return broken | {name: oid for oid, name in pairs}
 
     def update(self, *transactions: Sequence[RefChange]) -> None:
         """See Objects."""
@@ -193,6 +198,8 @@ class BinaryObjects:
         """See Objects."""
         ref = self.symref("HEAD")
         found = self.info(ref or "HEAD")
+        if found is None and self.git.run("rev-parse", "-q", "--verify", "HEAD").code == 0:
+            raise GitError("HEAD names a commit that cannot be read")
         branch = ref.removeprefix("refs/heads/") if ref else None
         return Head(branch=branch, oid=found.oid if found else None)
 
@@ -200,8 +207,19 @@ class BinaryObjects:
         """See Objects."""
         count = [] if limit is None else [f"--max-count={limit}"]
         self._check(start)
-        raw = self.git.out("rev-list", "--first-parent", *count, "--end-of-options", start, "--")
-        return raw.decode("ascii").split()
+        result = self.git.run("rev-list", "--first-parent", *count, "--end-of-options", start, "--")
+        return result.out.decode("ascii").split() if result.code == 0 else self._step_by_step(start, limit)
+
+    def _step_by_step(self, start: Oid, limit: int | None) -> list[Oid]:
+        """The chain as far as it can be read, and the id of the commit that cannot."""
+        path = [start]
+        while limit is None or len(path) < limit:
+            found = self._readable(path[-1], MAX_READ)
+            parents = parse_commit(found.data).parents if found and found.kind == "commit" and found.data else ()
+            if not parents:
+                break
+            path.append(parents[0])
+        return path
 
     def _check(self, *commits: Oid) -> None:
         """What is no commit, rev-list takes for an empty history."""

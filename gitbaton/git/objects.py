@@ -93,7 +93,10 @@ class Objects(Protocol):
         """Store objects; one that exists stays."""
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
-        """All refs whose name starts with one of ``prefixes`` (each ends in ``/``) and what they point at, by name."""
+        """All refs whose name starts with one of ``prefixes`` (each ends in ``/``) and what they point at, by name.
+
+        A ref that is there and cannot be read (an empty file after a power loss) has the id of no object.
+        """
 
     def update(self, *transactions: Sequence[RefChange]) -> None:
         """Carry out each transaction wholly or not at all, in order.

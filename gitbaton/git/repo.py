@@ -11,7 +11,7 @@ from typing import Literal, cast
 
 from gitbaton.errors import GitError, NotARepositoryError
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
-from gitbaton.git.objects import Algorithm, Objects
+from gitbaton.git.objects import OID, Algorithm, Objects
 from gitbaton.git.run import Git, Process, Result, base_environment
 from gitbaton.model import Operation, WorktreeId
 from gitbaton.values import value
@@ -79,7 +79,7 @@ class Repo:
     def prefetch_settings(self) -> None:
         """Start reading the configuration while other things are done."""
         if self._settings is None and self._reading is None:
-            pattern = r"^(baton\.|advice\.baton|core\.(abbrev|sparsecheckout)$)"
+            pattern = r"^(baton\.|advice\.baton|core\.(abbrev|sparsecheckout)$|hook\..*\.event$)"
             self._reading = self.git.start("config", "-z", "--get-regexp", pattern)
 
     def settings(self) -> dict[str, list[str]]:
@@ -94,6 +94,9 @@ class Repo:
             for item in result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]:
                 key, newline, value = item.partition("\n")
                 self._settings.setdefault(key, []).append(value if newline else "true")
+            # core.hooksPath does not switch off the hooks that git 2.54 takes from the configuration.
+            names = {key[5:-6] for key in self._settings if key.startswith("hook.")}
+            self.git.config += tuple(f"hook.{name}.enabled=false" for name in sorted(names) if "=" not in name)
         return self._settings
 
     def prefetch_identity(self) -> None:
@@ -172,9 +175,31 @@ class Repo:
         created = datetime.fromtimestamp(born // 1_000_000_000, UTC)
         return WorktreeId(path=self.layout.root or self.layout.git_dir, created=created)
 
-    def expect(self, head: str | None) -> None:
-        """Say in this work tree's ``expect`` file which HEAD its current checkpoint stands on; None removes it."""
-        path = os.path.join(self.own_dir, "expect")
+    def object_store(self) -> tuple[int, bool]:
+        """A mark of the object store that changes when git repacks it or collects garbage."""
+        place = self.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(self.layout.common_dir, "objects")
+        try:
+            changed = os.stat(os.path.join(place, "pack")).st_mtime_ns
+        except OSError:
+            changed = 0
+        return changed, os.path.exists(os.path.join(self.layout.common_dir, "gc.pid"))
+
+    def drop_broken(self, ref: str) -> None:
+        """Remove a loose ref whose file holds no id, as after a power loss: nothing can be read from it, and git will not
+        write over it. Only for what is derived, and with the lock held."""
+        path = os.path.join(self.layout.common_dir, *ref.split("/"))
+        try:
+            with open(path, "rb") as file:
+                text = os.fsdecode(file.read(4096)).strip()
+            if not OID.match(text) and not text.startswith("ref: "):
+                os.unlink(path)
+        except OSError:
+            return
+
+    def expect(self, head: str | None, git_dir: str | None = None) -> None:
+        """Say in a work tree's ``expect`` file (default: this one's) which HEAD its current checkpoint stands on; None
+        removes it."""
+        path = os.path.join(os.path.join(git_dir, "baton") if git_dir else self.own_dir, "expect")
         try:
             with open(path, encoding="ascii") as file:
                 if file.read() == f"{head}\n":
@@ -185,7 +210,7 @@ class Repo:
             if os.path.lexists(path):
                 os.unlink(path)
             return
-        os.makedirs(self.own_dir, exist_ok=True)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         temporary = path + ".new"  # one name: what a killed process left goes with the next write
         with open(temporary, "w", encoding="ascii") as file:
             file.write(f"{head}\n")
@@ -197,6 +222,7 @@ class Repo:
 
         Raises GitError when another process holds it for ``wait`` seconds. The kernel frees it when its holder dies.
         """
+        self.settings()  # who writes must know the hooks to switch off
         fd = _lock_file(self.shared_dir)
         try:
             _take(fd, wait, self.shared_dir)

@@ -32,7 +32,8 @@ LOCAL_ENV = (
 )
 _DROPPED = ("GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS")
 _OWN_ENV = {
-    "LC_ALL": "C",
+    "LC_MESSAGES": "C",
+    "LANGUAGE": "",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -56,10 +57,13 @@ _CONFIG = (
 
 def base_environment(*, strip_local: bool) -> dict[str, str]:
     """The environment for our git calls; ``strip_local`` drops what names a repository other than the one asked for."""
-    dropped = {*_DROPPED, *(LOCAL_ENV if strip_local else ())}
+    dropped = {*_DROPPED, "LC_ALL", *(LOCAL_ENV if strip_local else ())}
     # A trace to standard error would end in our error messages; one to a file stays.
     dropped |= {k for k, v in os.environ.items() if k.startswith("GIT_TRACE") and v.lower() in ("1", "2", "true")}
-    return {k: v for k, v in os.environ.items() if k not in dropped} | _OWN_ENV
+    env = {k: v for k, v in os.environ.items() if k not in dropped}
+    if os.environ.get("LC_ALL"):  # git's words must be English, while the user's filters keep their characters
+        env |= {"LANG": os.environ["LC_ALL"], "LC_CTYPE": os.environ["LC_ALL"]}
+    return env | _OWN_ENV
 
 
 @value

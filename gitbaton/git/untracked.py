@@ -14,7 +14,7 @@ from gitbaton.values import value
 
 SCAN_LIMIT = 50_000
 _INSIDE = "a"
-_BESIDE = re.compile(r"\.(.+)\.[0-9]+")
+_BESIDE = re.compile(r"\.(.+)\.new")
 
 
 @value

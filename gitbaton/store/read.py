@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from gitbaton.codec import ROOT_MESSAGE, decode, parse_note, payload
 from gitbaton.errors import GitError, NotFoundError, RecordError
 from gitbaton.git.notes import find
-from gitbaton.git.objects import Object, object_id, parse_commit
+from gitbaton.git.objects import Algorithm, NewObject, Object, commit_data, new_object, object_id, parse_commit
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.store.refs import CHAINS, CURRENT, NOTES, TIPS, chain_ref, tip_ref, track_of
@@ -33,11 +33,19 @@ class History:
     problems: tuple[Problem, ...] = ()
 
 
+def root_objects(algorithm: Algorithm) -> list[NewObject]:
+    """The common root of all chains, after its tree: the same objects in every repository of one object format."""
+    empty = new_object(algorithm, "tree", b"")
+    data = commit_data(tree=empty.oid, parents=(), author=b"gitbaton <gitbaton@localhost> 0 +0000", message=ROOT_MESSAGE)
+    return [empty, new_object(algorithm, "commit", data)]
+
+
 class Store:
     """The tracks of one repository."""
 
     def __init__(self, repo: Repo) -> None:
         self.repo, self.objects = repo, repo.objects
+        self.root = root_objects(repo.layout.algorithm)[-1].oid
 
     def chains(self) -> tuple[dict[str, Oid], list[Problem]]:
         """All tracks by name with their chains' tips, and refs in our namespace that are not ours."""
@@ -47,6 +55,8 @@ class Store:
             track = track_of(ref)
             if track is None:
                 problems.append(Problem(where=ref, reason="the name is not one that gitbaton writes"))
+            elif not oid.strip("0"):
+                problems.append(Problem(where=ref, reason="the ref is broken: it holds no id"))
             else:
                 found[track] = oid
         return found, problems
@@ -72,7 +82,7 @@ class Store:
             return self.stored(found, track, found.oid)
         lost = self.objects.refs(CHAINS).get(ref)
         if lost is not None:
-            raise RecordError(f"'{ref}' points at {lost}, which cannot be read")
+            raise RecordError(f"'{ref}' {_unreadable(lost)}")
         return None
 
     def stored(self, found: Object | None, track: str, where: str) -> Stored:
@@ -108,6 +118,7 @@ class Store:
         """A track's checkpoints, newest first; a broken one is named and left out. Raises NotFoundError."""
         start = self.objects.info(chain_ref(track))
         if start is None:
+            self.tip(track)  # a ref that is there and broken is said to be so
             raise NotFoundError(f"there is no track '{track}'")
         if start.kind != "commit":
             raise RecordError(f"'{chain_ref(track)}' is a {start.kind} and not a chain of commits")
@@ -124,12 +135,12 @@ class Store:
         """What a chain holds; broken records that follow each other are one problem, and too many end the walk."""
         broken: list[Problem] = []
         for oid, found in zip(oids, self.objects.read_many(oids, _MAX_COMMIT), strict=True):
-            if found is not None and found.data is not None and found.data.endswith(b"\n\n" + ROOT_MESSAGE):
+            if oid == self.root:
                 break
             try:
                 stored = self.stored(found, track, oid)
             except RecordError as error:
-                broken.append(Problem(where=oid, reason=error.message))
+                broken.append(Problem(where=f"{chain_ref(track)}, commit {oid}", reason=error.message))
                 if len(broken) == _MAX_BROKEN:
                     break
                 continue
@@ -147,6 +158,9 @@ class Store:
         """The notes ref's commit and its tree. Raises RecordError when something else is there."""
         found = self.objects.read(NOTES)
         if found is None:
+            lost = self.objects.refs(NOTES.rsplit("/", 1)[0] + "/").get(NOTES)
+            if lost is not None:
+                raise RecordError(f"'{NOTES}' {_unreadable(lost)}")
             return None, None
         if found.kind != "commit" or found.data is None:
             raise RecordError(f"'{NOTES}' is a {found.kind} and not a commit")
@@ -181,6 +195,10 @@ class Store:
             problems += found.problems
         items.sort(key=lambda s: (s.checkpoint.created, s.id), reverse=True)
         return History(items=tuple(items), problems=tuple(problems))
+
+
+def _unreadable(oid: Oid) -> str:
+    return f"points at {oid}, which cannot be read" if oid.strip("0") else "is broken: it holds no id"
 
 
 def _merged(broken: list[Problem]) -> list[Problem]:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from gitbaton.codec import ROOT_MESSAGE, check_track, encode, entry, message, parse_note, plain
+from gitbaton.codec import check_track, encode, entry, message, parse_note, plain
 from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.notes import edit
-from gitbaton.git.objects import Kind, NewObject, RefChange, commit_data, new_object, parse_commit, tree_data
+from gitbaton.git.objects import Kind, NewObject, RefChange, commit_data, new_object, parse_commit
 from gitbaton.model import Checkpoint, Oid, Stored
-from gitbaton.store.read import Store
+from gitbaton.store.read import Store, root_objects
 from gitbaton.store.refs import NOTES, chain_ref, tip_ref
 from gitbaton.values import replace, value
 
@@ -29,13 +29,14 @@ NOBODY = b"gitbaton <gitbaton@localhost>"
 class Draft:
     """A checkpoint that is to be appended. ``author`` is ``Name <email>``; ``tree`` its commit's tree;
     ``stages`` the objects of the unmerged stages, the last one their tree.
-    ``count_changed`` says how many paths differ between two trees."""
+    ``count_changed`` says how many paths differ between two trees. ``seen`` is Repo.object_store before the capture."""
 
     checkpoint: Checkpoint
     author: bytes
     tree: Oid
     stages: tuple[NewObject, ...]
     count_changed: Callable[[Oid, Oid], int]
+    seen: tuple[int, bool]
 
 
 class _Batch:
@@ -58,6 +59,8 @@ def append(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
     moved the checkpoint is recorded: what cannot be derived from it now is a warning, and the next command's work.
     """
     ref = chain_ref(check_track(draft.checkpoint.track))
+    for derived in (NOTES, tip_ref(draft.checkpoint.track)):
+        store.repo.drop_broken(derived)
     try:
         return _insist(store, (ref,), RETRY_SECONDS, lambda: _append_once(store, draft, warn))
     except RefConflictError as error:
@@ -91,6 +94,7 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     if not behind:
         changes += _derived(store, batch, stored, draft.author, warn)
     store.objects.write(batch.items)
+    _refuse_collected(store, draft, stored)
     try:
         store.objects.update(*changes)
     except (RefConflictError, GitError):
@@ -101,6 +105,21 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     if behind:
         repair(store, stored, warn)
     return stored
+
+
+def _refuse_collected(store: Store, draft: Draft, stored: Stored) -> None:
+    """Git may have collected what the capture wrote, or found already there, before a ref held it: then nothing is recorded.
+
+    Asked in full only where the object store was repacked meanwhile. Raises GitError.
+    """
+    if draft.seen == store.repo.object_store():
+        return
+    files = stored.checkpoint.files
+    trees = [draft.tree, *([files.index.tree] if files else ()), *(o.oid for o in draft.stages[-1:])]
+    result = store.repo.git.run("rev-list", "--objects", "--quiet", "--end-of-options", *trees, "--")
+    if result.code != 0:
+        said = "git collected objects while the snapshot was taken; nothing is recorded"
+        raise GitError(said, "take the snapshot again", "'git gc --prune=now' is not safe beside other commands")
 
 
 def _refuse_twin(store: Store, track: str) -> None:
@@ -142,9 +161,8 @@ def _dated(author: bytes, created: datetime) -> bytes:
 
 
 def _root(batch: _Batch) -> Oid:
-    """The common root of all chains: the same object in every repository of one object format."""
-    empty = batch.add("tree", tree_data(()))
-    return batch.add("commit", commit_data(tree=empty, parents=(), author=NOBODY + b" 0 +0000", message=ROOT_MESSAGE))
+    batch.items += root_objects(batch.algorithm)
+    return batch.items[-1].oid
 
 
 def _base(batch: _Batch, draft: Draft, checkpoint: Checkpoint, author: bytes, first: Oid, head_tree: Oid | None) -> Oid | None:
@@ -196,6 +214,8 @@ def _note(store: Store, batch: _Batch, stored: Stored, head: Oid, author: bytes)
 def repair(store: Store, tip: Stored, warn: Callable[[str], None]) -> None:
     """Bring the notes and the tip of a track in line with its chain. What is in the way is a warning that names it."""
     refs = (NOTES, tip_ref(tip.checkpoint.track))
+    for ref in refs:
+        store.repo.drop_broken(ref)
     clear_stale_locks(store.repo.layout.common_dir, refs)
     try:
         _insist(store, refs, REPAIR_SECONDS, lambda: _repair_once(store, tip, warn))

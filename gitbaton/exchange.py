@@ -1,0 +1,70 @@
+"""What goes into the waist and comes out of it: requests, plans and results, as values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gitbaton.model import Agent, Checkpoint, Kind, Live, Stored, Validation
+from gitbaton.values import value
+
+if TYPE_CHECKING:
+    from gitbaton.store.write import Draft
+
+
+@value
+class Request:
+    """The words of a snapshot. ``track`` may be None when GIT_BATON_TRACK or baton.track names one; ``step`` may be empty
+    when ``label`` is given."""
+
+    track: str | None = None
+    step: str = ""
+    note: str = ""
+    next_cmd: str = ""
+    validation: Validation = "pending"
+    decisions: tuple[str, ...] = ()
+    label: str | None = None
+    extra: tuple[tuple[str, str], ...] = ()
+    kind: Kind = "manual"
+    agent: Agent | None = None
+    files: bool = True
+    set_current: bool = True
+
+
+@value
+class Plan:
+    """What a snapshot would record; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still move on."""
+
+    draft: Draft
+    set_current: bool
+    warnings: tuple[str, ...]
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint as planned."""
+        return self.draft.checkpoint
+
+
+@value
+class Snapshot:
+    """A recorded checkpoint and what should be said about it."""
+
+    stored: Stored
+    warnings: tuple[str, ...]
+
+
+@value
+class Resumed:
+    """A track's newest checkpoint; ``live`` is None unless asked for."""
+
+    stored: Stored
+    live: Live | None
+    warnings: tuple[str, ...]
+
+
+@value
+class TrackStatus:
+    """One track: its newest checkpoint against the present, and whether it is current in this work tree."""
+
+    stored: Stored
+    live: Live
+    current: bool
