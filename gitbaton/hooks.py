@@ -16,6 +16,7 @@ from gitbaton.model import Live, Oid, Stored
 
 LOG_BYTES = 1 << 20
 WAIT = 2.0
+PATIENCE = 5.0  # seconds that one git call may take while somebody waits for a checkout
 _TRIES = 5
 # What HEAD's reflog says of moves that are steps of something else, or that post-rewrite will explain in a moment.
 _STEPS = {"post-checkout": ("rebase", "pull"), "post-commit": ("commit (amend)", "rebase", "cherry-pick", "revert")}
@@ -107,6 +108,7 @@ def run(words: list[str]) -> None:
     try:
         event = words[0] if words else ""
         baton = Baton(door="binary")
+        baton.repo.git.timeout = PATIENCE
         if event == "post-rewrite":
             carry(baton, read_pairs(sys.stdin.buffer.read(8 << 20)))
         elif event in ("post-checkout", "post-commit", "post-merge"):

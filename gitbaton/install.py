@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from gitbaton import mirror
 from gitbaton.baton import Baton
 from gitbaton.errors import BatonError
 from gitbaton.git import settings
-from gitbaton.git.hookfiles import Manifest, digest, is_ours, read, write
+from gitbaton.git.hookfiles import Manifest, digest, is_ours, keep, read, write
+from gitbaton.git.objects import RefChange
 from gitbaton.git.repo import Repo
 from gitbaton.store import CURRENT, NOTES
 from gitbaton.values import value
@@ -230,7 +232,7 @@ def _hook_file(draft: _Draft, event: str, data: bytes) -> None:
         return None  # the user's own hook calls ours
     elif os.path.lexists(path):
         if not os.path.lexists(kept):
-            draft.step(f"keep the hook '{path}' as '{kept}', called first", lambda: os.rename(path, kept))
+            draft.step(f"keep the hook '{path}' as '{kept}', called first", lambda: keep(path, kept))
         elif there is None or there != read(kept):
             draft.notices.append(
                 f"neither '{path}' nor '{kept}' is ours, so neither is touched; add to the first: {line(event)}"
@@ -274,6 +276,8 @@ def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
         _remove_folder(draft, repo.shared_dir)
     if purge:
         _purge(draft, baton, exported)
+    elif baton.latest is not None and mirror.has_files(baton.latest):
+        draft.notices.append("the LATEST files stay and show as untracked from now on; the next snapshot hides them again")
     return draft.plan()
 
 
@@ -330,7 +334,7 @@ def _restore(draft: _Draft, path: str, kept: str) -> None:
 def _exclude_lines(draft: _Draft, baton: Baton) -> list[str]:
     """Take our lines out of ``info/exclude``; the paths of exported files that they named come back."""
     where, target = baton.latest, baton.repo.layout.exclude
-    text = read(target)
+    text = read(target, limit=-1)
     if where is None or text is None or where.inside is None:
         return []
     latest = [mirror.exclude_line(path) for path in where.paths()]
@@ -353,23 +357,25 @@ def _purge(draft: _Draft, baton: Baton, exported: list[str]) -> None:
     repo = baton.repo
     for name, oid in sorted(repo.objects.refs(*OURS, NOTES.rsplit("/", 1)[0] + "/").items()):
         if name.startswith(OURS) or name == NOTES:
-            draft.step(f"delete the ref '{name}' ({oid})", _deletion(repo, name, oid))
+            what = f"'{name}' ({oid})" if name != NOTES else f"'{name}' ({oid}) with every note in it, also those of others"
+            draft.step(f"delete the ref {what}", _deletion(repo, name, oid))
     where = baton.latest
     for prefix, git_dir, root in settings.worktrees(repo):
         if settings.has_current(repo, git_dir, CURRENT):
-            draft.step(f"delete '{prefix}{CURRENT}'", _current_deletion(repo, git_dir))
+            draft.step(f"delete '{prefix}{CURRENT}'", partial(settings.delete_current, repo, git_dir, CURRENT))
         if where is not None and root:
             _purge_files(draft, where, root, exported)
         if os.path.isdir(os.path.join(git_dir, "baton")):
             draft.step(f"remove '{os.path.join(git_dir, 'baton')}'", _tree_removal(os.path.join(git_dir, "baton")))
     if where is not None and where.inside is None:
-        for name in mirror.NAMES:
+        for name in () if mirror.foreign(where) else mirror.NAMES:
             _remove(draft, os.path.join(where.directory, name))
 
 
 def _purge_files(draft: _Draft, where: mirror.Place, root: str, exported: list[str]) -> None:
     """The files of ours in a work tree that git does not track, and the folders that are then empty."""
-    paths = (*where.paths(), *exported)
+    there = mirror.at(where, root)
+    paths = (*(() if mirror.foreign(there) else where.paths()), *exported)
     tracked = set(settings.tracked(draft.repo, paths, root))
     found = [p for p in paths if p not in tracked and os.path.lexists(os.path.join(root, p))]
     for path in found:
@@ -381,19 +387,12 @@ def _purge_files(draft: _Draft, where: mirror.Place, root: str, exported: list[s
 
 
 def _deletion(repo: Repo, name: str, oid: str) -> Callable[[], None]:
-    from gitbaton.git.objects import RefChange
-
+    if not oid.strip("0"):  # broken: git itself would not delete it
+        return lambda: repo.drop_broken(name)
     return lambda: repo.objects.update([RefChange(name=name, new=None, old=oid)])
 
 
-def _current_deletion(repo: Repo, git_dir: str) -> Callable[[], None]:
-    return lambda: settings.delete_current(repo, git_dir, CURRENT)
-
-
 def _tree_removal(folder: str) -> Callable[[], None]:
-    def run() -> None:
-        import shutil
+    import shutil
 
-        shutil.rmtree(folder)
-
-    return run
+    return partial(shutil.rmtree, folder)

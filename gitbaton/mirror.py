@@ -151,6 +151,18 @@ def write_files(repo: Repo, where: Place, files: Sequence[tuple[str, bytes]]) ->
     return warnings + _ignore(repo, [path for path in paths.values() if path not in foreign])
 
 
+def at(where: Place, root: str) -> Place:
+    """The same place in another work tree of the repository."""
+    if where.inside is None:
+        return where
+    return Place(directory=os.path.join(root, where.inside), inside=where.inside, root=root)
+
+
+def has_files(where: Place) -> bool:
+    """Whether LATEST files stand there."""
+    return any(os.path.lexists(os.path.join(where.directory, name)) for name in NAMES)
+
+
 def foreign(where: Place) -> list[str]:
     """The names among LATEST.md and LATEST.json at which something stands that we did not write: it is the user's."""
     try:

@@ -18,7 +18,7 @@ from gitbaton.errors import BatonError, RecordError, UsageError
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import checkpoint_markdown, exported_json
-from gitbaton.store import CHAINS, NOTES, TIPS, chain_ref, tip_ref
+from gitbaton.store import NOTES, TIPS, chain_ref, tip_ref
 from gitbaton.store.bundle import more_entries, plan_notes
 from gitbaton.store.join import Joined, Link, joined
 from gitbaton.store.write import NOBODY
@@ -301,11 +301,11 @@ class _Plan:
             self.warnings.append(f"{lost} {name} a commit that is not here or not unique; it is kept as extra.imported.head")
         if self.changes:
             self.store.objects.write(self.objects)
-            # As everywhere: chains, notes, tips; a tip that is up to date proves that the note is.
-            chains = [c for c in self.changes if c.name.startswith(CHAINS)]
+            # Tips last: one that is up to date proves that the note is. That they are free is asked first.
             tips = [c for c in self.changes if c.name.startswith(TIPS)]
-            notes = [c for c in self.changes if c not in chains and c not in tips]
-            self.store.objects.update(*(changes for changes in (chains, notes, tips) if changes))
+            first = [c for c in self.changes if c not in tips]
+            free = [RefChange(name=c.name, new=c.old, old=c.old) for c in tips]
+            self.store.objects.update([*first, *free], *([tips] if tips else []))
 
     def _note(self) -> None:
         by_head: dict[Oid, list[tuple[Oid, Checkpoint]]] = {}

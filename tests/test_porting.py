@@ -291,11 +291,15 @@ def test_a_ref_in_the_way_leaves_nothing_half_done(repo: Sandbox, tmp_path: Path
 
 def test_the_folder_may_be_the_checkpoint_directory_itself(repo: Sandbox) -> None:
     place = lay(repo.path / "runtime/checkpoints", "plain", repo.head())
+    older = {p.name: p.read_bytes() for p in place.iterdir()}
     repo.ok("import", "runtime/checkpoints")
     before = refs(repo)
-    assert json.loads((place / "LATEST.json").read_bytes())["tracks"][MAIN]["id"]
+    assert {p.name: p.read_bytes() for p in place.iterdir()} == older  # somebody else's, and they stay
     repo.ok("import", "runtime/checkpoints")
-    assert refs(repo) == before and len(list(place.iterdir())) == 8
+    assert refs(repo) == before
+    place.rename(place.parent / "older")
+    repo.ok("resume")
+    assert json.loads((place / "LATEST.json").read_bytes())["tracks"][MAIN]["id"]
 
 
 @pytest.mark.parametrize(

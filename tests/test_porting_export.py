@@ -45,7 +45,7 @@ def test_export_writes_latest_again(repo: Sandbox) -> None:
     fill(repo)
     latest = repo.path / HERE / "LATEST.json"
     before = latest.read_bytes()
-    latest.write_text("{}")
+    latest.unlink()
     (repo.path / HERE / "LATEST.md").unlink()
     done = repo.ok("export")
     assert (done.out, done.err) == ("", "") and exported(latest.parent) == []

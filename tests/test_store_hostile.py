@@ -95,9 +95,7 @@ def everybody_else_goes_on(repo: Sandbox) -> None:
     listing = sorted(p.name for p in repo.path.parent.iterdir())
     assert "good" in quiet(repo, "status") and "good" in quiet(repo, "tracks")
     assert (
-        "fine" in quiet(repo, "log", "--all")
-        and "fine" in quiet(repo, "log")
-        and "track=good\n" in quiet(repo, "show", "good")
+        "fine" in quiet(repo, "log", "--all") and "fine" in quiet(repo, "log") and "track=good\n" in quiet(repo, "show", "good")
     )
     assert "track=good\n" in quiet(repo, "resume", "--live") and quiet(repo, "verify") == ""
     quiet(repo, "snapshot", "--track", "good", "--step", "fine, too")

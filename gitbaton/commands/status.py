@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from gitbaton import terminal
-from gitbaton.exchange import TrackStatus
 from gitbaton.codec import Json, plain, timestamp
 from gitbaton.commands.common import colours, one_of, opened, print_json
 from gitbaton.errors import NotFoundError
+from gitbaton.exchange import TrackStatus
 from gitbaton.render import age, line, live_document, porcelain, stored_document
 
 COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step")

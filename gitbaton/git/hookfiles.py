@@ -9,11 +9,11 @@ MARK = b"\n# gitbaton: 1\n"
 _MAX = 1 << 20
 
 
-def read(path: str) -> bytes | None:
-    """The bytes of a small file; None when it is not there or cannot be read."""
+def read(path: str, limit: int = _MAX) -> bytes | None:
+    """The bytes of a file, at most ``limit`` (-1: all); None when it is not there or cannot be read."""
     try:
         with open(path, "rb") as file:
-            return file.read(_MAX)
+            return file.read(limit)
     except OSError:
         return None
 
@@ -42,6 +42,14 @@ def write(path: str, data: bytes, mode: int) -> None:
     except OSError:
         os.unlink(temporary)
         raise
+
+
+def keep(path: str, kept: str) -> None:
+    """Let a hook have a second name before ours takes its place, so that it runs at every moment. Raises OSError."""
+    try:
+        os.link(path, kept, follow_symlinks=False)
+    except OSError:  # a file system without hard links
+        os.rename(path, kept)
 
 
 class Manifest:

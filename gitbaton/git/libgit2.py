@@ -147,6 +147,8 @@ class Libgit2Objects:
                 transaction.lock_ref(change.name)
                 if self._direct(change.name) != change.old:
                     raise RefConflictError(f"cannot update a ref: '{change.name}' has moved")
+                if change.new == change.old:
+                    continue
                 if change.new is None:
                     transaction.remove(change.name)
                 elif change.new in self.repository:

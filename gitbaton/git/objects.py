@@ -41,7 +41,8 @@ class NewObject:
 
 @value
 class RefChange:
-    """Move ``name`` from ``old`` (None: it must not exist) to ``new`` (None: delete it)."""
+    """Move ``name`` from ``old`` (None: it must not exist) to ``new`` (None: delete it); where both are the same, only make
+    sure that it is there and free."""
 
     name: str
     new: Oid | None
