@@ -78,6 +78,7 @@ def test_plain_git_removes_every_trace(repo: Sandbox, tmp_path: Path, linked: bo
     done = repo.run("sh", "-e", "-c", block_with("sh", "symbolic-ref --delete"))
     assert done.code == 0, done.err
     assert repo.git("for-each-ref") == before
+    assert "LATEST" not in (repo.path / ".git/info/exclude").read_text()
     assert not (repo.path / ".git" / "baton").exists() and not (repo.path / ".git" / "BATON_HEAD").exists()
     assert not list((repo.path / "runtime" / "checkpoints").iterdir())
     assert repo.baton("resume").code == 2
