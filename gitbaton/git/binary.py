@@ -32,7 +32,7 @@ from gitbaton.model import Head, Oid
 _MANY = 64
 _GROUP = 2000
 _GROUP_BYTES = 64 << 20
-_BROKEN = re.compile(r"^warning: ignoring (?:broken ref|dangling symref) (.*)$", re.M)
+_BROKEN = re.compile(r"^warning: ignoring broken ref (.*)$", re.M)
 _PACK_KIND = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _CONFLICT = re.compile(
     r"but expected|reference already exists|unable to resolve reference|Unable to create|File exists|cannot lock references"
@@ -198,7 +198,8 @@ class BinaryObjects:
         """See Objects."""
         ref = self.symref("HEAD")
         found = self.info(ref or "HEAD")
-        if found is None and self.git.run("rev-parse", "-q", "--verify", "HEAD").code == 0:
+        # A branch that is not there makes HEAD unborn; one whose commit cannot be read does not.
+        if found is None and (ref is None or self.git.run("show-ref", "--verify", "-q", "--", ref).code != 1):
             raise GitError("HEAD names a commit that cannot be read")
         branch = ref.removeprefix("refs/heads/") if ref else None
         return Head(branch=branch, oid=found.oid if found else None)

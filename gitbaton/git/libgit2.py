@@ -112,7 +112,7 @@ class Libgit2Objects:
         try:
             names = (os.fsdecode(name) for name in self.repository.raw_listall_references())
             found = ((name, self._target(name)) for name in sorted(names) if name.startswith(prefixes))
-            return {name: oid or "0" * 40 for name, oid in found}
+            return {name: oid or "0" * 40 for name, oid in found if oid or self.symref(name) is None}
         except _ERRORS as error:
             raise GitError(f"cannot list refs: {error}") from None
 
