@@ -174,3 +174,20 @@ def test_hooks_from_the_configuration_do_not_run_for_our_calls(tmp_path: Path, n
     done = repo.baton("snapshot", "--track", "t", "--step", "s", env=env)
     assert done.code == 0, done.err
     assert not log.exists()
+
+
+def test_t18_a_track_that_another_writer_has_just_made_is_read(repo: Sandbox) -> None:
+    with Baton(repo.path) as baton:
+        real = baton.repo.objects.read
+        asked: list[str] = []
+
+        def read(spec: str, limit: int = 4 << 20) -> object:
+            asked.append(spec)
+            if len(asked) == 1:  # not there yet; and now it is
+                repo.ok("snapshot", "--track", "t", "--step", "theirs")
+                return None
+            return real(spec, limit)
+
+        baton.repo.objects.read = read  # type: ignore[method-assign,assignment]
+        tip = baton.store.tip("t")
+        assert tip is not None and tip.checkpoint.step == "theirs" and asked[0] == "refs/baton/tracks/t"

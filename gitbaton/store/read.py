@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from gitbaton.codec import ROOT_MESSAGE, decode, parse_note, payload
 from gitbaton.errors import GitError, NotFoundError, RecordError
 from gitbaton.git.notes import find
-from gitbaton.git.objects import Algorithm, NewObject, Object, commit_data, new_object, object_id, parse_commit
+from gitbaton.git.objects import MAX_READ, Algorithm, NewObject, Object, commit_data, new_object, object_id, parse_commit
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.store.refs import CHAINS, CURRENT, NOTES, TIPS, chain_ref, tip_ref, track_of
@@ -76,14 +76,20 @@ class Store:
 
     def tip(self, track: str) -> Stored | None:
         """The newest checkpoint of a track; None when there is no such track. Raises RecordError when it is broken."""
-        ref = chain_ref(track)
-        found = self.objects.read(ref, _MAX_COMMIT)
-        if found is not None:
-            return self.stored(found, track, found.oid)
-        lost = self.objects.refs(CHAINS).get(ref)
-        if lost is not None:
-            raise RecordError(f"'{ref}' {_unreadable(lost)}")
-        return None
+        found = self._at(chain_ref(track), _MAX_COMMIT)
+        return None if found is None else self.stored(found, track, found.oid)
+
+    def _at(self, ref: str, limit: int = MAX_READ) -> Object | None:
+        """The object at a ref; None when there is no such ref. Raises RecordError when it cannot be read."""
+        found = self.objects.read(ref, limit)
+        if found is None:
+            oid = self.objects.refs(ref.rpartition("/")[0] + "/").get(ref)
+            if oid is None:
+                return None
+            found = self.objects.read(oid, limit)  # another writer may just have made the ref
+            if found is None:
+                raise RecordError(f"'{ref}' {_unreadable(oid)}")
+        return found
 
     def stored(self, found: Object | None, track: str, where: str) -> Stored:
         """A chain commit as a checkpoint. The ref's name wins over the stored track; the tree must be the stored one."""
@@ -116,9 +122,8 @@ class Store:
 
     def history(self, track: str, limit: int | None = None) -> History:
         """A track's checkpoints, newest first; a broken one is named and left out. Raises NotFoundError."""
-        start = self.objects.info(chain_ref(track))
+        start = self._at(chain_ref(track), _MAX_COMMIT)
         if start is None:
-            self.tip(track)  # a ref that is there and broken is said to be so
             raise NotFoundError(f"there is no track '{track}'")
         if start.kind != "commit":
             raise RecordError(f"'{chain_ref(track)}' is a {start.kind} and not a chain of commits")
@@ -156,11 +161,8 @@ class Store:
 
     def notes_tree(self) -> tuple[Oid | None, Oid | None]:
         """The notes ref's commit and its tree. Raises RecordError when something else is there."""
-        found = self.objects.read(NOTES)
+        found = self._at(NOTES)
         if found is None:
-            lost = self.objects.refs(NOTES.rsplit("/", 1)[0] + "/").get(NOTES)
-            if lost is not None:
-                raise RecordError(f"'{NOTES}' {_unreadable(lost)}")
             return None, None
         if found.kind != "commit" or found.data is None:
             raise RecordError(f"'{NOTES}' is a {found.kind} and not a commit")
