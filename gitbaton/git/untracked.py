@@ -12,7 +12,7 @@ from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Skipped
 from gitbaton.values import value
 
-SCAN_LIMIT = 50_000
+SCAN_LIMIT = 10_000
 _INSIDE = "a"
 _BESIDE = re.compile(r"\.(.+)\.new")
 
@@ -104,7 +104,7 @@ def special(path: str) -> bool:
 
 
 def specials(git: Git, root: str, closed: Collection[str] = ()) -> list[str]:
-    """FIFOs, sockets and devices that are not ignored, among the first 50,000 directory entries, nearest the top first.
+    """FIFOs, sockets and devices that are not ignored, among the first 10,000 directory entries, nearest the top first.
 
     No git command shows them: they have no content that git could hold. ``closed`` are directories not looked into.
     """
@@ -113,6 +113,8 @@ def specials(git: Git, root: str, closed: Collection[str] = ()) -> list[str]:
     while level and left > 0:
         deeper: list[str] = []
         for folder in level:
+            if left <= 0:
+                break
             entries = _entries(os.path.join(root, folder), top=not folder)
             left -= len(entries)
             for entry in entries:
