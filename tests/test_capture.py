@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import Sandbox
-from tests.test_capture_kit import Expect, flags, judge, snap, submodule
+from tests.test_capture_kit import Expect, check, flags, snap, submodule
 
 PLAIN = Expect()
 
@@ -312,7 +312,7 @@ def box(repo: Sandbox) -> Sandbox:
 def test_t24_the_captured_tree_is_what_git_add_makes(box: Sandbox, arrange: Callable[[Sandbox], Expect]) -> None:
     expect = arrange(box)
     shared = set((box.path / ".git").glob("sharedindex.*"))
-    first = judge(box, expect)
+    first = check(box, expect)
     again = snap(box)
     assert again.tree == first.tree and again.checkpoint.files is not None and again.checkpoint.files.changed == 0
     assert set((box.path / ".git").glob("sharedindex.*")) == shared
@@ -322,7 +322,7 @@ def test_t24_the_captured_tree_is_what_git_add_makes(box: Sandbox, arrange: Call
 def test_t24_the_staged_state_is_in_the_second_parent(box: Sandbox) -> None:
     staged_then_edited(box)
     staged = box.git("write-tree", env={"GIT_INDEX_FILE": str(copy_of_index(box))})
-    stored = judge(box)
+    stored = check(box)
     assert stored.checkpoint.files is not None and stored.checkpoint.files.index.tree == staged
     assert box.git("rev-parse", f"{stored.commit}^2^{{tree}}") == staged
     assert box.git("rev-parse", f"{stored.commit}^2^1") == box.head()
@@ -359,7 +359,7 @@ def test_t24_unmerged_paths_keep_their_stages(box: Sandbox) -> None:
     assert box.try_git("merge", "other").code == 1
     box.write("staged.txt", "beside the conflict\n")
     box.git("add", "staged.txt")
-    stored = judge(box)
+    stored = check(box)
     files = stored.checkpoint.files
     assert files is not None and files.index.unmerged == 3
     assert files.operation is not None and files.operation.kind == "merge"
@@ -377,12 +377,12 @@ def test_t24_unmerged_paths_keep_their_stages(box: Sandbox) -> None:
 
 def test_t23_unborn_and_empty(tmp_path: Path) -> None:
     empty = Sandbox.init(tmp_path / "empty")
-    stored = judge(empty)
+    stored = check(empty)
     assert stored.base is None and empty.tree(stored.commit) == {}
     empty.write("first", "x\n")
-    judge(empty)
+    check(empty)
     empty.git("add", "first")
-    assert judge(empty).base is not None
+    assert check(empty).base is not None
 
 
 def test_t24_a_large_file_is_captured(box: Sandbox) -> None:
@@ -390,4 +390,4 @@ def test_t24_a_large_file_is_captured(box: Sandbox) -> None:
         file.truncate(40 << 20)
         file.seek(20 << 20)
         file.write(os.urandom(1 << 16))
-    judge(box)
+    check(box)

@@ -123,7 +123,7 @@ def difference(sandbox: Sandbox, one: str, other: str) -> str:
     return sandbox.run("git", "diff-tree", "-r", "--no-renames", one, other).out
 
 
-def judge(sandbox: Sandbox, expect: Expect = Expect()) -> Stored:
+def check(sandbox: Sandbox, expect: Expect = Expect()) -> Stored:
     """Take a snapshot and hold it against git; the object store must be whole afterwards."""
     wanted = expected_tree(sandbox, expect)
     stored = snap(sandbox)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import Sandbox
-from tests.test_capture_kit import CHAIN, TRACK, expected_tree, flags, index_path, judge, skipped, snap
+from tests.test_capture_kit import CHAIN, TRACK, check, expected_tree, flags, index_path, skipped, snap
 
 SECONDS = 2.5
 
@@ -76,7 +76,7 @@ def test_t08_files_that_vanish_and_shrink_never_fail_a_snapshot(repo: Sandbox, t
                 stored = baton.snapshot("step", track=TRACK).stored
             assert "moving/still" in repo.tree(stored.tree)
             assert set(skipped(stored).values()) <= {"unstable", "unreadable"}
-    judge(repo)
+    check(repo)
     repo.fsck()
 
 
@@ -128,14 +128,14 @@ def test_t18_index_writers_never_tear_a_snapshot(repo: Sandbox, script: str) -> 
             assert stored.tree == wanted and skipped(stored) == {}
             assert stored.checkpoint.files is not None and stored.checkpoint.files.index.tree in states
     assert count > 5
-    judge(repo)
+    check(repo)
 
 
 def test_the_facts_of_an_index_are_never_stale(repo: Sandbox) -> None:
     repo.write("b.txt", "b\n")
     repo.commit("b")
     facts = repo.path / ".git/baton/index-facts"
-    judge(repo)
+    check(repo)
     for words in (
         ("update-index", "--assume-unchanged", "a.txt"),
         ("update-index", "--no-assume-unchanged", "a.txt"),
@@ -182,7 +182,7 @@ def test_facts_whose_tree_was_collected_are_read_again(repo: Sandbox) -> None:
     repo.git("gc", "-q", "--prune=now")
     assert repo.try_git("cat-file", "-e", staged).code != 0
     assert (repo.path / ".git/baton/index-facts").exists()
-    again = judge(repo)
+    again = check(repo)
     assert again.checkpoint.files is not None and again.checkpoint.files.index.tree == staged
     repo.fsck()
 
@@ -191,7 +191,7 @@ def test_facts_whose_tree_was_collected_are_read_again(repo: Sandbox) -> None:
 def test_facts_that_are_damaged_are_read_again(repo: Sandbox, content: bytes) -> None:
     snap(repo)
     (repo.path / ".git/baton/index-facts").write_bytes(content)
-    judge(repo)
+    check(repo)
 
 
 def test_facts_hold_names_of_any_bytes(repo: Sandbox) -> None:
@@ -236,4 +236,4 @@ def test_t24_a_racy_edit_beside_another_change_is_seen(repo: Sandbox) -> None:
         repo.git("add", "a.txt")
         repo.write("a.txt", f"{number:04d} two\n")
         repo.write("d/b.txt", f"{number}\n")
-        judge(repo)
+        check(repo)

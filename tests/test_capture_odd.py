@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support import Sandbox
-from tests.test_capture_kit import CHAIN, Expect, difference, expected_tree, judge, skipped, snap, submodule, without_privilege
+from tests.test_capture_kit import CHAIN, Expect, check, difference, expected_tree, skipped, snap, submodule, without_privilege
 
 HOSTILE = [
     b"new\nline",
@@ -195,7 +195,7 @@ SCENARIOS: list[Callable[[Sandbox], Expect]] = [
 
 @pytest.mark.parametrize("arrange", SCENARIOS, ids=lambda f: f.__name__)
 def test_t24_what_git_can_take_in_is_taken_in(repo: Sandbox, arrange: Callable[[Sandbox], Expect]) -> None:
-    judge(repo, arrange(repo))
+    check(repo, arrange(repo))
     repo.fsck()
 
 
@@ -204,7 +204,7 @@ def test_t24_with_a_newer_git_too(repo: Sandbox, new_git: str, monkeypatch: pyte
     for number, arrange in enumerate((required_filter_missing, names_that_git_refuses, fifo_at_a_tracked_path, safecrlf)):
         box = Sandbox.init(repo.path.parent / f"new-{number}")
         box.commit("first", a_txt="one\n")
-        judge(box, arrange(box))
+        check(box, arrange(box))
 
 
 def test_t24_a_required_filter_that_fails_on_one_file_still_cleans_the_others(repo: Sandbox) -> None:
@@ -281,14 +281,14 @@ def test_t23_a_broken_submodule_does_not_keep_the_rest_out(repo: Sandbox, gone: 
 def test_t24_hostile_names(repo: Sandbox) -> None:
     for name in HOSTILE:
         write_bytes_path(repo, name, name)
-    judge(repo)
+    check(repo)
     repo.git("add", "-A")
     repo.git("commit", "-qm", "names")
     for name in HOSTILE[::2]:
         write_bytes_path(repo, name, b"edited " + name)
     for name in HOSTILE[1::2]:
         os.unlink(os.path.join(os.fsencode(repo.path), name))
-    stored = judge(repo)
+    stored = check(repo)
     assert stored.checkpoint.files is not None and stored.checkpoint.files.changed == len(HOSTILE)
 
 
@@ -308,7 +308,7 @@ def test_t24_hostile_names_through_a_required_filter_that_is_missing(repo: Sandb
     repo.git("config", "filter.f.required", "true")
     for name in HOSTILE:
         write_bytes_path(repo, name, name)
-    stored = judge(
+    stored = check(
         repo, Expect(config=OFF, skipped=dict.fromkeys(map(os.fsdecode, [*HOSTILE, b".gitattributes"]), "filter-missing"))
     )
     assert len(repo.tree(stored.commit)) == len(HOSTILE) + 2
@@ -348,13 +348,13 @@ def test_t12_a_lock_held_by_somebody_else_is_no_hindrance(repo: Sandbox) -> None
     lock.write_bytes(b"somebody's")
     repo.write("a.txt", "two\n")
     repo.write("new", "x\n")
-    judge(repo)
+    check(repo)
     assert lock.read_bytes() == b"somebody's"
 
 
 def test_t12_a_stat_stale_index_is_not_refreshed(repo: Sandbox) -> None:
     os.utime(repo.path / "a.txt", (1, 1))
-    stored = judge(repo)
+    stored = check(repo)
     assert stored.tree == repo.git("rev-parse", "HEAD^{tree}")
 
 

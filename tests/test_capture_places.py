@@ -10,7 +10,7 @@ import pytest
 
 from gitbaton import Baton
 from tests.support import Sandbox
-from tests.test_capture_kit import CHAIN, TRACK, expected_tree, index_path, judge, snap, state, untouched
+from tests.test_capture_kit import CHAIN, TRACK, check, expected_tree, index_path, snap, state, untouched
 
 HOOK = f"#!/bin/sh\n{sys.executable} -m gitbaton snapshot --track {TRACK} --step hook || exit 1\n"
 
@@ -127,7 +127,7 @@ def test_t23_from_a_linked_work_tree(repo: Sandbox) -> None:
     linked.write("new", "x\n")
     linked.git("add", "new")
     main = state(repo.path / ".git/index")
-    stored = judge(linked)
+    stored = check(linked)
     assert linked.git("show", f"{stored.commit}:a.txt") == "linked edit"
     assert state(repo.path / ".git/index") == main
     assert not (repo.path / ".git/baton/tmp").exists()
@@ -143,7 +143,7 @@ def test_t23_from_a_linked_work_tree_of_a_bare_repository(repo: Sandbox, tmp_pat
     linked = Sandbox(place)
     linked.write("a.txt", "two\n")
     linked.write("new", "x\n")
-    judge(linked)
+    check(linked)
     assert Sandbox(bare).git("rev-parse", CHAIN)
 
 
@@ -171,7 +171,7 @@ def test_t23_a_path_with_odd_characters(tmp_path: Path) -> None:
 def test_t24_a_missing_index_is_an_empty_one(repo: Sandbox) -> None:
     index_path(repo).unlink()
     repo.write("new", "x\n")
-    stored = judge(repo)
+    stored = check(repo)
     assert stored.checkpoint.files is not None and repo.tree(stored.checkpoint.files.index.tree) == {}
     assert not index_path(repo).exists()
 
@@ -206,7 +206,7 @@ def test_t24_an_index_without_checksum(repo: Sandbox, new_git: str, monkeypatch:
         repo.write("a.txt", f"{number}\n")
         repo.git("add", "a.txt")
         assert (repo.path / ".git/index").read_bytes()[-20:] == bytes(20)
-        staged = judge(repo).checkpoint.files
+        staged = check(repo).checkpoint.files
         assert staged is not None and staged.index.tree == staged.tree
     assert not (repo.path / ".git/baton/index-facts").exists()
 
@@ -217,7 +217,7 @@ def test_t24_from_a_sha256_repository(tmp_path: Path) -> None:
     box.write("a.txt", "two\n")
     box.write("b.txt", "")
     box.git("add", "-N", "b.txt")
-    stored = judge(box)
+    stored = check(box)
     assert len(stored.tree) == 64
     box.fsck()
 

@@ -10,7 +10,7 @@ import pytest
 
 from gitbaton.exchange import Request
 from tests.support import Sandbox
-from tests.test_capture_kit import CHAIN, Expect, git_files, judge, skipped, snap, state
+from tests.test_capture_kit import CHAIN, Expect, check, git_files, skipped, snap, state
 
 LATEST = ("runtime/checkpoints/LATEST.md", "runtime/checkpoints/LATEST.json")
 
@@ -47,14 +47,14 @@ def test_exclude_is_gitignore_syntax_with_negation_and_directories(repo: Sandbox
 def test_an_empty_exclude_clears_the_default(repo: Sandbox) -> None:
     repo.git("config", "baton.exclude", "")
     repo.write(".env", "A=1\n")
-    judge(repo)
+    check(repo)
 
 
 def test_exclude_names_a_nested_repository(repo: Sandbox) -> None:
     repo.git("config", "baton.exclude", "nest/")
     Sandbox.init(repo.path / "nest").commit("first", n_txt="n\n")
     repo.write("other", "x\n")
-    assert skipped(judge(repo, Expect(skipped={"nest": "excluded"}, keep=["nest"]))) == {"nest": "excluded"}
+    assert skipped(check(repo, Expect(skipped={"nest": "excluded"}, keep=["nest"]))) == {"nest": "excluded"}
 
 
 @pytest.mark.parametrize("where", [".gitignore", ".git/info/exclude", "global"])
@@ -83,7 +83,7 @@ def test_t15_a_file_over_the_limit_is_left_out(repo: Sandbox) -> None:
     repo.write("over", b"x" * 1025)
     repo.write("a.txt", b"x" * 5000)
     (repo.path / "link").symlink_to("over")
-    judge(repo, Expect(skipped={"over": "too-large"}, keep=["over"]))
+    check(repo, Expect(skipped={"over": "too-large"}, keep=["over"]))
 
 
 def test_untracked_none_takes_in_tracked_edits_only(repo: Sandbox) -> None:
@@ -97,7 +97,7 @@ def test_untracked_none_takes_in_tracked_edits_only(repo: Sandbox) -> None:
     repo.write(".git/info/exclude", "ignored\n")
     Sandbox.init(repo.path / "nest")
     left = {"new": "untracked", ".env": "untracked", "nest": "untracked"}
-    judge(repo, Expect(skipped=left, keep=["new", ".env"], code=1))
+    check(repo, Expect(skipped=left, keep=["new", ".env"], code=1))
 
 
 def test_untracked_none_where_a_file_became_a_directory(repo: Sandbox) -> None:
@@ -157,7 +157,7 @@ def test_t25_a_tracked_latest_is_the_users(repo: Sandbox) -> None:
     repo.write(LATEST[0], "theirs\n")
     repo.commit("tracks it")
     repo.write(LATEST[0], "their edit\n")
-    judge(repo)
+    check(repo)
     assert (repo.path / LATEST[0]).read_text() == "their edit\n"
 
 

@@ -44,7 +44,7 @@ def todo(repo: Sandbox, script: str) -> dict[str, str]:
     return {"GIT_SEQUENCE_EDITOR": f"sed -i {shlex.quote(script)}", "GIT_EDITOR": "true"}
 
 
-def run(repo: Sandbox, *args: str, **env: str) -> None:
+def check_run(repo: Sandbox, *args: str, **env: str) -> None:
     """A git command that must succeed, and of which our hooks say nothing."""
     done = repo.run("git", *args, env=env)
     assert done.code == 0, done.err
@@ -55,13 +55,13 @@ def run(repo: Sandbox, *args: str, **env: str) -> None:
 @pytest.mark.parametrize("warn", ["head", "always"])
 def test_t19_amend_and_rebase_take_the_checkpoint_along(work: Sandbox, warn: str) -> None:
     work.git("config", "baton.warn", warn)
-    run(work, "commit", "-q", "--amend", "-m", "three, again")
+    check_run(work, "commit", "-q", "--amend", "-m", "three, again")
     assert list(noted(work)) == ["three, again"] and drift(work) == (0, "none")
     for backend in ("--merge", "--apply"):
         work.git("branch", "-f", "before")
-        run(work, "rebase", "-q", backend, "main")
+        check_run(work, "rebase", "-q", backend, "main")
         assert next(iter(noted(work))) == "three, again" and drift(work) == (0, "none"), backend
-        run(work, "rebase", "-q", backend, "--onto", "main~1", "main")
+        check_run(work, "rebase", "-q", backend, "--onto", "main~1", "main")
     assert drift(work) == (0, "none")
     expect = (work.path / ".git/baton/expect").read_text().strip()
     assert expect == work.head()
@@ -78,7 +78,7 @@ def test_t19_amend_and_rebase_take_the_checkpoint_along(work: Sandbox, warn: str
     ],
 )
 def test_t19_interactive_rebase_keeps_the_note(work: Sandbox, script: str, subject: str) -> None:
-    run(work, "rebase", "-q", "-i", "main~1", **todo(work, script))
+    check_run(work, "rebase", "-q", "-i", "main~1", **todo(work, script))
     assert list(noted(work)) == [subject] and drift(work) == (0, "none")
     assert noted(work)[subject].startswith("checkpoint ")
 
@@ -88,7 +88,7 @@ def test_t19_squash_of_two_noted_commits_keeps_both_entries(repo: Sandbox) -> No
     for name in ("one", "two"):
         repo.commit(name, **{f"{name}_txt": name})
         repo.ok("snapshot", "--track", name, "--step", f"{name} is done")
-    run(repo, "rebase", "-q", "-i", "HEAD~2", **todo(repo, "2s/^pick/squash/"))
+    check_run(repo, "rebase", "-q", "-i", "HEAD~2", **todo(repo, "2s/^pick/squash/"))
     note = repo.git("notes", "--ref=checkpoints", "show", "HEAD")
     assert note.count("checkpoint ") == 2 and "step: one is done" in note and "step: two is done" in note
     repo.ok("verify", "--track", "one")
@@ -97,7 +97,7 @@ def test_t19_squash_of_two_noted_commits_keeps_both_entries(repo: Sandbox) -> No
 
 def test_t19_drop_is_drift_and_no_note_moves(work: Sandbox) -> None:
     old = work.head()
-    run(work, "rebase", "-q", "-i", "main~1", **todo(work, "3s/^pick/drop/"))
+    check_run(work, "rebase", "-q", "-i", "main~1", **todo(work, "3s/^pick/drop/"))
     assert noted(work) == {} and drift(work) == (1, "head-behind:1")
     assert "three is done" in work.git("notes", "--ref=checkpoints", "show", old)
 
@@ -110,7 +110,7 @@ def test_t19_pull_rebase_takes_it_along(work: Sandbox, tmp_path: Path) -> None:
     work.git("fetch", "-q")
     work.git("branch", "-q", "--set-upstream-to=origin/topic")
     work.write("a.txt", "dirty\n")
-    run(work, "pull", "-q", "--rebase", "--autostash")
+    check_run(work, "pull", "-q", "--rebase", "--autostash")
     assert list(noted(work)) == ["three"] and drift(work)[0] == 0
     assert work.git("status", "--porcelain") == " M a.txt"
 
@@ -119,9 +119,9 @@ def test_t19_cherry_pick_and_revert_are_true_drift(work: Sandbox) -> None:
     for warn in ("head", "always"):
         work.git("config", "baton.warn", warn)
         work.git("checkout", "-q", "-B", "picks", "main", env={"GIT_BATON": "0"})
-        run(work, "cherry-pick", "topic")
-        run(work, "cherry-pick", "topic~2", "topic~1")
-        run(work, "revert", "--no-edit", "HEAD")
+        check_run(work, "cherry-pick", "topic")
+        check_run(work, "cherry-pick", "topic~2", "topic~1")
+        check_run(work, "revert", "--no-edit", "HEAD")
     assert drift(work) == (1, "branch-switched,head-diverged:5/3")
     assert list(noted(work)) == ["three"]
     assert work.run("git", "notes", "--ref=checkpoints", "show", "picks~3").code == 1
@@ -130,35 +130,35 @@ def test_t19_cherry_pick_and_revert_are_true_drift(work: Sandbox) -> None:
 def test_t19_reset_is_drift_and_mixed_reset_to_head_is_none(work: Sandbox) -> None:
     work.write("three.txt", "staged\n")
     work.git("add", "-A")
-    run(work, "reset", "-q")
+    check_run(work, "reset", "-q")
     assert drift(work)[0] == 0
-    run(work, "reset", "-q", "--hard", "HEAD~2")
+    check_run(work, "reset", "-q", "--hard", "HEAD~2")
     assert drift(work)[0] == 1 and drift(work)[1].startswith("head-behind:2")
-    run(work, "reset", "-q", "--hard", "main")
+    check_run(work, "reset", "-q", "--hard", "main")
     assert drift(work)[0] == 1 and drift(work)[1].startswith("head-diverged:1/3")
 
 
 def test_t19_stash_and_merge_squash_do_not_move_head(work: Sandbox) -> None:
     work.write("three.txt", "changed\n")
-    run(work, "stash", "-q")
+    check_run(work, "stash", "-q")
     assert drift(work)[0] == 0
-    run(work, "stash", "pop", "-q")
+    check_run(work, "stash", "pop", "-q")
     assert drift(work)[0] == 0
-    run(work, "checkout", "-q", ".")
-    run(work, "merge", "-q", "--squash", "main")
+    check_run(work, "checkout", "-q", ".")
+    check_run(work, "merge", "-q", "--squash", "main")
     assert drift(work)[0] == 0 and list(noted(work)) == ["three"]
 
 
 def test_bisect_clone_worktree_and_am_are_silent(work: Sandbox, tmp_path: Path) -> None:
     work.git("config", "baton.warn", "always")
-    run(work, "bisect", "start", "HEAD", "HEAD~3")
-    run(work, "bisect", "run", "test", "!", "-e", "two.txt")
-    run(work, "bisect", "reset")
-    run(work, "clone", "-q", ".", str(tmp_path / "clone"))
-    run(work, "worktree", "add", "-q", str(tmp_path / "linked"))
+    check_run(work, "bisect", "start", "HEAD", "HEAD~3")
+    check_run(work, "bisect", "run", "test", "!", "-e", "two.txt")
+    check_run(work, "bisect", "reset")
+    check_run(work, "clone", "-q", ".", str(tmp_path / "clone"))
+    check_run(work, "worktree", "add", "-q", str(tmp_path / "linked"))
     patch = work.git("format-patch", "-1", "--stdout", "main")
     (tmp_path / "p").write_text(patch + "\n")
-    run(work, "am", "-q", str(tmp_path / "p"))
+    check_run(work, "am", "-q", str(tmp_path / "p"))
 
 
 def test_a_rebase_that_stops_is_silent_until_its_end(work: Sandbox) -> None:
@@ -169,11 +169,11 @@ def test_a_rebase_that_stops_is_silent_until_its_end(work: Sandbox) -> None:
     assert done.code == 1 and "checkpoint" not in done.err
     work.write("base.txt", "both\n")
     work.git("add", "-A")
-    run(work, "-c", "core.editor=true", "rebase", "--continue", GIT_EDITOR="true")
+    check_run(work, "-c", "core.editor=true", "rebase", "--continue", GIT_EDITOR="true")
     assert drift(work) == (0, "none") and list(noted(work)) == ["clash", "three"]
-    run(work, "rebase", "-q", "-i", "HEAD~2", **todo(work, "1s/^pick/edit/"))
-    run(work, "commit", "-q", "--amend", "-m", "edited")
-    run(work, "rebase", "--continue")
+    check_run(work, "rebase", "-q", "-i", "HEAD~2", **todo(work, "1s/^pick/edit/"))
+    check_run(work, "commit", "-q", "--amend", "-m", "edited")
+    check_run(work, "rebase", "--continue")
     assert drift(work) == (0, "none") and list(noted(work)) == ["clash", "edited"]
 
 
@@ -189,9 +189,9 @@ def test_notes_are_carried_where_git_did_not(work: Sandbox, how: str) -> None:
         env = {"GIT_NOTES_REWRITE_REF": "refs/notes/other"}
         work.git("notes", "--ref=other", "add", "-m", "somebody's")
     work.git("notes", "--ref=checkpoints", "append", "-m", "a hand-written line", env={"GIT_EDITOR": "true"})
-    run(work, "commit", "-q", "--amend", "-m", "three, again", **env)
+    check_run(work, "commit", "-q", "--amend", "-m", "three, again", **env)
     assert "step: three is done" in work.git("notes", "--ref=checkpoints", "show", "HEAD")
-    run(work, "rebase", "-q", "main", **env)
+    check_run(work, "rebase", "-q", "main", **env)
     note = work.git("notes", "--ref=checkpoints", "show", "HEAD")
     assert note.count("checkpoint ") == 1 and "a hand-written line" in note
     stamp = int(work.git("log", "-1", "--format=%ct", "refs/notes/checkpoints"))

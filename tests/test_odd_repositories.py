@@ -31,7 +31,7 @@ def one_line(done: Outcome) -> None:
     assert sum(line.startswith("fatal: ") for line in lines) == (done.code in (2, 128, 129)), done.err
 
 
-def every_verb(box: Sandbox, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
+def check_every_verb(box: Sandbox, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
     """Each verb succeeds, and git finds nothing wrong afterwards."""
     for words in VERBS:
         done = box.baton(*words, env=env, cwd=cwd)
@@ -40,7 +40,7 @@ def every_verb(box: Sandbox, *, env: Mapping[str, str] | None = None, cwd: Path 
     box.fsck()
 
 
-def refused(box: Sandbox, said: str, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
+def check_refused(box: Sandbox, said: str, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
     """Each verb ends with 128 and these words."""
     for words in VERBS:
         done = box.baton(*words, env=env, cwd=cwd)
@@ -93,21 +93,21 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_t23_every_verb(kind: str, tmp_path: Path) -> None:
-    every_verb(shape(tmp_path, kind))
+    check_every_verb(shape(tmp_path, kind))
 
 
 def test_t23_reftable(new_git: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.path.isabs(new_git):
         monkeypatch.setenv("PATH", os.path.dirname(new_git) + os.pathsep + os.environ["PATH"])
     box = Sandbox.init(tmp_path / "box", "--ref-format=reftable")
-    every_verb(box)
+    check_every_verb(box)
     box.commit("first", a_txt="one\n")
-    every_verb(box)
+    check_every_verb(box)
 
 
 def test_t23_no_identity(repo: Sandbox) -> None:
     (Path(os.environ["HOME"]) / ".gitconfig").unlink()
-    every_verb(repo)
+    check_every_verb(repo)
     done = repo.ok("snapshot", "--track", "main", "--step", "again")
     assert "warning: git knows no identity" in done.err
     assert repo.git("log", "-1", "--format=%an <%ae>", "refs/baton/tracks/main") == "gitbaton <gitbaton@localhost>"
@@ -120,23 +120,23 @@ def test_t23_core_worktree(tmp_path: Path) -> None:
     tree.mkdir()
     (tree / "a.txt").write_text("moved\n")
     box.git("config", "core.worktree", str(tree))
-    every_verb(box)
+    check_every_verb(box)
     assert box.git("cat-file", "-p", "refs/baton/tracks/main:a.txt") == "moved"
 
 
 def test_t23_inside_the_git_directory(repo: Sandbox) -> None:
     repo.write("new.txt", "new\n")
-    every_verb(repo, cwd=repo.path / ".git")
-    every_verb(repo, cwd=repo.path / ".git" / "refs")
+    check_every_verb(repo, cwd=repo.path / ".git")
+    check_every_verb(repo, cwd=repo.path / ".git" / "refs")
     assert repo.git("cat-file", "-p", "refs/baton/tracks/main:new.txt") == "new"
 
 
 def test_t23_git_dir_and_work_tree_given(repo: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "deep" / "er").mkdir(parents=True)
-    every_verb(repo, env={"GIT_DIR": "../../repo/.git", "GIT_WORK_TREE": "../../repo"}, cwd=tmp_path / "deep" / "er")
-    every_verb(repo, env={"GIT_DIR": str(repo.path / ".git")})
+    check_every_verb(repo, env={"GIT_DIR": "../../repo/.git", "GIT_WORK_TREE": "../../repo"}, cwd=tmp_path / "deep" / "er")
+    check_every_verb(repo, env={"GIT_DIR": str(repo.path / ".git")})
     (repo.path / "sub").mkdir()
-    every_verb(repo, env={"GIT_WORK_TREE": ".."}, cwd=repo.path / "sub")
+    check_every_verb(repo, env={"GIT_WORK_TREE": ".."}, cwd=repo.path / "sub")
     assert sorted(repo.tree("refs/baton/tracks/main")) == ["a.txt"]
 
 
@@ -168,17 +168,17 @@ def test_t23_as_a_verb_of_git(repo: Sandbox, tmp_path: Path) -> None:
 def test_t23_no_repository(tmp_path: Path) -> None:
     box = Sandbox(tmp_path / "nothing")
     box.path.mkdir()
-    refused(box, "is not in a git repository")
-    refused(box, "not a git repository: ", env={"GIT_DIR": "missing"})
+    check_refused(box, "is not in a git repository")
+    check_refused(box, "not a git repository: ", env={"GIT_DIR": "missing"})
     (box.path / ".git").write_text("gitdir: /nowhere\n")
-    refused(box, "not a git repository: /nowhere")
+    check_refused(box, "not a git repository: /nowhere")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository to another user")
 def test_t23_a_repository_of_somebody_else(repo: Sandbox) -> None:
     for path in (repo.path, repo.path / ".git"):
         os.chown(path, 12345, 12345)
-    refused(repo, "dubious ownership")
+    check_refused(repo, "dubious ownership")
     assert f"hint: git config --global --add safe.directory {repo.path}" in repo.baton("status").err
 
 
@@ -186,7 +186,7 @@ def test_t23_a_repository_of_somebody_else(repo: Sandbox) -> None:
 def test_t23_odd_paths(name: str, tmp_path: Path) -> None:
     box = Sandbox.init(tmp_path / name)
     box.commit("first", a_txt="one\n")
-    every_verb(box)
+    check_every_verb(box)
     done = box.baton("--repo-root", str(box.path), "status", cwd=tmp_path)
     assert done.code == 0, done
     dry = box.baton("snapshot", "--track", "main", "--step", "x", "--dry-run")
@@ -195,4 +195,4 @@ def test_t23_odd_paths(name: str, tmp_path: Path) -> None:
 
 def test_t23_a_path_with_a_line_break(tmp_path: Path) -> None:
     box = Sandbox.init(tmp_path / "a\nb")
-    refused(box, "has a line break")
+    check_refused(box, "has a line break")

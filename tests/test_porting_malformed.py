@@ -30,7 +30,7 @@ def everything(path: Path) -> dict[str, str]:
     return found
 
 
-def refused(repo: Sandbox, old: str, *words: str, code: int = 128) -> str:
+def check_refused(repo: Sandbox, old: str, *words: str, code: int = 128) -> str:
     """The one line that refuses a folder; nothing in the repository or the folder has changed."""
     os.makedirs(repo.path / ".git/baton", exist_ok=True)
     before = everything(repo.path), everything(Path(old)), repo.git("for-each-ref")
@@ -89,7 +89,7 @@ MALFORMED: dict[str, tuple[object, str]] = {
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_record(repo: Sandbox, tmp_path: Path, name: str) -> None:
     data, word = MALFORMED[name]
-    refused(repo, folder(tmp_path / "old", {**GOOD, BAD: data}), BAD, word)
+    check_refused(repo, folder(tmp_path / "old", {**GOOD, BAD: data}), BAD, word)
 
 
 LATEST: dict[str, tuple[object, str]] = {
@@ -109,16 +109,18 @@ LATEST: dict[str, tuple[object, str]] = {
 @pytest.mark.parametrize("name", LATEST)
 def test_a_malformed_latest(repo: Sandbox, tmp_path: Path, name: str) -> None:
     data, word = LATEST[name]
-    refused(repo, folder(tmp_path / "old", {**GOOD, "LATEST.json": data}), "LATEST.json", word)
+    check_refused(repo, folder(tmp_path / "old", {**GOOD, "LATEST.json": data}), "LATEST.json", word)
 
 
 def test_a_twin_of_a_track_that_is_there(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "Work", "--step", "s")
-    refused(repo, folder(tmp_path / "old", {**GOOD, BAD: record(5, track="wORK")}), BAD, "'Work' only in case")
+    check_refused(repo, folder(tmp_path / "old", {**GOOD, BAD: record(5, track="wORK")}), BAD, "'Work' only in case")
 
 
 def test_twins_in_two_files(repo: Sandbox, tmp_path: Path) -> None:
-    refused(repo, folder(tmp_path / "old", {**GOOD, "LATEST.json": {"tracks": {"T": record(5)}}}), "_a.json", "track 'T' only")
+    check_refused(
+        repo, folder(tmp_path / "old", {**GOOD, "LATEST.json": {"tracks": {"T": record(5)}}}), "_a.json", "track 'T' only"
+    )
 
 
 def link_outside(path: Path) -> None:
@@ -156,13 +158,13 @@ def test_what_is_no_file_to_read(repo: Sandbox, tmp_path: Path, name: str, file:
         done = repo.baton("import", str(old))
         assert done.code == 128 and file in done.err and word in done.err and repo.git("for-each-ref") == before
     else:
-        refused(repo, str(old), file, word)
+        check_refused(repo, str(old), file, word)
 
 
 def test_a_folder_that_holds_nothing_or_is_none(repo: Sandbox, tmp_path: Path) -> None:
     folder(tmp_path / "old", {"README.md": b"x", "context_checkpoint.json": b"x", "LATEST.md": b"x"})
-    refused(repo, str(tmp_path / "old"), "holds no LATEST.json", code=129)
-    refused(repo, str(tmp_path / "nowhere"), "No such file", code=129)
+    check_refused(repo, str(tmp_path / "old"), "holds no LATEST.json", code=129)
+    check_refused(repo, str(tmp_path / "nowhere"), "No such file", code=129)
     (tmp_path / "file").write_text("x")
     assert repo.baton("import", str(tmp_path / "file")).code == 129
     assert repo.baton("import").code == 129
@@ -175,11 +177,11 @@ def test_a_broken_chain_stops_an_import_before_it_begins(repo: Sandbox, tmp_path
     repo.ok("snapshot", "--track", "u", "--step", "s")
     broken = repo.git("commit-tree", "-p", "refs/baton/tracks/u", "-m", "stranger", "HEAD^{tree}")
     repo.git("update-ref", "refs/baton/tracks/u", broken)
-    refused(repo, folder(tmp_path / "old", {**GOOD, BAD: record(5, track="u")}), "'u' has a broken record")
+    check_refused(repo, folder(tmp_path / "old", {**GOOD, BAD: record(5, track="u")}), "'u' has a broken record")
 
 
 def test_escapes_in_a_file_name_reach_no_terminal(repo: Sandbox, tmp_path: Path) -> None:
-    refused(repo, folder(tmp_path / "old", {"context_checkpoint_\x1b[2J\n_x.json": b"{"}), "not JSON")
+    check_refused(repo, folder(tmp_path / "old", {"context_checkpoint_\x1b[2J\n_x.json": b"{"}), "not JSON")
 
 
 def test_nothing_in_a_folder_is_run_or_followed(repo: Sandbox, tmp_path: Path) -> None:
