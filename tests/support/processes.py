@@ -128,10 +128,9 @@ def noted(repo: Sandbox, commit: str) -> list[str]:
 
 
 def assert_acknowledged(acks: list[Ack], repo: Sandbox) -> dict[str, list[dict[str, Any]]]:
-    """Nobody failed or waited long, and every chain holds what was acknowledged, in order; the chains by track."""
+    """Nobody failed, and every chain holds what was acknowledged, in order; the chains by track."""
     failed = [f"{a.step}: exit {a.code} after {a.seconds:.1f} s: {a.err}" for a in acks if a.code != 0]
     assert not failed, f"{len(failed)} failed; the first: {failed[0]}"
-    assert max(a.seconds for a in acks) < 10
     by_track: dict[str, set[str]] = defaultdict(set)
     order: dict[str, list[str]] = defaultdict(list)
     for ack in acks:
