@@ -250,7 +250,7 @@ def test_a_thousand_records_take_seconds(repo: Sandbox, tmp_path: Path) -> None:
     old = folder(tmp_path / "old", history(records))
     began = time.monotonic()
     done = repo.ok("import", old)
-    assert time.monotonic() - began < 20  # a loaded machine; measured 1.5 s on an idle one
+    assert time.monotonic() - began < 60  # a loaded machine; measured 1.5 s on an idle one
     assert done.out.splitlines() == ["t0: 334 new checkpoints", "t1: 333 new checkpoints", "t2: 333 new checkpoints"]
     assert sum(len(chain(repo, f"t{n}")) for n in range(3)) == 1000
     assert len(repo.git("notes", "--ref=checkpoints", "list").splitlines()) == 300

@@ -32,7 +32,7 @@ def test_a_command_that_does_not_end_is_killed(repo: Sandbox) -> None:
     start = time.monotonic()
     with pytest.raises(GitTimeoutError) as caught:
         git_in(repo.path, 0.3).run("hang")
-    assert time.monotonic() - start < 5 and "'git hang'" in caught.value.message
+    assert time.monotonic() - start < 25 and "'git hang'" in caught.value.message
     assert children() == others
 
 
