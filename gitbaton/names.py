@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 
-from gitbaton.codec import ROOT_MESSAGE, payload, timestamp
+from gitbaton.codec import payload, timestamp
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import OID, Object, object_id
 from gitbaton.model import Oid, Stored
@@ -111,17 +111,13 @@ def _chain(store: Store, track: str, limit: int | None = None) -> list[Oid]:
     return store.objects.first_parents(start.oid, limit)
 
 
-def _is_root(found: Object | None) -> bool:
-    return found is not None and found.data is not None and found.data.endswith(b"\n\n" + ROOT_MESSAGE)
-
-
 def _back(store: Store, track: str, digits: str) -> Stored:
     """The checkpoint so many before the tip; a broken one on the way counts."""
     count = int(digits or "1")
     oids = _chain(store, track, count + 1)
     found = store.objects.read(oids[-1], _MAX_COMMIT)
-    if len(oids) <= count or _is_root(found):
-        total = len(oids) - (1 if _is_root(found) else 0)
+    if len(oids) <= count or oids[-1] == store.root:
+        total = len(oids) - (1 if oids[-1] == store.root else 0)
         raise NotFoundError(f"track '{track}' has only {total} checkpoint{'' if total == 1 else 's'}")
     return store.stored(found, track, oids[-1])
 

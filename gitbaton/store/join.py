@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from gitbaton.codec import ROOT_MESSAGE
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import Algorithm, Commit, NewObject, RefChange, commit_data, new_object, parse_commit
 from gitbaton.model import Oid, Stored
-from gitbaton.store.read import Store
+from gitbaton.store.read import Store, root_objects
 from gitbaton.store.refs import chain_ref
 from gitbaton.values import replace, value
 
-ROOT_AUTHOR = b"gitbaton <gitbaton@localhost> 0 +0000"
 _INDEX_MESSAGE = b"gitbaton index 1\n"
 _MAX_COMMIT = 3 << 20
 
@@ -73,7 +71,7 @@ def links(store: Store, track: str, start: Oid | None = None) -> list[Link]:
 
 
 def _records(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[tuple[Stored, Commit]]:
-    root = _root(store.objects.algorithm)[-1].oid
+    root = store.root
     for oid, found in zip(oids, store.objects.read_many(oids, _MAX_COMMIT), strict=True):
         if oid == root:
             return
@@ -161,7 +159,7 @@ def _rank(link: Link) -> tuple[object, ...]:
 
 def _placed(algorithm: Algorithm, have: Sequence[Link], union: Sequence[Link]) -> tuple[list[NewObject], list[Link]]:
     """The commits of a union and the objects to write for them: links that stand where they stood keep theirs. Pure."""
-    objects = _root(algorithm)
+    objects = root_objects(algorithm)
     tree, parent, same = objects[0].oid, objects[1].oid, True
     result = []
     for place, link in enumerate(union):
@@ -192,9 +190,3 @@ def _require(store: Store, placed: Sequence[Link], objects: Sequence[NewObject])
     for link, oid, kind in needs:
         if kinds.get(oid) != kind:
             raise RecordError(f"{kind} {oid}, which checkpoint {link.id} stands on, is not in this repository")
-
-
-def _root(algorithm: Algorithm) -> list[NewObject]:
-    empty = new_object(algorithm, "tree", b"")
-    data = commit_data(tree=empty.oid, parents=(), author=ROOT_AUTHOR, message=ROOT_MESSAGE)
-    return [empty, new_object(algorithm, "commit", data)]
