@@ -14,9 +14,11 @@ from gitbaton.values import value
 Oid = str
 Validation = Literal["green", "pending", "failed"]
 Kind = Literal["manual", "auto", "safety"]
+Op = Literal["restore", "undo", "redo"]
 
 VALIDATIONS: tuple[Validation, ...] = ("green", "pending", "failed")
 KINDS: tuple[Kind, ...] = ("manual", "auto", "safety")
+OPS: tuple[Op, ...] = ("restore", "undo", "redo")
 
 SKIP_REASONS = (
     "excluded",  # baton.exclude names it
@@ -78,7 +80,8 @@ class WorktreeId:
 
 @value
 class FileState:
-    """The captured work tree and index; ``changed`` counts the paths that differ from the checkpoint before."""
+    """The captured work tree and index; ``changed`` counts the paths that differ from the checkpoint before, ``raw`` those
+    that also lie byte for byte beside the stages, because git's filters would not give them back as they were."""
 
     tree: Oid
     index: IndexState
@@ -86,6 +89,7 @@ class FileState:
     changed: int
     skipped: tuple[Skipped, ...]
     skipped_more: int = 0
+    raw: int = 0
     worktree: WorktreeId
 
 
@@ -96,6 +100,19 @@ class Agent:
     name: str
     session: str | None = None
     transcript: str | None = None
+
+
+@value
+class Restore:
+    """What a safety checkpoint was taken before. ``origin`` (``from``): the current track's newest checkpoint then, if any;
+    ``target`` (``to``): the checkpoint whose files came back; ``position``: how many steps could be redone afterwards;
+    ``index``: whether the whole index came back, too."""
+
+    op: Op
+    origin: Oid | None
+    target: Oid
+    position: int
+    index: bool
 
 
 @value
@@ -117,6 +134,7 @@ class Checkpoint:
     agent: Agent | None = None
     files: FileState | None = None
     previous: Oid | None = None
+    restore: Restore | None = None
 
 
 @value

@@ -14,6 +14,7 @@ from gitbaton.codec.tracks import check_track
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.model import (
     KINDS,
+    OPS,
     VALIDATIONS,
     Agent,
     Checkpoint,
@@ -21,6 +22,7 @@ from gitbaton.model import (
     Flag,
     IndexState,
     Operation,
+    Restore,
     Skipped,
     WorktreeId,
 )
@@ -108,8 +110,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 
 def document(c: Checkpoint) -> dict[str, Json]:
-    """The JSON object of a checkpoint, keys in the canonical order."""
-    return {
+    """The JSON object of a checkpoint, keys in the canonical order; only a safety checkpoint has ``restore``."""
+    result: dict[str, Json] = {
         "v": VERSION,
         "track": c.track,
         "step": c.step,
@@ -127,6 +129,10 @@ def document(c: Checkpoint) -> dict[str, Json]:
         "files": _files_document(c.files),
         "previous": c.previous,
     }
+    if c.restore is not None:
+        r = c.restore
+        result["restore"] = {"op": r.op, "from": r.origin, "to": r.target, "position": r.position, "index": r.index}
+    return result
 
 
 def timestamp(value: datetime) -> str:
@@ -170,6 +176,8 @@ def _files_document(files: FileState | None) -> Json:
     }
     if skipped_more:
         result["skipped_more"] = skipped_more
+    if files.raw:
+        result["raw"] = files.raw
     return result
 
 
@@ -226,6 +234,12 @@ class _Reader:
             raise self.bad(key)
         return value
 
+    def flag(self, key: str) -> bool:
+        value = self.value.get(key)
+        if not isinstance(value, bool):
+            raise self.bad(key)
+        return value
+
     def time(self, key: str) -> datetime:
         text = self.text(key)
         try:
@@ -271,6 +285,7 @@ def decode(raw: bytes) -> Checkpoint:
     if version != VERSION:
         raise RecordError(f"record has format version {version}; this gitbaton reads {VERSION}")
     agent, files = r.maybe_object("agent"), r.maybe_object("files")
+    restore = _Reader(r.value["restore"], "record.restore") if "restore" in r.value else None
     extra = r.strings("extra")
     if not all(EXTRA_KEY.match(key) for key, _ in extra):
         raise r.bad("extra")
@@ -292,6 +307,7 @@ def decode(raw: bytes) -> Checkpoint:
         agent=_agent(agent) if agent else None,
         files=_files(files) if files else None,
         previous=r.maybe_oid("previous"),
+        restore=_restore(restore) if restore else None,
     )
 
 
@@ -309,6 +325,16 @@ def _strings(r: _Reader, key: str) -> list[str]:
 
 def _agent(r: _Reader) -> Agent:
     return Agent(name=r.text("name"), session=r.maybe("session"), transcript=r.maybe("transcript"))
+
+
+def _restore(r: _Reader) -> Restore:
+    return Restore(
+        op=_one_of(r, "op", OPS),
+        origin=r.maybe_oid("from"),
+        target=r.oid("to"),
+        position=r.count("position"),
+        index=r.flag("index"),
+    )
 
 
 def _files(r: _Reader) -> FileState:
@@ -329,6 +355,7 @@ def _files(r: _Reader) -> FileState:
         changed=r.count("changed"),
         skipped=tuple(Skipped(path=s.path("path"), reason=_matching(s, "reason", _REASON.match)) for s in skipped),
         skipped_more=r.count("skipped_more", 0),
+        raw=r.count("raw", 0),
         worktree=WorktreeId(path=worktree.path("path"), created=worktree.time("created")),
     )
 

@@ -99,6 +99,14 @@ def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid]) -
     ``rules`` and the file system refuse. ``reachable`` are trees known to be kept by gc (see PrivateIndex.facts).
     The real index is read and never written. Raises GitError.
     """
+    return capture_with_index(repo, folder, rules, reachable)[0]
+
+
+def capture_with_index(
+    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid]
+) -> tuple[Captured, PrivateIndex, Facts]:
+    """As ``capture``, with the private index that the tree was written from, whose stat data fits the work tree, and what
+    the real index says. The index lies in ``folder`` and may still be the real one, to be read only, until it is copied."""
     root = repo.layout.root
     if root is None:
         raise GitError(f"'{repo.layout.git_dir}' has no work tree")
@@ -113,7 +121,7 @@ def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid]) -
             index.copy()
         if index.whole():
             break
-    return _captured(index, facts, _Intake(index, facts, folder, root, rules, changes))
+    return _captured(index, facts, _Intake(index, facts, folder, root, rules, changes)), index, facts
 
 
 def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
