@@ -20,6 +20,7 @@ from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, t
 from gitbaton.values import replace
 
 if TYPE_CHECKING:
+    from gitbaton.git.untracked import Rules
     from gitbaton.git.worktree import Captured
 
 
@@ -121,21 +122,21 @@ class Baton:
         checkpoint = self._words(request, head)
         encode(checkpoint)
         captured = self._capture(checkpoint, head) if request.files and self.repo.layout.root else None
-        author, warnings = self._author()
+        author, warnings = self.author()
         if head.branch is None:
             warnings.append("HEAD is detached; the checkpoint names no branch")
-        files = self._file_state(captured) if captured else None
+        files = self.file_state(captured) if captured else None
         draft = Draft(
             checkpoint=replace(checkpoint, files=files),
             author=author,
-            tree=captured.tree if captured else self._base_tree(head),
+            tree=captured.tree if captured else self.base_tree(head),
             stages=captured.stages if captured else (),
-            count_changed=self._count_changed,
+            count_changed=self.count_changed,
             seen=seen,
         )
         return Plan(draft=draft, set_current=request.set_current, warnings=tuple(warnings))
 
-    def _author(self) -> tuple[bytes, list[str]]:
+    def author(self) -> tuple[bytes, list[str]]:
         """``Name <email>`` of the user, or ours where git has no identity."""
         from gitbaton.store.write import NOBODY
 
@@ -164,25 +165,30 @@ class Baton:
             agent=request.agent,
         )
 
-    def _capture(self, checkpoint: Checkpoint, head: Head) -> Captured:
+    def rules(self) -> Rules:
+        """What of the untracked files a capture takes in."""
         from gitbaton.git.untracked import Rules
-        from gitbaton.git.worktree import capture, private_folder
 
         where = self.latest
-        rules = Rules(
+        return Rules(
             untracked=self.settings.untracked,
             max_size=self.settings.max_file_size,
             exclude=self.settings.exclude,
             never=frozenset(where.paths() if where and not mirror.foreign(where) else ()),
         )
+
+    def _capture(self, checkpoint: Checkpoint, head: Head) -> Captured:
+        from gitbaton.git.worktree import capture, private_folder
+
         tip = self.store.tip(checkpoint.track)
-        kept = {self._base_tree(head)} if head.oid else set()
+        kept = {self.base_tree(head)} if head.oid else set()
         if tip and tip.checkpoint.files:
             kept.add(tip.checkpoint.files.index.tree)
         with private_folder(self.repo) as folder:
-            return capture(self.repo, folder, rules, kept)
+            return capture(self.repo, folder, self.rules(), kept)
 
-    def _file_state(self, captured: Captured) -> FileState:
+    def file_state(self, captured: Captured) -> FileState:
+        """What was captured, as a checkpoint tells it; ``changed`` is counted when it is recorded."""
         index = IndexState(
             tree=captured.staged, flags=captured.flags, flags_more=captured.flags_more, unmerged=captured.unmerged
         )
@@ -195,11 +201,12 @@ class Baton:
             worktree=self.repo.worktree_id(),
         )
 
-    def _base_tree(self, head: Head) -> Oid:
+    def base_tree(self, head: Head) -> Oid:
         """HEAD's tree; the empty tree where HEAD is unborn."""
         return self.store.tree_of(head.oid) or new_object(self.repo.layout.algorithm, "tree", b"").oid
 
-    def _count_changed(self, before: Oid, after: Oid) -> int:
+    def count_changed(self, before: Oid, after: Oid) -> int:
+        """How many paths differ between two trees."""
         return self.repo.git.out("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after).count(b"\0")
 
     def apply(self, plan: Plan) -> Snapshot:

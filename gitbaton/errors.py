@@ -7,7 +7,9 @@ BatonError                128  fatal, in one line
 |- AmbiguousNameError     128  a name that could mean several checkpoints
 |- NotARepositoryError    128  no repository here, or git refuses to open it
 |- GitError               128  git failed where it should not
-|  `- GitTimeoutError     128  git did not answer in its time
+|  |- GitTimeoutError     128  git did not answer in its time
+|  |- StaleError          128  the work tree or index is no longer what was looked at; nothing was written
+|  `- SmudgeError         128  a required filter cannot write a file
 |- RecordError            128  a stored record is not what gitbaton writes
 `- RefConflictError       128  somebody else moved a ref between our read and our write
 """
@@ -56,6 +58,18 @@ class GitError(BatonError):
 
 class GitTimeoutError(GitError):
     """A git command did not end in its time and was killed."""
+
+
+class StaleError(GitError):
+    """The work tree or the index is no longer what a plan was made against; nothing was written."""
+
+
+class SmudgeError(GitError):
+    """A required filter cannot write the file at ``path``."""
+
+    def __init__(self, message: str, *hints: str, path: str) -> None:
+        super().__init__(message, *hints)
+        self.path = path
 
 
 class RecordError(BatonError):

@@ -91,8 +91,9 @@ class Store:
                 raise RecordError(f"'{ref}' {_unreadable(oid)}")
         return found
 
-    def stored(self, found: Object | None, track: str, where: str) -> Stored:
-        """A chain commit as a checkpoint. The ref's name wins over the stored track; the tree must be the stored one."""
+    def stored(self, found: Object | None, track: str | None, where: str) -> Stored:
+        """A chain commit as a checkpoint. The ref's name wins over the stored track, unless it names none (None); the tree
+        must be the stored one."""
         if found is None:
             raise RecordError(f"commit {where} does not exist")
         if found.kind != "commit" or found.data is None:
@@ -104,7 +105,7 @@ class Store:
         checkpoint = decode(raw)
         if checkpoint.files is not None and checkpoint.files.tree != commit.tree:
             raise RecordError(f"commit {found.oid} does not hold the tree that it names")
-        if checkpoint.track != track:
+        if track is not None and checkpoint.track != track:
             checkpoint = replace(checkpoint, track=track)
         base = commit.parents[1] if len(commit.parents) == 2 else None
         oid = object_id(self.objects.algorithm, "blob", raw)
@@ -122,21 +123,30 @@ class Store:
 
     def history(self, track: str, limit: int | None = None) -> History:
         """A track's checkpoints, newest first; a broken one is named and left out. Raises NotFoundError."""
-        start = self._at(chain_ref(track), _MAX_COMMIT)
+        return self.chain(chain_ref(track), track, limit)
+
+    def chain(self, ref: str, track: str | None, limit: int | None = None) -> History:
+        """The checkpoints of the chain at a ref, as ``history``; ``track`` as in ``stored``. Raises NotFoundError."""
+        start = self._at(ref, _MAX_COMMIT)
         if start is None:
-            raise NotFoundError(f"there is no track '{track}'")
+            raise NotFoundError(f"there is no track '{track}'" if track is not None else f"there is no ref '{ref}'")
         if start.kind != "commit":
-            raise RecordError(f"'{chain_ref(track)}' is a {start.kind} and not a chain of commits")
+            raise RecordError(f"'{ref}' is a {start.kind} and not a chain of commits")
         oids = self.objects.first_parents(start.oid, None if limit is None else limit + 1)
         items: list[Stored] = []
         problems: list[Problem] = []
-        for stored in self._walk(track, oids):
+        for stored in self._walk(ref, track, oids):
             if limit is not None and len(items) + len(problems) >= limit:
                 break
             (items if isinstance(stored, Stored) else problems).append(stored)  # type: ignore[arg-type]
         return History(items=tuple(items), problems=tuple(problems))
 
-    def _walk(self, track: str, oids: list[Oid]) -> Iterator[Stored | Problem]:
+    def tip_at(self, ref: str) -> Stored | None:
+        """The newest checkpoint of the chain at a ref of any name; None when there is none. Raises RecordError."""
+        found = self._at(ref, _MAX_COMMIT)
+        return None if found is None else self.stored(found, None, found.oid)
+
+    def _walk(self, ref: str, track: str | None, oids: list[Oid]) -> Iterator[Stored | Problem]:
         """What a chain holds; broken records that follow each other are one problem, and too many end the walk."""
         broken: list[Problem] = []
         for oid, found in zip(oids, self.objects.read_many(oids, _MAX_COMMIT), strict=True):
@@ -145,7 +155,7 @@ class Store:
             try:
                 stored = self.stored(found, track, oid)
             except RecordError as error:
-                broken.append(Problem(where=f"{chain_ref(track)}, commit {oid}", reason=error.message))
+                broken.append(Problem(where=f"{ref}, commit {oid}", reason=error.message))
                 if len(broken) == _MAX_BROKEN:
                     break
                 continue

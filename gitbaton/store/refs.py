@@ -8,6 +8,7 @@ CHAINS = "refs/baton/tracks/"
 TIPS = "refs/checkpoints/"
 NOTES = "refs/notes/checkpoints"
 CURRENT = "BATON_HEAD"
+SAFETY = "refs/baton/safety/"
 
 
 def chain_ref(track: str) -> str:
@@ -26,3 +27,10 @@ def track_of(ref: str) -> str | None:
         if ref.startswith(prefix):
             return decode_track(ref.removeprefix(prefix))
     return None
+
+
+def safety_ref(git_dir: str, common_dir: str) -> str:
+    """The ref of the chain of states before each restore in the work tree of ``git_dir``; named as git names work trees."""
+    if git_dir == common_dir:
+        return SAFETY + "main-worktree"
+    return SAFETY + "worktrees/" + git_dir.rstrip("/").rpartition("/")[2]

@@ -107,6 +107,24 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     return stored
 
 
+def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
+    """Put a safety checkpoint on top of the chain at ``ref``, which has neither tip blob nor note. Raises as ``append``."""
+
+    def once() -> Stored:
+        tip = store.tip_at(ref)
+        batch = _Batch(store)
+        stored = _chain_commit(store, batch, draft, tip)
+        store.objects.write(batch.items)
+        _refuse_collected(store, draft, stored)
+        store.objects.update([RefChange(name=ref, new=stored.commit, old=tip.commit if tip else None)])
+        return stored
+
+    try:
+        return _insist(store, (ref,), RETRY_SECONDS, once)
+    except RefConflictError as error:
+        raise RefConflictError(f"nothing is changed: {error.message}", _LOCK_HINT) from None
+
+
 def _refuse_collected(store: Store, draft: Draft, stored: Stored) -> None:
     """Git may have collected what the capture wrote, or found already there, before a ref held it: then nothing is recorded.
 

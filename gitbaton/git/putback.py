@@ -1,0 +1,197 @@
+"""Put files back: what differs between two trees, what stands in the way on disk, and git's own checkout of the rest.
+
+The only writer of the work tree's files. Git's checkout of a private index refuses where a file changed after it was
+captured, but overwrites what is ignored and removes directories that hold nothing else; the guard looks for that first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from gitbaton.errors import GitError, SmudgeError, StaleError
+from gitbaton.git.index import PrivateIndex
+from gitbaton.git.run import Git, Result, zsplit
+from gitbaton.model import Oid
+from gitbaton.values import value
+
+GITLINK = "160000"
+CHECKOUT_SECONDS = 6 * 3600.0
+_SMUDGE = re.compile(r"^fatal: (.*): smudge filter (.+) failed$", re.M)
+_STALE = re.compile(r"not uptodate|would be overwritten|Updating the following directories would lose", re.M)
+# Skip-worktree bits are ours to judge here, and a private index is written whole.
+_PLAIN = ("core.sparseCheckout=false", "index.sparse=false", "core.splitIndex=false", "submodule.recurse=false")
+
+
+@value
+class Entry:
+    """What a tree holds at a path: ``mode`` as git prints it."""
+
+    mode: str
+    oid: Oid
+
+
+@value
+class Difference:
+    """A path that two trees hold differently; None: not at all."""
+
+    path: str
+    now: Entry | None
+    then: Entry | None
+
+
+def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> list[Difference]:
+    """The paths at which two trees differ, in git's order, perhaps only those that pathspecs match. Raises GitError."""
+    if now == then:
+        return []
+    options = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", "--no-relative")
+    fields = git.out("diff-tree", *options, now, then, "--", *specs).split(b"\0")[:-1]
+    found = []
+    for meta, path in zip(fields[0::2], fields[1::2], strict=True):
+        before, after, old, new, _ = meta[1:].decode("ascii").split(" ")
+        found.append(Difference(path=os.fsdecode(path), now=_entry(before, old), then=_entry(after, new)))
+    return found
+
+
+def _entry(mode: str, oid: str) -> Entry | None:
+    return Entry(mode=mode, oid=oid) if mode != "000000" else None
+
+
+def parents(path: str) -> list[str]:
+    """The directories above a path, the top's child first."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
+
+
+class Guard:
+    """What stands on disk where a path is to be put, as far as no capture holds it.
+
+    ``held``: whether the capture holds a path. No component is followed if it is a symbolic link.
+    """
+
+    def __init__(self, root: str, held: Callable[[str], bool]) -> None:
+        self.root, self.held = root, held
+        self._folders: dict[str, str | None] = {}
+
+    def in_the_way(self, path: str) -> str | None:
+        """Why a path cannot be put there, or None: ``ignored``, ``special-file``, ``nested-repository``, ``invalid-name``."""
+        if any(part in ("", ".", "..") or part.lower() == ".git" for part in path.split("/")):
+            return "invalid-name"
+        for folder in parents(path):
+            if folder not in self._folders:
+                self._folders[folder] = self._folder(folder)
+            reason = self._folders[folder]
+            if reason is not None:
+                return reason or None
+        return self._target(path)
+
+    def _folder(self, path: str) -> str | None:
+        """Why nothing can be put below a path; an empty text where nothing is there, None where a directory is."""
+        found = self._stat(path)
+        if found is None:
+            return ""
+        if not stat.S_ISDIR(found.st_mode):
+            return "" if self.held(path) else _kind(found)
+        return "nested-repository" if os.path.lexists(self._full(path + "/.git")) else None
+
+    def _target(self, path: str) -> str | None:
+        found = self._stat(path)
+        if found is None or self.held(path):
+            return None
+        return self._inside(path) if stat.S_ISDIR(found.st_mode) else _kind(found)
+
+    def _inside(self, folder: str) -> str | None:
+        """Why a directory cannot make room: whatever in it is neither a directory nor held."""
+        try:
+            with os.scandir(self._full(folder)) as entries:
+                listed = list(entries)
+        except OSError:
+            return "unreadable"
+        if any(e.name == ".git" for e in listed):
+            return "nested-repository"
+        for entry in listed:
+            path = f"{folder}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                reason = self._inside(path)
+            else:
+                reason = None if self.held(path) else _kind(entry.stat(follow_symlinks=False))
+            if reason:
+                return reason
+        return None
+
+    def _stat(self, path: str) -> os.stat_result | None:
+        try:
+            return os.lstat(self._full(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise GitError(f"'{path}': {error.strerror}") from None
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self.root, path)
+
+
+def _kind(found: os.stat_result) -> str:
+    plain = stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode)
+    return "ignored" if plain else "special-file"
+
+
+def changed_tree(index: PrivateIndex, wanted: Mapping[str, Entry | None]) -> Oid:
+    """The tree of a private index with some paths as ``wanted`` says; the index itself stays as it is. Raises GitError."""
+    target = PrivateIndex(index.repo, index.path, index.path + ".target")
+    target.copy()
+    empty = os.path.join(os.path.dirname(index.path), "empty")
+    os.makedirs(empty, exist_ok=True)
+    env = {"GIT_DIR": index.repo.layout.git_dir, "GIT_WORK_TREE": empty}
+    git = target.git.changed(env, *_PLAIN, directory=empty)
+    git.out("update-index", "-z", "--index-info", stdin=index_info(wanted, index.width * 2))
+    tree = git.out("write-tree").decode("ascii").strip()
+    os.unlink(target.path)
+    return tree
+
+
+def index_info(wanted: Mapping[str, Entry | None], width: int) -> bytes:
+    """Lines for ``update-index -z --index-info``: what is to go first, so that a file can make room for a directory."""
+    gone = [f"0 {'0' * width}\t{path}\0" for path, entry in wanted.items()]
+    new = [f"{entry.mode} {entry.oid}\t{path}\0" for path, entry in wanted.items() if entry is not None]
+    return os.fsencode("".join(gone + new))
+
+
+def hidden(index: PrivateIndex, paths: Collection[str]) -> list[str]:
+    """Those of the paths that are skip-worktree in a private index."""
+    wanted = set(paths)
+    listing = zsplit(index.git.changed({}, *_PLAIN).out("ls-files", "-v", "-z"))
+    return [row[2:] for row in listing if row[:1] in "Ss" and row[2:] in wanted]
+
+
+def show(index: PrivateIndex, paths: Iterable[str]) -> None:
+    """Take the skip-worktree bit off paths of a private index, so that a checkout writes them."""
+    stdin = b"".join(os.fsencode(p) + b"\0" for p in paths)
+    index.git.changed({}, *_PLAIN).out("update-index", "-z", "--no-skip-worktree", "--stdin", stdin=stdin)
+
+
+def check_out(index: PrivateIndex, now: Oid, then: Oid) -> tuple[str, ...]:
+    """Bring the work tree from ``now``, which the private index holds with the work tree's stat data, to ``then``.
+
+    Only paths that differ are touched. What git says on the way comes back. Raises StaleError when a file changed after
+    the capture (nothing is written then), SmudgeError where a required filter fails, GitError for anything else; files may
+    then be on either side.
+    """
+    git = index.git.changed({}, *_PLAIN)
+    git.timeout = CHECKOUT_SECONDS
+    result = git.run("read-tree", "-m", "-u", "--no-recurse-submodules", now, then)
+    if result.code != 0:
+        raise _failure(result)
+    return tuple(line for line in result.err.splitlines() if line.startswith(("error: ", "warning: ", "fatal: ")))
+
+
+def _failure(result: Result) -> GitError:
+    failed = _SMUDGE.search(result.err)
+    if failed:
+        said = f"'{failed.group(1)}': the required filter '{failed.group(2)}' fails"
+        return SmudgeError(said, path=failed.group(1))
+    if _STALE.search(result.err):
+        return StaleError("the work tree changed meanwhile; nothing is changed")
+    return GitError(f"'git read-tree' failed: {result.fatal()}")

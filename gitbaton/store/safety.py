@@ -1,0 +1,74 @@
+"""The chain of states before each restore of a work tree, read as what undo and redo step over."""
+
+from __future__ import annotations
+
+from gitbaton.errors import NotFoundError
+from gitbaton.git.objects import RefChange, lookup, parse_commit
+from gitbaton.model import Oid, Stored
+from gitbaton.store.read import Store
+from gitbaton.values import value
+
+
+@value
+class Steps:
+    """What can be undone and redone in a work tree, the next one last, and the chain's newest commit."""
+
+    undo: tuple[Stored, ...]
+    redo: tuple[Stored, ...]
+
+
+def steps(store: Store, ref: str) -> Steps:
+    """Replay the chain at ``ref``: a restore can be undone and ends what could be redone; an undo can be redone."""
+    try:
+        entries = store.chain(ref, None).items
+    except NotFoundError:
+        return Steps(undo=(), redo=())
+    undo: list[Stored] = []
+    redo: list[Stored] = []
+    for entry in reversed(entries):
+        done = entry.checkpoint.restore
+        if done is None:
+            continue
+        if done.op == "restore":
+            undo.append(entry)
+            redo.clear()
+            continue
+        source, other = (undo, redo) if done.op == "undo" else (redo, undo)
+        _drop(source, done.target)
+        other.append(entry)
+    return Steps(undo=tuple(undo), redo=tuple(redo))
+
+
+def _drop(source: list[Stored], target: Oid) -> None:
+    """Take the step that was carried out from its pile; what lies above it cannot be carried out any more."""
+    at = next((n for n, entry in enumerate(source) if entry.id == target), None)
+    if at is not None:
+        del source[at:]
+
+
+def beside(store: Store, stored: Stored) -> Oid | None:
+    """The tree of the second parent of a checkpoint's index commit (``1/ 2/ 3/ flags raw/ after/``); None without one."""
+    files = stored.checkpoint.files
+    base = store.objects.read(stored.base) if files and stored.base else None
+    if files is None or base is None or base.data is None or base.kind != "commit":
+        return None
+    commit = parse_commit(base.data)
+    if commit.message != b"gitbaton index 1\n" or commit.tree != files.index.tree or not commit.parents:
+        return None
+    second = store.objects.read(commit.parents[-1])
+    if second is None or second.data is None or second.kind != "commit":
+        return None
+    parsed = parse_commit(second.data)
+    return parsed.tree if parsed.message == b"gitbaton stages 1\n" else None
+
+
+def in_beside(store: Store, stored: Stored, name: bytes) -> Oid | None:
+    """The id of a folder of that tree."""
+    tree = beside(store, stored)
+    entry = lookup(store.objects, tree, name) if tree else None
+    return entry.oid if entry is not None and entry.is_tree else None
+
+
+def take_back(store: Store, ref: str, commit: Oid, previous: Oid | None) -> None:
+    """Remove the newest entry of a chain, whose restore has changed nothing. Raises RefConflictError."""
+    store.objects.update([RefChange(name=ref, new=previous, old=commit)])
