@@ -7,6 +7,8 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("status", "Show every track against the present."),
     ("log", "List the checkpoints of a track, newest first."),
     ("show", "Show one checkpoint whole."),
+    ("bisect", "Find the checkpoint that broke it: run CMD in a scratch work tree."),
+    ("branch", "Make a branch of a checkpoint: its head plus one commit of the files."),
     ("tracks", "List the tracks, or choose the current one: tracks use NAME."),
     ("install", "Install hooks that warn when HEAD leaves a checkpoint; keep notes through rewrites."),
     ("uninstall", "Take back what install did; --purge deletes every checkpoint, too."),

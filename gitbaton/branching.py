@@ -1,0 +1,140 @@
+"""A checkpoint as a normal branch: its ``head`` plus one commit of the files. HEAD, index and work tree stay."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from gitbaton.baton import Baton
+from gitbaton.codec import first_line, plain
+from gitbaton.errors import BatonError, GitError, RecordError, RefConflictError, UsageError
+from gitbaton.git.objects import NewObject, RefChange, commit_data, new_object
+from gitbaton.git.run import zsplit
+from gitbaton.model import Checkpoint, Oid, Stored
+from gitbaton.values import value
+
+BRANCHES = "refs/heads/"
+
+
+@value
+class Plan:
+    """What ``apply`` would make. ``commit`` is the commit to be added to ``parent`` (None for a root commit), or None where
+    the branch is at ``parent`` itself; ``reason`` then says why."""
+
+    name: str
+    checkpoint: Stored
+    parent: Oid | None
+    commit: NewObject | None
+    reason: str
+    warnings: tuple[str, ...]
+
+    @property
+    def ref(self) -> str:
+        """The branch's full name."""
+        return BRANCHES + self.name
+
+
+@value
+class Made:
+    """A branch that was made, and the commit it is at."""
+
+    plan: Plan
+    at: Oid
+
+
+def plan(baton: Baton, name: str, stored: Stored) -> Plan:
+    """The branch that a checkpoint would become; writes nothing.
+
+    Raises UsageError for what git does not take as a branch's name, BatonError when the name is taken or there is nothing to
+    make a branch of, RecordError when the checkpoint names objects that are not there.
+    """
+    name = _checked_name(baton, name)
+    _refuse_taken(baton, name)
+    head, files = stored.checkpoint.head, stored.checkpoint.files
+    if head is None and files is None:
+        what = f"checkpoint '{baton.short(stored.id)}'"
+        raise BatonError(f"{what} has no files and no head: there is nothing to make a branch of")
+    tree = _tree_of_head(baton, stored, head) if head else None
+    warnings: list[str] = []
+    commit, reason = None, ""
+    if files is None:
+        reason = "the checkpoint has no files; the branch is at its head"
+    elif files.tree == tree:
+        reason = "the checkpoint's files are those of its head; no commit is added"
+    else:
+        commit, warnings = _commit(baton, stored, head)
+    if files is not None and files.skipped:
+        count = len(files.skipped) + files.skipped_more
+        paths = "1 path is" if count == 1 else f"{count} paths are"
+        listed = f"'git baton show {baton.short(stored.id)}' lists what was left out"
+        warnings.append(f"{paths} not on the branch as on disk at the checkpoint; {listed}")
+    return Plan(name=name, checkpoint=stored, parent=head, commit=commit, reason=reason, warnings=tuple(warnings))
+
+
+def _checked_name(baton: Baton, name: str) -> str:
+    """The branch's name as git reads it (``@{-1}`` is one that exists)."""
+    result = baton.repo.git.run("check-ref-format", "--branch", name)
+    if result.code != 0:
+        raise UsageError(f"'{plain(name)}' is not a name that git takes for a branch")
+    return zsplit(result.out.removesuffix(b"\n") + b"\0")[0]
+
+
+def _refuse_taken(baton: Baton, name: str) -> None:
+    """A branch of that name, one that is in its way, or one that a work tree stands on without a commit."""
+    ref = BRANCHES + name
+    found = baton.repo.objects.refs(BRANCHES)
+    if ref in found or baton.repo.git.run("symbolic-ref", "-q", ref).code == 0:
+        raise BatonError(f"a branch '{plain(name)}' exists already")
+    for other in found:
+        if other.startswith(ref + "/") or ref.startswith(other + "/"):
+            raise BatonError(f"the branch '{plain(other.removeprefix(BRANCHES))}' is in the way of a branch '{plain(name)}'")
+    listed = zsplit(baton.repo.git.out("worktree", "list", "--porcelain", "-z"))
+    if f"branch {ref}" in listed or baton.repo.objects.head().branch == name:
+        raise BatonError(f"HEAD stands on the branch '{plain(name)}', which has no commit yet; making it would move HEAD")
+
+
+def _tree_of_head(baton: Baton, stored: Stored, head: Oid) -> Oid:
+    tree = baton.store.tree_of(head)
+    if tree is None:
+        raise RecordError(f"checkpoint '{baton.short(stored.id)}' names the head {head}, which is no commit here")
+    return tree
+
+
+def _commit(baton: Baton, stored: Stored, head: Oid | None) -> tuple[NewObject, list[str]]:
+    """The commit of the files, and what is to be said about its author."""
+    found = baton.repo.objects.info(stored.tree)
+    if found is None or found.kind != "tree":
+        raise RecordError(f"checkpoint '{baton.short(stored.id)}' names the tree {stored.tree}, which is not here")
+    author, warnings = baton.author()
+    dated = author + b" %d +0000" % int(baton.clock().astimezone(UTC).timestamp() // 1)
+    parents = (head,) if head else ()
+    data = commit_data(tree=stored.tree, parents=parents, author=dated, message=message(stored.id, stored.checkpoint))
+    return new_object(baton.repo.layout.algorithm, "commit", data), warnings
+
+
+def message(oid: Oid, checkpoint: Checkpoint) -> bytes:
+    """The commit's message: the step's first line; the rest of the step, the note, and which checkpoint it was."""
+    lines = checkpoint.step.split("\n")
+    start = next((number for number, text in enumerate(lines) if text.strip()), len(lines))
+    subject = first_line(checkpoint.step) or "?"
+    rest = [_clean("\n".join(lines[start + 1 :])), _clean(checkpoint.note), f"checkpoint {oid}"]
+    return ("\n\n".join([subject, *filter(None, rest)]) + "\n").encode("utf-8")
+
+
+def _clean(text: str) -> str:
+    """Lines that drive no terminal, without blanks at their ends and without empty ones around them."""
+    return "\n".join(line.rstrip() for line in plain(text, keep="\n\t").split("\n")).strip("\n")
+
+
+def apply(baton: Baton, plan: Plan) -> Made:
+    """Write the commit and create the branch. Raises BatonError when somebody else made it meanwhile; it is then theirs."""
+    baton.repo.settings()  # who writes must know the hooks to switch off
+    at = plan.commit.oid if plan.commit else plan.parent
+    assert at is not None
+    if plan.commit:
+        baton.repo.objects.write([plan.commit])
+    try:
+        baton.repo.objects.update([RefChange(name=plan.ref, new=at, old=None)])
+    except (RefConflictError, GitError):
+        _refuse_taken(baton, plan.name)
+        raise
+    return Made(plan=plan, at=at)

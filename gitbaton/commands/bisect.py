@@ -1,0 +1,104 @@
+"""``git baton bisect``."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import bisection, terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, path_document
+from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.render import key_value, line, stored_document
+
+
+def command(
+    ctx: typer.Context,
+    words: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="Exit 0: good, 125: cannot tell, up to 127: bad.")],
+    good: Annotated[str, typer.Option(metavar="CHECKPOINT", help="One where the command succeeds.")],
+    bad: Annotated[
+        Optional[str], typer.Option(metavar="CHECKPOINT", help="A later one where it fails; default: the track's newest.")
+    ] = None,
+    foreign: Annotated[bool, typer.Option("--foreign", help="Run the command on fetched checkpoints, too.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON; the command's output goes to standard error.")] = False,
+) -> int:
+    """Find the checkpoint that broke it: run CMD on checkpoints between a good and a bad one.
+
+    CMD runs in a temporary work tree; HEAD, index, files and refs stay as they are. Exit 1 when those that are left cannot
+    be tried.
+    """
+    with _ended_by_signal(), opened(ctx) as baton:
+        plan = bisection.plan(baton, good, bad, foreign=foreign)
+        warn_all(plan.warnings)
+
+        def say(step: bisection.Step) -> None:
+            (terminal.tell if json else terminal.say)(_progress(baton, step))
+            sys.stdout.flush()
+            sys.stderr.flush()
+
+        verdict = bisection.search(baton, plan, words, out=2 if json else 1, say=say)
+        if json:
+            print_json(_document(verdict))
+        else:
+            _show(baton, verdict)
+    return 0 if verdict.found else 1
+
+
+class _SignalError(BaseException):
+    """A signal that ends this process once what it started is cleared away."""
+
+
+@contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """SIGTERM and SIGHUP leave through the same doors as Ctrl-C, and then end the process as they would have."""
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+
+    def leave(number: int, _: object) -> None:
+        raise _SignalError(number)
+
+    for number in numbers:
+        signal.signal(number, leave)
+    try:
+        yield
+    except _SignalError as end:
+        signal.signal(end.args[0], signal.SIG_DFL)
+        os.kill(os.getpid(), end.args[0])
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _progress(baton: Baton, step: bisection.Step) -> str:
+    steps = "1 step" if step.steps == 1 else f"{step.steps} steps"
+    left = f"{step.left} left to try after this, about {steps}"
+    return f"trying {baton.short(step.checkpoint.id)} {line(step.checkpoint.checkpoint.step)} ({left})"
+
+
+def _show(baton: Baton, verdict: bisection.Verdict) -> None:
+    if not verdict.found:
+        terminal.say("only checkpoints that cannot be tried are left; the first bad one is one of")
+        for stored in verdict.candidates:
+            terminal.say(f"{baton.short(stored.id)} {line(stored.checkpoint.step)}")
+        return
+    first = verdict.candidates[0]
+    terminal.say(f"{first.id} is the first bad checkpoint")
+    terminal.say(key_value("step", first.checkpoint.step))
+    terminal.say(key_value("note", first.checkpoint.note))
+    terminal.say(f"against {baton.short(verdict.good.id)} {line(verdict.good.checkpoint.step)}:")
+    terminal.write(verdict.stat)
+
+
+def _document(verdict: bisection.Verdict) -> dict[str, Json]:
+    changes: list[Json] = [{"path": path_document(c.path), "added": c.added, "deleted": c.deleted} for c in verdict.changes]
+    found = stored_document(verdict.candidates[0]) if verdict.found else None
+    return {
+        "first_bad": found,
+        "candidates": [stored_document(c) for c in verdict.candidates],
+        "good": stored_document(verdict.good),
+        "changes": changes,
+        "tried": verdict.tried,
+    }

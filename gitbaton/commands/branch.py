@@ -1,0 +1,57 @@
+"""``git baton branch``."""
+
+from typing import Annotated
+
+import typer
+
+from gitbaton import branching, terminal
+from gitbaton.codec import Json, path_document, plain
+from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.model import Oid
+from gitbaton.render import line
+
+
+def command(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The branch to make; it must not exist.")],
+    checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="As 'git baton show' takes it.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would be made; write nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Make a branch of a checkpoint: its head plus one commit of the files.
+
+    HEAD, index and work tree stay as they are. Where the files are those of the head, the branch is at the head.
+    """
+    with opened(ctx) as baton:
+        plan = branching.plan(baton, name, baton.resolve(checkpoint))
+        at = None if dry_run else branching.apply(baton, plan).at
+        if json:
+            print_json({"plan" if dry_run else "branch": _document(plan, at), "warnings": list(plan.warnings)})
+        else:
+            _show(plan, baton.abbreviate(at), baton.abbreviate(plan.parent))
+    warn_all(plan.warnings)
+    return 0
+
+
+def _document(plan: branching.Plan, at: Oid | None) -> dict[str, Json]:
+    return {
+        "name": path_document(plan.name),
+        "commit": at,
+        "parent": plan.parent,
+        "added": plan.commit is not None,
+        "reason": plan.reason,
+        "checkpoint": plan.checkpoint.id,
+    }
+
+
+def _show(plan: branching.Plan, at: str, parent: str) -> None:
+    """One line for the branch, and one where it has no commit of its own."""
+    if at:
+        text = line(plan.checkpoint.checkpoint.step) if plan.commit else ""
+        terminal.say(f"{plain(plan.name)} {at} {text}".rstrip())
+    elif plan.commit:
+        terminal.say(f"would make branch '{plain(plan.name)}': a commit of the files on {parent or 'no parent'}")
+    else:
+        terminal.say(f"would make branch '{plain(plan.name)}' at {parent}")
+    if plan.reason:
+        terminal.tell(plan.reason)
