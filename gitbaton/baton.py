@@ -198,6 +198,7 @@ class Baton:
             operation=self.repo.operation(),
             changed=0,
             skipped=captured.skipped,
+            raw=len(captured.raw),
             worktree=self.repo.worktree_id(),
         )
 

@@ -270,22 +270,25 @@ def _missing(index: PrivateIndex, tree: Oid, paths: list[bytes]) -> list[bytes]:
     return [path for path in paths if path not in held]
 
 
-def stages_tree(index: PrivateIndex, facts: Facts) -> tuple[NewObject, ...]:
-    """The tree of the unmerged stages under ``1/ 2/ 3/``, and of a blob ``flags`` when the JSON cannot list them all.
+def stages_tree(index: PrivateIndex, facts: Facts, raw: Oid | None) -> tuple[NewObject, ...]:
+    """The tree of the unmerged stages under ``1/ 2/ 3/``, of a blob ``flags`` when the JSON cannot list them all, and of the
+    tree ``raw``.
 
-    Its last object is the tree; there is none when nothing is unmerged and the flags are few.
+    Its last object is the tree; there is none when nothing is unmerged, the flags are few and ``raw`` is None.
     """
     algorithm = index.repo.layout.algorithm
     top, made = [], []
     for number in (1, 2, 3):
         lines = [mode + b" " + oid.encode() + b"\t" + path for stage, path, mode, oid in facts.stages if stage == number]
         if lines:
-            tree = _tree_of(index, b"".join(line + b"\0" for line in lines))
+            tree = tree_of(index, b"".join(line + b"\0" for line in lines))
             top.append(TreeEntry(mode=b"40000", name=b"%d" % number, oid=tree))
     if len(listed(facts.flags)) < len(facts.flags):
         records = (f.bits.encode() + b"\t" + os.fsencode(f.path) + b"\0" for f in facts.flags)
         made.append(new_object(algorithm, "blob", b"".join(records)))
         top.append(TreeEntry(mode=b"100644", name=b"flags", oid=made[0].oid))
+    if raw is not None:
+        top.append(TreeEntry(mode=b"40000", name=b"raw", oid=raw))
     return (*made, new_object(algorithm, "tree", tree_data(top))) if top else ()
 
 
@@ -299,8 +302,8 @@ def listed(flags: tuple[Flag, ...]) -> tuple[Flag, ...]:
     return flags
 
 
-def _tree_of(index: PrivateIndex, listing: bytes) -> Oid:
-    """A tree with entries at full paths, built by git in an index of its own."""
+def tree_of(index: PrivateIndex, listing: bytes) -> Oid:
+    """A tree with entries at full paths (``mode id TAB path NUL``), built by git in an index of its own."""
     own = index.git.changed({"GIT_INDEX_FILE": index.path + ".stages"})
     own.out("read-tree", "--empty")
     own.out("update-index", "-z", "--index-info", stdin=listing)

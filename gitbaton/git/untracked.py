@@ -1,4 +1,4 @@
-"""Which untracked files a snapshot takes in: size, baton.exclude in git's own ignore syntax, special files."""
+"""What a snapshot leaves out: untracked files by size and baton.exclude, special files, the inside of submodules."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import stat
 from collections.abc import Collection, Iterable
 from typing import Literal
 
+from gitbaton.git.index import Facts, PrivateIndex
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Skipped
 from gitbaton.values import value
 
 SCAN_LIMIT = 10_000
+_NAMED = 500
 _INSIDE = "a"
 _BESIDE = re.compile(r"\.(.+)\.new")
 
@@ -144,3 +146,35 @@ def _not_ignored(git: Git, paths: list[str]) -> list[str]:
         return []
     ignored = {p[2:] for p in zsplit(git.run("check-ignore", "-z", "--stdin", stdin=_names(paths)).out)}
     return [p for p in paths if p not in ignored]
+
+
+def inside_gitlinks(index: PrivateIndex, facts: Facts, root: str, *, changed: bool) -> list[Skipped]:
+    """Submodules and nested repositories in the index that hold content which no commit of theirs has.
+
+    Unless something has ``changed`` at all, git has just found them clean.
+    """
+    dirty, other = [], []
+    for path in facts.gitlinks:
+        try:
+            with os.scandir(os.path.join(root, path)) as entries:
+                names = {e.name for e in entries}
+        except OSError:
+            continue
+        if ".git" in names:
+            dirty.append(path)
+        elif names:  # git looks into no directory whose place a commit has
+            other.append(path)
+    found = [Skipped(path=p, reason="submodule-dirty") for p in (_dirty(index, dirty) if changed else ())]
+    return found + [Skipped(path=p, reason="nested-repository") for p in other]
+
+
+def _dirty(index: PrivateIndex, paths: list[str]) -> list[str]:
+    """Those of the submodules that git finds uncommitted or untracked content in, or cannot open."""
+    if not paths:
+        return []
+    specs = [f":(top,literal){p}" for p in paths] if len(paths) <= _NAMED else []
+    found = index.git.run("diff-files", "-z", "--name-only", "--ignore-submodules=none", "--", *specs)
+    if found.code == 0:
+        return [p for p in zsplit(found.out) if p in paths]
+    half = len(paths) // 2
+    return [*_dirty(index, paths[:half]), *_dirty(index, paths[half:])] if half else paths

@@ -10,13 +10,15 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from gitbaton.errors import GitError
+from gitbaton.git.conversions import filters, may_convert
 from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, listed, stages_tree, without_filter
 from gitbaton.git.objects import NewObject
+from gitbaton.git.rawbytes import Entry, keep, raw_tree
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, Result, checked, zsplit
-from gitbaton.git.untracked import Rules, ours, sort_out, special, specials
+from gitbaton.git.untracked import Rules, inside_gitlinks, ours, sort_out, special, specials
 from gitbaton.model import Flag, Oid, Skipped
-from gitbaton.values import value
+from gitbaton.values import replace, value
 
 _FEW = 500
 _ATTEMPTS = 4
@@ -32,7 +34,8 @@ class Captured:
     """The work tree as ``tree``; the index as ``staged`` (its stage-0 entries), flags and unmerged stages.
 
     ``flags_more`` are flags that ``flags`` has no room for; a blob in ``stages`` then holds them all.
-    ``stages`` are objects not yet written, the last one the tree ``1/ 2/ 3/ flags`` of an index commit's second parent.
+    ``stages`` are objects not yet written, the last one the tree ``1/ 2/ 3/ flags raw/`` of an index commit's second parent;
+    ``raw`` are the files (path, mode, blob) whose bytes it holds, because a checkout of ``tree`` would not give them back.
     """
 
     tree: Oid
@@ -41,6 +44,7 @@ class Captured:
     flags_more: int
     unmerged: int
     stages: tuple[NewObject, ...]
+    raw: tuple[Entry, ...]
     skipped: tuple[Skipped, ...]
 
 
@@ -129,7 +133,8 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
     if intake.changes:
         skipped += intake.run()
     tree = _tree(index, facts, skipped) if intake.changes or facts.stages else facts.tree
-    skipped += _inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
+    raw = keep(index, tree, intake.examined()) if intake.changes else ()
+    skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
     ordered = sorted(unique.items(), key=lambda item: os.fsencode(item[0]))
     return Captured(
@@ -138,9 +143,18 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
         flags=listed(facts.flags),
         flags_more=len(facts.flags) - len(listed(facts.flags)),
         unmerged=len({path for _, path, _, _ in facts.stages}),
-        stages=stages_tree(index, facts),
+        stages=stages_tree(index, facts, raw_tree(index, raw)),
+        raw=raw,
         skipped=tuple(Skipped(path=path, reason=s.reason) for path, s in ordered),
     )
+
+
+def with_raw(captured: Captured, index: PrivateIndex, facts: Facts, paths: Collection[str]) -> Captured:
+    """The same, and the raw bytes of more paths, which need not differ from the index. What was captured counts, with the
+    index that it came with. Raises GitError."""
+    more = keep(index, captured.tree, [*{*paths}.difference(path for path, _, _ in captured.raw)])
+    raw = tuple(sorted((*captured.raw, *more), key=lambda e: os.fsencode(e[0])))
+    return replace(captured, raw=raw, stages=stages_tree(index, facts, raw_tree(index, raw))) if more else captured
 
 
 def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules) -> _Changes:
@@ -175,6 +189,7 @@ class _Intake:
         self.left = [p.rstrip("/") for p in (*refused, *(changes.never if rules.untracked == "all" else ()))]
         self.raw: list[str] = []  # to be stored without the filter that fails on them
         self.off: list[str] = []  # filters that do not run
+        self.appeared: list[str] = []  # taken in, though they were not there when changes were listed
 
     def run(self) -> list[Skipped]:
         """Take everything in; what did not get in, and why. Raises GitError when git can take nothing in."""
@@ -229,7 +244,7 @@ class _Intake:
         raw = [p for p in self.raw if paths is None or p in paths]
         if raw and result.code in (0, 1):
             git = self.index.git
-            for name in _filters(git, raw).values():
+            for name in filters(git, raw).values():
                 git = without_filter(git, name)
             again = _add(self.index, git, [f":(top,literal){p}" for p in raw], update=self.rules.untracked == "none")
             result = again if again.code else result
@@ -284,6 +299,7 @@ class _Intake:
         known |= {os.fsdecode(path) for _, path, _, _ in self.facts.stages}
         new = [p for p in self._differing("A") if p not in known and p + "/" not in known]
         taken, left = sort_out(self.index.git, self.folder, self.root, new, self.rules)
+        self.appeared += taken
         refused = set(new).difference(taken)
         if refused:
             self.index.forget([os.fsencode(p) for p in refused])
@@ -295,8 +311,17 @@ class _Intake:
         if not self.raw and not self.off:
             return []
         changed = self._differing("d")
-        filters = _filters(self.index.git, changed)
-        return [p for p in changed if p in self.raw or filters.get(p) in self.off]
+        drivers = filters(self.index.git, changed)
+        return [p for p in changed if p in self.raw or drivers.get(p) in self.off]
+
+    def examined(self) -> list[str]:
+        """What was taken in, to be looked at for bytes that a checkout would not give back. Git is asked where it may know of
+        more: where it has looked at everything."""
+        changes = self.changes
+        paths = [*(changes.tracked or ()), *changes.untracked, *self.appeared]
+        if changes.few() is None and (changes.tracked is None or may_convert(self.index.repo, self.root, paths)):
+            paths += self._differing("d")
+        return list(dict.fromkeys(paths))
 
     def _differing(self, kinds: str) -> list[str]:
         """Paths whose entry in the private index is not the staged one."""
@@ -335,14 +360,6 @@ def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool) -> Re
     return git.changed({}, *settings).run("add", *options, stdin=stdin)
 
 
-def _filters(git: Git, paths: list[str]) -> dict[str, str]:
-    """The filter that each of ``paths`` goes through, if it has one."""
-    stdin = b"".join(os.fsencode(p) + b"\0" for p in paths)
-    fields = zsplit(git.out("check-attr", "-z", "--stdin", "filter", stdin=stdin)) if paths else []
-    pairs = zip(fields[0::3], fields[2::3], strict=True)
-    return {path: name for path, name in pairs if name not in ("unspecified", "unset", "set")}
-
-
 def _tree(index: PrivateIndex, facts: Facts, skipped: list[Skipped]) -> Oid:
     """The private index as a tree; a path still unmerged there could not be read and has no entry."""
     if facts.stages:
@@ -352,35 +369,3 @@ def _tree(index: PrivateIndex, facts: Facts, skipped: list[Skipped]) -> Oid:
             index.forget(unread)
             skipped += [Skipped(path=os.fsdecode(p), reason="unreadable") for p in unread]
     return index.write_tree()
-
-
-def _inside_gitlinks(index: PrivateIndex, facts: Facts, root: str, *, changed: bool) -> list[Skipped]:
-    """Submodules and nested repositories in the index that hold content which no commit of theirs has.
-
-    Unless something has ``changed`` at all, git has just found them clean.
-    """
-    dirty, other = [], []
-    for path in facts.gitlinks:
-        try:
-            with os.scandir(os.path.join(root, path)) as entries:
-                names = {e.name for e in entries}
-        except OSError:
-            continue
-        if ".git" in names:
-            dirty.append(path)
-        elif names:  # git looks into no directory whose place a commit has
-            other.append(path)
-    found = [Skipped(path=p, reason="submodule-dirty") for p in (_dirty(index, dirty) if changed else ())]
-    return found + [Skipped(path=p, reason="nested-repository") for p in other]
-
-
-def _dirty(index: PrivateIndex, paths: list[str]) -> list[str]:
-    """Those of the submodules that git finds uncommitted or untracked content in, or cannot open."""
-    if not paths:
-        return []
-    specs = [f":(top,literal){p}" for p in paths] if len(paths) <= _FEW else []
-    found = index.git.run("diff-files", "-z", "--name-only", "--ignore-submodules=none", "--", *specs)
-    if found.code == 0:
-        return [p for p in zsplit(found.out) if p in paths]
-    half = len(paths) // 2
-    return [*_dirty(index, paths[:half]), *_dirty(index, paths[half:])] if half else paths
