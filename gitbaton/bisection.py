@@ -160,7 +160,7 @@ def _verdict(baton: Baton, plan: Plan, low: int, high: int, skipped: set[int], t
     good = plan.candidates[low] if low >= 0 else plan.good
     candidates = plan.candidates[low + 1 : high + 1]
     between = (good.tree, candidates[-1].tree)
-    words = ("-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--end-of-options", *between)
+    words = ("-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--end-of-options", *between, "--")
     stat = baton.repo.git.out("diff-tree", "--stat=80", "--summary", *words).decode("utf-8", "replace")
     rows = zsplit(baton.repo.git.out("diff-tree", "--numstat", "-z", *words))
     return Verdict(good=good, candidates=candidates, stat=stat, changes=tuple(map(_change, rows)), tried=tried)
