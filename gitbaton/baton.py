@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from gitbaton import config, mirror, rewrites
 from gitbaton.codec import check_track, encode, timestamp
-from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, UsageError
+from gitbaton.errors import AmbiguousNameError, BatonError, GitError, NotFoundError, UsageError
 from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
-from gitbaton.ground import Surveyor
+from gitbaton.ground import UNCOUNTED, Surveyor
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Oid, Stored
 from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, tip_ref
 from gitbaton.values import replace
@@ -104,9 +104,13 @@ class Baton:
         import tempfile
 
         with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
-            self.repo.redirect(folder)
-            self.store = Store(self.repo)
+            self.redirect(folder)
             return self.plan(request)
+
+    def redirect(self, folder: str) -> None:
+        """From now on write objects and files of our own into ``folder``, which the caller removes: for a dry run."""
+        self.repo.redirect(folder)
+        self.store = Store(self.repo)
 
     def plan(self, request: Request) -> Plan:
         """Capture the work tree and put a checkpoint together; only objects are written that nothing refers to yet.
@@ -318,20 +322,34 @@ class Baton:
         Also repairs what is derived from the chains and refreshes LATEST. Raises NotFoundError, AmbiguousNameError.
         """
         stored = self.tip(track)
-        found = Surveyor(self.store, self.settings.short).live(stored) if live else None
-        return Resumed(stored=stored, live=found, warnings=tuple(self.refresh()))
+        found, missed = None, []
+        if live:
+            try:
+                found = self._surveyor().live(stored)
+            except GitError as error:
+                missed = [f"{UNCOUNTED}: {error}"]
+                found = Surveyor(self.store, self.settings.short).live(stored)
+        return Resumed(stored=stored, live=found, warnings=(*missed, *self.refresh()))
+
+    def _surveyor(self) -> Surveyor:
+        return Surveyor(self.store, self.settings.short, self.rules())
+
+    def counts_files(self, stored: Stored) -> bool:
+        """Whether the files of a checkpoint can be compared with the present ones: it has some, and so has the repository."""
+        return stored.checkpoint.files is not None and self.repo.layout.root is not None
 
     def verify(self, track: str | None = None) -> tuple[Stored, Live]:
-        """A track's newest checkpoint against the present; writes nothing. Raises as ``tip``."""
+        """A track's newest checkpoint against the present; writes nothing. Raises as ``tip``, and GitError."""
         stored = self.tip(track)
-        return stored, Surveyor(self.store, self.settings.short).live(stored)
+        return stored, self._surveyor().live(stored)
 
     def status(self) -> tuple[list[TrackStatus], tuple[Problem, ...]]:
         """All tracks, newest first, each against the present; and what in our namespace is not ours."""
         tips = self.store.tips()
-        surveyor = Surveyor(self.store, self.settings.short)
+        lives = self._surveyor().lives(tips.items)
         current = self.store.current()
-        found = [TrackStatus(stored=s, live=surveyor.live(s), current=s.checkpoint.track == current) for s in tips.items]
+        pairs = zip(tips.items, lives, strict=True)
+        found = [TrackStatus(stored=s, live=live, current=s.checkpoint.track == current) for s, live in pairs]
         return found, tips.problems
 
     def history(self, track: str | None = None, *, limit: int | None = None, everything: bool = False) -> History:

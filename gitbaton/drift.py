@@ -16,6 +16,8 @@ class Ground:
     checkpoint's commit is known to have become another one, and ``distance`` counts from that one. ``distance``: how many
     commits only HEAD has and only the checkpoint has; None without a common ancestor. ``exists``: the checkpoint's commit
     is in the repository. ``total``: how many commits HEAD reaches, asked only where the checkpoint had none.
+    ``changed``: how many paths of the work tree differ from the captured ones, 0 where they were not counted; ``named``:
+    the first few of them, ready to be shown.
     """
 
     head: Head
@@ -25,11 +27,13 @@ class Ground:
     exists: bool = True
     distance: tuple[int, int] | None = (0, 0)
     total: int = 0
+    changed: int = 0
+    named: tuple[str, ...] = ()
 
 
 def compare(then: Checkpoint, now: Ground, short: Callable[[Oid], str]) -> Drift:
     """How now differs from ``then``; ``short`` abbreviates ids for the sentences."""
-    words = [*_branch(then, now), *_head(then, now, short), *_operation(then, now)]
+    words = [*_branch(then, now), *_head(then, now, short), *_operation(then, now), *_files(now)]
     return Drift(words=tuple(words))
 
 
@@ -88,6 +92,15 @@ def _operation(then: Checkpoint, now: Ground) -> list[DriftWord]:
         said = f"the {before} that was in progress at the checkpoint is over"
         return [DriftWord(word="operation:none", sentence=said)]
     return [DriftWord(word=f"operation:{after}", sentence=f"a {after} is in progress")]
+
+
+def _files(now: Ground) -> list[DriftWord]:
+    if not now.changed:
+        return []
+    more = now.changed - len(now.named)
+    some = ", ".join(now.named) + (f" and {more} more" if more else "")
+    said = f"{now.changed} path{' differs' if now.changed == 1 else 's differ'} from the captured work tree: {some}"
+    return [DriftWord(word=f"files-changed:{now.changed}", sentence=said)]
 
 
 def _commits(count: int) -> str:

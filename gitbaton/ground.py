@@ -2,30 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from gitbaton import rewrites
 from gitbaton.drift import Ground, compare
 from gitbaton.errors import GitError, RecordError
-from gitbaton.model import Head, Live, Oid, Operation, Stored
+from gitbaton.model import FileState, Head, Live, Oid, Operation, Stored
+from gitbaton.render import in_quotes
 from gitbaton.store import Store
+from gitbaton.values import replace
+
+if TYPE_CHECKING:
+    from gitbaton.git.untracked import Rules
 
 _NEAR = 50
 _SAME_HEAD = 200
+_NAMED = 3
+UNCOUNTED = "the changed files are not counted"  # how a warning begins
 
 
 class Surveyor:
-    """Looks at HEAD once and compares any number of checkpoints with it."""
+    """Looks at HEAD once and compares any number of checkpoints with it.
 
-    def __init__(self, store: Store, short: int) -> None:
-        self.store, self.objects, self.short = store, store.objects, short
+    With ``rules``, which say what a snapshot would take in now, the files are compared, too.
+    """
+
+    def __init__(self, store: Store, short: int, rules: Rules | None = None) -> None:
+        self.store, self.objects, self.short, self.rules = store, store.objects, short, rules
         self.head: Head = self.objects.head()
         self.operation: Operation | None = store.repo.operation()
         self._rewritten: dict[Oid, Oid] | None = None
         self._distances: dict[Oid, tuple[int, int] | None] = {}
 
     def live(self, stored: Stored) -> Live:
-        """The present against a checkpoint."""
-        drift = compare(stored.checkpoint, self._ground(stored), self.abbreviate)
-        return Live(head=self.head, drift=drift)
+        """The present against a checkpoint. Raises GitError where files cannot be compared."""
+        return self.lives((stored,))[0]
+
+    def lives(self, items: Sequence[Stored]) -> list[Live]:
+        """The present against each of several checkpoints, with one look at the work tree. Raises as ``live``."""
+        differing = self._differing(items) if self.rules is not None else {}
+        return [self._live(stored, differing) for stored in items]
+
+    def _live(self, stored: Stored, differing: dict[Oid, list[str]]) -> Live:
+        ground = self._ground(stored)
+        files = stored.checkpoint.files
+        if files is not None and differing.get(files.tree):
+            paths = _held(differing[files.tree], files)
+            ground = replace(ground, changed=len(paths), named=tuple(in_quotes(p) for p in paths[:_NAMED]))
+        return Live(head=self.head, drift=compare(stored.checkpoint, ground, self.abbreviate))
+
+    def _differing(self, items: Sequence[Stored]) -> dict[Oid, list[str]]:
+        from gitbaton.git.filedrift import changed_paths
+
+        trees = [s.checkpoint.files.tree for s in items if s.checkpoint.files is not None]
+        assert self.rules is not None
+        return changed_paths(self.store.repo, self.rules, trees)
 
     def abbreviate(self, oid: Oid) -> str:
         """A short form of an object's id."""
@@ -100,3 +132,10 @@ class Surveyor:
     def _same_head(self, stored: Stored) -> set[Oid]:
         history = self.store.history(stored.checkpoint.track, _SAME_HEAD).items
         return {s.id for s in history if s.checkpoint.head == stored.checkpoint.head}
+
+
+def _held(paths: list[str], files: FileState) -> list[str]:
+    """The paths less those that the checkpoint says it does not hold, or that lie in a directory it could not read."""
+    left = {s.path for s in files.skipped}
+    closed = tuple(f"{s.path}/" for s in files.skipped if s.reason == "unreadable")
+    return [p for p in paths if p not in left and not p.startswith(closed)]

@@ -19,7 +19,7 @@ _FATAL, _SIGINT, _SIGPIPE = 128, 130, 141
 
 
 def head_start(words: list[str]) -> Repo | None:
-    """Find the repository and, for a snapshot, let git look at the work tree while typer is imported. Only reads.
+    """Find the repository and, where files count, let git look at the work tree while typer is imported. Only reads.
 
     Nothing is begun with options before the verb, with a call for help or for a dry run; the verb then begins by itself.
     """
@@ -35,6 +35,10 @@ def head_start(words: list[str]) -> Repo | None:
                 from gitbaton.git.index import list_ahead
 
                 list_ahead(repo)
+        elif words[0] in ("verify", "status") or (words[0] == "resume" and "--live" in given):
+            from gitbaton.git import filedrift
+
+            filedrift.list_ahead(repo)
     except BatonError:
         return None  # the verb meets the same error and says it
     return repo

@@ -86,11 +86,13 @@ def stored_document(stored: Stored) -> dict[str, Json]:
     }
 
 
-def live_document(live: Live) -> dict[str, Json]:
-    """The JSON object of the present state and its drift."""
+def live_document(live: Live, *, counted: bool) -> dict[str, Json]:
+    """The JSON object of the present state and its drift; ``counted`` says whether the files were compared."""
     words: list[Json] = [w.word for w in live.drift.words]
     branch = None if live.head.branch is None else path_document(live.head.branch)
-    return {"branch": branch, "head": live.head.oid, "drift": words, "moved": live.drift.moved}
+    number = next((w.word.partition(":")[2] for w in live.drift.words if w.word.startswith("files-changed:")), "0")
+    changed = int(number) if counted else None
+    return {"branch": branch, "head": live.head.oid, "drift": words, "moved": live.drift.moved, "files_changed": changed}
 
 
 def latest_json(current: str | None, generated: str, tips: Sequence[Stored]) -> bytes:
@@ -129,12 +131,13 @@ def _section(stored: Stored) -> list[str]:
 
 def skipped_lines(skipped: Sequence[Skipped], limit: int = 10) -> list[str]:
     """Warnings for paths that a snapshot left out, the first few by name."""
-    rows = [f"{_in_quotes(s.path)} is not in the checkpoint as it is on disk: {s.reason}" for s in skipped[:limit]]
+    rows = [f"{in_quotes(s.path)} is not in the checkpoint as it is on disk: {s.reason}" for s in skipped[:limit]]
     more = len(skipped) - limit
     return rows + ([f"and {more} more; 'git baton show --json' lists them"] if more > 0 else [])
 
 
-def _in_quotes(path: str) -> str:
+def in_quotes(path: str) -> str:
+    """A path for a sentence: in quotes of its own, or C-quoted."""
     text = quoted(path)
     return text if text.startswith('"') else f"'{text}'"
 

@@ -7,13 +7,14 @@ import typer
 from gitbaton import terminal
 from gitbaton.codec import Json
 from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.ground import UNCOUNTED
 from gitbaton.render import live_document, resume_lines, sentences, stored_document
 
 
 def command(
     ctx: typer.Context,
     track: Annotated[Optional[str], typer.Option(metavar="NAME", help="Default: the current track, or the only one.")] = None,
-    live: Annotated[bool, typer.Option("--live", help="Also say where HEAD is now and how it has moved since.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Also say how HEAD and the files have moved since.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     checkpoint_dir: Annotated[Optional[str], typer.Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
 ) -> int:
@@ -23,7 +24,8 @@ def command(
         if json:
             value: dict[str, Json] = {"checkpoint": stored_document(found.stored)}
             if found.live:
-                value["live"] = live_document(found.live)
+                missed = any(w.startswith(UNCOUNTED) for w in found.warnings)
+                value["live"] = live_document(found.live, counted=baton.counts_files(found.stored) and not missed)
             print_json({**value, "warnings": list(found.warnings)})
         else:
             here = baton.abbreviate(found.live.head.oid) if found.live else ""

@@ -25,7 +25,7 @@ def command(
     with opened(ctx) as baton:
         tracks, problems = baton.status()
         if json:
-            print_json({"tracks": [_document(t) for t in tracks]})
+            print_json({"tracks": [_document(t, baton.counts_files(t.stored)) for t in tracks]})
         elif stable or nul:
             terminal.write(porcelain(COLUMNS, [_row(t) for t in tracks], nul=nul))
         elif tracks:
@@ -56,5 +56,6 @@ def _cells(t: TrackStatus, short: str, ago: str) -> tuple[str, ...]:
     return ("*" if t.current else " ", plain(c.track), short, ago, c.validation, line(c.step)[:60], drift)
 
 
-def _document(t: TrackStatus) -> Json:
-    return {"current": t.current, "checkpoint": stored_document(t.stored), "live": live_document(t.live)}
+def _document(t: TrackStatus, counted: bool) -> Json:
+    live = live_document(t.live, counted=counted)
+    return {"current": t.current, "checkpoint": stored_document(t.stored), "live": live}

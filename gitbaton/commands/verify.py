@@ -13,19 +13,26 @@ from gitbaton.render import live_document
 def command(
     ctx: typer.Context,
     track: Annotated[Optional[str], typer.Option(metavar="NAME", help="Default: the current track, or the only one.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for a merge or rebase in progress, too.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 1 for an operation in progress and changed files, too.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status says it.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Say whether HEAD is where the checkpoint left it: 0 at home, 1 on drift, 2 without a checkpoint."""
+    """Say whether HEAD is where the checkpoint left it: 0 at home, 1 on drift, 2 without a checkpoint.
+
+    Changed files and an operation in progress are said, too, and leave the exit status at 0 without --strict.
+    """
     with opened(ctx) as baton:
         stored, live = baton.verify(track)
+        counted = baton.counts_files(stored)
     code = 1 if live.drift.moved or (strict and live.drift.words) else 0
     if quiet:
         return code
     if json:
         facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
-        print_json({"track": stored.checkpoint.track, "id": stored.id, "live": live_document(live), "facts": facts})
+        found = live_document(live, counted=counted)
+        print_json({"track": stored.checkpoint.track, "id": stored.id, "live": found, "facts": facts})
         return code
     for word in live.drift.words:
         terminal.say(f"{word.word}: {plain(word.sentence)}")

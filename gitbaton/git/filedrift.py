@@ -1,0 +1,280 @@
+"""Which paths of the present work tree differ from captured trees. Stat finds what may differ, and only that is hashed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from gitbaton.errors import GitError
+from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, without_filter
+from gitbaton.git.objects import lookup, object_id
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import Git, Process, Result, checked, zsplit
+from gitbaton.git.untracked import Rules, sort_out
+from gitbaton.model import Flag, Oid
+from gitbaton.values import value
+
+_ATTEMPTS = 4
+_PATIENCE = 64  # processes that may be spent on finding the paths that git cannot hash
+_TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=dirty")
+_OTHERS = ("ls-files", "-o", "-z", "--exclude-standard")
+_STAGED = ("--cached", "-r", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
+_TREES = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames")
+_DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", re.M)
+_HIDDEN = re.compile(rb"(?<=\0)([a-zS]) ([^\0]*)(?=\0)")
+# An index of a few paths must neither be split nor folded: git would write trees for that.
+_SMALL = ("core.splitIndex=false", "index.sparse=false", "core.sparseCheckout=false", "core.safecrlf=false")
+
+Entry = str | None  # "MODE ID" as a tree has it; None where nothing stands
+
+
+@value
+class _Change:
+    """One path on two sides, each ``MODE ID``; the id is zeros where git has not hashed a file."""
+
+    path: str
+    before: Entry
+    after: Entry
+    status: str
+
+
+@value
+class _Suspect:
+    """A path that may differ from the index. ``staged``: its entry there, None for one that no tree of the index holds.
+    ``like``: the entry that git's rules for modes and line ends look at. ``mode``: what stands on disk, None for nothing,
+    empty where git has not said."""
+
+    staged: Entry
+    like: Entry
+    mode: str | None
+
+
+def list_ahead(repo: Repo) -> None:
+    """Start the listings that ``changed_paths`` will need; the index is only read."""
+    if repo.layout.root is not None and repo.listings is None:
+        index = PrivateIndex(repo, repo.layout.index, "")
+        repo.listings = (index.signature, *_start(index.git))
+
+
+def changed_paths(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> dict[Oid, list[str]]:
+    """For each tree the paths, in git's order, at which a capture under ``rules`` would now hold something else.
+
+    A path that git cannot read or hash counts as different. Nothing is written into the object store and the index is only
+    read. Empty without a work tree. Raises GitError.
+    """
+    root, distinct = repo.layout.root, list(dict.fromkeys(trees))
+    if root is None or not distinct:
+        return {}
+    with _scratch() as folder:
+        for attempt in range(_ATTEMPTS):
+            index = PrivateIndex(repo, repo.layout.index, os.path.join(folder, f"index.{attempt}"))
+            found = _Comparison(index, folder, root, rules, distinct).run()
+            if index.whole():
+                break
+    return found
+
+
+@contextmanager
+def _scratch() -> Iterator[str]:
+    """A folder of our own outside the repository, which may be one that we cannot write."""
+    name = f"gitbaton-{os.getpid()}.{time.monotonic_ns()}"
+    folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)
+    try:
+        os.mkdir(folder, 0o700)
+    except OSError as error:
+        raise GitError(f"'{folder}' cannot be made: {error.strerror}") from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(git: Git) -> tuple[Process, Process]:
+    return git.start(*_TRACKED), git.start(*_OTHERS)
+
+
+class _Comparison:
+    """One look at a work tree, against one state of its index."""
+
+    def __init__(self, index: PrivateIndex, folder: str, root: str, rules: Rules, trees: list[Oid]) -> None:
+        self.index, self.folder, self.root, self.rules, self.trees = index, folder, root, rules, trees
+        self.suspects: dict[str, _Suspect] = {}
+
+    def run(self) -> dict[Oid, list[str]]:
+        """The paths that differ, by tree."""
+        ahead, flags = self._ahead(), self._flags()
+        self.index.relied = True
+        self.index.reveal(Facts(tree="", flags=flags), self.root)
+        if ahead is not None and self.index.revealed:
+            for process in ahead:
+                process.stop()
+            ahead = None
+        tracked, others = ahead or _start(self.index.git)
+        first, pairs = self.trees[0], "".join(f"{self.trees[0]} {tree}\n" for tree in self.trees[1:])
+        staged = self.index.git.start("diff-index", *_STAGED, first, "--")
+        trees = self.index.git.start(*_TREES, stdin=pairs.encode()) if pairs else None
+        self._suspect_tracked(tracked.finish())
+        self._suspect_untracked(zsplit(checked(others.finish(), "ls-files")))
+        base = {c.path: c for c in _records(checked(staged.finish(), "diff-index"))[0][1]}
+        deltas = _records(checked(trees.finish(), "diff-tree"))[1:] if trees else []
+        self._settle_intent_to_add(base)
+        return self._compare(base, [{}, *({c.path: c for c in changes} for _, changes in deltas)])
+
+    def _ahead(self) -> tuple[Process, Process] | None:
+        """Listings that were started ahead, while the index is the very file that they read."""
+        ahead, self.index.repo.listings = self.index.repo.listings, None
+        if ahead is None or ahead[0] == self.index.signature:
+            return ahead and ahead[1:]
+        ahead[1].stop()
+        ahead[2].stop()
+        return None
+
+    def _flags(self) -> tuple[Flag, ...]:
+        """Paths with a bit that hides edits from git."""
+        known = self.index.known_facts()
+        if known is not None:
+            return known.flags
+        listed = self.index.git.out("ls-files", "-v", "-z")
+        sparse = self.index.repo.settings().get("core.sparsecheckout", ["false"])[-1].lower() in ("true", "yes", "on", "1")
+        flags = []
+        for tag, path in _HIDDEN.findall(b"\0" + listed):
+            bits = ("a" if tag.islower() else "") + ("s" if tag in b"Ss" and not sparse else "")
+            flags += [Flag(path=os.fsdecode(path), bits=bits)] if bits else []
+        return tuple(flags)
+
+    def _suspect_tracked(self, result: Result) -> None:
+        """What ``diff-files`` names; without a filter where it fails, for then the path is named all the same."""
+        git = self.index.git
+        for _ in range(MAX_FILTERS):
+            failed = FILTER.search(result.err) if result.code else None
+            if failed is None:
+                break
+            git = without_filter(git, failed.group(2))
+            result = git.run(*_TRACKED)
+        for change in _records(checked(result, "diff-files"))[0][1]:
+            mode = change.after.split(" ")[0] if change.after else None
+            known = self.suspects.get(change.path)
+            if known is not None:  # the second line of an unmerged path shows the entry of ours
+                self.suspects[change.path] = _Suspect(staged=None, like=change.before, mode=known.mode)
+            else:
+                self.suspects[change.path] = _Suspect(staged=change.before, like=change.before, mode=mode)
+        for path in _DENIED.findall(result.err):
+            self.suspects.setdefault(path, _Suspect(staged=None, like=None, mode=""))
+
+    def _suspect_untracked(self, paths: list[str]) -> None:
+        taken, _ = sort_out(self.index.git, self.folder, self.root, paths, self.rules)
+        for path in taken:
+            mode = "160000" if path.endswith("/") else ""
+            self.suspects.setdefault(path.rstrip("/"), _Suspect(staged=None, like=None, mode=mode))
+
+    def _settle_intent_to_add(self, base: Mapping[str, _Change]) -> None:
+        """A deleted file whose entry is empty may be one that was only intended to be added: ask the tree itself."""
+        objects, first = self.index.repo.objects, self.trees[0]
+        for path, suspect in self.suspects.items():
+            empty = suspect.mode is None and suspect.staged and self._is_empty(suspect.staged)
+            if empty and path not in base and lookup(objects, first, os.fsencode(path)) is None:
+                self.suspects[path] = _Suspect(staged=None, like=None, mode=None)
+
+    def _is_empty(self, entry: str) -> bool:
+        return entry.endswith(object_id(self.index.repo.layout.algorithm, "blob", b""))
+
+    def _compare(self, base: Mapping[str, _Change], deltas: list[dict[str, _Change]]) -> dict[Oid, list[str]]:
+        """Compose: what a tree holds at a path is told by its difference to the first one, or the first one's to the index."""
+        then = [{path: self._then(path, base, delta) for path in {**self.suspects, **base, **delta}} for delta in deltas]
+        now = self._present(then)
+        found = {}
+        for tree, delta, entries in zip(self.trees, deltas, then, strict=True):
+            differ = [p for p, entry in entries.items() if entry != self._now(p, now, base, delta)]
+            found[tree] = sorted(differ, key=os.fsencode)
+        return found
+
+    def _then(self, path: str, base: Mapping[str, _Change], delta: Mapping[str, _Change]) -> Entry:
+        if path in delta:
+            return delta[path].after
+        return base[path].before if path in base else self.suspects[path].staged
+
+    def _now(self, path: str, now: Mapping[str, Entry], base: Mapping[str, _Change], delta: Mapping[str, _Change]) -> Entry:
+        if path in now:
+            return now[path]
+        return base[path].after if path in base else delta[path].before
+
+    def _present(self, then: list[dict[str, Entry]]) -> dict[str, Entry]:
+        """The present entry of every suspect; ``?`` where something stands that no tree of ``then`` can hold."""
+        wanted = []
+        for path, suspect in self.suspects.items():
+            kinds = {entry[:3] for entries in then for entry in (entries.get(path),) if entry}
+            nested = suspect.mode == "160000" and suspect.staged is None
+            if suspect.mode is not None and (nested or (kinds if not suspect.mode else suspect.mode[:3] in kinds)):
+                wanted.append(path)
+        hashed = self._hash(wanted) if wanted else {}
+        now: dict[str, Entry] = {}
+        for path, suspect in self.suspects.items():
+            nested = suspect.mode == "160000" and suspect.staged is None
+            now[path] = hashed.get(path, None if suspect.mode is None or nested else "?")
+        return now
+
+    def _hash(self, paths: list[str]) -> dict[str, str]:
+        """The entries that ``git add`` would make, by ``git update-index`` on an index of just these paths.
+
+        Unlike ``hash-object`` it takes links, nested repositories and any name, and sees the entries that are there: git
+        keeps CRLF where the entry has it, and the mode where the file system has none.
+        """
+        git = self.index.git.changed({"GIT_INDEX_FILE": self.index.path + ".hashed"}, *_SMALL)
+        like = {p: s.like for p in paths if (s := self.suspects[p]).like and s.mode and s.mode[:3] in ("100", "120")}
+        context = b"".join(_info(path, entry) for path, entry in like.items() if entry) + self._attributes()
+        if context:
+            git.out("update-index", "-z", "--index-info", stdin=context)
+        good, left = set[str](), _PATIENCE
+        waiting = [paths]
+        while waiting and left:
+            some, left = waiting.pop(), left - 1
+            stdin = b"".join(os.fsencode(p) + b"\0" for p in some)
+            result = git.run("update-index", "--add", "--replace", "--info-only", "-z", "--stdin", stdin=stdin)
+            if result.code == 0:
+                good.update(some)
+            elif len(some) > 1:
+                waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
+        rows = (row.split("\t", 1) for row in zsplit(git.out("ls-files", "-s", "-z")))
+        return {path: meta[:-2] for meta, path in rows if path in good}
+
+    def _attributes(self) -> bytes:
+        """The entries of attribute files, which git reads from the index where a sparse checkout has none on disk."""
+        if "core.sparsecheckout" not in self.index.repo.settings():
+            return b""
+        listed = zsplit(self.index.git.out("ls-files", "-s", "-z", "--", ":(top,glob)**/.gitattributes"))
+        rows = (row.split("\t", 1) for row in listed)
+        return b"".join(_info(path, meta[:-2]) for meta, path in rows if meta.endswith(" 0"))
+
+
+def _info(path: str, entry: str) -> bytes:
+    """A line for ``update-index --index-info``."""
+    return f"{entry}\t".encode() + os.fsencode(path) + b"\0"
+
+
+def _records(raw: bytes) -> list[tuple[str, list[_Change]]]:
+    """Git's ``--raw -z`` output in groups; each but the first follows a line of its own."""
+    groups: list[tuple[str, list[_Change]]] = [("", [])]
+    at = 0
+    while at < len(raw):
+        if raw[at : at + 1] != b":":
+            end = raw.index(b"\n", at)
+            groups.append((raw[at:end].decode("ascii"), []))
+            at = end + 1
+            continue
+        middle = raw.index(b"\0", at)
+        end = raw.index(b"\0", middle + 1)
+        old, new, before, after, status = raw[at + 1 : middle].decode("ascii").split(" ")
+        change = _Change(
+            path=os.fsdecode(raw[middle + 1 : end]), before=_entry(old, before), after=_entry(new, after), status=status
+        )
+        groups[-1][1].append(change)
+        at = end + 1
+    return groups
+
+
+def _entry(mode: str, oid: str) -> Entry:
+    return f"{mode} {oid}" if mode.strip("0") else None
