@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from gitbaton import terminal
-from gitbaton.commands import VERBS
+from gitbaton.commands import AFTER, VERBS
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.git.repo import Repo
 
@@ -30,6 +30,8 @@ class Verbs(TyperGroup):
         """The verb of a command line. Raises UsageError that names the nearest one."""
         if args and args[0] not in dict(VERBS) and not args[0].startswith("-"):
             raise UsageError(f"'{args[0]}' is not a verb of git baton", *_nearest(args[0]), "'git baton -h' lists the verbs")
+        # What is after `--` are paths or a command, whatever they look like; the parser forgets where it stood.
+        ctx.meta[AFTER] = len(args) - args.index("--") - 1 if "--" in args else None
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

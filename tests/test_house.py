@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "gitbaton"
-ROOMS = ("git", "codec", "store", "agents", "commands")
+ROOMS = ("git", "codec", "store", "agents", "restore", "commands")
 FLOORS = (
     ("errors", "values"),
     ("model",),

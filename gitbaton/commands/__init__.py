@@ -1,5 +1,7 @@
 """The verbs: one module each, imported when it is called. Each has a function ``command`` for typer."""
 
+AFTER = "gitbaton.after"  # how many words stood after `--`, in typer's context; None without it
+
 VERBS: tuple[tuple[str, str], ...] = (
     ("snapshot", "Record a checkpoint: what is done, what comes next, and the whole work tree."),
     ("resume", "Print what the next runner needs to go on."),
@@ -7,6 +9,9 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("status", "Show every track against the present."),
     ("log", "List the checkpoints of a track, newest first."),
     ("show", "Show one checkpoint whole."),
+    ("restore", "Put the files back as they were at a checkpoint, losing nothing."),
+    ("undo", "Take back the newest restore of this work tree."),
+    ("redo", "Carry out again what undo took back."),
     ("bisect", "Find the checkpoint that broke it: run CMD in a scratch work tree."),
     ("branch", "Make a branch of a checkpoint: its head plus one commit of the files."),
     ("tracks", "List the tracks, or choose the current one: tracks use NAME."),

@@ -12,6 +12,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, plain
+from gitbaton.commands import AFTER
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 from gitbaton.values import value
@@ -39,7 +40,20 @@ def opened(ctx: typer.Context, checkpoint_dir: str | None = None) -> Iterator[Ba
     with Baton(options.repo_root, checkpoint_dir=place, door="binary", repo=repo) as baton:
         if place is not None:
             _ = baton.latest  # refuse a bad directory before anything is written
+        if os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):  # one was killed, or is at work
+            from gitbaton.restore import recover
+
+            warn_all(recover(baton))
         yield baton
+
+
+def divided(ctx: typer.Context, words: list[str], most: int) -> tuple[list[str], list[str]]:
+    """Checkpoints, at most so many, and paths: what stands after ``--`` are paths, and without it all that is too much."""
+    after = ctx.meta.get(AFTER)
+    count = min(most, len(words)) if after is None else len(words) - after
+    if count > most:
+        raise UsageError(f"unexpected argument '{words[most]}'", f"'{ctx.command_path} -h' shows what there is")
+    return words[:count], words[count:]
 
 
 def print_json(value: dict[str, Json]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gitbaton.errors import GitError, SmudgeError, StaleError
 from gitbaton.git.index import PrivateIndex
+from gitbaton.git.objects import new_object
 from gitbaton.git.run import Git, Result, zsplit
 from gitbaton.model import Oid
 from gitbaton.values import value
@@ -195,3 +196,11 @@ def _failure(result: Result) -> GitError:
     if _STALE.search(result.err):
         return StaleError("the work tree changed meanwhile; nothing is changed")
     return GitError(f"'git read-tree' failed: {result.fatal()}")
+
+
+def matches(index: PrivateIndex, directory: str, trees: Sequence[Oid], spec: str) -> bool:
+    """Whether a pathspec, as seen from a directory, names anything in one of the trees. Raises GitError for a malformed one."""
+    empty = new_object(index.repo.layout.algorithm, "tree", b"")
+    index.repo.objects.write([empty])
+    git = index.repo.git.changed({}, directory=directory)
+    return any(differences(git, empty.oid, tree, [spec]) for tree in trees)

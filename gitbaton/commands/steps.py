@@ -1,0 +1,58 @@
+"""What restore, undo and redo share: the plan or what was done, one line a path."""
+
+from __future__ import annotations
+
+import tempfile
+
+from gitbaton import restore, terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, path_document, plain
+from gitbaton.commands.common import print_json, warn_all
+from gitbaton.model import Op, Stored
+from gitbaton.render import quoted
+from gitbaton.restore import Order, Plan, Step
+
+
+def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool) -> int:
+    """Do it, or only say what would be done; the exit code."""
+    if dry_run:
+        with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
+            baton.redirect(folder)
+            with restore.open_plan(baton, op, order) as plan:
+                _show(baton, plan, None, plan.warnings, dry_run=True, json=json)
+                return 0 if plan.complete else 1
+    done, said = restore.carry_out(baton, op, order)
+    _show(baton, done.plan, done.safety, (*said, *done.warnings), dry_run=False, json=json)
+    return 0 if done.plan.complete else 1
+
+
+def _show(baton: Baton, plan: Plan, safety: Stored | None, said: tuple[str, ...], *, dry_run: bool, json: bool) -> None:
+    if json:
+        print_json(_document(plan, safety, said))
+        return
+    for step in plan.steps:
+        terminal.say(f"{'would ' if dry_run else ''}{_row(step)}")
+    if safety is not None:
+        terminal.say({"restore": "done: ", "undo": "undone: ", "redo": "redone: "}[plan.op] + plan.what)
+        terminal.tell(f"hint: 'git baton {'redo' if plan.op == 'undo' else 'undo'}' takes it back")
+    elif not plan.wanted and not dry_run:
+        terminal.say(f"nothing has to change: {plan.name}")
+    warn_all(said)
+
+
+def _row(step: Step) -> str:
+    reason = f" ({plain(step.reason)})" if step.reason else ""
+    return f"{step.action} {quoted(step.path)}{reason}"
+
+
+def _document(plan: Plan, safety: Stored | None, said: tuple[str, ...]) -> dict[str, Json]:
+    paths: list[Json] = [{"path": path_document(s.path), "action": s.action, "reason": s.reason} for s in plan.steps]
+    return {
+        "op": plan.op,
+        "plan": plan.digest,
+        "target": plan.target.id,
+        "safety": safety.id if safety else None,
+        "paths": paths,
+        "index": plan.index,
+        "warnings": list(said),
+    }

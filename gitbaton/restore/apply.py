@@ -1,0 +1,183 @@
+"""Carrying out a plan: the state before is kept first, then files, then the index; a failure takes all of it back."""
+
+from __future__ import annotations
+
+import os
+
+from gitbaton.errors import BatonError, GitError, RecordError, StaleError
+from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data
+from gitbaton.git.putback import check_out, show
+from gitbaton.git.staged import IndexLock, Restaging, read_staged, refuse_changed, signature
+from gitbaton.git.worktree import with_raw
+from gitbaton.model import Checkpoint, Oid, Restore, Stored
+from gitbaton.restore import intent as intents
+from gitbaton.restore.intent import Intent, Scope, alone, reached
+from gitbaton.restore.settle import put_raw, roll_back
+from gitbaton.restore.values import Plan, Restored
+from gitbaton.store import safety_ref
+from gitbaton.store.safety import beside, take_back
+from gitbaton.store.write import Draft, append_safety
+from gitbaton.values import replace
+
+
+def apply(plan: Plan) -> Restored:
+    """Bring the files of a plan back, and the index entries that belong to them.
+
+    What is overwritten or removed is in a safety checkpoint first. Raises StaleError when the plan was made against another
+    state, RefConflictError or GitError when something is in the way; then everything is as it was, unless the message says
+    that the next command goes on.
+    """
+    work = _Work(plan)
+    if not plan.wanted and not work.restaging:
+        return Restored(plan=plan, safety=None, warnings=plan.warnings)
+    with alone(plan.scene.repo):
+        if intents.read(plan.scene.repo) is not None:
+            raise StaleError("another restore was interrupted meanwhile; nothing is changed")
+        return work.run()
+
+
+class _Work:
+    """One plan under way."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.scene = plan, plan.scene
+        self.baton, self.repo = self.scene.baton, self.scene.repo
+        self.ref = safety_ref(self.repo.layout.git_dir, self.repo.layout.common_dir)
+        files = plan.target.checkpoint.files
+        if files is None:
+            raise RecordError(f"checkpoint '{plan.target.id}' holds no files")
+        then = read_staged(self.repo, files, beside(self.baton.store, plan.target))
+        self.restaging = Restaging(self.repo, self.scene.facts, then, None if plan.index else plan.wanted.keys())
+        self.lock = IndexLock(self.repo.layout.index, f"gitbaton {os.getpid()} {plan.digest}\n")
+        self.safety: Stored | None = None
+
+    def run(self) -> Restored:
+        """Every write step in its order, each announced."""
+        looking = self.scene.look_again()
+        try:
+            self.lock.wait()
+        finally:
+            self.scene.refuse_changes(looking)
+        draft = self._draft()
+        previous = self.baton.store.objects.info(self.ref)
+        reached("intent")
+        intent = self._intent(previous.oid if previous else None)
+        intents.write(self.repo, intent)
+        try:
+            self._keep(draft)
+            reached("begin")
+            intent = replace(intent, safety=self.safety.commit if self.safety else None)
+            intents.write(self.repo, intent)
+        except BaseException:
+            self._forget(intent)
+            raise
+        try:
+            said = self._change()
+        except StaleError:
+            self._forget(intent)
+            raise
+        except (BatonError, OSError) as error:
+            self._take_back(intent, error)
+            raise
+        reached("done")
+        intents.remove(self.repo)
+        return Restored(plan=self.plan, safety=self.safety, warnings=(*self.plan.warnings, *said))
+
+    def _intent(self, previous: Oid | None) -> Intent:
+        scope: Scope = "none" if not self.restaging else "whole" if self.plan.index else "touched"
+        seen = tuple(str(part) for part in signature(self.scene.index))
+        target = self.plan.target.commit
+        return Intent(
+            op=self.plan.op, target=target, previous=previous, safety=None, index=scope, seen=seen, mark=self.lock.mark
+        )
+
+    def _keep(self, draft: Draft) -> None:
+        """Take git's lock of the index where it is needed, and record the state before."""
+        if self.restaging:
+            reached("lock")
+            self.lock.take()
+            refuse_changed(self.scene.index)
+        reached("safety")
+        with self.repo.lock((self.ref,)):
+            self.safety = append_safety(self.baton.store, self.ref, draft)
+
+    def _draft(self) -> Draft:
+        """The safety checkpoint: the captured state, and beside its stages what no filter gives back and the tree to come."""
+        plan, scene = self.plan, self.scene
+        author, _ = self.baton.author()
+        captured = with_raw(scene.captured, scene.index, scene.facts, list(plan.wanted))
+        stages = _with_after(captured.stages, plan.tree, self.repo.layout.algorithm)
+        files = self.baton.file_state(captured)
+        current = self.baton.store.current()
+        tip = self.baton.store.tip(current) if current else None
+        target = plan.target.checkpoint
+        checkpoint = Checkpoint(
+            track=target.track,
+            step=f"before {plan.name}",
+            kind="safety",
+            branch=scene.head.branch,
+            head=scene.head.oid,
+            created=self.baton.clock(),
+            files=files,
+            restore=Restore(
+                op=plan.op,
+                origin=tip.id if tip else None,
+                target=plan.target.id,
+                position=plan.position,
+                index=plan.index,
+            ),
+        )
+        count = self.baton.count_changed
+        return Draft(checkpoint=checkpoint, author=author, tree=scene.tree, stages=stages, count_changed=count, seen=scene.seen)
+
+    def _change(self) -> list[str]:
+        """Files, raw bytes, index. What should be said about them comes back."""
+        said: list[str] = []
+        plan = self.plan
+        if plan.wanted:
+            reached("files")
+            show(self.scene.index, _hidden(plan))
+            said += check_out(self.scene.index, self.scene.tree, plan.tree)
+            put_raw(self.baton.store, self.scene.root, plan.tree, plan.raw)
+        if self.restaging:
+            reached("index")
+            new = self.restaging.build(self.scene.folder)
+            reached("rename")
+            self.lock.replace(new)
+            reached("unlock")
+            self.lock.release()
+        return said
+
+    def _forget(self, intent: Intent) -> None:
+        """Nothing was changed: leave nothing behind."""
+        self.lock.release()
+        if self.safety is not None:
+            with self.repo.lock((self.ref,)):
+                take_back(self.baton.store, self.ref, self.safety.commit, intent.previous)
+        intents.remove(self.repo)
+
+    def _take_back(self, intent: Intent, error: Exception) -> None:
+        """Put everything back as it was; where even that fails, the next command goes on. Raises GitError then."""
+        try:
+            roll_back(self.baton, intent)
+        except (BatonError, OSError) as second:
+            self.lock.release()
+            hint = "the next 'git baton' command tries to complete it; the state before is in the safety checkpoint"
+            raise GitError(f"the restore stopped halfway: {error}; and taking it back failed: {second}", hint) from None
+        self._forget(intent)
+
+
+def _hidden(plan: Plan) -> list[str]:
+    """Paths that git was told to skip and that come back all the same."""
+    from gitbaton.git.putback import hidden
+
+    flagged = any("s" in f.bits for f in plan.scene.facts.flags)
+    sparse = "core.sparsecheckout" in plan.scene.repo.settings()
+    return hidden(plan.scene.index, plan.wanted) if flagged or sparse else []
+
+
+def _with_after(stages: tuple[NewObject, ...], after: Oid, algorithm: Algorithm) -> tuple[NewObject, ...]:
+    """The objects beside an index commit, with the tree that the restore leads to."""
+    entries = [e for e in parse_tree(stages[-1].data, algorithm) if e.name != b"after"] if stages else []
+    entries.append(TreeEntry(mode=b"40000", name=b"after", oid=after))
+    return (*stages[:-1], new_object(algorithm, "tree", tree_data(entries)))

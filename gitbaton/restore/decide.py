@@ -1,0 +1,128 @@
+"""What becomes of each path: pure decisions on facts that were collected before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from gitbaton.git.putback import GITLINK, Difference, Guard, parents
+from gitbaton.restore.scene import covered
+from gitbaton.restore.values import CHANGING, Step
+from gitbaton.values import value
+
+
+@value
+class Facts:
+    """What is known of the paths that differ.
+
+    ``unsafe``: why a path's present content is in no capture; ``left``: why the checkpoint does not know a path, by path;
+    ``known``: paths that the checkpoint knew and did not have; ``ignored_then``: what its ignore rules cover; ``hidden``:
+    what a sparse checkout left out; ``named``: paths that the user named one by one.
+    """
+
+    unsafe: Callable[[str], str | None]
+    left: Mapping[str, str]
+    known: Collection[str]
+    ignored_then: Callable[[list[str]], Collection[str]]
+    hidden: Collection[str]
+    named: Collection[str]
+    exact: bool
+    force: bool
+    always: bool = False
+
+
+class Decision:
+    """The steps for the differences in scope; ``all_differences`` are those of the whole work tree."""
+
+    def __init__(self, scope: Sequence[Difference], everything: Sequence[Difference], guard: Guard, facts: Facts) -> None:
+        self.scope, self.guard, self.facts = scope, guard, facts
+        self.by_path = {d.path: d for d in scope}
+        self.held = {d.path for d in everything if d.now is not None}
+        self.replaced = self._replaced()
+        self.steps = {d.path: self._first(d) for d in scope}
+        self._exact()
+
+    def _replaced(self) -> set[str]:
+        """Files and links that stand where the checkpoint has a directory: it knows the name, if not the file."""
+        coming = {folder for d in self.scope if d.then is not None for folder in parents(d.path)}
+        return {d.path for d in self.scope if d.then is None and d.path in coming}
+
+    def _first(self, d: Difference) -> Step:
+        reason = self._never(d)
+        if reason is not None:
+            return Step(path=d.path, action="refuse", reason=reason)
+        if d.then is None:
+            wanted = self.facts.always or d.path in self.facts.known or d.path in self.replaced
+            return Step(path=d.path, action="remove") if wanted else Step(path=d.path, action="keep", reason="unknown")
+        if d.now is not None:
+            return Step(path=d.path, action="write")
+        reason = self.guard.in_the_way(d.path)
+        return Step(path=d.path, action="refuse", reason=reason) if reason else Step(path=d.path, action="create")
+
+    def _never(self, d: Difference) -> str | None:
+        """Why a path is not touched whatever is asked."""
+        if any(entry is not None and entry.mode == GITLINK for entry in (d.now, d.then)):
+            return "submodule"
+        reason = self.facts.unsafe(d.path) or covered(d.path, dict(self.facts.left))
+        if reason is None and d.path in self.facts.hidden and d.path not in self.facts.named and not self.facts.force:
+            reason = "sparse-checkout"
+        return reason
+
+    def _exact(self) -> None:
+        """With --exact, what the checkpoint does not know goes, unless its ignore rules cover it."""
+        unknown = [step.path for step in self.steps.values() if step.action == "keep"]
+        if not self.facts.exact or not unknown:
+            return
+        ignored = self.facts.ignored_then(unknown)
+        for path in unknown:
+            if path in ignored:
+                self.steps[path] = Step(path=path, action="keep", reason="ignored at the checkpoint")
+            else:
+                self.steps[path] = Step(path=path, action="remove")
+
+    def changing(self) -> list[Difference]:
+        """The differences that are to be changed as things stand."""
+        return [d for d in self.scope if self.steps[d.path].action in CHANGING]
+
+    def leave(self, reasons: Mapping[str, str]) -> None:
+        """Leave paths alone that are somebody else's, unless they are named or forced."""
+        for path, reason in reasons.items():
+            if not self.facts.force and path not in self.facts.named:
+                self.steps[path] = Step(path=path, action="conflict", reason=reason)
+
+    def settle(self) -> list[Step]:
+        """The steps, after every path has made way, or has not been made way for."""
+        while self._blocked() or self._needless():
+            pass
+        return [self.steps[d.path] for d in self.scope]
+
+    def _blocked(self) -> bool:
+        """Refuse what cannot be put where something else stays."""
+        staying = {p for p in self.held if p not in self.steps or self.steps[p].action != "remove"}
+        above = {folder for path in staying for folder in parents(path)}
+        found = False
+        for d in self.changing():
+            if d.then is None:
+                continue
+            blocker = next((folder for folder in parents(d.path) if folder in staying), None)
+            if blocker is None and d.now is None and d.path in above:
+                blocker = next(p for p in sorted(staying) if p.startswith(d.path + "/"))
+            if blocker is not None:
+                self.steps[d.path] = Step(path=d.path, action="refuse", reason=f"'{blocker}' is in the way")
+                found = True
+        return found
+
+    def _needless(self) -> bool:
+        """Keep a file that was to make way for a directory of which nothing comes."""
+        coming = _above(d.path for d in self.changing() if d.then is not None)
+        always = self.facts.always or self.facts.exact
+        found = False
+        for path in self.replaced:
+            step = self.steps[path]
+            if step.action == "remove" and path not in coming and path not in self.facts.known and not always:
+                self.steps[path] = Step(path=path, action="keep", reason="unknown")
+                found = True
+        return found
+
+
+def _above(paths: Iterable[str]) -> set[str]:
+    return {folder for path in paths for folder in parents(path)}

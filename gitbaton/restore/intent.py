@@ -1,0 +1,126 @@
+"""What a restore is about to do, written down before it does it, and the lock that says whether it still does."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from gitbaton.codec import Json, canonical, parse
+from gitbaton.errors import GitError, RecordError
+from gitbaton.git.objects import OID
+from gitbaton.git.repo import Repo
+from gitbaton.model import OPS, Oid, Op
+from gitbaton.values import value
+
+Scope = Literal["whole", "touched", "none"]
+LOCK_WAIT = 10.0
+_SCOPES: tuple[Scope, ...] = ("whole", "touched", "none")
+_FORMAT = 1
+
+
+@value
+class Intent:
+    """``target``: the chain commit whose files come back. ``previous``: what the safety chain pointed at before; ``safety``:
+    its new commit, from the moment on at which files may have changed. ``index``: what of the index comes back, ``seen``:
+    which index that was. ``mark``: what a lock file of ours holds. ``raw``: whether bytes beside the trees come back, too."""
+
+    op: Op
+    target: Oid
+    previous: Oid | None
+    safety: Oid | None
+    index: Scope
+    seen: tuple[str, ...]
+    mark: str
+
+
+def path(repo: Repo) -> str:
+    """Where the record of a work tree's restore lies."""
+    return os.path.join(repo.own_dir, "restore")
+
+
+def write(repo: Repo, intent: Intent) -> None:
+    """Write the record, whole or not at all."""
+    document: dict[str, Json] = {
+        "v": _FORMAT,
+        "op": intent.op,
+        "target": intent.target,
+        "previous": intent.previous,
+        "safety": intent.safety,
+        "index": intent.index,
+        "seen": list(intent.seen),
+        "mark": intent.mark,
+    }
+    os.makedirs(repo.own_dir, exist_ok=True)
+    temporary = path(repo) + ".new"
+    with open(temporary, "wb") as file:
+        file.write(canonical(document))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path(repo))
+
+
+def read(repo: Repo) -> Intent | None:
+    """The record of a restore that is under way or was interrupted. Raises RecordError for one that cannot be read."""
+    try:
+        with open(path(repo), "rb") as file:
+            found = parse(file.read(1 << 20))
+    except FileNotFoundError:
+        return None
+    if not isinstance(found, dict) or found.get("v") != _FORMAT:
+        raise RecordError(f"'{path(repo)}' is not a record of this gitbaton")
+    op = next((name for name in OPS if name == found.get("op")), None)
+    scope = next((name for name in _SCOPES if name == found.get("index")), None)
+    ids = {key: found.get(key) for key in ("target", "previous", "safety")}
+    seen, mark = found.get("seen"), found.get("mark")
+    target, previous, safety = (_oid(ids[key]) for key in ("target", "previous", "safety"))
+    if op is None or scope is None or target is None or not isinstance(seen, list) or not isinstance(mark, str):
+        raise RecordError(f"'{path(repo)}' is malformed")
+    return Intent(op=op, target=target, previous=previous, safety=safety, index=scope, seen=_words(seen), mark=mark)
+
+
+def _oid(found: Json) -> Oid | None:
+    return found if isinstance(found, str) and OID.match(found) else None
+
+
+def _words(found: Sequence[Json]) -> tuple[str, ...]:
+    return tuple(str(word) for word in found)
+
+
+def remove(repo: Repo) -> None:
+    """The restore is over."""
+    try:
+        os.unlink(path(repo))
+    except FileNotFoundError:
+        pass
+
+
+def reached(name: str) -> None:
+    """Say that a write step of a restore comes next: the audit event ``gitbaton.restore``, with the step's name."""
+    sys.audit("gitbaton.restore", name)
+
+
+@contextmanager
+def alone(repo: Repo, wait: float = LOCK_WAIT) -> Iterator[None]:
+    """Be the only restore in this work tree. The lock goes with the last process that holds it, so that a git which outlives
+    us still counts. Raises GitError when another one holds it for ``wait`` seconds."""
+    os.makedirs(repo.own_dir, exist_ok=True)
+    fd = os.open(os.path.join(repo.own_dir, "restoring"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    try:
+        deadline = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise GitError("another restore is at work in this work tree; nothing is changed") from None
+            time.sleep(0.02)
+        os.set_inheritable(fd, True)
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,194 @@
+"""Plans: what a restore, an undo or a redo would do, decided on one capture of the present. Nothing but objects is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, canonical, path_document, plain
+from gitbaton.errors import BatonError, NoAnswerError, RecordError, UsageError
+from gitbaton.git.ignores import ignored_by
+from gitbaton.git.objects import object_id
+from gitbaton.git.putback import Difference, changed_tree, differences, hidden, matches
+from gitbaton.git.rawbytes import read_raw
+from gitbaton.model import FileState, Oid, Op, Stored
+from gitbaton.owners import Present, others
+from gitbaton.restore.decide import Decision, Facts
+from gitbaton.restore.scene import Scene, inside, looked
+from gitbaton.restore.values import CHANGING, Order, Plan, Step
+from gitbaton.store import safety_ref
+from gitbaton.store.safety import Steps, beside, in_beside, steps
+
+
+@contextmanager
+def planned(baton: Baton, order: Order) -> Iterator[Plan]:
+    """The plan of a restore, good until the block ends. Raises BatonError; nothing is changed then."""
+    target = baton.resolve(order.checkpoint)
+    files = _files(target)
+    if target.foreign and not order.foreign:
+        hint = "'git baton diff' shows what it holds; --foreign restores it all the same"
+        raise BatonError(f"checkpoint '{baton.short(target.id)}' was fetched from elsewhere", hint)
+    if order.exact and files.skipped_more:
+        said = f"checkpoint '{baton.short(target.id)}' left out more paths than it lists; --exact cannot tell them from others"
+        raise BatonError(said)
+    with looked(baton) as scene:
+        yield _Planner(scene, target, order, "restore").plan()
+
+
+@contextmanager
+def stepping(baton: Baton, op: Op, *, force: bool = False, left: tuple[tuple[str, str], ...] = ()) -> Iterator[Plan]:
+    """The plan of an undo or a redo, good until the block ends.
+
+    It touches what the step that it takes back touched, and nothing else. Raises NoAnswerError when there is no such step, or
+    the next one was made in another work tree that had this one's name.
+    """
+    found = steps(baton.store, safety_ref(baton.repo.layout.git_dir, baton.repo.layout.common_dir))
+    pile = found.undo if op == "undo" else found.redo
+    if not pile:
+        raise NoAnswerError(f"there is nothing to {op} in this work tree")
+    target = pile[-1]
+    here, there = baton.repo.worktree_id(), _files(target).worktree
+    if here.created != there.created:
+        said = f"the next step to {op} was made in another work tree, '{plain(there.path)}', which is gone"
+        raise NoAnswerError(said, f"its files are still in checkpoint '{baton.short(target.id)}'")
+    with looked(baton) as scene:
+        order = Order(force=force, left=left, index=bool(target.checkpoint.restore and target.checkpoint.restore.index))
+        yield _Planner(scene, target, order, op, position=_position(op, found)).plan()
+
+
+def _position(op: Op, found: Steps) -> int:
+    return len(found.redo) + (1 if op == "undo" else -1)
+
+
+def _files(target: Stored) -> FileState:
+    files = target.checkpoint.files
+    if files is None:
+        raise BatonError(f"checkpoint '{target.id[:12]}' was recorded without files", "'git baton log' lists others")
+    return files
+
+
+class _Planner:
+    """The facts for one plan, collected as they are needed."""
+
+    def __init__(self, scene: Scene, target: Stored, order: Order, op: Op, position: int = 0) -> None:
+        self.scene, self.target, self.order, self.op, self.position = scene, target, order, op, position
+        self.baton, self.store, self.git = scene.baton, scene.baton.store, scene.repo.git
+        self.files = _files(target)
+        self.directory = inside(scene.root, order.directory)
+        if self.store.tree_of(target.commit) != self.files.tree:
+            raise RecordError(f"commit {target.commit} does not hold the tree that it names")
+
+    def plan(self) -> Plan:
+        """Decide what becomes of every path that differs."""
+        everything = differences(self.git, self.scene.tree, self.files.tree)
+        self.raw = self._raw()
+        scope = self._scope(everything)
+        guard = self.scene.guard({d.path for d in everything if d.now is not None})
+        decision = Decision(scope, everything, guard, self._facts(scope))
+        decision.leave(self._conflicts(decision.changing()))
+        found = decision.settle()
+        wanted = {d.path: d.then for d in scope if decision.steps[d.path].action in CHANGING}
+        tree = changed_tree(self.scene.index, wanted) if wanted else self.scene.tree
+        return Plan(
+            op=self.op,
+            target=self.target,
+            steps=tuple(found),
+            index=self.order.index,
+            position=self.position,
+            wanted=wanted,
+            raw={path: oid for path, oid in self.raw.items() if path in wanted},
+            tree=tree,
+            digest=self._digest(found, tree),
+            warnings=tuple(self._warnings()),
+            scene=self.scene,
+        )
+
+    def _raw(self) -> dict[str, Oid]:
+        """The bytes that the checkpoint keeps beside its tree, by path."""
+        tree = beside(self.store, self.target) if self.files.raw else None
+        return read_raw(self.store.objects, tree) if tree else {}
+
+    def _scope(self, everything: Sequence[Difference]) -> list[Difference]:
+        """The differences that the user asked for; for undo and redo those that the step touched."""
+        if self.op != "restore":
+            after = in_beside(self.store, self.target, b"after")
+            if after is None:
+                raise RecordError(f"safety checkpoint '{self.target.id}' does not say what its restore did")
+            self.after = {d.path: d.then for d in differences(self.git, self.files.tree, after)}
+            return [d for d in everything if d.path in self.after]
+        if not self.order.paths:
+            return list(everything)
+        here = self.git.changed({}, directory=self.directory)
+        scope = differences(here, self.scene.tree, self.files.tree, self.order.paths)
+        if not scope:
+            self._refuse_unknown()
+        return scope
+
+    def _refuse_unknown(self) -> None:
+        """A PATH that names nothing is a mistake, and not a wish that is fulfilled already."""
+        for spec in self.order.paths:
+            if not matches(self.scene.index, self.directory, (self.scene.tree, self.files.tree), spec):
+                raise UsageError(f"'{plain(spec)}' matches no file of the checkpoint or of the work tree")
+
+    def _named(self) -> set[str]:
+        names = (os.path.normpath(os.path.join(self.directory, path)) for path in self.order.paths)
+        return {os.path.relpath(name, self.scene.root) for name in names}
+
+    def _facts(self, scope: Sequence[Difference]) -> Facts:
+        leaving = any(d.then is None for d in scope)
+        left = {s.path: s.reason for s in self.files.skipped} if self.op == "restore" else {}
+        paths = [d.path for d in scope if d.now is not None and not os.path.lexists(os.path.join(self.scene.root, d.path))]
+        return Facts(
+            unsafe=self.scene.unsafe,
+            left={**left, **dict(self.order.left)},
+            known=self._known() if leaving and self.op == "restore" else (),
+            ignored_then=self._ignored_then,
+            hidden=hidden(self.scene.index, paths) if paths else (),
+            named=self._named(),
+            exact=self.order.exact,
+            force=self.order.force,
+            always=self.op != "restore",
+        )
+
+    def _known(self) -> set[str]:
+        """What the checkpoint's commit or index had and its work tree had not: it was deleted then."""
+        trees = {self.files.index.tree, self.store.tree_of(self.target.checkpoint.head)} - {None, self.files.tree}
+        return {d.path for tree in trees if tree for d in differences(self.git, self.files.tree, tree) if d.now is None}
+
+    def _ignored_then(self, paths: list[str]) -> Collection[str]:
+        return ignored_by(self.scene.repo, self.scene.folder, self.files.tree, paths)
+
+    def _conflicts(self, changing: Sequence[Difference]) -> Mapping[str, str]:
+        """Paths whose present content is somebody else's, and whose."""
+        if self.order.force:
+            return {}
+        asked = [d for d in changing if self.op == "restore" or d.now != self.after[d.path]]
+        present = [Present(path=d.path, oid=d.now.oid if d.now else None, mode=d.now.mode if d.now else "") for d in asked]
+        found = others(self.store, self.target, self.scene.head.oid, self.scene.repo.worktree_id(), present)
+        return {path: self._whose(owner.track, owner.where) for path, owner in found.items()}
+
+    def _whose(self, track: str | None, where: Oid) -> str:
+        if track is None:
+            return f"commit {self.baton.abbreviate(where)}"
+        return f"track '{plain(track)}', checkpoint {self.baton.short(where)}"
+
+    def _digest(self, found: Sequence[Step], tree: Oid) -> str:
+        """The same for the same plan against the same state."""
+        rows: list[Json] = [[path_document(s.path), s.action, s.reason] for s in found]
+        facts = self.scene.facts
+        flags: list[Json] = [[path_document(f.path), f.bits] for f in facts.flags]
+        state: list[Json] = [self.scene.tree, facts.tree, flags, self.scene.head.oid]
+        value: dict[str, Json] = {"op": self.op, "to": self.target.id, "now": state, "then": tree, "steps": rows}
+        value["index"] = self.order.index
+        return object_id(self.store.objects.algorithm, "blob", canonical(value))
+
+    def _warnings(self) -> list[str]:
+        then, now = self.files.operation, self.scene.repo.operation()
+        found = []
+        if now is not None:
+            found.append(f"a {now.kind} is in progress; its own files are left alone")
+        if then is not None and (now is None or now.kind != then.kind):
+            found.append(f"a {then.kind} was in progress at the checkpoint; its own files do not come back")
+        return found

@@ -1,0 +1,72 @@
+"""After a restore that was killed: the next command completes it or takes it back, and says which."""
+
+from __future__ import annotations
+
+import os
+
+from gitbaton.baton import Baton
+from gitbaton.codec import plain
+from gitbaton.errors import BatonError, GitError
+from gitbaton.git.objects import parse_commit
+from gitbaton.git.staged import IndexLock
+from gitbaton.restore import intent as intents
+from gitbaton.restore.intent import Intent, alone, reached
+from gitbaton.restore.settle import go_on, roll_back
+from gitbaton.store import safety_ref
+from gitbaton.store.safety import take_back
+
+
+def recover(baton: Baton) -> list[str]:
+    """Bring an interrupted restore of this work tree to an end; what should be said about it. Raises nothing of git's.
+
+    One that is still at work is waited for, ten seconds at most, and left alone.
+    """
+    repo = baton.repo
+    if not os.path.lexists(intents.path(repo)):
+        return []
+    if repo.listings is not None:  # they were begun before the files are as they will be
+        for process in repo.listings[1:]:
+            process.stop()
+        repo.listings = None
+    try:
+        with alone(repo):
+            intent = intents.read(repo)
+            return _end(baton, intent) if intent is not None else []
+    except (BatonError, OSError) as error:
+        return [f"an interrupted restore is left as it is: {error}"]
+
+
+def _end(baton: Baton, intent: Intent) -> list[str]:
+    lock = IndexLock(baton.repo.layout.index, intent.mark)
+    reached("recover")
+    lock.release()
+    if intent.safety is None:
+        _forget(baton, intent)
+        return [f"an interrupted {intent.op} was rolled back; no file had been changed"]
+    try:
+        left = go_on(baton, intent)
+    except (BatonError, OSError) as error:
+        left = roll_back(baton, intent)
+        _forget(baton, intent)
+        return [f"an interrupted {intent.op} was rolled back, because it could not be completed: {error}", *_left(left)]
+    reached("done")
+    intents.remove(baton.repo)
+    return [f"an interrupted {intent.op} was completed", *_left(left)]
+
+
+def _left(paths: list[str]) -> list[str]:
+    return [f"'{plain(path)}' was written since and is left as it is" for path in paths]
+
+
+def _forget(baton: Baton, intent: Intent) -> None:
+    """Take the safety checkpoint back, if the restore came so far: nothing needs it."""
+    ref = safety_ref(baton.repo.layout.git_dir, baton.repo.layout.common_dir)
+    with baton.repo.lock((ref,)):
+        found = baton.store.objects.read(ref)
+        if found is not None and found.data is not None and found.oid != intent.previous:
+            first = parse_commit(found.data).parents[:1]
+            if first != ((intent.previous or baton.store.root),):
+                raise GitError(f"'{ref}' is not where the interrupted {intent.op} left it")
+            reached("take-back")
+            take_back(baton.store, ref, found.oid, intent.previous)
+    intents.remove(baton.repo)

@@ -1,0 +1,43 @@
+"""A plan made and carried out, again where the work tree moved meanwhile or a file cannot be written."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from gitbaton.baton import Baton
+from gitbaton.errors import SmudgeError, StaleError
+from gitbaton.model import Op
+from gitbaton.restore.apply import apply
+from gitbaton.restore.plan import planned, stepping
+from gitbaton.restore.recover import recover
+from gitbaton.restore.values import Order, Plan, Restored
+from gitbaton.values import replace
+
+_MOVED = 3
+_SMUDGED = 20
+
+
+def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
+    """Restore, undo or redo; what recovering an interrupted one had to say comes along.
+
+    A file whose required filter fails is left alone, and the rest comes back. Raises BatonError.
+    """
+    said = recover(baton)
+    moved, left = 0, dict(order.left)
+    while True:
+        try:
+            with open_plan(baton, op, replace(order, left=tuple(left.items()))) as plan:
+                return apply(plan), said
+        except StaleError:
+            moved += 1
+            if moved == _MOVED:
+                raise
+        except SmudgeError as error:
+            if error.path in left or len(left) >= _SMUDGED:
+                raise
+            left[error.path] = "filter-missing"
+
+
+def open_plan(baton: Baton, op: Op, order: Order) -> AbstractContextManager[Plan]:
+    """The plan of a restore, an undo or a redo, good until the block ends."""
+    return planned(baton, order) if op == "restore" else stepping(baton, op, force=order.force, left=order.left)

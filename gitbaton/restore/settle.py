@@ -1,0 +1,150 @@
+"""From wherever a restore stopped to one of its two ends: the state before it, or the one after.
+
+A path holds what it held before, what it was to hold, or nothing; or the beginning of a file that was just being written. What
+is none of these somebody wrote since: it is left alone and named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from gitbaton.baton import Baton
+from gitbaton.errors import GitError, RecordError
+from gitbaton.git.objects import lookup
+from gitbaton.git.putback import Difference, Entry, changed_tree, check_out, differences, show
+from gitbaton.git.rawbytes import read_raw, write_raw
+from gitbaton.git.staged import IndexLock, Restaging, read_staged, refuse_changed, signature
+from gitbaton.model import Oid, Stored
+from gitbaton.restore.intent import Intent, reached
+from gitbaton.restore.scene import Scene, looked
+from gitbaton.store import Store
+from gitbaton.store.safety import beside, in_beside
+
+
+class Ends:
+    """The two ends of an interrupted restore: what its safety checkpoint says of them."""
+
+    def __init__(self, store: Store, intent: Intent) -> None:
+        if intent.safety is None:
+            raise RecordError("the interrupted restore has no safety checkpoint")
+        self.store, self.intent = store, intent
+        self.safety = _at(store, intent.safety)
+        self.target = _at(store, intent.target)
+        after = in_beside(store, self.safety, b"after")
+        if after is None:
+            raise RecordError(f"safety checkpoint '{self.safety.id}' does not say what its restore was to do")
+        self.before, self.after = self.safety.tree, after
+        self.touched = {d.path: d for d in differences(store.repo.git, self.before, after)}
+
+    def raw(self, stored: Stored) -> dict[str, Oid]:
+        """The bytes that a checkpoint keeps beside its tree, of the paths that were touched."""
+        tree = beside(self.store, stored)
+        kept = read_raw(self.store.objects, tree) if tree else {}
+        return {path: oid for path, oid in kept.items() if path in self.touched}
+
+
+def _at(store: Store, commit: Oid) -> Stored:
+    return store.stored(store.objects.read(commit, 3 << 20), None, commit)
+
+
+def go_on(baton: Baton, intent: Intent) -> list[str]:
+    """Complete an interrupted restore; paths that were left alone come back. Raises GitError, RecordError."""
+    ends = Ends(baton.store, intent)
+    left = _settle(baton, ends, forward=True)
+    _restage(baton, ends)
+    return left
+
+
+def roll_back(baton: Baton, intent: Intent) -> list[str]:
+    """Bring back the state before an interrupted restore; as ``go_on``. The index is replaced last, so it is that of before,
+    or the restore is complete."""
+    return _settle(baton, Ends(baton.store, intent), forward=False)
+
+
+def _settle(baton: Baton, ends: Ends, *, forward: bool) -> list[str]:
+    """Bring every touched path to one end."""
+    _drop_torn(baton, ends)
+    with looked(baton) as scene:
+        goal = ends.after if forward else ends.before
+        wanted: dict[str, Entry | None] = {}
+        left: list[str] = []
+        open_paths = [d for d in differences(baton.repo.git, scene.tree, goal) if d.path in ends.touched]
+        guard = scene.guard({d.path for d in open_paths if d.now is not None})
+        for d in open_paths:
+            known = d.now is None or d.now in (ends.touched[d.path].now, ends.touched[d.path].then)
+            stopped = scene.unsafe(d.path) or (guard.in_the_way(d.path) if d.then is not None and d.now is None else None)
+            if known and not stopped:
+                wanted[d.path] = d.then
+            else:
+                left.append(d.path)
+        if wanted:
+            show(scene.index, ())
+            check_out(scene.index, scene.tree, changed_tree(scene.index, wanted))
+        raw = ends.raw(ends.target if forward else ends.safety)
+        put_raw(baton.store, scene.root, goal, {path: oid for path, oid in raw.items() if path not in left})
+    return left
+
+
+def _drop_torn(baton: Baton, ends: Ends) -> None:
+    """Remove files of which git had written only a beginning when it was killed."""
+    root = baton.repo.layout.root or ""
+    with looked(baton) as scene:
+        for d in differences(baton.repo.git, scene.tree, ends.after):
+            then = ends.touched.get(d.path)
+            if then is None or d.now is None or d.now in (then.now, then.then):
+                continue
+            if any(_is_torn(baton, scene, os.path.join(root, d.path), d, end) for end in (then.now, then.then)):
+                reached("torn")
+                os.unlink(os.path.join(root, d.path))
+
+
+def _is_torn(baton: Baton, scene: Scene, full: str, d: Difference, whole: Entry | None) -> bool:
+    """Whether a file on disk is the beginning of what a checkout of ``whole`` writes."""
+    if whole is None or d.now is None or not d.now.mode.startswith("100") or os.path.islink(full):
+        return False
+    result = baton.repo.git.run("cat-file", "--filters", f"--path={d.path}", whole.oid)
+    try:
+        with open(full, "rb") as file:
+            there = file.read(len(result.out) + 1)
+    except OSError:
+        return False
+    return result.code == 0 and len(there) < len(result.out) and result.out.startswith(there)
+
+
+def put_raw(store: Store, root: str, tree: Oid, raw: Mapping[str, Oid]) -> None:
+    """Write bytes that no filter gives back over what git checked out. Raises GitError."""
+    for path, oid in raw.items():
+        entry = lookup(store.objects, tree, os.fsencode(path))
+        if entry is None or not entry.mode.startswith(b"100"):
+            continue
+        found = store.objects.read(oid, 1 << 40)
+        if found is None or found.kind != "blob" or found.data is None:
+            raise GitError(f"'{path}': object {oid} cannot be read")
+        reached("raw")
+        refused = write_raw(root, path, found.data, entry.mode.decode("ascii"))
+        if refused:
+            raise GitError(f"'{path}': {refused}")
+
+
+def _restage(baton: Baton, ends: Ends) -> None:
+    """Bring the index back, where nobody has written it since: then it is still the one that the restore saw."""
+    intent, files = ends.intent, ends.target.checkpoint.files
+    if intent.index == "none" or files is None:
+        return
+    with looked(baton) as scene:
+        if tuple(str(part) for part in signature(scene.index)) != intent.seen:
+            return
+        then = read_staged(baton.repo, files, beside(baton.store, ends.target))
+        work = Restaging(baton.repo, scene.facts, then, None if intent.index == "whole" else ends.touched.keys())
+        if not work:
+            return
+        lock = IndexLock(baton.repo.layout.index, intent.mark)
+        lock.take()
+        try:
+            refuse_changed(scene.index)
+            new = work.build(scene.folder)
+            reached("rename")
+            lock.replace(new)
+        finally:
+            lock.release()

@@ -1,0 +1,96 @@
+"""What goes into a restore and comes out of it, as values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from gitbaton.codec import first_line as line
+from gitbaton.model import Oid, Op, Stored
+from gitbaton.values import value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gitbaton.git.putback import Entry
+    from gitbaton.restore.scene import Scene
+
+Action = Literal["write", "create", "remove", "keep", "conflict", "refuse"]
+_SHORT = 10
+CHANGING: tuple[Action, ...] = ("write", "create", "remove")
+
+
+@value
+class Order:
+    """What is to come back. ``paths`` are git's pathspecs as seen from ``directory`` (default: the top of the work tree).
+
+    ``exact`` removes what the checkpoint does not hold; ``index`` brings the whole index back; ``force`` also what is
+    somebody else's; ``foreign`` allows a checkpoint that was fetched and that no local snapshot follows. ``left`` are paths
+    to leave alone, with the reason.
+    """
+
+    checkpoint: str = "@"
+    paths: tuple[str, ...] = ()
+    directory: str | None = None
+    exact: bool = False
+    index: bool = False
+    force: bool = False
+    foreign: bool = False
+    left: tuple[tuple[str, str], ...] = ()
+
+
+@value
+class Step:
+    """What becomes of one path: written, created or removed; kept, because the checkpoint does not know it; left as a
+    conflict or because it is not safe to touch. ``reason`` says why a path is left."""
+
+    path: str
+    action: Action
+    reason: str = ""
+
+
+@value
+class Plan:
+    """What a restore would do to the state that it was made against; good for that state alone, while ``scene`` is open.
+
+    ``target`` is the checkpoint whose files come back; ``wanted`` what each path that changes will be, ``tree`` the work
+    tree's tree afterwards, ``raw`` the bytes that no filter gives back, by path; ``digest`` is the same for the same plan.
+    """
+
+    op: Op
+    target: Stored
+    steps: tuple[Step, ...]
+    index: bool
+    position: int
+    wanted: Mapping[str, Entry | None]
+    raw: Mapping[str, Oid]
+    tree: Oid
+    digest: str
+    warnings: tuple[str, ...]
+    scene: Scene
+
+    @property
+    def what(self) -> str:
+        """The restore that is carried out, or stepped over, in words."""
+        step = line(self.target.checkpoint.step)[:500]
+        if self.op == "restore":
+            return f"restore of {self.target.id[:_SHORT]}: {step}"
+        return "restore of " + step.partition("restore of ")[2]
+
+    @property
+    def name(self) -> str:
+        """The same, with the undo or redo that steps over it."""
+        return self.what if self.op == "restore" else f"{self.op} of {self.what}"
+
+    @property
+    def complete(self) -> bool:
+        """Whether every path that was asked for comes back."""
+        return not any(step.action in ("conflict", "refuse") for step in self.steps)
+
+
+@value
+class Restored:
+    """A restore that was carried out. ``safety`` is the state before it; None where nothing had to change."""
+
+    plan: Plan
+    safety: Stored | None
+    warnings: tuple[str, ...]
