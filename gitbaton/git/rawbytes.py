@@ -24,6 +24,7 @@ _CHUNK = 1 << 20
 _SMALL = 1 << 20  # files up to here are held, and written together; larger ones are streamed through git one by one
 _HELD = 32 << 20
 _PATIENCE = 3  # paths that one filter may fail on before nobody asks it any more
+_ONE_BY_ONE = 50  # files asked for alone, because some filter failed
 _NAMED = 500  # paths on one command line, and how many bytes of them
 _NAMED_BYTES = 100_000
 _FAILED = re.compile(r"^error: .*(?:filter|subprocess)", re.M)
@@ -96,8 +97,9 @@ def _batches(git: Git, root: str, files: Sequence[Entry]) -> set[str]:
         if done == len(rest) and not _FAILED.search(said):
             break
         drivers = filters(git, [f[0] for f in rest]) if drivers is None else drivers
-        if _FAILED.search(said):  # git then passes on what it has, and does not say of which path
-            kept |= {f[0] for f in rest[:done] if f[0] in drivers}
+        if _FAILED.search(said):  # git passes on what it has where an optional filter fails, and does not say of which path
+            doubtful = [f for f in rest[:done] if f[0] in drivers and f[0] not in kept]
+            kept |= {f[0] for at, f in enumerate(doubtful) if at >= _ONE_BY_ONE or not _same_alone(git, root, f)}
         if done == len(rest):
             break
         culprit = rest[done][0]
