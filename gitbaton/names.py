@@ -14,7 +14,7 @@ from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, Recor
 from gitbaton.git.objects import OID, Object, object_id
 from gitbaton.model import Oid, Stored
 from gitbaton.render import candidate
-from gitbaton.store import CHAINS, TIPS, Store, chain_ref, track_of
+from gitbaton.store import CHAINS, SAFETY, TIPS, Store, chain_ref, track_of
 
 _BACK = re.compile(r"(.+)~([0-9]{0,9})\Z", re.DOTALL)
 _AT = re.compile(r"(.+)@\{(.+)\}\Z", re.DOTALL)
@@ -24,6 +24,7 @@ _CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
 _ANY_LABEL = '"label"($|[^:]|:($|[^ ]| ($|[^n])))'  # whatever is not exactly `"label": null`
 _MAX_COMMIT = 3 << 20
 _CHUNK = 4096
+Place = tuple[str | None, Oid]  # a track and a commit of its chain
 
 
 def resolve(store: Store, name: str, short: int) -> Stored:
@@ -192,18 +193,23 @@ def _may_be_labelled(raw: bytes, name: str) -> bool:
     return found is None or (found.group(1) is not None and found.group(1) == name.encode("utf-8", "surrogateescape"))
 
 
-def _everything(store: Store, chains: dict[str, Oid]) -> list[tuple[str, Oid]]:
-    """Track and commit of every link of every chain that can be walked."""
-    places = []
+def _everything(store: Store, chains: dict[str, Oid]) -> list[Place]:
+    """Track and commit of every link of every chain that can be walked; safety checkpoints have no track's ref."""
+    places: list[Place] = []
     for track in chains:
         try:
             places += [(track, oid) for oid in _chain(store, track)]
         except BatonError:
             continue
+    for tip in store.objects.refs(SAFETY).values():
+        try:
+            places += [(None, oid) for oid in store.objects.first_parents(tip)]
+        except BatonError:
+            continue
     return places
 
 
-def _labelled(store: Store, chains: dict[str, Oid]) -> list[tuple[str, Oid]]:
+def _labelled(store: Store, chains: dict[str, Oid]) -> list[Place]:
     """Track and commit of what may have a label. It may stand anywhere, so git looks through all chains, in one process."""
     words = ("log", "--no-notes", "--no-decorate", "--no-color", "--first-parent", "--source", "--format=%H %S")
     refs = [chain_ref(track) for track in chains]
@@ -217,7 +223,7 @@ def _labelled(store: Store, chains: dict[str, Oid]) -> list[tuple[str, Oid]]:
     return [(track, oid) for oid, ref in rows if (track := track_of(ref)) is not None]
 
 
-def _records(store: Store, places: list[tuple[str, Oid]]) -> Iterator[tuple[str, Object, bytes]]:
+def _records(store: Store, places: list[Place]) -> Iterator[tuple[str | None, Object, bytes]]:
     """Track, commit and JSON of every record that looks like one."""
     for (track, _), found in zip(places, store.objects.read_many([oid for _, oid in places], _MAX_COMMIT), strict=True):
         if found is None or found.kind != "commit" or found.data is None:
