@@ -17,13 +17,14 @@ A, B = "a" * 40, "b" * 40
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 THEN = Checkpoint(track="t", step="s", created=WHEN, branch="main", head=A)
 MERGE = Operation(kind="merge", head=B)
+SNAPSHOT = ("snapshot", "--track", "t", "--step", "s")
 
 
 def words(then: Checkpoint = THEN, head: str | None = B, branch: str | None = "main", **ground: object) -> str:
     now = Ground(head=Head(branch=branch, oid=head), **{"operation": None, **ground})  # type: ignore[arg-type]
     drift = compare(then, now, lambda oid: oid[:7])
     assert all(w.sentence and "\n" not in w.sentence for w in drift.words)
-    assert drift.moved == (str(drift) != "none" and not str(drift).startswith("operation"))
+    assert drift.moved == (str(drift) != "none" and not str(drift).startswith(("operation", "files-changed")))
     return str(drift)
 
 
@@ -59,6 +60,8 @@ def during(kind: str) -> Checkpoint:
         ("branch-switched,head-ahead:1,head-rewritten,operation:merge",
          words(branch=None, distance=(1, 0), rewritten=True, operation=MERGE)),
         ("branch-switched,unborn,operation:merge", words(head=None, branch="x", operation=MERGE)),
+        ("files-changed:4", words(head=A, changed=4, named=("'a'", "'b'", "'c'"))),
+        ("unborn,operation:merge,files-changed:1", words(head=None, operation=MERGE, changed=1, named=("'a'",))),
     ],
 )  # fmt: skip
 def test_t19_the_words_of_the_closed_list_in_their_order(expected: str, found: str) -> None:
@@ -83,6 +86,13 @@ def verify(repo: Sandbox, *options: str) -> tuple[int, str]:
     said = ",".join(row.split(": ")[0] for row in done.out.splitlines()) or "none"
     assert f"\ndrift={said}\n" in repo.ok("resume", "--live").out
     return done.code, said
+
+
+def files(repo: Sandbox, tree: str = "") -> str:
+    """The word for what a clean work tree has beside the captured one, as git counts it; ``none`` for nothing."""
+    then = tree or repo.git("rev-parse", "refs/baton/tracks/t^{tree}")
+    count = len(repo.git("diff-tree", "-r", "--name-only", then, "HEAD^{tree}").splitlines())
+    return f"files-changed:{count}" if count else "none"
 
 
 def rebase(repo: Sandbox, script: str, base: str = "HEAD~2") -> None:
@@ -141,7 +151,7 @@ def test_t19_a_rewritten_commit_keeps_its_note_and_is_home(work: Sandbox, move: 
     before = work.head()
     move(work)  # type: ignore[operator]
     assert work.head() != before
-    assert verify(work) == (0, "none")
+    assert verify(work) == (0, files(work))
     assert noted(work, "HEAD") == [work.git("rev-parse", "refs/checkpoints/t")]
     work.fsck()
 
@@ -200,25 +210,49 @@ def reset_to_other(repo: Sandbox) -> None:
 )
 def test_t19_true_drift_exits_1_with_the_true_word(work: Sandbox, move: object, expected: str) -> None:
     move(work)  # type: ignore[operator]
-    assert verify(work) == (1, expected)
+    unborn = expected.endswith("unborn")  # then the files are still those of the checkpoint
+    assert verify(work) == (1, ",".join(w for w in (expected, "none" if unborn else files(work)) if w != "none"))
     assert work.baton("verify", "--quiet").code == 1
 
 
-def test_t19_what_does_not_move_head_is_home(work: Sandbox) -> None:
-    work.write("three.txt", "changed\n")
-    work.git("add", "-A")
-    work.git("reset", "-q", "--mixed", "HEAD")
-    assert verify(work) == (0, "none")
-    work.git("stash", "-q")
-    assert verify(work) == (0, "none")
-    work.git("stash", "pop", "-q")
-    work.git("checkout", "-q", "--", ".")
-    work.git("branch", "side", "HEAD~1")
-    work.git("checkout", "-q", "side")
-    work.commit("side", side_txt="x\n")
-    work.git("checkout", "-q", "main")
-    work.git("merge", "-q", "--squash", "side")
-    assert verify(work) == (0, "none")
+def stage_something(repo: Sandbox) -> None:
+    repo.write("three.txt", "changed\n")
+    repo.git("add", "-A")
+
+
+def stash(repo: Sandbox) -> None:
+    stage_something(repo)
+    repo.ok("snapshot", "--track", "t", "--step", "three is changed")
+    repo.git("stash", "-q")
+
+
+def squash_merge(repo: Sandbox) -> None:
+    repo.git("checkout", "-q", "-b", "side", "HEAD~1")
+    repo.commit("side", side_txt="x\n", two_txt="another two\n")
+    repo.git("checkout", "-q", "main")
+    repo.git("merge", "-q", "--squash", "side")
+
+
+@pytest.mark.parametrize(
+    ("move", "expected"),
+    [
+        (stash, "files-changed:1"),
+        (lambda r: (stash(r), r.git("stash", "pop", "-q")), "none"),
+        (lambda r: (stage_something(r), r.git("stash", "-q")), "none"),
+        (squash_merge, "files-changed:2"),
+        (lambda r: (squash_merge(r), r.git("reset", "-q", "--hard")), "none"),
+        (lambda r: (stage_something(r), r.git("reset", "-q", "--mixed", "HEAD")), "files-changed:1"),
+        (lambda r: (stage_something(r), r.ok(*SNAPSHOT), r.git("reset", "-q", "--mixed", "HEAD")), "none"),
+        (lambda r: (r.git("rm", "-q", "--cached", "one.txt"), r.git("reset", "-q")), "none"),
+    ],
+    ids=["stash", "pop", "stash-home", "squash", "squash-back", "mixed", "mixed-home", "mixed-again"],
+)
+def test_t19_what_does_not_move_head_is_home_and_says_which_files_differ(work: Sandbox, move: object, expected: str) -> None:
+    before = work.head()
+    move(work)  # type: ignore[operator]
+    assert work.head() == before
+    assert verify(work) == (0, expected)
+    assert work.baton("verify", "--strict").code == (0 if expected == "none" else 1)
 
 
 def test_t19_operations_are_said_and_leave_the_exit_status(work: Sandbox) -> None:
@@ -226,14 +260,14 @@ def test_t19_operations_are_said_and_leave_the_exit_status(work: Sandbox) -> Non
     work.commit("side", three_txt="another\n")
     work.git("checkout", "-q", "main")
     assert work.try_git("merge", "side").code != 0
-    assert verify(work) == (0, "operation:merge")
-    assert verify(work, "--strict") == (1, "operation:merge")
+    assert verify(work) == (0, "operation:merge,files-changed:1")
+    assert verify(work, "--strict") == (1, "operation:merge,files-changed:1")
     work.ok("snapshot", "--track", "t", "--step", "in a merge")
     assert verify(work, "--strict") == (0, "none")
     work.git("merge", "--abort")
-    assert verify(work) == (0, "operation:none")
+    assert verify(work) == (0, "operation:none,files-changed:1")
     assert work.try_git("rebase", "side").code != 0
-    assert verify(work) == (1, "branch-switched,head-diverged:1/1,operation:rebase")
+    assert verify(work) == (1, "branch-switched,head-diverged:1/1,operation:rebase,files-changed:1")
 
 
 def pairs(repo: Sandbox, *lines: str) -> None:
@@ -256,7 +290,7 @@ def test_t19_pairs_of_post_rewrite_lead_home_without_notes(work: Sandbox) -> Non
     work.commit("four")
     assert verify(work) == (1, "head-ahead:1,head-rewritten")
     work.git("reset", "-q", "--hard", "HEAD~2")
-    assert verify(work) == (1, "head-behind:1,head-rewritten")
+    assert verify(work) == (1, "head-behind:1,head-rewritten,files-changed:1")
 
 
 def test_t19_pairs_that_lead_nowhere_change_nothing(work: Sandbox) -> None:
