@@ -77,6 +77,12 @@ class WorktreeId:
     path: str
     created: datetime
 
+    def same(self, other: WorktreeId) -> bool:
+        """Whether both are one work tree, wherever it was moved; early records have whole seconds only."""
+        if 0 in (self.created.microsecond, other.created.microsecond):
+            return self.created.replace(microsecond=0) == other.created.replace(microsecond=0)
+        return self.created == other.created
+
 
 @value
 class FileState:

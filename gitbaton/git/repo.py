@@ -173,7 +173,7 @@ class Repo:
         except FileNotFoundError:
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o666))
             born = os.stat(path).st_mtime_ns
-        created = datetime.fromtimestamp(born // 1_000_000_000, UTC)
+        created = datetime.fromtimestamp(born // 1_000_000_000, UTC).replace(microsecond=born // 1000 % 1_000_000)
         return WorktreeId(path=self.layout.root or self.layout.git_dir, created=created)
 
     def object_store(self) -> tuple[int, bool]:

@@ -50,7 +50,7 @@ def stepping(baton: Baton, op: Op, *, force: bool = False, left: tuple[tuple[str
         raise NoAnswerError(f"there is nothing to {op} in this work tree")
     target = pile[-1]
     here, there = baton.repo.worktree_id(), _files(target).worktree
-    if here.created != there.created:
+    if not here.same(there):
         said = f"the next step to {op} was made in another work tree, '{plain(there.path)}', which is gone"
         raise NoAnswerError(said, f"its files are still in checkpoint '{baton.short(target.id)}'")
     with looked(baton) as scene:
