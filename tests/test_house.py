@@ -20,7 +20,7 @@ FLOORS = (
     ("names", "mirror", "ground", "exchange", "owners"),
     ("baton",),
     ("hooks", "install", "restore", "retention", "sync", "journal", "transcripts", "porting", "branching", "bisection"),
-    ("doctor", "drilling"),
+    ("doctor", "drilling", "worktrees"),
     ("commands", "langgraph"),
     ("cli",),
     ("main",),
