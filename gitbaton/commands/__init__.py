@@ -13,6 +13,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("undo", "Take back the newest restore of this work tree."),
     ("redo", "Carry out again what undo took back."),
     ("bisect", "Find the checkpoint that broke it: run CMD in a scratch work tree."),
+    ("worktree", "Check a checkpoint out beside this work tree."),
     ("branch", "Make a branch of a checkpoint: its head plus one commit of the files."),
     ("tracks", "List the tracks, or choose the current one: tracks use NAME."),
     ("install", "Install hooks that warn when HEAD leaves a checkpoint; keep notes through rewrites."),

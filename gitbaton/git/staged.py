@@ -102,9 +102,10 @@ class Restaging:
         wanted |= {path: stages for path, stages in self.then.stages.items() if self.inside(path)}
         return wanted
 
-    def build(self, folder: str) -> str:
-        """Write the new index into ``folder``; its path. Its stat data fits the work tree as it is now. Raises GitError."""
-        index = PrivateIndex(self.repo, self.repo.layout.index, os.path.join(folder, "staged"))
+    def build(self, folder: str, source: str | None = None) -> str:
+        """Write the new index into ``folder``; its path. Its stat data fits the work tree as it is now. It is made from the
+        real index, or from another one that holds ``now``. Raises GitError."""
+        index = PrivateIndex(self.repo, source or self.repo.layout.index, os.path.join(folder, "staged"))
         index.copy()
         sparse = self.repo.settings().get("core.sparsecheckout", ["false"])[-1].lower() in ("true", "yes", "on", "1")
         unseen = set(hidden(index, self.entries)) if sparse and self.entries else set()

@@ -1,0 +1,93 @@
+"""A checkpoint's state checked out beside this work tree: its head, files and index in a linked work tree of its own."""
+
+from __future__ import annotations
+
+import os
+
+from gitbaton.baton import Baton
+from gitbaton.codec import plain
+from gitbaton.errors import BatonError, UsageError
+from gitbaton.git.index import Facts, PrivateIndex
+from gitbaton.git.linked import add, remove
+from gitbaton.git.objects import new_object
+from gitbaton.git.putback import check_out
+from gitbaton.git.rawbytes import read_raw
+from gitbaton.git.repo import Repo, discover
+from gitbaton.git.staged import IndexLock, Restaging, read_staged
+from gitbaton.git.worktree import private_folder
+from gitbaton.model import FileState, Oid, Stored
+from gitbaton.restore.settle import put_raw
+from gitbaton.store.safety import beside
+from gitbaton.values import value
+
+
+@value
+class Plan:
+    """Which checkpoint goes where; ``head`` is the commit that HEAD will be detached at."""
+
+    stored: Stored
+    files: FileState
+    place: str
+    head: Oid
+    warnings: tuple[str, ...]
+
+
+def plan(baton: Baton, name: str, directory: str) -> Plan:
+    """The linked work tree that a checkpoint would get. Raises BatonError: no such checkpoint, one without files, a directory
+    that is in use."""
+    if not directory:
+        raise UsageError("the directory's name is empty")
+    stored = baton.resolve(name)
+    files = stored.checkpoint.files
+    short = baton.short(stored.id)
+    if files is None:
+        raise BatonError(f"checkpoint '{short}' was recorded without files", "'git baton log' lists others")
+    place = os.path.abspath(directory)
+    if os.path.lexists(place) and not (os.path.isdir(place) and not os.path.islink(place) and not os.listdir(place)):
+        raise BatonError(f"'{plain(directory)}' already exists")
+    head = stored.checkpoint.head
+    warnings = []
+    if head is None or baton.store.tree_of(head) is None:
+        warnings.append("the checkpoint stands on no commit; HEAD is detached at the commit of its chain")
+        head = stored.commit
+    left = len(files.skipped) + files.skipped_more
+    if left:
+        warnings.append(
+            f"{left} path{'s are' if left > 1 else ' is'} not in the checkpoint; 'git baton show {short}' lists them"
+        )
+    return Plan(stored=stored, files=files, place=place, head=head, warnings=tuple(warnings))
+
+
+def apply(baton: Baton, plan: Plan) -> None:
+    """Make the work tree; when that fails nothing of it is left. Raises GitError."""
+    add(baton.repo, plan.place, plan.head)
+    try:
+        repo = discover(plan.place, door="binary")
+        try:
+            _fill(baton, repo, plan)
+        finally:
+            repo.close()
+    except BaseException:
+        remove(baton.repo, plan.place)
+        raise
+
+
+def _fill(baton: Baton, repo: Repo, plan: Plan) -> None:
+    """Files first, then what no filter gives back, then the index."""
+    store = baton.store
+    empty = new_object(repo.layout.algorithm, "tree", b"")
+    repo.objects.write([empty])
+    tree = beside(store, plan.stored)
+    with private_folder(repo) as folder:
+        index = PrivateIndex(repo, repo.layout.index, os.path.join(folder, "index"))
+        index.copy()
+        check_out(index, empty.oid, plan.files.tree)
+        put_raw(store, plan.place, plan.files.tree, read_raw(store.objects, tree) if tree and plan.files.raw else {})
+        then = read_staged(repo, plan.files, tree)
+        new = Restaging(repo, Facts(tree=plan.files.tree), then, None).build(folder, index.path)
+        lock = IndexLock(repo.layout.index, f"gitbaton {os.getpid()}\n")
+        lock.take()
+        try:
+            lock.replace(new)
+        finally:
+            lock.release()
