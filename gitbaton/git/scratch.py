@@ -21,14 +21,17 @@ _MARK = "baton-scratch"
 _POLITE_SECONDS = 2.0
 _TELL = 9  # the child's end of the watcher's pipe; a jobserver of make may have 3 and 4
 
-# Reads the process ids of what runs, one a line, an empty one when it has ended. When nobody holds the pipe any more, who
-# runs is killed (a negative id: its whole group) and the work tree removed. A killed process may still write a moment.
+# Makes the folder, then reads the process ids of what runs, one a line, an empty one when it has ended. When nobody holds the
+# pipe any more, who runs is killed (a negative id: its whole group) and the work tree removed. A killed process may still
+# write a moment.
 _WATCHER = r"""
 trap '' HUP INT TERM QUIT
 cd / && exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
+(umask 077 && mkdir -- "$1") || exit 2
+echo && exec >/dev/null
 child=
 while IFS= read -r line; do child=$line; done
-test -z "$child" || kill -KILL -- "$child"
+test -z "$child" || kill -s KILL -- "$child"
 for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
   rm -rf -- "$1" "$2" && ! test -e "$1" && ! test -e "$2" && { rmdir -- "${2%/*}"; exit 0; }
   test -L "$1" || chmod -R u+rwx -- "$1"
@@ -52,7 +55,7 @@ class Scratch:
         import tempfile
 
         repo.settings()  # git must know the hooks to switch off
-        self.path = os.path.realpath(tempfile.mkdtemp(prefix=PREFIX))
+        self.path = os.path.join(os.path.realpath(tempfile.gettempdir()), PREFIX + os.urandom(8).hex())
         parent = os.path.join(repo.layout.common_dir, "worktrees")
         self.git_dir = os.path.join(parent, os.path.basename(self.path))
         config = ("submodule.recurse=false", "worktree.useRelativePaths=false", *repo.git.config)
@@ -61,18 +64,7 @@ class Scratch:
         self._mark: int | None = None
         # A command that stands in the terminal's foreground must stay there, or reading from it would stop it.
         self._group = not _is_terminal(0)
-        reader, self._pipe = os.pipe()
-        null = os.open(os.devnull, os.O_RDWR)
-        try:
-            words = ["sh", "-c", _WATCHER, "gitbaton-watcher", self.path, self.git_dir]
-            self._watcher = _spawn(words, os.environ, {0: reader, 1: null, 2: null}, group=True)
-        except BaseException:
-            os.close(self._pipe)
-            os.rmdir(self.path)
-            raise
-        finally:
-            os.close(reader)
-            os.close(null)
+        self._pipe, self._watcher = _watch(self.path, self.git_dir)
 
     def make(self, commit: Oid) -> None:
         """Register the work tree, without files yet. Raises GitError."""
@@ -158,6 +150,32 @@ def scratch(repo: Repo, commit: Oid) -> Iterator[Scratch]:
         gone = place.close()
     if not gone:
         raise GitError(f"the scratch work tree '{place.path}' could not be removed")
+
+
+def _watch(path: str, git_dir: str) -> tuple[int, int]:
+    """Start the watcher, which makes the folder: our end of its pipe, and its process id. Raises GitError."""
+    reader, pipe = os.pipe()
+    answer, said = os.pipe()
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        words = ["sh", "-c", _WATCHER, "gitbaton-watcher", path, git_dir]
+        pid = _spawn(words, os.environ, {0: reader, 1: said, 2: null}, group=True)
+    except BaseException:
+        os.close(pipe)
+        os.close(answer)
+        raise
+    finally:
+        for fd in (reader, said, null):
+            os.close(fd)
+    try:
+        made = os.read(answer, 1)
+    finally:
+        os.close(answer)
+    if not made:
+        os.close(pipe)
+        os.waitpid(pid, 0)
+        raise GitError(f"the folder '{path}' cannot be made")
+    return pipe, pid
 
 
 def _spawn(argv: Sequence[str], env: Mapping[str, str], streams: Mapping[int, int], *, group: bool) -> int:
