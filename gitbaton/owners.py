@@ -372,7 +372,7 @@ class _Search:
                 line.note(place, None)
                 continue
             files = stored.checkpoint.files
-            mine = files is not None and files.worktree.created == self.worktree.created
+            mine = files is not None and files.worktree.same(self.worktree)
             skipped = frozenset(s.path.rstrip("/") for s in files.skipped) if files else frozenset()
             seen = _Seen(id=stored.id, created=stored.checkpoint.created, skipped=skipped)
             line.note(place, seen if mine else None)

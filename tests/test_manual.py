@@ -136,7 +136,7 @@ def test_bash_offers_verbs_options_tracks_and_checkpoints(repo: Sandbox) -> None
     repo.ok("snapshot", "--track", "beta", "--step", "s")
     names = [name for name, _ in VERBS]
     assert complete(repo, "git baton ") == sorted(names) or set(complete(repo, "git baton ")) == set(names)
-    assert complete(repo, "git baton res") == ["resume"]
+    assert complete(repo, "git baton resu") == ["resume"]
     assert complete(repo, "git baton --repo") == ["--repo-root"]
     assert set(complete(repo, "git baton verify --")) >= {"--track", "--strict", "--quiet", "--json"}
     assert complete(repo, "git baton resume --track ") == ["alpha", "beta"]
