@@ -228,18 +228,28 @@ class _Comparison:
         context = b"".join(_info(path, entry) for path, entry in like.items() if entry) + self._attributes()
         if context:
             git.out("update-index", "-z", "--index-info", stdin=context)
-        good, left = set[str](), _PATIENCE
-        waiting = [paths]
+        good = self._index(git, paths)
+        rows = (row.split("\t", 1) for row in zsplit(git.out("ls-files", "-s", "-z")))
+        return {path: meta[:-2] for meta, path in rows if path in good}
+
+    def _index(self, git: Git, paths: list[str]) -> set[str]:
+        """Bring paths into the index of ``git``, storing no object; those that got in. Git stops at the first it cannot take.
+
+        What a filter fails on is hashed as it is on disk: so a capture would store it.
+        """
+        good, left, waiting = set[str](), _PATIENCE, [(git, paths)]
         while waiting and left:
-            some, left = waiting.pop(), left - 1
+            (how, some), left = waiting.pop(), left - 1
             stdin = b"".join(os.fsencode(p) + b"\0" for p in some)
-            result = git.run("update-index", "--add", "--replace", "--info-only", "-z", "--stdin", stdin=stdin)
+            result = how.run("update-index", "--add", "--replace", "--info-only", "-z", "--stdin", stdin=stdin)
+            failed = FILTER.search(result.err)
             if result.code == 0:
                 good.update(some)
             elif len(some) > 1:
-                waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
-        rows = (row.split("\t", 1) for row in zsplit(git.out("ls-files", "-s", "-z")))
-        return {path: meta[:-2] for meta, path in rows if path in good}
+                waiting += [(git, some[: len(some) // 2]), (git, some[len(some) // 2 :])]
+            elif failed and how is git:
+                waiting.append((without_filter(git, failed.group(2)), some))
+        return good
 
     def _attributes(self) -> bytes:
         """The entries of attribute files, which git reads from the index where a sparse checkout has none on disk."""

@@ -1,0 +1,138 @@
+"""files-changed in repositories of many kinds, and where something stands in the way of counting."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gitbaton.git.filedrift import changed_paths, list_ahead
+from gitbaton.git.repo import discover
+from gitbaton.git.untracked import Rules
+from tests.support import Sandbox
+from tests.test_capture_kit import index_path
+from tests.test_filedrift import repo, said, snapshot, state_of, verify_drift
+
+__all__ = ["repo"]
+
+
+@pytest.mark.parametrize("name", ["conflict", "unborn", "linked", "sha256", "autocrlf", "filter", "sparse-index"])
+def test_repositories_of_many_kinds(tmp_path: Path, name: str) -> None:
+    repo = {"conflict": conflict, "unborn": unborn, "linked": linked, "autocrlf": crlf, "filter": filtered}.get(name, plain)(
+        tmp_path, name
+    )
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
+    for count, names in enumerate((["one.txt"], ["one.txt", "three.txt"]), 1):
+        for each in names:
+            repo.write(each, f"edited {count}\r\n")
+        assert verify_drift(repo) == count
+    (repo.path / "one.txt").unlink()
+    assert verify_drift(repo) == 2
+
+
+def plain(path: Path, kind: str) -> Sandbox:
+    repo = Sandbox.init(path / "work", *(["--object-format=sha256"] if kind == "sha256" else []))
+    repo.commit("first", one_txt="1\n", two_txt="2\n")
+    repo.write("deep/er/file", "x\n")
+    repo.commit("second")
+    if kind == "sparse-index":
+        repo.git("sparse-checkout", "set", "--cone", "--sparse-index", "other")
+    return repo
+
+
+def conflict(path: Path, kind: str) -> Sandbox:
+    repo = plain(path, kind)
+    repo.git("checkout", "-q", "-b", "side")
+    repo.commit("theirs", one_txt="theirs\n", two_txt="theirs\n")
+    repo.git("checkout", "-q", "main")
+    repo.write("one.txt", "ours\n")
+    repo.git("rm", "-q", "two.txt")
+    repo.git("commit", "-q", "-am", "ours")
+    assert repo.try_git("merge", "side").code == 1
+    return repo
+
+
+def unborn(path: Path, kind: str) -> Sandbox:
+    repo = Sandbox.init(path / "work")
+    repo.write("one.txt", "1\n")
+    repo.write("two.txt", "2\n")
+    return repo
+
+
+def linked(path: Path, kind: str) -> Sandbox:
+    plain(path, kind).git("worktree", "add", "-q", str(path / "linked"))
+    return Sandbox(path / "linked")
+
+
+def crlf(path: Path, kind: str) -> Sandbox:
+    """CRLF that the index has, which git then keeps, and CRLF that it does not have, which git takes out."""
+    repo = plain(path, kind)
+    repo.commit("kept", kept_txt="a\r\nb\r\n")
+    repo.git("config", "core.autocrlf", "true")
+    repo.write("two.txt", "2\r\n")
+    repo.write("kept.txt", "a\r\nb\r\nc\r\n")
+    repo.write("untracked.txt", "u\r\n")
+    return repo
+
+
+def filtered(path: Path, kind: str) -> Sandbox:
+    repo = plain(path, kind)
+    repo.git("config", "filter.up.clean", "tr a-z A-Z")
+    repo.git("config", "filter.up.smudge", "tr A-Z a-z")
+    repo.git("config", "filter.up.required", "true")
+    repo.write(".gitattributes", "*.txt filter=up\n")
+    repo.write("untracked.txt", "never added\n")
+    return repo
+
+
+def test_a_file_whose_filter_is_missing_counts_as_it_would_be_captured(tmp_path: Path) -> None:
+    repo = filtered(tmp_path, "")
+    snapshot(repo, "t")
+    repo.git("config", "filter.up.clean", "no-such-program-anywhere")
+    for name in ("one.txt", "untracked.txt"):
+        os.utime(repo.path / name, (1, 1))
+    assert verify_drift(repo) == 1  # the filter does nothing to one.txt
+    assert {s.reason for s in snapshot(repo, "t").skipped} == {"filter-missing"}
+    assert said(repo) == (0, ())
+    repo.write("untracked.txt", "other\n")
+    assert said(repo) == (0, ())
+
+
+def test_a_racily_clean_file_whose_filter_is_missing(tmp_path: Path) -> None:
+    repo = filtered(tmp_path, "")
+    repo.write("one.txt", "same size\n")
+    repo.git("add", "-A")
+    snapshot(repo, "t")
+    os.utime(index_path(repo), (1, 1))  # older than every file: git must look at the content of each
+    repo.git("config", "filter.up.clean", "no-such-program-anywhere")
+    assert verify_drift(repo) == 2
+
+
+def test_an_index_that_cannot_be_read(repo: Sandbox) -> None:
+    index_path(repo).write_bytes(b"broken" * 10)
+    done = repo.baton("resume", "--live", "--json")
+    assert done.code == 0 and done.json["live"]["files_changed"] is None
+    assert "warning: the changed files are not counted: " in repo.ok("resume", "--live").err
+    assert repo.baton("verify").code == 128 and repo.baton("verify").err.startswith("fatal: ")
+
+
+def test_listings_started_ahead_count_while_the_index_stays(repo: Sandbox) -> None:
+    tree = state_of(repo)
+    for stage in (False, True):
+        opened = discover(str(repo.path), door="binary")
+        list_ahead(opened)
+        assert opened.listings is not None
+        repo.write("later.txt", "later\n")
+        if stage:
+            repo.git("add", "later.txt")
+        assert changed_paths(opened, Rules(), [tree]) in ({tree: ["later.txt"]}, {tree: []} if not stage else None)
+        assert opened.listings is None
+        opened.close()
+
+
+def test_a_folder_that_cannot_be_written(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(repo.path / "no such folder"))
+    assert repo.baton("verify").code == 128
+    assert "cannot be made" in repo.ok("resume", "--live").err
