@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from gitbaton.errors import RecordError
+from gitbaton.errors import GitError, RecordError
+from gitbaton.exchange import Request
+from gitbaton.git import rawbytes
 from gitbaton.git.conversions import may_convert
 from gitbaton.git.index import PrivateIndex
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
-from gitbaton.git.rawbytes import read_raw, temporary_name, write_raw
+from gitbaton.git.rawbytes import differing, entries, read_raw, temporary_name, write_raw
 from gitbaton.git.untracked import Rules
 from gitbaton.git.worktree import capture_with_index, private_folder, with_raw
 from tests.support import Sandbox
@@ -172,3 +174,58 @@ def test_full_disk_or_closed_directory_is_a_reason(repo: Sandbox) -> None:
     repo.write("d/" + temporary_name("d/f") + "/x", "a directory in the way")
     assert write_raw(str(repo.path), "d/f", b"x", "100644") == "it cannot be written: File exists"
     assert not (repo.path / "d/f").exists()
+
+
+def test_garbage_collection_between_capture_and_record(repo: Sandbox) -> None:
+    """The captured tree is HEAD's and stays; only the kept bytes are gone, and a checkpoint must not claim them."""
+    repo.git("config", "core.autocrlf", "input")
+    repo.write("a.txt", b"one\r\n")
+    with repo.open() as baton:
+        plan = baton.plan(Request(track="t", step="state"))
+        files = plan.checkpoint.files
+        assert files and files.raw == 1 and files.tree == repo.git("rev-parse", "HEAD^{tree}")
+        repo.git("gc", "-q", "--prune=now")
+        with pytest.raises(GitError, match="collected"):
+            baton.apply(plan)
+        assert baton.snapshot("again", track="t").stored.checkpoint.files
+    repo.fsck()
+
+
+def test_dry_run_leaves_no_bytes(repo: Sandbox) -> None:
+    repo.git("config", "core.autocrlf", "input")
+    repo.write("a.txt", MIXED)
+    repo.write("big.txt", b"line\r\n" * 200_000)
+    before = repo.git("count-objects", "-v")
+    with repo.open() as baton:
+        files = baton.dry_run(Request(track="t", step="state")).checkpoint.files
+        assert files and files.raw == 2
+    assert repo.git("count-objects", "-v") == before
+
+
+def test_many_files_are_written_in_portions(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rawbytes, "_HELD", 10)
+    repo.git("config", "core.autocrlf", "input")
+    for number in range(5):
+        repo.write(f"f{number}", b"%d" % number + MIXED)
+    check_gives_back(repo, *(f"f{number}" for number in range(5)))
+
+
+def test_entries_of_more_paths_than_a_command_line_takes(repo: Sandbox) -> None:
+    repo.write("d/b.txt", "two\n")
+    (repo.path / "link").symlink_to("a.txt")
+    repo.commit("more")
+    absent = [f"absent/{number}/{'x' * 200}" for number in range(5200)]
+    blob = repo.git("rev-parse", "HEAD:d/b.txt")
+    with repo.open() as baton:
+        for more in (absent, absent[:700], []):
+            found = entries(baton.repo.git, "HEAD", ["d/b.txt", "link", "d", *more])
+            assert found == [("d/b.txt", "100644", blob)]
+
+
+def test_blob_that_is_not_there_is_no_reason_to_stop(repo: Sandbox) -> None:
+    repo.git("config", "core.autocrlf", "input")
+    repo.write("b.txt", MIXED)
+    oid = repo.git("rev-parse", "HEAD:a.txt")
+    with repo.open() as baton:
+        files = [("b.txt", "100644", "1" * 40), ("a.txt", "100644", oid)]
+        assert list(differing(baton.repo.git, str(repo.path), files)) == ["b.txt"]
