@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 
+from gitbaton.codec import timestamp
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import is_oid, new_object, parse_commit, parse_tree
 from gitbaton.model import Oid, Stored, WorktreeId
@@ -16,7 +17,7 @@ _FEW_PATHS = 500
 _FEW_BYTES = 64 << 10  # of paths on a command line
 _AHEAD = 50  # how much further each round of reading looks
 _MAX_COMMIT = 3 << 20
-_FORMAT = "--format=%H %T %at %P"
+_FORMAT = ("--encoding=UTF-8", "--format=%H %T %at %P")  # i18n.logOutputEncoding may be UTF-16
 _UNREADABLE = "?"  # a content that no path has
 
 Step = tuple[Oid, Oid]  # two trees, before and after
@@ -96,7 +97,7 @@ def _commits(store: Store, since: Oid | None, head: Oid | None) -> list[tuple[Oi
     if head is None or head == since or (since is not None and not _tree(store, since)):
         return []
     until = [] if since is None else [f"^{since}"]
-    result = store.repo.git.run("rev-list", "--first-parent", _FORMAT, "--end-of-options", head, *until, "--")
+    result = store.repo.git.run("rev-list", "--first-parent", *_FORMAT, "--end-of-options", head, *until, "--")
     if result.code != 0:
         return []
     line = list(_first_parents(_listed(result.out), head))
@@ -198,7 +199,7 @@ class _Line:
 def _lines(store: Store, chains: Mapping[str, Oid]) -> list[_Line]:
     """All chains as far as they can be read, by one process."""
     tips = [tip for tip in chains.values() if is_oid(store.objects.algorithm, tip)]
-    result = store.repo.git.run("rev-list", "--first-parent", _FORMAT, "--end-of-options", *tips, "--")
+    result = store.repo.git.run("rev-list", "--first-parent", *_FORMAT, "--end-of-options", *tips, "--")
     listed = _listed(result.out) if result.code == 0 else _step_by_step(store, tips)
     found = []
     for track, tip in chains.items():
@@ -365,7 +366,11 @@ class _Search:
 
     def _read(self, places: Sequence[tuple[_Line, int]]) -> None:
         oids = [line.links[place].oid for line, place in places]
+        born = timestamp(self.worktree.created).encode()
         for (line, place), found in zip(places, self.store.objects.read_many(oids, _MAX_COMMIT), strict=True):
+            if found is not None and found.data is not None and born not in found.data:  # decoding is what costs
+                line.note(place, None)
+                continue
             try:
                 stored = self.store.stored(found, line.track, line.links[place].oid)
             except RecordError:
