@@ -9,6 +9,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("status", "Show every track against the present."),
     ("log", "List the checkpoints of a track, newest first."),
     ("show", "Show one checkpoint whole."),
+    ("diff", "Show what changed since a checkpoint, or between two, as git diff shows it."),
     ("restore", "Put the files back as they were at a checkpoint, losing nothing."),
     ("undo", "Take back the newest restore of this work tree."),
     ("redo", "Carry out again what undo took back."),

@@ -1,0 +1,123 @@
+"""``git baton diff``."""
+
+import os
+import tempfile
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.commands import AFTER
+from gitbaton.commands.common import divided, opened
+from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError
+from gitbaton.git import foreground
+from gitbaton.model import Oid, Stored
+from gitbaton.render import in_quotes
+
+SHOWN = 10
+
+
+def command(
+    ctx: typer.Context,
+    words: Annotated[
+        Optional[list[str]],
+        typer.Argument(
+            metavar="[CHECKPOINT [CHECKPOINT]] [--] [PATH]...",
+            help="Default: the newest of the current track, against the work tree now.",
+        ),
+    ] = None,
+    stat: Annotated[bool, typer.Option("--stat", help="Show how much changed in each file.")] = False,
+    name_status: Annotated[
+        bool, typer.Option("--name-status", help="Show the names of the files and what became of them.")
+    ] = False,
+    patch: Annotated[
+        bool, typer.Option("--patch", "-p", help="Show the changes; the default unless another form is given.")
+    ] = False,
+) -> int:
+    """Show what changed since a checkpoint, or between two, as git diff shows it.
+
+    The work tree is taken as a snapshot would take it now, untracked files included. Pager, colours and format are those of
+    your own git diff. PATH is relative to the current directory.
+    """
+    forms = [name for name, given in (("--stat", stat), ("--name-status", name_status), ("--patch", patch)) if given]
+    with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
+        checkpoints, paths = _meant(ctx, baton, words or [])
+        env = foreground.environment(baton.repo, elsewhere=ctx.obj.repo_root is not None)
+        trees = [_tree(baton, stored) for stored in checkpoints]
+        if len(trees) == 1:
+            trees.append(_now(baton, checkpoints[0], folder))
+            env = foreground.with_objects(env, os.path.join(folder, "objects"))
+        return foreground.run([*_before(ctx), "diff", *_colour(ctx), *forms, *trees, "--", *paths], env)
+
+
+def _before(ctx: typer.Context) -> list[str]:
+    place = ["-C", ctx.obj.repo_root] if ctx.obj.repo_root is not None else []
+    return place + ([] if ctx.obj.pager else ["--no-pager"])
+
+
+def _colour(ctx: typer.Context) -> list[str]:
+    """``--color`` where it was given, or NO_COLOR, which git does not know; else git's own settings decide."""
+    when = ctx.obj.color
+    if when == "auto":
+        return ["--color=never"] if os.environ.get("NO_COLOR") else []
+    return [f"--color={when}"]
+
+
+def _meant(ctx: typer.Context, baton: Baton, words: list[str]) -> tuple[list[Stored], list[str]]:
+    """The checkpoints, one or two, and the paths. Without ``--`` the first words that name checkpoints are checkpoints, and
+    the others must be there as paths. Raises NotFoundError, AmbiguousNameError."""
+    found: list[Stored] = []
+    if ctx.meta.get(AFTER) is not None:
+        names, paths = divided(ctx, words, 2)
+        found = [baton.resolve(name) for name in names]
+        return found or [baton.tip()], paths
+    place = ctx.obj.repo_root or ""
+    for word in words[:2]:
+        try:
+            stored = baton.resolve(word)
+        except NotFoundError as error:
+            if _is_path(place, word):
+                break
+            raise NotFoundError(f"'{word}' is neither a checkpoint nor a path", error.message, *_HINT) from None
+        if os.path.lexists(os.path.join(place, word)):
+            raise AmbiguousNameError(f"'{word}' is both a checkpoint and a path", "put '--' between checkpoints and paths")
+        found.append(stored)
+    paths = words[len(found) :]
+    for word in paths:
+        if not _is_path(place, word):
+            raise NotFoundError(f"there is no path '{word}'", *_HINT)
+    return found or [baton.tip()], paths
+
+
+_HINT = ("put '--' before paths that are not there now",)
+
+
+def _is_path(place: str, word: str) -> bool:
+    """Whether git would take a word for a path without being told."""
+    return os.path.lexists(os.path.join(place, word)) or word.startswith(":") or any(c in word for c in "*?[")
+
+
+def _tree(baton: Baton, stored: Stored) -> Oid:
+    if stored.checkpoint.files is None:
+        raise BatonError(f"checkpoint '{baton.short(stored.id)}' of track '{stored.checkpoint.track}' holds no files")
+    return stored.checkpoint.files.tree
+
+
+def _now(baton: Baton, stored: Stored, folder: str) -> Oid:
+    """The work tree as a snapshot would hold it now, its new objects in ``folder``; what it could not hold is warned of."""
+    from gitbaton.git.worktree import capture, private_folder
+
+    if baton.repo.layout.root is None:
+        raise BatonError("there is no work tree to compare with", "name two checkpoints")
+    rules = baton.rules()
+    baton.redirect(folder)
+    with private_folder(baton.repo) as private:
+        captured = capture(baton.repo, private, rules, ())
+    known = set(stored.checkpoint.files.skipped if stored.checkpoint.files else ())
+    new = [s for s in captured.skipped if s not in known]
+    for skipped in new[:SHOWN]:
+        terminal.warn(f"{in_quotes(skipped.path)} is not compared as it is on disk: {skipped.reason}")
+    if len(new) > SHOWN:
+        terminal.warn(f"and {len(new) - SHOWN} more")
+    return captured.tree
