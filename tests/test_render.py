@@ -158,6 +158,7 @@ def check_live(repo: Sandbox, run: Run, plain_keys: list[str]) -> None:
         "head": repo.head(),
         "drift": ["head-ahead:1"],
         "moved": True,
+        "files_changed": 0,
     }
     assert exact["checkpoint"]["step"] == "s\nt" and exact["warnings"] == []
 
