@@ -16,7 +16,7 @@ _CHUNK = 1 << 20
 
 
 def may_convert(repo: Repo, root: str, paths: Collection[str], git: Git | None = None) -> list[str]:
-    """Those of ``paths`` whose bytes git may change on the way in or out; the rest come back from a checkout as they are.
+    """Those of ``paths`` whose bytes on disk git may change on the way in or out; the rest come back as they are.
 
     No process is started where neither attributes nor core.autocrlf are in play. ``git`` says which index counts.
     """
@@ -24,14 +24,13 @@ def may_convert(repo: Repo, root: str, paths: Collection[str], git: Git | None =
     if not paths or not (auto or _has_attributes(repo, root, paths)):
         return []
     asked = git or repo.git
-    stdin = b"".join(os.fsencode(p) + b"\0" for p in paths)
-    fields = iter(zsplit(asked.out("check-attr", "-z", "--stdin", *_ATTRIBUTES, stdin=stdin)))
-    values: dict[str, dict[str, str]] = {}
-    for path, name, value in zip(fields, fields, fields, strict=True):
-        values.setdefault(path, {})[name] = value
+    stdin = b"".join(os.fsencode(p) + b"\0" for p in dict.fromkeys(paths))
+    fields = zsplit(asked.out("check-attr", "-z", "--stdin", *_ATTRIBUTES, stdin=stdin))
+    width = 3 * len(_ATTRIBUTES)  # path, name, value
     crlf = _setting(repo, "core.autocrlf") not in (*_OFF, "input") or _setting(repo, "core.eol") == "crlf"
     found = []
-    for path, attributes in values.items():
+    for at in range(0, len(fields), width):
+        path, attributes = fields[at], dict(zip(_ATTRIBUTES, fields[at + 2 : at + width : 3], strict=True))
         kind = _conversion(attributes, auto=auto)
         if kind == "any" or (kind == "eol" and (crlf or attributes["eol"] == "crlf" or _has_return(root, path))):
             found.append(path)
