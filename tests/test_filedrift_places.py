@@ -100,6 +100,22 @@ def test_a_file_whose_filter_is_missing_counts_as_it_would_be_captured(tmp_path:
     assert said(repo) == (0, ())
 
 
+def test_a_filter_that_fails_on_many_files(tmp_path: Path) -> None:
+    repo = filtered(tmp_path, "")
+    for number in range(40):
+        repo.write(f"many/{number}.txt", f"{number} of many\n")
+    repo.write("many/odd name\nof.txt", "odd\n")
+    repo.git("config", "filter.up.clean", "no-such-program-anywhere")
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
+    repo.git("config", "filter.up.clean", "tr a-z A-Z")
+    repo.write("other.dat", "x\n")
+    assert verify_drift(repo) == 1  # what the filter failed on is in files.skipped
+    repo.git("config", "filter.up.clean", "no-such-program-anywhere")
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
+
+
 def test_a_racily_clean_file_whose_filter_is_missing(tmp_path: Path) -> None:
     repo = filtered(tmp_path, "")
     repo.write("one.txt", "same size\n")

@@ -20,6 +20,7 @@ from gitbaton.values import value
 
 _ATTEMPTS = 4
 _PATIENCE = 64  # processes that may be spent on finding the paths that git cannot hash
+_FEW = 3  # files that a filter may fail on before it is switched off for all
 _TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=dirty")
 _OTHERS = ("ls-files", "-o", "-z", "--exclude-standard")
 _STAGED = ("--cached", "-r", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
@@ -235,11 +236,14 @@ class _Comparison:
     def _index(self, git: Git, paths: list[str]) -> set[str]:
         """Bring paths into the index of ``git``, storing no object; those that got in. Git stops at the first it cannot take.
 
-        What a filter fails on is hashed as it is on disk: so a capture would store it.
+        What a filter fails on is hashed as it is on disk, and after a few files the filter is switched off for all that
+        are left: so a capture would store them.
         """
-        good, left, waiting = set[str](), _PATIENCE, [(git, paths)]
-        while waiting and left:
-            (how, some), left = waiting.pop(), left - 1
+        good, waiting, failures = set[str](), [(git, paths)], dict[str, int]()
+        for _ in range(_PATIENCE):
+            if not waiting:
+                break
+            how, some = waiting.pop()
             stdin = b"".join(os.fsencode(p) + b"\0" for p in some)
             result = how.run("update-index", "--add", "--replace", "--info-only", "-z", "--stdin", stdin=stdin)
             failed = FILTER.search(result.err)
@@ -248,7 +252,12 @@ class _Comparison:
             elif len(some) > 1:
                 waiting += [(git, some[: len(some) // 2]), (git, some[len(some) // 2 :])]
             elif failed and how is git:
-                waiting.append((without_filter(git, failed.group(2)), some))
+                name = failed.group(2)
+                failures[name] = failures.get(name, 0) + 1
+                waiting.append((without_filter(git, name), some))
+                if failures[name] == _FEW:
+                    git = without_filter(git, name)
+                    waiting = [(git, [p for _, rest in waiting for p in rest])]
         return good
 
     def _attributes(self) -> bytes:
