@@ -17,6 +17,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("worktree", "Check a checkpoint out beside this work tree."),
     ("branch", "Make a branch of a checkpoint: its head plus one commit of the files."),
     ("tracks", "List the tracks, or choose the current one: tracks use NAME."),
+    ("drill", "Prove recovery: kill, lose the context, resume and restore, in a scratch copy."),
     ("install", "Install hooks that warn when HEAD leaves a checkpoint; keep notes through rewrites."),
     ("uninstall", "Take back what install did; --purge deletes every checkpoint, too."),
     ("doctor", "Say what would not run or is behind, and the line that mends it."),

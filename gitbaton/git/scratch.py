@@ -52,10 +52,8 @@ class Scratch:
     """A scratch work tree at ``path``; see ``scratch``."""
 
     def __init__(self, repo: Repo) -> None:
-        import tempfile
-
         repo.settings()  # git must know the hooks to switch off
-        self.path = os.path.join(os.path.realpath(tempfile.gettempdir()), PREFIX + os.urandom(8).hex())
+        self.path = new_path()
         parent = os.path.join(repo.layout.common_dir, "worktrees")
         self.git_dir = os.path.join(parent, os.path.basename(self.path))
         config = ("submodule.recurse=false", "worktree.useRelativePaths=false", *repo.git.config)
@@ -64,7 +62,7 @@ class Scratch:
         self._mark: int | None = None
         # A command that stands in the terminal's foreground must stay there, or reading from it would stop it.
         self._group = not _is_terminal(0)
-        self._pipe, self._watcher = _watch(self.path, self.git_dir)
+        self._pipe, self._watcher = watch(self.path, self.git_dir)
 
     def make(self, commit: Oid) -> None:
         """Register the work tree, without files yet. Raises GitError."""
@@ -152,8 +150,16 @@ def scratch(repo: Repo, commit: Oid) -> Iterator[Scratch]:
         raise GitError(f"the scratch work tree '{place.path}' could not be removed")
 
 
-def _watch(path: str, git_dir: str) -> tuple[int, int]:
-    """Start the watcher, which makes the folder: our end of its pipe, and its process id. Raises GitError."""
+def new_path() -> str:
+    """Where a scratch folder may be made: a name of its own below the system's temporary directory."""
+    import tempfile
+
+    return os.path.join(os.path.realpath(tempfile.gettempdir()), PREFIX + os.urandom(8).hex())
+
+
+def watch(path: str, git_dir: str) -> tuple[int, int]:
+    """Start a watcher, which makes the folder, and removes both when our end of its pipe is closed: that end, and the
+    watcher's process id. Raises GitError."""
     reader, pipe = os.pipe()
     answer, said = os.pipe()
     null = os.open(os.devnull, os.O_WRONLY)

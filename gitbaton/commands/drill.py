@@ -1,0 +1,32 @@
+"""``git baton drill``."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gitbaton import drilling, terminal
+from gitbaton.codec import Json
+from gitbaton.commands.common import opened, print_json
+
+
+def command(
+    ctx: typer.Context,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Prove recovery: kill, lose the context, resume and restore, in a scratch copy of this repository.
+
+    One line a step: what was proven, or what failed. Exit 1 when a step failed. The repository itself stays as it is.
+    """
+    with opened(ctx) as baton:
+        done: list[drilling.Step] = []
+        for step in drilling.drill(baton):
+            done.append(step)
+            if not json:
+                terminal.say(f"{'ok' if step.ok else 'FAILED':<6} {step.name}: {step.text} ({step.milliseconds} ms)")
+                sys.stdout.flush()
+    ok = all(step.ok for step in done)
+    if json:
+        steps: list[Json] = [{"name": s.name, "ok": s.ok, "text": s.text, "milliseconds": s.milliseconds} for s in done]
+        print_json({"ok": ok, "steps": steps})
+    return 0 if ok else 1

@@ -1,0 +1,386 @@
+"""The drill: recovery proven in a scratch copy of the repository, one step after the other. The repository stays as it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, canonical, plain
+from gitbaton.errors import AmbiguousNameError, BatonError, NoAnswerError, NotFoundError
+from gitbaton.git.clone import Copy, look, scratch_copy
+from gitbaton.git.objects import RefChange
+from gitbaton.git.run import Result
+from gitbaton.model import Head, Oid, Stored
+from gitbaton.render import stored_document
+from gitbaton.store import CHAINS, CURRENT, NOTES, TIPS, tip_ref
+from gitbaton.values import value
+
+FOLDER = "gitbaton-drill"
+_LATEST = ("latest/LATEST.json", "latest/LATEST.md")
+WORDS = {
+    "--step": "drill: a step\nof two lines",
+    "--note": 'a "note" with \u00fcml\u00e4uts,\ttabs\n\nand an empty line',
+    "--next-cmd": "echo 'never run'",
+    "--validation": "green",
+    "--label": "drill label",
+}
+LISTS = (("--decision", "one; because"), ("--decision", "two"), ("--extra", "key=value = more"))
+
+SNAPSHOT_KILLS = (
+    ("os.posix_spawn", "write-tree"),
+    ("fcntl.flock", ""),
+    ("os.posix_spawn", "unpack-objects"),
+    ("os.posix_spawn", "update-ref"),
+)
+RESTORE_KILLS = (
+    ("gitbaton.restore", "begin"),
+    ("gitbaton.restore", "files"),
+    ("gitbaton.restore", "index"),
+    ("gitbaton.restore", "rename"),
+)
+
+
+@value
+class Step:
+    """One step of the drill: whether it held, what was proven or what went wrong, and how long it took."""
+
+    name: str
+    ok: bool
+    text: str
+    milliseconds: int
+
+
+@value
+class State:
+    """Files and index of the copy, as trees that plain git made of them."""
+
+    files: Oid
+    staged: Oid
+
+
+def chosen(baton: Baton) -> Stored:
+    """The newest checkpoint of the current or only track. Raises NotFoundError, AmbiguousNameError with a hint."""
+    tracks = baton.store.chains()[0]
+    if not tracks:
+        hint = "take one with 'git baton snapshot --track NAME --step TEXT'"
+        raise NotFoundError("there is no checkpoint in this repository", hint)
+    if baton.store.current() is None and len(tracks) > 1:
+        raise AmbiguousNameError("no track is current in this work tree", "set one with 'git baton tracks use NAME'")
+    return baton.tip()
+
+
+def drill(baton: Baton, spoil: Callable[[str, Copy], None] = lambda name, copy: None) -> Iterator[Step]:
+    """Carry the drill out and give one value a step. ``spoil`` may break the copy before each step, to see it noticed.
+
+    Raises NotFoundError, AmbiguousNameError before anything is done. A step that fails is a value, too.
+    """
+    stored, before = chosen(baton), look(baton.repo)
+    began = time.monotonic()
+    try:
+        with _copied(baton, stored) as (copy, count):
+            tracks = "1 track" if count == 1 else f"{count} tracks"
+            yield _step("copy", True, f"{tracks} in a scratch copy that borrows the objects", began)
+            yield from _Drill(copy, stored, spoil).steps()
+    except (BatonError, OSError) as error:
+        yield _step("copy", False, str(error), began)
+    began = time.monotonic()
+    same = [name for name in ("head", "refs", "index", "status") if getattr(before, name) != getattr(look(baton.repo), name)]
+    text = f"changed meanwhile: {', '.join(same)}" if same else "HEAD, refs, index and status of this repository are the same"
+    yield _step("untouched", not same, text, began)
+
+
+def _step(name: str, ok: bool, text: str, began: float) -> Step:
+    return Step(name=name, ok=ok, text=plain(" ".join(text.split("\n"))), milliseconds=int((time.monotonic() - began) * 1000))
+
+
+@contextmanager
+def _copied(baton: Baton, stored: Stored) -> Iterator[tuple[Copy, int]]:
+    refs = {name: oid for name, oid in baton.repo.objects.refs(CHAINS, TIPS).items() if oid.strip("0")}
+    notes = baton.repo.objects.info(NOTES)
+    refs |= {NOTES: notes.oid} if notes else {}
+    checkpoint = stored.checkpoint
+    branch = checkpoint.branch if checkpoint.head or checkpoint.branch else "main"
+    head = Head(branch=branch, oid=checkpoint.head)
+    with scratch_copy(baton.repo, refs, head, {CURRENT: tip_ref(checkpoint.track)}) as copy:
+        yield copy, sum(name.startswith(CHAINS) for name in refs)
+
+
+class _Drill:
+    """The steps in the copy. What one proves, the next stand on; each says itself what it found."""
+
+    def __init__(self, copy: Copy, stored: Stored, spoil: Callable[[str, Copy], None]) -> None:
+        self.copy, self.stored, self.spoil = copy, stored, spoil
+        self.track = stored.checkpoint.track
+        self.folder = FOLDER
+        self.states: dict[str, State] = {}
+        self.documents: dict[str, dict[str, Json]] = {}
+
+    def steps(self) -> Iterator[Step]:
+        """Every step, in its order; the first that fails does not end the drill."""
+        for name, work in (
+            ("place", self.place),
+            ("record", self.record),
+            ("change", self.change),
+            ("kill snapshot", self.kill_snapshot),
+            ("resume", self.resume),
+            ("restore", self.restore),
+            ("undo", self.undo),
+            ("kill restore", self.kill_restore),
+            ("collect", self.collect),
+        ):
+            began = time.monotonic()
+            try:
+                self.spoil(name, self.copy)
+                text, ok = work(), True
+            except (BatonError, OSError) as error:
+                text, ok = str(error), False
+            except (KeyError, TypeError, ValueError) as error:
+                text, ok = f"an answer is not what it should be: {type(error).__name__}: {error}", False
+            yield _step(name, ok, text, began)
+
+    def place(self) -> str:
+        """The files of the newest checkpoint, put into the copy by plain git."""
+        files = self.stored.checkpoint.files
+        tree = files.tree if files else self.stored.tree
+        self.copy.git.out("read-tree", "--reset", "-u", tree)
+        names = os.fsdecode(self.copy.git.out("ls-tree", "--name-only", "-z", tree)).split("\0")
+        while self.folder in names:
+            self.folder += "_"
+        self.copy.git.out("config", "baton.checkpointDir", f"{self.folder}/latest")
+        self.copy.git.out("config", "baton.untracked", "all")
+        _same("the tree of the files", self.copy.files_tree(), tree)
+        return f"the files of '{self.track}' {self.stored.id[:10]} are in a work tree, tree {tree[:10]}"
+
+    def record(self) -> str:
+        """A checkpoint with every kind of word; nothing of it is lost."""
+        self._write("one.txt", "one\n")
+        self._write("two \u00fc.txt", "two\n")
+        os.symlink("one.txt", self._path("link"))
+        document = self._snapshot("first", [*(w for pair in WORDS.items() for w in pair), *(w for pair in LISTS for w in pair)])
+        _same("'previous'", document["previous"], self.stored.id)
+        return f"checkpoint {self._id('first')[:10]}: its tree is the one that plain git makes"
+
+    def change(self) -> str:
+        """Files edited, added and deleted, and recorded."""
+        paths = self.copy.plain_files(self.folder)
+        for path in paths[:1]:
+            with open(os.path.join(self.copy.path, path), "ab") as file:
+                file.write(b"edited by the drill\n")
+        for path in paths[1:2]:
+            os.unlink(os.path.join(self.copy.path, path))
+        self._write("one.txt", "one, edited\n")
+        self._write("program", "#!/bin/sh\n")
+        os.chmod(self._path("program"), 0o755)
+        os.unlink(self._path("two \u00fc.txt"))
+        self._write("new/empty", "")
+        self._snapshot("second", ["--step", "drill: changed"])
+        count = self.copy.git.out("diff-tree", "-r", "-z", "--name-only", self._tree("first"), self._tree("second")).count(
+            b"\0"
+        )
+        files = cast(dict[str, Json], self.documents["second"]["files"])
+        _same("the number of changed paths", files["changed"], count)
+        return f"{count} paths edited, added and deleted, and recorded as checkpoint {self._id('second')[:10]}"
+
+    def kill_snapshot(self) -> str:
+        """Killed wherever it writes, a snapshot is there whole or not at all, and the next one goes on."""
+        known = self._ids()
+        for event, word in SNAPSHOT_KILLS:
+            self._killed(event, word, "snapshot", "--track", self.track, "--step", "drill: killed")
+            now = self._ids()
+            if now[-len(known) :] != known or len(now) > len(known) + 1:
+                raise NoAnswerError(f"killed at '{word or event}', it left another chain than before")
+            known = now
+        self._snapshot("second", ["--step", "drill: after the kill"])
+        _same("'previous'", self.documents["second"]["previous"], known[0])
+        return f"SIGKILL at {len(SNAPSHOT_KILLS)} places: the chain stayed whole, and the next snapshot went on from it"
+
+    def resume(self) -> str:
+        """Everything that is derived is lost; a new process knows every word, and puts it back."""
+        self._snapshot(
+            "words", [*(w for pair in WORDS.items() for w in pair if pair[0] != "--label"), *(w for p in LISTS for w in p)]
+        )
+        self._lose()
+        found = self._answer("resume", "--json")["checkpoint"]
+        _same("what 'resume' says", found, self.documents["words"])
+        said = self._answer("show", self.stored.id, "--json")["checkpoint"]
+        _same("what 'show' says of the checkpoint before the drill", said, _loads(canonical(stored_document(self.stored))))
+        for flag, word in WORDS.items():
+            if flag != "--label":
+                _same(f"'{flag}'", cast(dict[str, Json], found)[flag[2:].replace("-", "_")], word)
+        self._derived()
+        return "without LATEST, tips and notes, a new process gave back every word, and all three"
+
+    def restore(self) -> str:
+        """After the files were wrecked, they and the index come back."""
+        self._wreck()
+        self.states["wrecked"] = self._state()
+        self._baton("restore", self._id("words"), "--exact", "--index", "--force")
+        self._is("words")
+        return f"files and index are back, tree {self._tree('words')[:10]}; HEAD stayed"
+
+    def undo(self) -> str:
+        """The state before the restore comes back."""
+        self._baton("undo")
+        self._is("wrecked")
+        return f"undo gave back the state before the restore, tree {self._tree('wrecked')[:10]}"
+
+    def kill_restore(self) -> str:
+        """Killed in the middle, the next command ends it one way or the other, and nothing is in between."""
+        words = ("restore", self._id("words"), "--exact", "--index", "--force")
+        said = []
+        for event, word in RESTORE_KILLS:
+            self._killed(event, word, *words)
+            told = self._baton("status").err
+            state = self._state()
+            if state not in (self.states["words"], self.states["wrecked"]):
+                raise NoAnswerError(f"killed at '{word}', it left files or an index that are neither the old nor the new ones")
+            _same("the next command's account", "completed" in told, state == self.states["words"])
+            said.append("completed" if "completed" in told else "rolled back")
+            if state == self.states["words"]:
+                self._baton("undo")
+                self._is("wrecked")
+        self._baton(*words)
+        self._is("words")
+        return f"SIGKILL at {len(said)} places: the next command made it whole ({', '.join(said)})"
+
+    def collect(self) -> str:
+        """Garbage is collected; every checkpoint and the safety states are still there."""
+        self.copy.git.out("reflog", "expire", "--expire=now", "--all")
+        self.copy.git.out("gc", "-q", "--prune=now")
+        self._baton("restore", self._id("first"), "--exact", "--index", "--force")
+        self._is("first")
+        self._baton("undo")
+        self._is("words")
+        self._baton("undo")
+        self._is("wrecked")
+        return "after 'git gc --prune=now', the first checkpoint and the states before both restores came back"
+
+    def _write(self, name: str, text: str) -> None:
+        path = self._path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.copy.path, self.folder, name)
+
+    def _snapshot(self, name: str, words: list[str]) -> dict[str, Json]:
+        """Record a checkpoint by a new process, and hold it against what plain git sees."""
+        answer = self._answer("snapshot", "--track", self.track, "--json", *words)
+        document = cast(dict[str, Json], answer["checkpoint"])
+        state = self._state()
+        files = cast(dict[str, Json], document["files"])
+        _same("the recorded tree", files["tree"], state.files)
+        _same("the recorded index", cast(dict[str, Json], files["index"])["tree"], state.staged)
+        self.states[name], self.documents[name] = state, document
+        return document
+
+    def _wreck(self) -> None:
+        """What an agent may do to a work tree: files overwritten, deleted, replaced, added; some of it staged."""
+        self._write("one.txt", "wrecked\n")
+        self.copy.git.out("add", "-f", "--", f"{self.folder}/one.txt")
+        self._write("one.txt", "wrecked again\n")
+        for name in ("program", "link"):
+            os.unlink(self._path(name))
+        self._write("link/inside", "a folder now\n")
+        self._write("untracked.txt", "untracked\n")
+        for path in self.copy.plain_files(self.folder)[:3]:
+            with open(os.path.join(self.copy.path, path), "wb"):
+                pass
+
+    def _lose(self) -> None:
+        """Remove what is derived from the chains: tips, notes, LATEST."""
+        repo = self.copy.open()
+        try:
+            notes = repo.objects.info(NOTES)
+            lost = repo.objects.refs(TIPS) | ({NOTES: notes.oid} if notes else {})
+            repo.objects.update([RefChange(name=name, new=None, old=oid) for name, oid in lost.items()])
+        finally:
+            repo.close()
+        for name in _LATEST:
+            os.unlink(self._path(name))
+
+    def _derived(self) -> None:
+        """Tips, notes and LATEST say what the chains say."""
+        repo = self.copy.open()
+        try:
+            tips = {name.removeprefix(TIPS) for name in repo.objects.refs(TIPS)}
+            chains = {name.removeprefix(CHAINS) for name in repo.objects.refs(CHAINS)}
+            tip = repo.objects.info(tip_ref(self.track))
+        finally:
+            repo.close()
+        _same("the list of tips", tips, chains)
+        _same("the tip", tip.oid if tip else None, self._id("words"))
+        if self.stored.checkpoint.head is not None:
+            note = self.copy.git.out("notes", "--ref", NOTES, "show", self.stored.checkpoint.head).decode("utf-8", "replace")
+            _same("the note", f"checkpoint {self._id('words')}\n" in note, True)
+        with open(self._path(_LATEST[0]), "rb") as file:
+            latest = _loads(file.read())
+        _same("LATEST.json", latest["tracks"][self.track]["id"], self._id("words"))
+        _same("LATEST.md", os.path.isfile(self._path(_LATEST[1])), True)
+
+    def _ids(self) -> list[str]:
+        """The track's checkpoints, newest first; none may be broken."""
+        done = self._baton("log", self.track, "--json")
+        if done.err:
+            raise NoAnswerError(done.err.strip())
+        return [checkpoint["id"] for checkpoint in _loads(done.out)["checkpoints"]]
+
+    def _id(self, name: str) -> Oid:
+        if name not in self.documents:
+            raise NoAnswerError("an earlier step has failed")
+        return str(self.documents[name]["id"])
+
+    def _tree(self, name: str) -> Oid:
+        if name not in self.states:
+            raise NoAnswerError("an earlier step has failed")
+        return self.states[name].files
+
+    def _state(self) -> State:
+        return State(files=self.copy.files_tree(), staged=self.copy.staged_tree())
+
+    def _is(self, name: str) -> None:
+        """Files and index are as in that state, and HEAD has not moved."""
+        self._tree(name)
+        now, then = self._state(), self.states[name]
+        _same("the tree of the files", now.files, then.files)
+        _same("the tree of the index", now.staged, then.staged)
+        repo = self.copy.open()
+        try:
+            _same("HEAD", repo.objects.head().oid, self.stored.checkpoint.head)
+        finally:
+            repo.close()
+
+    def _answer(self, *words: str) -> dict[str, Json]:
+        found = _loads(self._baton(*words).out)
+        return cast(dict[str, Json], found)
+
+    def _baton(self, *words: str) -> Result:
+        """``git baton`` as a new process; it must succeed."""
+        done = self.copy.baton(*words)
+        if done.code != 0:
+            raise NoAnswerError(f"'git baton {words[0]}' exited with {done.code}: {done.fatal()}")
+        return done
+
+    def _killed(self, event: str, word: str, *words: str) -> None:
+        """``git baton`` as a new process that is killed at an audit event; it must come so far."""
+        done = self.copy.baton(*words, kill=(event, word))
+        if done.code != -signal.SIGKILL:
+            raise NoAnswerError(f"'git baton {words[0]}' was not killed at '{word or event}': it exited with {done.code}")
+
+
+def _loads(raw: bytes) -> Any:
+    import json
+
+    return json.loads(raw)
+
+
+def _same(what: str, found: object, wanted: object) -> None:
+    """Raises NoAnswerError when both are not equal."""
+    if found != wanted:
+        raise NoAnswerError(f"{what} is '{found}' and not '{wanted}'"[:300])
