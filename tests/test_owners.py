@@ -129,6 +129,9 @@ def test_a_commit_since_then_brought_it_on_the_first_parent_line(scene: Scene) -
     assert scene.others(then, "a.txt", "b.txt", "m.txt", "s.txt", "u.txt") == expected
     repo.write("s.txt", "lost in the merge\n")
     assert scene.others(then, "s.txt") == {}
+    repo.commit("away", m_txt="away\n")
+    newest = repo.commit("back", m_txt="main\n")
+    assert scene.others(then, "m.txt") == brought("m.txt", newest)
 
 
 def test_deleted_by_another_by_a_commit_by_nobody(scene: Scene) -> None:
@@ -336,8 +339,13 @@ def test_a_tie_is_ours(scene: Scene) -> None:
     with scene.repo.open(clock=lambda: moment) as baton:
         held = baton.snapshot("step", track="other").stored
         assert scene.others(then, "a.txt") == theirs("a.txt", held)
-        baton.snapshot("step", track="mine")
+        (scene.repo.path / "b.txt").unlink()
+        baton.snapshot("step", track="third")
+        scene.repo.write("b.txt", "b\n")
+        mine = baton.snapshot("step", track="mine").stored
+        (scene.repo.path / "b.txt").unlink()
     assert scene.others(then, "a.txt") == {}
+    assert scene.others(mine, "b.txt") == {}  # taken at the same moment is not after
 
 
 def test_users_settings_do_not_matter(scene: Scene) -> None:
