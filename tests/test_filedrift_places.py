@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from gitbaton.git.filedrift import changed_paths, list_ahead
 from gitbaton.git.repo import discover
 from gitbaton.git.untracked import Rules
-from tests.support import Sandbox
-from tests.test_capture_kit import index_path
+from tests.support import Outcome, Sandbox
+from tests.test_capture_kit import index_path, without_privilege
 from tests.test_filedrift import repo, said, snapshot, state_of, verify_drift
 
 __all__ = ["repo"]
@@ -124,6 +125,49 @@ def test_a_racily_clean_file_whose_filter_is_missing(tmp_path: Path) -> None:
     os.utime(index_path(repo), (1, 1))  # older than every file: git must look at the content of each
     repo.git("config", "filter.up.clean", "no-such-program-anywhere")
     assert verify_drift(repo) == 2
+
+
+def test_what_may_not_be_read_counts_unless_the_checkpoint_says_so(tmp_path: Path) -> None:
+    lesser = without_privilege(sys.executable, "-m", "gitbaton")
+    if lesser is None:
+        pytest.skip("root reads everything here, and setpriv is missing")
+    repo = plain(tmp_path, "")
+    repo.write("shut/tracked", "t\n")
+    repo.write("untracked", "u\n")
+    repo.commit("more")
+    repo.git("rm", "-q", "--cached", "untracked")
+
+    def read(*words: str) -> Outcome:
+        for name, bits in (("one.txt", 0), ("untracked", 0), ("shut", 0)):
+            (repo.path / name).chmod(bits)
+        try:
+            return repo.run(*lesser, *words)
+        finally:
+            for name, bits in (("one.txt", 0o644), ("untracked", 0o644), ("shut", 0o755)):
+                (repo.path / name).chmod(bits)
+
+    snapshot(repo, "t")
+    for name in ("one.txt", "untracked", "shut/tracked"):
+        repo.write(name, "edited\n")
+    assert read("verify", "--track", "t", "--json").json["live"]["files_changed"] == 3
+    assert read("snapshot", "--track", "t", "--step", "s").code == 0
+    repo.write("shut/new", "n\n")
+    assert said(repo) == (0, ())
+
+
+def test_an_encoding_that_fits_no_more(tmp_path: Path) -> None:
+    repo = plain(tmp_path, "")
+    repo.write(".gitattributes", "*.u working-tree-encoding=UTF-16\n")
+    repo.write("good.u", "text".encode("utf-16"))
+    repo.write("new.u", "text".encode("utf-16"))
+    repo.git("add", "good.u")
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
+    repo.write("good.u", b"no mark")
+    repo.write("new.u", b"no mark")
+    assert said(repo)[0] == 2
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
 
 
 def test_an_index_that_cannot_be_read(repo: Sandbox) -> None:
