@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.support import Sandbox
-from tests.support.state import State, actions, assert_same, snap, sound, state_of
+from tests.support.state import State, actions, assert_same, forget_what_no_ref_holds, snap, sound, state_of
 from tests.test_capture_odd import HOSTILE, write_bytes_path
 
 Step = Callable[[Sandbox], None]
-KEEP_LOGS = ("-c", "gc.reflogExpire=never", "-c", "gc.reflogExpireUnreachable=never")
 
 
 def nothing(box: Sandbox) -> None:
@@ -73,7 +72,7 @@ def check_round_trip(box: Sandbox, shape: Shape, *, dirty: bool) -> None:
     assert done.code == planned.code and done.code in codes, f"{done.code}\n{done.out}{done.err}"
     assert_same(wanted, shape.without_their_status(now()), "restored")
     assert done.json["plan"] == planned.json["plan"] and done.json["paths"] == planned.json["paths"]
-    box.git(*KEEP_LOGS, "gc", "-q", "--prune=now")
+    forget_what_no_ref_holds(box)
     whole = now()
     for verb, state in (("undo", mess), ("redo", whole), ("undo", mess)):
         step = box.baton(verb)
@@ -150,8 +149,8 @@ def crlf_arrange(box: Sandbox) -> None:
     box.git("config", "core.autocrlf", "true")
     box.write("crlf.txt", b"x\r\ny\r\n")
     box.write("bin.dat", b"\0\r\n\n")
-    box.commit("line ends")
     box.write("a.txt", b"one\r\n")
+    box.commit("line ends")
 
 
 def crlf_dirty(box: Sandbox) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-from collections.abc import Iterator
 
 import pytest
 
@@ -63,7 +62,8 @@ def sparse_arrange(box: Sandbox, *, index: bool = False) -> None:
     box.write("out/y", "y\n")
     box.write("out/deep/z", "z\n")
     box.commit("sides")
-    box.git("sparse-checkout", "set", "--cone", "--sparse-index" if index else "--no-sparse-index", "in", "d")
+    cone = ("in", "d", "new", "stranger")
+    box.git("sparse-checkout", "set", "--cone", "--sparse-index" if index else "--no-sparse-index", *cone)
     assert not (box.path / "out").exists()
 
 
@@ -369,32 +369,26 @@ def test_t24_a_required_filter_that_is_gone_spoils_nothing_else(repo: Sandbox, d
     assert state_of(repo).files == then.files
 
 
-@pytest.fixture
-def held(repo: Sandbox) -> Iterator[Sandbox]:
-    """A repository whose index another process is just writing, or has left locked."""
-    ordinary(repo)
-    yield repo
-
-
 @pytest.mark.parametrize("options", [(), ("--index",), ("--exact", "--index")], ids=["default", "index", "exact"])
 @pytest.mark.parametrize("dirty", [False, True], ids=["clean", "dirty"])
-def test_t12_an_index_lock_held_by_another_process(held: Sandbox, dirty: bool, options: tuple[str, ...]) -> None:
+def test_t12_an_index_lock_held_by_another_process(repo: Sandbox, dirty: bool, options: tuple[str, ...]) -> None:
+    ordinary(repo)
     if dirty:
-        work(held)
-    then = state_of(held)
-    snap(held)
-    mess(held)
-    spoilt = state_of(held)
-    lock = held.path / ".git/index.lock"
+        work(repo)
+    then = state_of(repo)
+    snap(repo)
+    mess(repo)
+    spoilt = state_of(repo)
+    lock = repo.path / ".git/index.lock"
     lock.write_bytes(b"somebody's")
-    done = held.baton("restore", *options)
+    done = repo.baton("restore", *options)
     assert lock.read_bytes() == b"somebody's", "it is not ours to remove"
     assert done.code == 128 and done.err.startswith("fatal: "), done.out + done.err
     lock.unlink()
-    assert_same(spoilt, state_of(held), "refused as a whole")
-    held.ok("restore", *options)
-    now = state_of(held)
+    assert_same(spoilt, state_of(repo), "refused as a whole")
+    repo.ok("restore", *options)
+    now = state_of(repo)
     assert now.files == then.files if "--exact" in options else then.files.items() <= now.files.items()
-    held.ok("undo")
-    assert_same(spoilt, state_of(held), "undone")
-    sound(held)
+    repo.ok("undo")
+    assert_same(spoilt, state_of(repo), "undone")
+    sound(repo)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -187,13 +187,5 @@ def spoken(done: Outcome, prefix: str = "") -> dict[str, str]:
 
 
 def forget_what_no_ref_holds(box: Sandbox) -> None:
-    """Reflogs out, then the sharpest gc there is. Reflogs of stashes stay, for they are stashes."""
-    box.git("reflog", "expire", "--expire=now", "--expire-unreachable=now", "HEAD")
-    box.git("gc", "-q", "--prune=now")
-
-
-def meddle(box: Sandbox, *steps: Callable[[Sandbox], None]) -> State:
-    """Do some steps; the state afterwards."""
-    for step in steps:
-        step(box)
-    return state_of(box)
+    """The sharpest gc there is; reflogs stay, whatever their age."""
+    box.git("-c", "gc.reflogExpire=never", "-c", "gc.reflogExpireUnreachable=never", "gc", "-q", "--prune=now")

@@ -1,0 +1,399 @@
+"""Restore killed at every step, or out of room: the next command completes or rolls back; never a half state, never a lock."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support import Outcome, Sandbox
+from tests.support.state import SAFETY, assert_same, snap, sound, stale_locks, state_of
+
+DRIVER = """
+import os, resource, signal, sys
+how, at, log = sys.argv.pop(1), int(sys.argv.pop(1)), sys.argv.pop(1)
+count = 0
+NAMES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.posix_spawn", "fcntl.flock", "os.utime", "os.chmod",
+         "shutil.copyfile", "shutil.rmtree", "os.truncate", "os.link", "os.symlink", "subprocess.Popen", "os.fork", "os.exec"}
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+def hook(event, args):
+    global count
+    if how == "named":
+        hit = event == "gitbaton.restore"
+    else:
+        writes = event == "open" and isinstance(args[2], int) and args[2] & WRITING and args[0] != os.devnull
+        hit = writes or event in NAMES
+    if hit:
+        count += 1
+        if at == 0 and how == "named":
+            fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            os.write(fd, (str(args[0]) + "\\n").encode())
+            os.close(fd)
+        if count == at:
+            os.killpg(0, signal.SIGKILL)
+if how == "limit":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (at, at))
+else:
+    sys.addaudithook(hook)
+from gitbaton.main import run
+run()
+"""
+NEXT = (
+    ("status",),
+    ("resume",),
+    ("log",),
+    ("verify",),
+    ("tracks",),
+    ("snapshot", "--track", "other", "--step", "n", "--no-set-current"),
+)
+RESTORE = ("restore", "--exact", "--index")
+SMUDGE = """#!/bin/sh
+# The n-th file kills: the whole group, or git alone.
+count=$(($(cat "$COUNT") + 1))
+echo $count >"$COUNT"
+[ $count != "$AT" ] || case $HOW in
+all) kill -9 0 ;;
+git) kill -9 $PPID ;;
+esac
+exec cat
+"""
+
+
+def run(box: Sandbox, *argv: str, env: Mapping[str, str] | None = None) -> Outcome:
+    """A command in a process group of its own, which it may kill."""
+    done = subprocess.run(
+        argv,
+        cwd=box.path,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        timeout=120,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def driven(box: Sandbox, how: str, at: int, words: tuple[str, ...]) -> Outcome:
+    log = os.fspath(box.path.parent / "names")
+    return run(box, sys.executable, "-c", DRIVER, how, str(at), log, *words)
+
+
+def everything(box: Sandbox) -> None:
+    """A checkpoint of work in progress, and then everything goes wrong."""
+    for name in ("b.txt", "c.txt", "d/e.txt", "d/f.txt", "gone.txt", "run.sh"):
+        box.write(name, f"{name}\n")
+    (box.path / "link").symlink_to("a.txt")
+    box.commit("more")
+    box.write("a.txt", "staged\n")
+    box.git("add", "a.txt")
+    box.write("a.txt", "edited\n")
+    box.write("untracked.txt", "u\n")
+    snap(box)
+    box.write("a.txt", "spoilt\n")
+    box.write("b.txt", "spoilt, and staged\n")
+    box.git("add", "b.txt")
+    box.git("rm", "-q", "-f", "gone.txt")
+    (box.path / "run.sh").chmod(0o755)
+    shutil.rmtree(box.path / "d")
+    box.write("d", "a file now\n")
+    (box.path / "link").unlink()
+    box.write("link/in/side", "a directory now\n")
+    (box.path / "untracked.txt").unlink()
+    for number in range(4):
+        box.write(f"new/{number}", f"stranger {number}\n")
+
+
+class Scene:
+    """A repository that is put back, at the same place, before each kill; the states before and after the command."""
+
+    def __init__(self, repo: Sandbox, words: tuple[str, ...] = RESTORE) -> None:
+        self.repo, self.words = repo, words
+        self.model = repo.path.parent / "model"
+        self.before = state_of(repo)
+        shutil.copytree(repo.path, self.model, symlinks=True)
+        repo.ok(*words)
+        self.after = state_of(repo)
+        assert self.before != self.after
+
+    def fresh(self) -> None:
+        shutil.rmtree(self.repo.path)
+        shutil.copytree(self.model, self.repo.path, symlinks=True)
+
+    def check_recovery(self, turn: int, what: str) -> bool:
+        """All that must hold after the next command; whether that command, or the one before, went through."""
+        box = self.repo
+        broken = self.torn()
+        done = box.baton(*NEXT[turn % len(NEXT)])
+        assert done.code == 0, f"{what}: the next command: {done.code}\n{done.out}{done.err}"
+        assert not broken or done.err.strip(), f"{what}: {NEXT[turn % len(NEXT)]} does not say what it did of a torn state"
+        assert stale_locks(box) == [], f"{what}: {stale_locks(box)}"
+        now = state_of(box)
+        through = now.files == self.after.files
+        assert_same(self.after if through else self.before, now, f"{what}: neither before nor after\n{done.err}")
+        assert box.baton("status").err == "", f"{what}: recovered twice"
+        sound(box)
+        self.check_goes_on(what, through)
+        return through
+
+    def torn(self) -> bool:
+        """Whether the work tree is neither as before nor as after."""
+        try:
+            files = state_of(self.repo).files
+        except AssertionError:  # git itself cannot read what is left
+            return True
+        return files not in (self.before.files, self.after.files)
+
+    def check_goes_on(self, what: str, through: bool) -> None:
+        """Undo takes back what went through; what did not is done as if nothing had been."""
+        box, back = self.repo, {"restore": "undo", "undo": "redo", "redo": "undo"}[self.words[0]]
+        done = box.baton(*((back,) if through else self.words))
+        assert done.code == 0, f"{what}: {done.code}\n{done.out}{done.err}"
+        assert_same(self.before if through else self.after, state_of(box), f"{what}: going on")
+
+
+@pytest.fixture
+def scene(repo: Sandbox) -> Scene:
+    everything(repo)
+    return Scene(repo)
+
+
+def names_of(scene: Scene) -> list[str]:
+    """The named write steps of a whole run."""
+    scene.fresh()
+    assert driven(scene.repo, "named", 0, scene.words).code == 0
+    return (scene.repo.path.parent / "names").read_text().splitlines()
+
+
+def test_t07_killed_at_each_named_step(scene: Scene) -> None:
+    names = names_of(scene)
+    assert len(names) >= 4, names
+    seen = set()
+    for at in range(1, len(names) + 1):
+        scene.fresh()
+        done = driven(scene.repo, "named", at, scene.words)
+        assert done.code == -signal.SIGKILL
+        seen.add(scene.check_recovery(at, f"killed at step {at}, {names[at - 1]}"))
+    assert seen == {True, False}, "some kills leave it undone, others done"
+
+
+@pytest.mark.parametrize("verb", ["restore", "undo", "redo"])
+def test_t07_killed_at_each_writing_event(repo: Sandbox, pytestconfig: pytest.Config, verb: str) -> None:
+    everything(repo)
+    if verb != "restore":
+        repo.ok(*RESTORE)
+    if verb == "redo":
+        repo.ok("undo")
+    scene = Scene(repo, RESTORE if verb == "restore" else (verb,))
+    stride = 1 if pytestconfig.getoption("--long") else {"restore": 3, "undo": 7, "redo": 11}[verb]
+    at, seen = 1, set()
+    while True:
+        scene.fresh()
+        done = driven(repo, "event", at, scene.words)
+        if done.code == 0:
+            break
+        assert done.code == -signal.SIGKILL, done.err
+        seen.add(scene.check_recovery(at // stride, f"{verb} killed at event {at}"))
+        at += stride
+    assert at > 10 and False in seen
+
+
+def filtered(repo: Sandbox) -> None:
+    """Every file goes through a filter that can kill."""
+    script = repo.path.parent / "smudge"
+    script.write_text(SMUDGE)
+    script.chmod(0o755)
+    repo.git("config", "filter.k.smudge", os.fspath(script))
+    repo.git("config", "filter.k.clean", "cat")
+    repo.write(".gitattributes", "*.k filter=k\n")
+    for number in range(8):
+        repo.write(f"{number}.k", f"{number}\n")
+    (repo.path.parent / "count").write_text("0\n")
+    repo.commit("filtered")
+    everything(repo)
+    for number in range(8):
+        repo.write(f"{number}.k", f"spoilt {number}\n")
+
+
+@pytest.mark.parametrize("how", ["all", "git"])
+def test_t07_git_killed_in_the_midst_of_writing_files(
+    repo: Sandbox, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    counter = repo.path.parent / "count"
+    for name, value in {"COUNT": os.fspath(counter), "AT": "none", "HOW": how}.items():
+        monkeypatch.setenv(name, value)
+    filtered(repo)
+    scene = Scene(repo)
+    for at in range(1, 9, 1 if pytestconfig.getoption("--long") else 3):
+        scene.fresh()
+        counter.write_text("0\n")
+        done = run(repo, sys.executable, "-m", "gitbaton", *scene.words, env={"AT": str(at)})
+        assert int(counter.read_text()) >= at, "the filter did not run"
+        assert done.code == -signal.SIGKILL if how == "all" else done.code not in (0, 1), done.out + done.err
+        time.sleep(0.02)  # git outlives its parent for a moment
+        scene.check_recovery(at, f"git killed at file {at}")
+
+
+def test_t07_the_next_restore_and_undo_recover_first(scene: Scene) -> None:
+    names = names_of(scene)
+    for at in range(1, len(names) + 1, 2):
+        for words in (RESTORE, ("undo",)):
+            scene.fresh()
+            assert driven(scene.repo, "named", at, scene.words).code == -signal.SIGKILL
+            torn = scene.torn()
+            done = scene.repo.baton(*words)
+            assert done.code in (0, 1), f"{names[at - 1]}: {words}: {done.code}\n{done.err}"
+            assert done.err or not torn
+            now = state_of(scene.repo)
+            assert now.files in (scene.before.files, scene.after.files), f"{names[at - 1]}: {words}\n{done.err}"
+            assert words != RESTORE or now.files == scene.after.files
+            sound(scene.repo)
+
+
+def test_t07_a_kill_does_not_lose_what_was_edited_since(scene: Scene) -> None:
+    names = names_of(scene)
+    for at in range(1, len(names) + 1, 2):
+        scene.fresh()
+        assert driven(scene.repo, "named", at, scene.words).code == -signal.SIGKILL
+        for name in ("a.txt", "c.txt", "brand-new.txt"):
+            scene.repo.write(name, f"edited after the kill, {name}\n")
+        scene.repo.baton("status")
+        for name in ("a.txt", "c.txt", "brand-new.txt"):
+            kept = (scene.repo.path / name).read_bytes() if (scene.repo.path / name).is_file() else b""
+            wanted = f"edited after the kill, {name}\n"
+            assert kept == wanted.encode() or held_by_a_ref(scene.repo, wanted), f"{names[at - 1]}: {name} is lost"
+        assert stale_locks(scene.repo) == []
+
+
+def held_by_a_ref(box: Sandbox, text: str) -> bool:
+    oid = box.git("hash-object", "--stdin", stdin=text.encode())
+    return oid in box.git("rev-list", "--objects", "--all")
+
+
+def noise(seed: int, size: int) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(place)], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        os.chdir(tmp_path)
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(place: Path, leave: int) -> Path:
+    """Leave so many bytes free."""
+    found = os.statvfs(place)
+    room = found.f_bavail * found.f_frsize
+    assert room > leave
+    filler = place / "filler"
+    filler.write_bytes(b"x" * (room - leave))
+    return filler
+
+
+def full_of_noise(box: Sandbox) -> None:
+    for number in range(16):
+        box.write(f"{number}.bin", noise(number, 20_000))
+    snap(box)
+    for number in range(16):
+        box.write(f"{number}.bin", noise(100 + number, 20_000))
+    box.git("add", "3.bin")
+    box.write("3.bin", noise(99, 20_000))
+
+
+def test_t07_the_disk_is_full_at_each_write(disk: Path, pytestconfig: pytest.Config) -> None:
+    box = Sandbox.init(disk / "repo")
+    full_of_noise(box)
+    scene = Scene(box)
+    some = (0, 4, 16, 64, 120, 200, 300, 340, 360, 400, 480, 560, 700)
+    kilobytes = range(0, 900, 12) if pytestconfig.getoption("--long") else some
+    codes = []
+    for turn, leave in enumerate(kilobytes):
+        scene.fresh()
+        filler = fill(disk, leave << 10)
+        done = run(box, sys.executable, "-m", "gitbaton", *scene.words)
+        codes.append(done.code)
+        assert "Traceback" not in done.err and "this is a bug" not in done.err, done.err
+        assert done.code == 0 or done.err, f"{leave}k: {done.code} without a word"
+        filler.unlink()
+        scene.check_recovery(turn, f"{leave}k free (exit {done.code}: {done.err.strip()})")
+    assert codes[0] != 0 and codes[-1] == 0, codes
+
+
+def test_t07_recovery_on_a_full_disk_loses_nothing(disk: Path) -> None:
+    box = Sandbox.init(disk / "repo")
+    full_of_noise(box)
+    scene = Scene(box)
+    for at in range(1, len(names_of(scene)) + 1, 2):
+        scene.fresh()
+        assert driven(box, "named", at, scene.words).code == -signal.SIGKILL
+        filler = fill(disk, 0)
+        box.baton("status")
+        filler.unlink()
+        scene.check_recovery(0, f"killed at step {at}, then no room")
+
+
+@pytest.mark.parametrize("size", [1 << 10, 16 << 10, 1 << 20, 20 << 20], ids=["1k", "16k", "1m", "20m"])
+def test_t07_a_file_of_40_mib_meets_a_limit(repo: Sandbox, size: int) -> None:
+    """RLIMIT_FSIZE cuts the writing of the file in the midst, in whichever process writes it."""
+    big_file(repo)
+    scene = Scene(repo)
+    scene.fresh()
+    done = driven(repo, "limit", size, scene.words)
+    assert done.code != 0 and "Traceback" not in done.err, done.err
+    scene.check_recovery(size, f"a limit of {size} (exit {done.code}: {done.err.strip()})")
+
+
+def big_file(repo: Sandbox) -> None:
+    everything(repo)
+    (repo.path / "big.bin").write_bytes(noise(1, 1 << 20) * 40)
+    snap(repo)
+    (repo.path / "big.bin").write_bytes(noise(2, 1 << 20) * 40)
+    repo.write("c.txt", "spoilt, too\n")
+
+
+def test_t07_killed_while_a_file_of_40_mib_is_written(repo: Sandbox, pytestconfig: pytest.Config) -> None:
+    big_file(repo)
+    scene = Scene(repo)
+    for turn in range(12 if pytestconfig.getoption("--long") else 3):
+        scene.fresh()
+        child = subprocess.Popen(
+            [sys.executable, "-m", "gitbaton", *scene.words],
+            cwd=repo.path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        wait_until_it_writes(repo, child, turn)
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        time.sleep(0.02)
+        scene.check_recovery(turn, f"killed at moment {turn}")
+
+
+def wait_until_it_writes(repo: Sandbox, child: subprocess.Popen[bytes], turn: int) -> None:
+    """Until the safety checkpoint is there, or the process is over; then a moment more each turn."""
+    ref = repo.path / ".git" / SAFETY
+    old = ref.read_text() if ref.exists() else ""
+    while child.poll() is None and (ref.read_text() if ref.exists() else "") == old:
+        time.sleep(0.001)
+    time.sleep(turn / 100)
