@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gitbaton.errors import GitError, SmudgeError, StaleError
@@ -178,8 +179,12 @@ def check_out(index: PrivateIndex, now: Oid, then: Oid) -> tuple[str, ...]:
 
     Only paths that differ are touched. What git says on the way comes back. Raises StaleError when a file changed after
     the capture (nothing is written then), SmudgeError where a required filter fails, GitError for anything else; files may
-    then be on either side.
+    then be on either side. That a file changed within the second of its capture the caller must have looked at.
     """
+    # Git reads racily clean files again when it writes an index: it dies there where their filter fails, all files written.
+    later = time.time_ns() + 3600 * 1_000_000_000
+    if os.path.exists(index.path):
+        os.utime(index.path, ns=(later, later))
     git = index.git.changed({}, *_PLAIN)
     git.timeout = CHECKOUT_SECONDS
     result = git.run("read-tree", "-m", "-u", "--no-recurse-submodules", now, then)
@@ -198,9 +203,9 @@ def _failure(result: Result) -> GitError:
     return GitError(f"'git read-tree' failed: {result.fatal()}")
 
 
-def matches(index: PrivateIndex, directory: str, trees: Sequence[Oid], spec: str) -> bool:
-    """Whether a pathspec, as seen from a directory, names anything in one of the trees. Raises GitError for a malformed one."""
+def matching(index: PrivateIndex, directory: str, tree: Oid, specs: Sequence[str]) -> set[str]:
+    """The paths of a tree that pathspecs match, as seen from a directory. Raises GitError for a malformed one."""
     empty = new_object(index.repo.layout.algorithm, "tree", b"")
     index.repo.objects.write([empty])
     git = index.repo.git.changed({}, directory=directory)
-    return any(differences(git, empty.oid, tree, [spec]) for tree in trees)
+    return {d.path for d in differences(git, empty.oid, tree, specs)}

@@ -274,13 +274,16 @@ def raw_tree(index: PrivateIndex, kept: Sequence[Entry]) -> Oid | None:
     return tree_of(index, b"".join(lines)) if lines else None
 
 
-def read_raw(objects: Objects, stages: Oid) -> dict[str, Oid]:
-    """The blobs below ``raw/`` in the tree of an index commit's second parent, by path. Only paths that are regular files of
-    the checkpoint's tree may be put back from them. Raises RecordError for what no snapshot writes."""
-    top = [e for e in _listing(objects, stages) if e.name == b"raw"]
+def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str, Oid]:
+    """The blobs below ``raw/``, or another folder, in the tree of an index commit's second parent, by path.
+
+    Only paths that are regular files of the checkpoint's tree may be put back from them. Raises RecordError for what no
+    snapshot writes.
+    """
+    top = [e for e in _listing(objects, stages) if e.name == folder]
     if len(top) != 1 or not top[0].is_tree:
         if top:
-            raise RecordError(f"tree {stages} has a malformed 'raw'")
+            raise RecordError(f"tree {stages} has a malformed '{folder.decode()}'")
         return {}
     result: dict[str, Oid] = {}
     waiting = [(b"", top[0].oid, 0)]

@@ -71,6 +71,11 @@ class Repo:
         quoted = '"' + os.fsdecode(real).replace("\\", "\\\\").replace('"', '\\"') + '"'
         others = self.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
         alternates = quoted + (os.pathsep + others if others else "")
+        met = os.path.join(self.own_dir, "worktree")
+        if os.path.exists(met):  # the work tree stays the same
+            import shutil
+
+            shutil.copy2(met, os.path.join(folder, "worktree"))
         self.own_dir = folder
         self.objects.close()
         self.git = self.git.changed({"GIT_OBJECT_DIRECTORY": store, "GIT_ALTERNATE_OBJECT_DIRECTORIES": alternates})

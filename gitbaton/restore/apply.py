@@ -7,10 +7,11 @@ import os
 from gitbaton.errors import BatonError, GitError, RecordError, StaleError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data
 from gitbaton.git.putback import check_out, show
+from gitbaton.git.rawbytes import raw_tree
 from gitbaton.git.staged import IndexLock, Restaging, read_staged, refuse_changed, signature
-from gitbaton.git.worktree import with_raw
 from gitbaton.model import Checkpoint, Oid, Restore, Stored
 from gitbaton.restore import intent as intents
+from gitbaton.restore.bytes import AFTER, AFTER_RAW
 from gitbaton.restore.intent import Intent, Scope, alone, reached
 from gitbaton.restore.settle import put_raw, roll_back
 from gitbaton.restore.values import Plan, Restored
@@ -53,6 +54,7 @@ class _Work:
 
     def run(self) -> Restored:
         """Every write step in its order, each announced."""
+        self.scene.mark(self.plan.wanted)
         looking = self.scene.look_again()
         try:
             self.lock.wait()
@@ -105,8 +107,8 @@ class _Work:
         """The safety checkpoint: the captured state, and beside its stages what no filter gives back and the tree to come."""
         plan, scene = self.plan, self.scene
         author, _ = self.baton.author()
-        captured = with_raw(scene.captured, scene.index, scene.facts, list(plan.wanted))
-        stages = _with_after(captured.stages, plan.tree, self.repo.layout.algorithm)
+        captured = scene.captured
+        stages = _with_after(captured.stages, self._beside(), self.repo.layout.algorithm)
         files = self.baton.file_state(captured)
         current = self.baton.store.current()
         tip = self.baton.store.tip(current) if current else None
@@ -130,6 +132,20 @@ class _Work:
         count = self.baton.count_changed
         return Draft(checkpoint=checkpoint, author=author, tree=scene.tree, stages=stages, count_changed=count, seen=scene.seen)
 
+    def _beside(self) -> list[TreeEntry | NewObject]:
+        """The tree to come, the bytes to be written over its checkout, and the paths of which only bytes change."""
+        plan = self.plan
+        found: list[TreeEntry | NewObject] = [TreeEntry(mode=b"40000", name=AFTER, oid=plan.tree)]
+        kept = [(p, e.mode, oid) for p, oid in plan.raw.items() if oid and (e := plan.wanted[p]) is not None]
+        tree = raw_tree(self.scene.index, kept)
+        if tree:
+            found.append(TreeEntry(mode=b"40000", name=AFTER_RAW, oid=tree))
+        if plan.same:
+            paths = b"".join(os.fsencode(p) + b"\0" for p in plan.same)
+            blob = new_object(self.repo.layout.algorithm, "blob", paths)
+            found += [blob, TreeEntry(mode=b"100644", name=b"touched", oid=blob.oid)]
+        return found
+
     def _change(self) -> list[str]:
         """Files, raw bytes, index. What should be said about them comes back."""
         said: list[str] = []
@@ -137,6 +153,7 @@ class _Work:
         if plan.wanted:
             reached("files")
             show(self.scene.index, _hidden(plan))
+            self.scene.refuse_touched()
             said += check_out(self.scene.index, self.scene.tree, plan.tree)
             put_raw(self.baton.store, self.scene.root, plan.tree, plan.raw)
         if self.restaging:
@@ -176,8 +193,12 @@ def _hidden(plan: Plan) -> list[str]:
     return hidden(plan.scene.index, plan.wanted) if flagged or sparse else []
 
 
-def _with_after(stages: tuple[NewObject, ...], after: Oid, algorithm: Algorithm) -> tuple[NewObject, ...]:
-    """The objects beside an index commit, with the tree that the restore leads to."""
-    entries = [e for e in parse_tree(stages[-1].data, algorithm) if e.name != b"after"] if stages else []
-    entries.append(TreeEntry(mode=b"40000", name=b"after", oid=after))
-    return (*stages[:-1], new_object(algorithm, "tree", tree_data(entries)))
+def _with_after(
+    stages: tuple[NewObject, ...], more: list[TreeEntry | NewObject], algorithm: Algorithm
+) -> tuple[NewObject, ...]:
+    """The objects beside an index commit, with what says where the restore leads."""
+    names = {e.name for e in more if isinstance(e, TreeEntry)}
+    entries = [e for e in parse_tree(stages[-1].data, algorithm) if e.name not in names] if stages else []
+    entries += [e for e in more if isinstance(e, TreeEntry)]
+    blobs = [e for e in more if isinstance(e, NewObject)]
+    return (*stages[:-1], *blobs, new_object(algorithm, "tree", tree_data(entries)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gitbaton.git.putback import GITLINK, Difference, Guard, parents
@@ -16,7 +17,8 @@ class Facts:
 
     ``unsafe``: why a path's present content is in no capture; ``left``: why the checkpoint does not know a path, by path;
     ``known``: paths that the checkpoint knew and did not have; ``ignored_then``: what its ignore rules cover; ``hidden``:
-    what a sparse checkout left out; ``named``: paths that the user named one by one.
+    what a sparse checkout left out; ``named``: paths that the user named one by one. ``absent``: what must come back or go
+    and is in no capture at all, with the reason.
     """
 
     unsafe: Callable[[str], str | None]
@@ -25,6 +27,7 @@ class Facts:
     ignored_then: Callable[[list[str]], Collection[str]]
     hidden: Collection[str]
     named: Collection[str]
+    absent: Mapping[str, str]
     exact: bool
     force: bool
     always: bool = False
@@ -40,6 +43,7 @@ class Decision:
         self.replaced = self._replaced()
         self.steps = {d.path: self._first(d) for d in scope}
         self._exact()
+        self.steps |= {path: Step(path=path, action="refuse", reason=reason) for path, reason in facts.absent.items()}
 
     def _replaced(self) -> set[str]:
         """Files and links that stand where the checkpoint has a directory: it knows the name, if not the file."""
@@ -62,7 +66,7 @@ class Decision:
         """Why a path is not touched whatever is asked."""
         if any(entry is not None and entry.mode == GITLINK for entry in (d.now, d.then)):
             return "submodule"
-        reason = self.facts.unsafe(d.path) or covered(d.path, dict(self.facts.left))
+        reason = self.facts.unsafe(d.path) or covered(d.path, self.facts.left)
         if reason is None and d.path in self.facts.hidden and d.path not in self.facts.named and not self.facts.force:
             reason = "sparse-checkout"
         return reason
@@ -93,7 +97,7 @@ class Decision:
         """The steps, after every path has made way, or has not been made way for."""
         while self._blocked() or self._needless():
             pass
-        return [self.steps[d.path] for d in self.scope]
+        return [self.steps[path] for path in sorted(self.steps, key=os.fsencode)]
 
     def _blocked(self) -> bool:
         """Refuse what cannot be put where something else stays."""

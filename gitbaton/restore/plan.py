@@ -10,16 +10,18 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, path_document, plain
 from gitbaton.errors import BatonError, NoAnswerError, RecordError, UsageError
 from gitbaton.git.ignores import ignored_by
-from gitbaton.git.objects import object_id
-from gitbaton.git.putback import Difference, changed_tree, differences, hidden, matches
-from gitbaton.git.rawbytes import read_raw
+from gitbaton.git.objects import lookup, object_id
+from gitbaton.git.putback import Difference, changed_tree, differences, hidden, matching
 from gitbaton.model import FileState, Oid, Op, Stored
 from gitbaton.owners import Present, others
+from gitbaton.restore.bytes import Bytes, after
 from gitbaton.restore.decide import Decision, Facts
-from gitbaton.restore.scene import Scene, inside, looked
+from gitbaton.restore.scene import Scene, covered, inside, looked
 from gitbaton.restore.values import CHANGING, Order, Plan, Step
 from gitbaton.store import safety_ref
-from gitbaton.store.safety import Steps, beside, in_beside, steps
+from gitbaton.store.safety import Steps, steps
+
+_INSIDE = ("submodule-dirty", "nested-repository")  # what stands there is a repository of its own
 
 
 @contextmanager
@@ -82,9 +84,10 @@ class _Planner:
 
     def plan(self) -> Plan:
         """Decide what becomes of every path that differs."""
-        everything = differences(self.git, self.scene.tree, self.files.tree)
-        self.raw = self._raw()
-        scope = self._scope(everything)
+        differing = differences(self.git, self.scene.tree, self.files.tree)
+        kept = Bytes(self.scene, self.target, self.op)
+        scope = self._scope(differing, kept.differences(differing))
+        everything = [*differing, *(d for d in scope if d.now == d.then)]
         guard = self.scene.guard({d.path for d in everything if d.now is not None})
         decision = Decision(scope, everything, guard, self._facts(scope))
         decision.leave(self._conflicts(decision.changing()))
@@ -98,30 +101,29 @@ class _Planner:
             index=self.order.index,
             position=self.position,
             wanted=wanted,
-            raw={path: oid for path, oid in self.raw.items() if path in wanted},
+            raw=kept.wanted([d for d in scope if d.path in wanted]),
+            same=tuple(d.path for d in scope if d.now == d.then and d.path in wanted),
             tree=tree,
             digest=self._digest(found, tree),
             warnings=tuple(self._warnings()),
             scene=self.scene,
         )
 
-    def _raw(self) -> dict[str, Oid]:
-        """The bytes that the checkpoint keeps beside its tree, by path."""
-        tree = beside(self.store, self.target) if self.files.raw else None
-        return read_raw(self.store.objects, tree) if tree else {}
+    def _scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
+        """The differences that the user asked for; for undo and redo those that the step touched.
 
-    def _scope(self, everything: Sequence[Difference]) -> list[Difference]:
-        """The differences that the user asked for; for undo and redo those that the step touched."""
+        ``in_bytes`` are paths whose blobs agree, and whose bytes on disk do not.
+        """
         if self.op != "restore":
-            after = in_beside(self.store, self.target, b"after")
-            if after is None:
-                raise RecordError(f"safety checkpoint '{self.target.id}' does not say what its restore did")
-            self.after = {d.path: d.then for d in differences(self.git, self.files.tree, after)}
-            return [d for d in everything if d.path in self.after]
+            self.after = after(self.store, self.target)
+            return [d for d in (*differing, *in_bytes) if d.path in self.after]
         if not self.order.paths:
-            return list(everything)
+            return [*differing, *in_bytes]
         here = self.git.changed({}, directory=self.directory)
         scope = differences(here, self.scene.tree, self.files.tree, self.order.paths)
+        if in_bytes:
+            inside = matching(self.scene.index, self.directory, self.files.tree, self.order.paths)
+            scope += [d for d in in_bytes if d.path in inside]
         if not scope:
             self._refuse_unknown()
         return scope
@@ -129,7 +131,8 @@ class _Planner:
     def _refuse_unknown(self) -> None:
         """A PATH that names nothing is a mistake, and not a wish that is fulfilled already."""
         for spec in self.order.paths:
-            if not matches(self.scene.index, self.directory, (self.scene.tree, self.files.tree), spec):
+            trees = (self.scene.tree, self.files.tree)
+            if not any(matching(self.scene.index, self.directory, tree, [spec]) for tree in trees):
                 raise UsageError(f"'{plain(spec)}' matches no file of the checkpoint or of the work tree")
 
     def _named(self) -> set[str]:
@@ -147,10 +150,29 @@ class _Planner:
             ignored_then=self._ignored_then,
             hidden=hidden(self.scene.index, paths) if paths else (),
             named=self._named(),
+            absent=self._absent(scope) if self.op == "restore" else {},
             exact=self.order.exact,
             force=self.order.force,
             always=self.op != "restore",
         )
+
+    def _absent(self, scope: Sequence[Difference]) -> dict[str, str]:
+        """What no capture holds now, where the checkpoint has something else there, or --exact nothing."""
+        there = {d.path for d in scope}
+        left = {s.path for s in self.files.skipped}
+        open_paths = {
+            p: r
+            for p, r in self.scene.skipped.items()
+            if p not in there and r not in _INSIDE and not covered(p, dict.fromkeys(left, r))
+        }
+        if self.order.paths and open_paths:
+            open_paths = {p: r for p, r in open_paths.items() if self._asked(p)}
+        held = {p for p in open_paths if lookup(self.store.objects, self.files.tree, os.fsencode(p)) is not None}
+        return {p: r for p, r in open_paths.items() if p in held or self.order.exact}
+
+    def _asked(self, path: str) -> bool:
+        """Whether a path that no tree holds is at or below one that the user gave."""
+        return any(name in (path, ".") or path.startswith(name + "/") for name in self._named())
 
     def _known(self) -> set[str]:
         """What the checkpoint's commit or index had and its work tree had not: it was deleted then."""
@@ -164,7 +186,7 @@ class _Planner:
         """Paths whose present content is somebody else's, and whose."""
         if self.order.force:
             return {}
-        asked = [d for d in changing if self.op == "restore" or d.now != self.after[d.path]]
+        asked = [d for d in changing if d.now != d.then and (self.op == "restore" or d.now != self.after[d.path])]
         present = [Present(path=d.path, oid=d.now.oid if d.now else None, mode=d.now.mode if d.now else "") for d in asked]
         found = others(self.store, self.target, self.scene.head.oid, self.scene.repo.worktree_id(), present)
         return {path: self._whose(owner.track, owner.where) for path, owner in found.items()}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, StaleError
@@ -13,11 +14,8 @@ from gitbaton.git.putback import Guard
 from gitbaton.git.run import Process, checked, zsplit
 from gitbaton.git.staged import refuse_changed
 from gitbaton.git.untracked import ours
-from gitbaton.git.worktree import Captured, capture_with_index, private_folder
+from gitbaton.git.worktree import Captured, capture_with_index, private_folder, with_raw
 from gitbaton.model import Head, Oid
-
-# Their content is not in the capture; of the other reasons it is, in one form or another.
-_HELD = ("filter-missing",)
 
 
 class Scene:
@@ -37,6 +35,8 @@ class Scene:
         self.index: PrivateIndex = found[1]
         self.facts: Facts = found[2]
         self.index.copy()
+        self.marks: dict[str, tuple[int, ...]] = {}
+        self.skipped = {s.path: s.reason for s in self.captured.skipped}
 
     @property
     def tree(self) -> Oid:
@@ -44,8 +44,22 @@ class Scene:
         return self.captured.tree
 
     def unsafe(self, path: str) -> str | None:
-        """Why the content at a path is not in the capture; None when it is."""
-        return covered(path, {s.path: s.reason for s in self.captured.skipped if s.reason not in _HELD})
+        """Why the content at a path is not in the capture as it should be; None when it is."""
+        return covered(path, self.skipped)
+
+    def keep_raw(self, paths: Collection[str]) -> dict[str, Oid]:
+        """Also capture the bytes on disk of those of the paths that a checkout would not give back; all that are captured."""
+        if paths:
+            self.captured = with_raw(self.captured, self.index, self.facts, paths)
+        return {path: oid for path, _, oid in self.captured.raw}
+
+    def written_since(self, path: str, moment: datetime) -> bool:
+        """Whether a file's content was written after a moment, as far as its time tells."""
+        try:
+            found = os.lstat(os.path.join(self.root, path)).st_mtime_ns
+        except OSError:
+            return True
+        return found > int(moment.timestamp() * 1_000_000) * 1000
 
     def look_again(self) -> tuple[Process, Process]:
         """Start looking whether anything has changed since the capture."""
@@ -61,21 +75,36 @@ class Scene:
             others.stop()
             raise
         names = zsplit(changed.out)[1::2] if changed.code == 0 else []
-        known = {s.path for s in self.captured.skipped}
+        known = self.skipped
         new = [p for p in untracked if p.rstrip("/") not in known and not ours(p, self.rules.never)]
-        moved = [p for p in names if p not in known] + [
-            p for p in new if covered(p.rstrip("/"), dict.fromkeys(known, "x")) is None
-        ]
+        moved = [p for p in names if p not in known] + [p for p in new if covered(p.rstrip("/"), known) is None]
         if moved:
             raise StaleError(f"'{moved[0]}' changed meanwhile; nothing is changed")
         refuse_changed(self.index)
+
+    def mark(self, paths: Iterable[str]) -> None:
+        """Remember files as they are; to be done before it is looked whether they are as captured."""
+        self.marks = {path: self._mark(path) for path in paths}
+
+    def refuse_touched(self) -> None:
+        """Raise StaleError when a marked file is no longer what it was: git itself looks at whole seconds only."""
+        for path, mark in self.marks.items():
+            if self._mark(path) != mark:
+                raise StaleError(f"'{path}' changed meanwhile; nothing is changed")
+
+    def _mark(self, path: str) -> tuple[int, ...]:
+        try:
+            found = os.lstat(os.path.join(self.root, path))
+        except OSError:
+            return ()
+        return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def guard(self, held: frozenset[str] | set[str]) -> Guard:
         """What stands on disk in the way; ``held`` are the captured paths that could."""
         return Guard(self.root, held.__contains__)
 
 
-def covered(path: str, left: dict[str, str]) -> str | None:
+def covered(path: str, left: Mapping[str, str]) -> str | None:
     """The reason in ``left`` of a path or of a directory above it."""
     at = path
     while at:

@@ -12,14 +12,15 @@ from collections.abc import Mapping
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import lookup
-from gitbaton.git.putback import Difference, Entry, changed_tree, check_out, differences, show
+from gitbaton.git.putback import Difference, Entry, changed_tree, check_out, differences
 from gitbaton.git.rawbytes import read_raw, write_raw
 from gitbaton.git.staged import IndexLock, Restaging, read_staged, refuse_changed, signature
 from gitbaton.model import Oid, Stored
+from gitbaton.restore.bytes import AFTER, after_raw
 from gitbaton.restore.intent import Intent, reached
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.store import Store
-from gitbaton.store.safety import beside, in_beside
+from gitbaton.store.safety import beside, in_beside, touched_beside
 
 
 class Ends:
@@ -31,17 +32,17 @@ class Ends:
         self.store, self.intent = store, intent
         self.safety = _at(store, intent.safety)
         self.target = _at(store, intent.target)
-        after = in_beside(store, self.safety, b"after")
-        if after is None:
-            raise RecordError(f"safety checkpoint '{self.safety.id}' does not say what its restore was to do")
-        self.before, self.after = self.safety.tree, after
-        self.touched = {d.path: d for d in differences(store.repo.git, self.before, after)}
+        self.before, self.after = self.safety.tree, in_beside(store, self.safety, AFTER)
+        self.touched = {d.path: d for d in differences(store.repo.git, self.before, self.after)}
+        self.same = touched_beside(store, self.safety)
 
-    def raw(self, stored: Stored) -> dict[str, Oid]:
-        """The bytes that a checkpoint keeps beside its tree, of the paths that were touched."""
-        tree = beside(self.store, stored)
-        kept = read_raw(self.store.objects, tree) if tree else {}
-        return {path: oid for path, oid in kept.items() if path in self.touched}
+    def raw(self, *, forward: bool) -> dict[str, Oid | None]:
+        """The bytes to write over git's checkout at one end; None: what git would check out."""
+        tree = beside(self.store, self.safety)
+        back = read_raw(self.store.objects, tree) if tree and not forward else {}
+        kept = after_raw(self.store, self.safety) if forward else back
+        found: dict[str, Oid | None] = {path: oid for path, oid in kept.items() if path in self.touched}
+        return found | {path: kept.get(path) for path in self.same}
 
 
 def _at(store: Store, commit: Oid) -> Stored:
@@ -68,8 +69,9 @@ def _settle(baton: Baton, ends: Ends, *, forward: bool) -> list[str]:
     with looked(baton) as scene:
         goal = ends.after if forward else ends.before
         wanted: dict[str, Entry | None] = {}
-        left: list[str] = []
-        open_paths = [d for d in differences(baton.repo.git, scene.tree, goal) if d.path in ends.touched]
+        apart = differences(baton.repo.git, scene.tree, goal)
+        left = [d.path for d in apart if d.path in ends.same]
+        open_paths = [d for d in apart if d.path in ends.touched]
         guard = scene.guard({d.path for d in open_paths if d.now is not None})
         for d in open_paths:
             known = d.now is None or d.now in (ends.touched[d.path].now, ends.touched[d.path].then)
@@ -79,9 +81,12 @@ def _settle(baton: Baton, ends: Ends, *, forward: bool) -> list[str]:
             else:
                 left.append(d.path)
         if wanted:
-            show(scene.index, ())
-            check_out(scene.index, scene.tree, changed_tree(scene.index, wanted))
-        raw = ends.raw(ends.target if forward else ends.safety)
+            tree = changed_tree(scene.index, wanted)
+            scene.mark(wanted)
+            scene.refuse_changes(scene.look_again())
+            scene.refuse_touched()
+            check_out(scene.index, scene.tree, tree)
+        raw = ends.raw(forward=forward)
         put_raw(baton.store, scene.root, goal, {path: oid for path, oid in raw.items() if path not in left})
     return left
 
@@ -112,19 +117,24 @@ def _is_torn(baton: Baton, scene: Scene, full: str, d: Difference, whole: Entry 
     return result.code == 0 and len(there) < len(result.out) and result.out.startswith(there)
 
 
-def put_raw(store: Store, root: str, tree: Oid, raw: Mapping[str, Oid]) -> None:
-    """Write bytes that no filter gives back over what git checked out. Raises GitError."""
+def put_raw(store: Store, root: str, tree: Oid, raw: Mapping[str, Oid | None]) -> None:
+    """Write bytes that no filter gives back over what git checked out; None: what git would check out. Raises GitError."""
     for path, oid in raw.items():
         entry = lookup(store.objects, tree, os.fsencode(path))
         if entry is None or not entry.mode.startswith(b"100"):
             continue
-        found = store.objects.read(oid, 1 << 40)
-        if found is None or found.kind != "blob" or found.data is None:
-            raise GitError(f"'{path}': object {oid} cannot be read")
+        data = _data(store, path, oid) if oid else store.repo.git.out("cat-file", "--filters", f"--path={path}", entry.oid)
         reached("raw")
-        refused = write_raw(root, path, found.data, entry.mode.decode("ascii"))
+        refused = write_raw(root, path, data, entry.mode.decode("ascii"))
         if refused:
             raise GitError(f"'{path}': {refused}")
+
+
+def _data(store: Store, path: str, oid: Oid) -> bytes:
+    found = store.objects.read(oid, 1 << 40)
+    if found is None or found.kind != "blob" or found.data is None:
+        raise GitError(f"'{path}': object {oid} cannot be read")
+    return found.data
 
 
 def _restage(baton: Baton, ends: Ends) -> None:

@@ -53,7 +53,8 @@ class Plan:
     """What a restore would do to the state that it was made against; good for that state alone, while ``scene`` is open.
 
     ``target`` is the checkpoint whose files come back; ``wanted`` what each path that changes will be, ``tree`` the work
-    tree's tree afterwards, ``raw`` the bytes that no filter gives back, by path; ``digest`` is the same for the same plan.
+    tree's tree afterwards, ``raw`` the bytes that no filter gives back, by path (None: what git would check out), ``same``
+    the paths of which only such bytes change; ``digest`` is the same for the same plan.
     """
 
     op: Op
@@ -62,7 +63,8 @@ class Plan:
     index: bool
     position: int
     wanted: Mapping[str, Entry | None]
-    raw: Mapping[str, Oid]
+    raw: Mapping[str, Oid | None]
+    same: tuple[str, ...]
     tree: Oid
     digest: str
     warnings: tuple[str, ...]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gitbaton.errors import NotFoundError
+import os
+
+from gitbaton.errors import NotFoundError, RecordError
 from gitbaton.git.objects import RefChange, lookup, parse_commit
 from gitbaton.model import Oid, Stored
 from gitbaton.store.read import Store
@@ -47,7 +49,10 @@ def _drop(source: list[Stored], target: Oid) -> None:
 
 
 def beside(store: Store, stored: Stored) -> Oid | None:
-    """The tree of the second parent of a checkpoint's index commit (``1/ 2/ 3/ flags raw/ after/``); None without one."""
+    """The tree of the second parent of a checkpoint's index commit; None without one.
+
+    It holds ``1/ 2/ 3/ flags raw/``, and of a safety checkpoint ``after/ after-raw/ touched``.
+    """
     files = stored.checkpoint.files
     base = store.objects.read(stored.base) if files and stored.base else None
     if files is None or base is None or base.data is None or base.kind != "commit":
@@ -62,11 +67,21 @@ def beside(store: Store, stored: Stored) -> Oid | None:
     return parsed.tree if parsed.message == b"gitbaton stages 1\n" else None
 
 
-def in_beside(store: Store, stored: Stored, name: bytes) -> Oid | None:
-    """The id of a folder of that tree."""
+def in_beside(store: Store, stored: Stored, name: bytes) -> Oid:
+    """The id of a folder of that tree. Raises RecordError when there is none."""
     tree = beside(store, stored)
     entry = lookup(store.objects, tree, name) if tree else None
-    return entry.oid if entry is not None and entry.is_tree else None
+    if entry is None or not entry.is_tree:
+        raise RecordError(f"safety checkpoint '{stored.id}' does not say what its restore did")
+    return entry.oid
+
+
+def touched_beside(store: Store, stored: Stored) -> list[str]:
+    """The paths of that tree's ``touched``: those whose bytes were to change, and whose blobs were not."""
+    tree = beside(store, stored)
+    entry = lookup(store.objects, tree, b"touched") if tree else None
+    found = store.objects.read(entry.oid, 64 << 20) if entry is not None else None
+    return [os.fsdecode(path) for path in found.data.split(b"\0")[:-1]] if found is not None and found.data else []
 
 
 def take_back(store: Store, ref: str, commit: Oid, previous: Oid | None) -> None:

@@ -1,0 +1,81 @@
+"""Bytes that no filter gives back: where trees agree and files do not, and what is to be written over git's checkout.
+
+A checkpoint keeps such bytes of the files that it examined. A tracked file that git found unchanged was not examined; as long
+as it has not been written since, its bytes are those of then, and stay.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from gitbaton.git.objects import lookup
+from gitbaton.git.putback import Difference, Entry, differences
+from gitbaton.git.rawbytes import read_raw
+from gitbaton.model import Oid, Op, Stored
+from gitbaton.restore.scene import Scene
+from gitbaton.store import Store
+from gitbaton.store.safety import beside, in_beside, touched_beside
+
+AFTER, AFTER_RAW = b"after", b"after-raw"
+
+
+class Bytes:
+    """The raw bytes of a checkpoint against those on disk."""
+
+    def __init__(self, scene: Scene, target: Stored, op: Op) -> None:
+        self.scene, self.target, self.op = scene, target, op
+        files = target.checkpoint.files
+        tree = beside(scene.baton.store, target) if files and files.raw else None
+        self.then: dict[str, Oid] = read_raw(scene.baton.store.objects, tree) if tree else {}
+
+    def differences(self, differing: Sequence[Difference]) -> list[Difference]:
+        """The paths at which the trees agree and the bytes do not."""
+        apart = {d.path for d in differing}
+        now = self.scene.keep_raw([path for path in self.then if path not in apart])
+        found = []
+        for path in sorted({*self.then, *now} - apart, key=os.fsencode):
+            entry = lookup(self.scene.baton.store.objects, self.target.tree, os.fsencode(path))
+            if entry is None or not entry.mode.startswith(b"100") or now.get(path) == self.then.get(path):
+                continue
+            if path in self.then or self._examined(path):
+                same = Entry(mode=entry.mode.decode("ascii"), oid=entry.oid)
+                found.append(Difference(path=path, now=same, then=same))
+        return found
+
+    def _examined(self, path: str) -> bool:
+        """Whether the bytes of a path that keeps none were looked at, or must have been others: it was written since."""
+        return self.op != "restore" or self.scene.written_since(path, self.target.checkpoint.created)
+
+    def wanted(self, changing: Sequence[Difference]) -> dict[str, Oid | None]:
+        """What to write over git's checkout of the paths that change; None: what git would check out.
+
+        The present bytes of all of them are in the capture afterwards.
+        """
+        now = self.scene.keep_raw([d.path for d in changing if d.now is not None])
+        found: dict[str, Oid | None] = {}
+        for d in changing:
+            if d.then is None or not d.then.mode.startswith("100"):
+                continue
+            same = d.now is not None and d.now.oid == d.then.oid
+            if d.path in self.then or d.now == d.then:
+                found[d.path] = self.then.get(d.path)
+            elif same and d.path in now and not self._examined(d.path):
+                found[d.path] = now[d.path]
+        return found
+
+
+def after(store: Store, safety: Stored) -> dict[str, Entry | None]:
+    """What each path that a step touched was to hold afterwards. Raises RecordError."""
+    tree = in_beside(store, safety, AFTER)
+    found = {d.path: d.then for d in differences(store.repo.git, safety.tree, tree)}
+    for path in touched_beside(store, safety):
+        entry = lookup(store.objects, tree, os.fsencode(path))
+        found[path] = Entry(mode=entry.mode.decode("ascii", "replace"), oid=entry.oid) if entry is not None else None
+    return found
+
+
+def after_raw(store: Store, safety: Stored) -> dict[str, Oid]:
+    """The bytes that a step was to write over git's checkout. Raises RecordError."""
+    tree = beside(store, safety)
+    return read_raw(store.objects, tree, AFTER_RAW) if tree else {}
