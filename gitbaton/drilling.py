@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from gitbaton.values import value
 
 FOLDER = "gitbaton-drill"
 _LATEST = ("latest/LATEST.json", "latest/LATEST.md")
+STEPS = ("place", "record", "change", "kill snapshot", "resume", "restore", "undo", "kill restore", "collect")
 WORDS = {
     "--step": "drill: a step\nof two lines",
     "--note": 'a "note" with \u00fcml\u00e4uts,\ttabs\n\nand an empty line',
@@ -74,24 +76,28 @@ def chosen(baton: Baton) -> Stored:
     return baton.tip()
 
 
-def drill(baton: Baton, spoil: Callable[[str, Copy], None] = lambda name, copy: None) -> Iterator[Step]:
-    """Carry the drill out and give one value a step. ``spoil`` may break the copy before each step, to see it noticed.
+def drill(baton: Baton) -> Iterator[Step]:
+    """Carry the drill out and give one value a step. Raises NotFoundError, AmbiguousNameError before anything is done.
 
-    Raises NotFoundError, AmbiguousNameError before anything is done. A step that fails is a value, too.
+    A step that fails is a value, too, and does not end the drill.
     """
     stored, before = chosen(baton), look(baton.repo)
     began = time.monotonic()
     try:
-        with _copied(baton, stored) as (copy, count):
+        with copied(baton, stored) as copy:
+            count = len(baton.store.chains()[0])
             tracks = "1 track" if count == 1 else f"{count} tracks"
             yield _step("copy", True, f"{tracks} in a scratch copy that borrows the objects", began)
-            yield from _Drill(copy, stored, spoil).steps()
+            under_way = Drill(copy, stored)
+            for name in STEPS:
+                yield under_way.step(name)
     except (BatonError, OSError) as error:
         yield _step("copy", False, str(error), began)
     began = time.monotonic()
-    same = [name for name in ("head", "refs", "index", "status") if getattr(before, name) != getattr(look(baton.repo), name)]
-    text = f"changed meanwhile: {', '.join(same)}" if same else "HEAD, refs, index and status of this repository are the same"
-    yield _step("untouched", not same, text, began)
+    now = look(baton.repo)
+    moved = [name for name in ("head", "refs", "index", "status") if getattr(before, name) != getattr(now, name)]
+    text = f"changed meanwhile: {', '.join(moved)}" if moved else "HEAD, refs, index and status of this repository are the same"
+    yield _step("untouched", not moved, text, began)
 
 
 def _step(name: str, ok: bool, text: str, began: float) -> Step:
@@ -99,7 +105,8 @@ def _step(name: str, ok: bool, text: str, began: float) -> Step:
 
 
 @contextmanager
-def _copied(baton: Baton, stored: Stored) -> Iterator[tuple[Copy, int]]:
+def copied(baton: Baton, stored: Stored) -> Iterator[Copy]:
+    """A scratch copy with every chain, tip and note, and with HEAD where it was at a checkpoint. Raises GitError."""
     refs = {name: oid for name, oid in baton.repo.objects.refs(CHAINS, TIPS).items() if oid.strip("0")}
     notes = baton.repo.objects.info(NOTES)
     refs |= {NOTES: notes.oid} if notes else {}
@@ -107,41 +114,29 @@ def _copied(baton: Baton, stored: Stored) -> Iterator[tuple[Copy, int]]:
     branch = checkpoint.branch if checkpoint.head or checkpoint.branch else "main"
     head = Head(branch=branch, oid=checkpoint.head)
     with scratch_copy(baton.repo, refs, head, {CURRENT: tip_ref(checkpoint.track)}) as copy:
-        yield copy, sum(name.startswith(CHAINS) for name in refs)
+        yield copy
 
 
-class _Drill:
-    """The steps in the copy. What one proves, the next stand on; each says itself what it found."""
+class Drill:
+    """The steps in a scratch copy. What one proves, the next stand on; each gives a sentence or raises NoAnswerError."""
 
-    def __init__(self, copy: Copy, stored: Stored, spoil: Callable[[str, Copy], None]) -> None:
-        self.copy, self.stored, self.spoil = copy, stored, spoil
+    def __init__(self, copy: Copy, stored: Stored) -> None:
+        self.copy, self.stored = copy, stored
         self.track = stored.checkpoint.track
         self.folder = FOLDER
         self.states: dict[str, State] = {}
         self.documents: dict[str, dict[str, Json]] = {}
 
-    def steps(self) -> Iterator[Step]:
-        """Every step, in its order; the first that fails does not end the drill."""
-        for name, work in (
-            ("place", self.place),
-            ("record", self.record),
-            ("change", self.change),
-            ("kill snapshot", self.kill_snapshot),
-            ("resume", self.resume),
-            ("restore", self.restore),
-            ("undo", self.undo),
-            ("kill restore", self.kill_restore),
-            ("collect", self.collect),
-        ):
-            began = time.monotonic()
-            try:
-                self.spoil(name, self.copy)
-                text, ok = work(), True
-            except (BatonError, OSError) as error:
-                text, ok = str(error), False
-            except (KeyError, TypeError, ValueError) as error:
-                text, ok = f"an answer is not what it should be: {type(error).__name__}: {error}", False
-            yield _step(name, ok, text, began)
+    def step(self, name: str) -> Step:
+        """Carry one step out, whatever comes of it."""
+        began = time.monotonic()
+        work: Callable[[], str] = getattr(self, name.replace(" ", "_"))
+        try:
+            return _step(name, True, work(), began)
+        except (BatonError, OSError) as error:
+            return _step(name, False, str(error), began)
+        except (KeyError, TypeError, ValueError) as error:
+            return _step(name, False, f"an answer is not what it should be: {type(error).__name__}: {error}", began)
 
     def place(self) -> str:
         """The files of the newest checkpoint, put into the copy by plain git."""
@@ -160,6 +155,7 @@ class _Drill:
         """A checkpoint with every kind of word; nothing of it is lost."""
         self._write("one.txt", "one\n")
         self._write("two \u00fc.txt", "two\n")
+        self._remove("link")
         os.symlink("one.txt", self._path("link"))
         document = self._snapshot("first", [*(w for pair in WORDS.items() for w in pair), *(w for pair in LISTS for w in pair)])
         _same("'previous'", document["previous"], self.stored.id)
@@ -167,16 +163,17 @@ class _Drill:
 
     def change(self) -> str:
         """Files edited, added and deleted, and recorded."""
+        self._tree("first")
         paths = self.copy.plain_files(self.folder)
         for path in paths[:1]:
             with open(os.path.join(self.copy.path, path), "ab") as file:
                 file.write(b"edited by the drill\n")
         for path in paths[1:2]:
-            os.unlink(os.path.join(self.copy.path, path))
+            self._remove(os.path.join(self.copy.path, path))
         self._write("one.txt", "one, edited\n")
         self._write("program", "#!/bin/sh\n")
         os.chmod(self._path("program"), 0o755)
-        os.unlink(self._path("two \u00fc.txt"))
+        self._remove("two \u00fc.txt")
         self._write("new/empty", "")
         self._snapshot("second", ["--step", "drill: changed"])
         count = self.copy.git.out("diff-tree", "-r", "-z", "--name-only", self._tree("first"), self._tree("second")).count(
@@ -188,6 +185,7 @@ class _Drill:
 
     def kill_snapshot(self) -> str:
         """Killed wherever it writes, a snapshot is there whole or not at all, and the next one goes on."""
+        self._tree("second")
         known = self._ids()
         for event, word in SNAPSHOT_KILLS:
             self._killed(event, word, "snapshot", "--track", self.track, "--step", "drill: killed")
@@ -217,6 +215,7 @@ class _Drill:
 
     def restore(self) -> str:
         """After the files were wrecked, they and the index come back."""
+        self._tree("words")
         self._wreck()
         self.states["wrecked"] = self._state()
         self._baton("restore", self._id("words"), "--exact", "--index", "--force")
@@ -231,6 +230,7 @@ class _Drill:
 
     def kill_restore(self) -> str:
         """Killed in the middle, the next command ends it one way or the other, and nothing is in between."""
+        self._is("wrecked")
         words = ("restore", self._id("words"), "--exact", "--index", "--force")
         said = []
         for event, word in RESTORE_KILLS:
@@ -250,6 +250,7 @@ class _Drill:
 
     def collect(self) -> str:
         """Garbage is collected; every checkpoint and the safety states are still there."""
+        self._is("words")
         self.copy.git.out("reflog", "expire", "--expire=now", "--all")
         self.copy.git.out("gc", "-q", "--prune=now")
         self._baton("restore", self._id("first"), "--exact", "--index", "--force")
@@ -265,6 +266,13 @@ class _Drill:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
+
+    def _remove(self, name: str) -> None:
+        path = self._path(name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.unlink(path)
 
     def _path(self, name: str) -> str:
         return os.path.join(self.copy.path, self.folder, name)
@@ -283,10 +291,10 @@ class _Drill:
     def _wreck(self) -> None:
         """What an agent may do to a work tree: files overwritten, deleted, replaced, added; some of it staged."""
         self._write("one.txt", "wrecked\n")
-        self.copy.git.out("add", "-f", "--", f"{self.folder}/one.txt")
+        self.copy.git.out("-c", "core.safecrlf=false", "add", "-f", "--", f"{self.folder}/one.txt")
         self._write("one.txt", "wrecked again\n")
         for name in ("program", "link"):
-            os.unlink(self._path(name))
+            self._remove(name)
         self._write("link/inside", "a folder now\n")
         self._write("untracked.txt", "untracked\n")
         for path in self.copy.plain_files(self.folder)[:3]:
@@ -303,7 +311,7 @@ class _Drill:
         finally:
             repo.close()
         for name in _LATEST:
-            os.unlink(self._path(name))
+            self._remove(name)
 
     def _derived(self) -> None:
         """Tips, notes and LATEST say what the chains say."""

@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -227,6 +228,7 @@ def test_a_command_that_removes_its_repository_harms_no_other(track: Sandbox, mo
     track.git("config", "core.excludesFile", "/dev/null")
     (track.path / ".git/info/exclude").write_text("/tmp/\n/runtime/\n")
     monkeypatch.setenv("TMPDIR", str(inside))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     with untouched(track, inside):
         track.baton("bisect", "--good", "t~2", "--", "sh", "-c", "rm -rf .git; exit 1")
         track.baton("bisect", "--good", "t~2", "--", "sh", "-c", 'rm -rf "$PWD"; exit 1')

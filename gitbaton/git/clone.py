@@ -69,7 +69,8 @@ class Copy:
         self.path = path
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k in _KEPT_ENV}
         ours = base_environment(strip_local=True)
-        self.git = Git(path, {k: v for k, v in ours.items() if not k.startswith("GIT_CONFIG_") or k in _KEPT_ENV}, config=config)
+        env = {k: v for k, v in ours.items() if not k.startswith("GIT_CONFIG_") or k in _KEPT_ENV}
+        self.git = Git(path, env, config=config)
 
     def run(self, *argv: str) -> Result:
         """Run a program at the top of the copy, with an environment that names no repository. Raises GitError when it does
