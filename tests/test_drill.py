@@ -255,7 +255,8 @@ def test_a_restore_that_gives_back_something_else(track: Sandbox, temp: Path) ->
             check_fails(drill, "kill restore", "was not killed at 'begin': it exited with 0")
 
         def forgotten(result: Result) -> Result:
-            (Path(drill.copy.path) / ".git/baton/restore").unlink()
+            for name in ("baton/restore", "index.lock"):
+                (Path(drill.copy.path) / ".git" / name).unlink(missing_ok=True)
             return result
 
         with lying(drill.copy, "restore", forgotten):
