@@ -121,6 +121,9 @@ def alone(repo: Repo, wait: float = LOCK_WAIT) -> Iterator[None]:
                     raise GitError("another restore is at work in this work tree; nothing is changed") from None
             time.sleep(0.02)
         os.set_inheritable(fd, True)
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(fd, fcntl.LOCK_UN)  # a git of ours that waits for questions has it, too
     finally:
         os.close(fd)
