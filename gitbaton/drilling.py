@@ -372,7 +372,8 @@ class Drill:
         """``git baton`` as a new process; it must succeed."""
         done = self.copy.baton(*words)
         if done.code != 0:
-            raise NoAnswerError(f"'git baton {words[0]}' exited with {done.code}: {done.fatal()}")
+            said = done.fatal() if "fatal: " in done.err else done.err.strip().rpartition("\n")[2]
+            raise NoAnswerError(f"'git baton {words[0]}' exited with {done.code}: {said}")
         return done
 
     def _killed(self, event: str, word: str, *words: str) -> None:
