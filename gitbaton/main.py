@@ -29,7 +29,7 @@ def head_start(words: list[str]) -> Repo | None:
     try:
         repo = discover(None, door="binary")
         repo.prefetch_settings()
-        if words[0] == "snapshot":
+        if words[0] in ("snapshot", "restore", "undo", "redo"):
             repo.prefetch_identity()
             if "--no-files" not in given and not any(w == "-" or w.endswith("=-") for w in words):
                 from gitbaton.git.index import list_ahead

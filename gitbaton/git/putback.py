@@ -154,6 +154,23 @@ def changed_tree(index: PrivateIndex, wanted: Mapping[str, Entry | None]) -> Oid
     return tree
 
 
+def take_in(index: PrivateIndex, wanted: Mapping[str, Entry]) -> Oid:
+    """Add to a private index paths that ignore rules hide, as far as they are on disk what ``wanted`` says; its tree then."""
+    stdin = b"".join(b":(top,literal)" + os.fsencode(path) + b"\0" for path in wanted)
+    words = ("add", "-f", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
+    index.git.changed({}, "core.safecrlf=false").run(*words, stdin=stdin)
+    rows = index.git.out("ls-files", "-s", "-z", "--", *(f":(top,literal){path}" for path in wanted)).split(b"\0")[:-1]
+    there = {}
+    for row in rows:
+        meta, path = row.split(b"\t", 1)
+        mode, oid, _ = meta.decode("ascii").split(" ")
+        there[os.fsdecode(path)] = Entry(mode=mode, oid=oid)
+    other = [os.fsencode(path) for path, entry in there.items() if entry != wanted.get(path)]
+    if other:
+        index.forget(other)
+    return index.write_tree()
+
+
 def index_info(wanted: Mapping[str, Entry | None], width: int) -> bytes:
     """Lines for ``update-index -z --index-info``: what is to go first, so that a file can make room for a directory."""
     gone = [f"0 {'0' * width}\t{path}\0" for path, entry in wanted.items()]

@@ -54,25 +54,13 @@ class _Work:
 
     def run(self) -> Restored:
         """Every write step in its order, each announced."""
+        self.lock.wait()
         self.scene.mark(self.plan.wanted)
-        looking = self.scene.look_again()
+        self.scene.look_again()  # while the state before is kept
         try:
-            self.lock.wait()
+            intent = self._prepare()
         finally:
-            self.scene.refuse_changes(looking)
-        draft = self._draft()
-        previous = self.baton.store.objects.info(self.ref)
-        reached("intent")
-        intent = self._intent(previous.oid if previous else None)
-        intents.write(self.repo, intent)
-        try:
-            self._keep(draft)
-            reached("begin")
-            intent = replace(intent, safety=self.safety.commit if self.safety else None)
-            intents.write(self.repo, intent)
-        except BaseException:
-            self._forget(intent)
-            raise
+            self.scene.stop_looking()
         try:
             said = self._change()
         except StaleError:
@@ -84,6 +72,24 @@ class _Work:
         reached("done")
         intents.remove(self.repo)
         return Restored(plan=self.plan, safety=self.safety, warnings=(*self.plan.warnings, *said))
+
+    def _prepare(self) -> Intent:
+        """Write down what is to come, and keep the state before; what fails here leaves nothing behind."""
+        draft = self._draft()
+        previous = self.baton.store.objects.info(self.ref)
+        reached("intent")
+        intent = self._intent(previous.oid if previous else None)
+        intents.write(self.repo, intent)
+        try:
+            self._keep(draft)
+            self.scene.refuse_changes()
+            reached("begin")
+            intent = replace(intent, safety=self.safety.commit if self.safety else None)
+            intents.write(self.repo, intent)
+        except BaseException:
+            self._forget(intent)
+            raise
+        return intent
 
     def _intent(self, previous: Oid | None) -> Intent:
         scope: Scope = "none" if not self.restaging else "whole" if self.plan.index else "touched"
@@ -129,8 +135,15 @@ class _Work:
                 index=plan.index,
             ),
         )
-        count = self.baton.count_changed
-        return Draft(checkpoint=checkpoint, author=author, tree=scene.tree, stages=stages, count_changed=count, seen=scene.seen)
+        changed = len(plan.wanted)
+        return Draft(
+            checkpoint=checkpoint,
+            author=author,
+            tree=scene.tree,
+            stages=stages,
+            count_changed=lambda before, after: changed,
+            seen=scene.seen,
+        )
 
     def _beside(self) -> list[TreeEntry | NewObject]:
         """The tree to come, the bytes to be written over its checkout, and the paths of which only bytes change."""
@@ -152,7 +165,9 @@ class _Work:
         plan = self.plan
         if plan.wanted:
             reached("files")
-            show(self.scene.index, _hidden(plan))
+            flagged = _hidden(plan)
+            if flagged:
+                show(self.scene.index, flagged)
             self.scene.refuse_touched()
             said += check_out(self.scene.index, self.scene.tree, plan.tree)
             put_raw(self.baton.store, self.scene.root, plan.tree, plan.raw)

@@ -11,15 +11,15 @@ from gitbaton.codec import Json, canonical, path_document, plain
 from gitbaton.errors import BatonError, NoAnswerError, RecordError, UsageError
 from gitbaton.git.ignores import ignored_by
 from gitbaton.git.objects import lookup, object_id
-from gitbaton.git.putback import Difference, changed_tree, differences, hidden, matching
+from gitbaton.git.putback import Difference, Entry, changed_tree, differences, hidden, matching
 from gitbaton.model import FileState, Oid, Op, Stored
 from gitbaton.owners import Present, others
-from gitbaton.restore.bytes import Bytes, after
+from gitbaton.restore.bytes import AFTER, Bytes, after
 from gitbaton.restore.decide import Decision, Facts
 from gitbaton.restore.scene import Scene, covered, inside, looked
 from gitbaton.restore.values import CHANGING, Order, Plan, Step
 from gitbaton.store import safety_ref
-from gitbaton.store.safety import Steps, steps
+from gitbaton.store.safety import Steps, in_beside, steps
 
 _INSIDE = ("submodule-dirty", "nested-repository")  # what stands there is a repository of its own
 
@@ -84,6 +84,11 @@ class _Planner:
 
     def plan(self) -> Plan:
         """Decide what becomes of every path that differs."""
+        if self.op != "restore":
+            self.after = after(self.store, self.target)
+            made = {p: e for p, e in self.after.items() if e is not None}
+            before = differences(self.git, self.files.tree, in_beside(self.store, self.target, AFTER))
+            self.written = self.scene.take_in({d.path: made[d.path] for d in before if d.now is None and d.path in made})
         differing = differences(self.git, self.scene.tree, self.files.tree)
         kept = Bytes(self.scene, self.target, self.op)
         scope = self._scope(differing, kept.differences(differing))
@@ -93,7 +98,7 @@ class _Planner:
         decision.leave(self._conflicts(decision.changing()))
         found = decision.settle()
         wanted = {d.path: d.then for d in scope if decision.steps[d.path].action in CHANGING}
-        tree = changed_tree(self.scene.index, wanted) if wanted else self.scene.tree
+        tree = self._tree(wanted, differing)
         return Plan(
             op=self.op,
             target=self.target,
@@ -109,13 +114,18 @@ class _Planner:
             scene=self.scene,
         )
 
+    def _tree(self, wanted: Mapping[str, Entry | None], differing: Sequence[Difference]) -> Oid:
+        """The work tree's tree afterwards."""
+        if all(d.path in wanted for d in differing):
+            return self.files.tree
+        return changed_tree(self.scene.index, wanted) if wanted else self.scene.tree
+
     def _scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
         """The differences that the user asked for; for undo and redo those that the step touched.
 
         ``in_bytes`` are paths whose blobs agree, and whose bytes on disk do not.
         """
         if self.op != "restore":
-            self.after = after(self.store, self.target)
             return [d for d in (*differing, *in_bytes) if d.path in self.after]
         if not self.order.paths:
             return [*differing, *in_bytes]
@@ -150,7 +160,7 @@ class _Planner:
             ignored_then=self._ignored_then,
             hidden=hidden(self.scene.index, paths) if paths else (),
             named=self._named(),
-            absent=self._absent(scope) if self.op == "restore" else {},
+            absent=self._absent(scope) if self.op == "restore" else dict.fromkeys(self.written, "ignored"),
             exact=self.order.exact,
             force=self.order.force,
             always=self.op != "restore",

@@ -10,12 +10,14 @@ from datetime import datetime
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, StaleError
 from gitbaton.git.index import Facts, PrivateIndex, start_listings
-from gitbaton.git.putback import Guard
+from gitbaton.git.objects import lookup
+from gitbaton.git.putback import GITLINK, Entry, Guard, take_in
 from gitbaton.git.run import Process, checked, zsplit
 from gitbaton.git.staged import refuse_changed
 from gitbaton.git.untracked import ours
 from gitbaton.git.worktree import Captured, capture_with_index, private_folder, with_raw
 from gitbaton.model import Head, Oid
+from gitbaton.values import replace
 
 
 class Scene:
@@ -27,6 +29,7 @@ class Scene:
             raise GitError(f"'{baton.repo.layout.git_dir}' has no work tree")
         self.baton, self.repo, self.folder, self.root = baton, baton.repo, folder, root
         self.seen = self.repo.object_store()
+        self.repo.prefetch_identity()
         self.head: Head = self.repo.objects.head()
         self.rules = baton.rules()
         kept = {baton.base_tree(self.head)} if self.head.oid else set()
@@ -35,6 +38,7 @@ class Scene:
         self.index: PrivateIndex = found[1]
         self.facts: Facts = found[2]
         self.index.copy()
+        self.looking: list[Process] = []
         self.marks: dict[str, tuple[int, ...]] = {}
         self.skipped = {s.path: s.reason for s in self.captured.skipped}
 
@@ -46,6 +50,15 @@ class Scene:
     def unsafe(self, path: str) -> str | None:
         """Why the content at a path is not in the capture as it should be; None when it is."""
         return covered(path, self.skipped)
+
+    def take_in(self, made: Mapping[str, Entry]) -> list[str]:
+        """Also capture files that a step made and that ignore rules hide, as long as they are what the step made; the others."""
+        hidden = {p: e for p, e in made.items() if e.mode != GITLINK and os.path.lexists(os.path.join(self.root, p))}
+        objects = self.baton.store.objects
+        hidden = {p: e for p, e in hidden.items() if lookup(objects, self.tree, os.fsencode(p)) is None}
+        if hidden:
+            self.captured = replace(self.captured, tree=take_in(self.index, hidden))
+        return [p for p in hidden if lookup(objects, self.tree, os.fsencode(p)) is None]
 
     def keep_raw(self, paths: Collection[str]) -> dict[str, Oid]:
         """Also capture the bytes on disk of those of the paths that a checkout would not give back; all that are captured."""
@@ -61,19 +74,19 @@ class Scene:
             return True
         return found > int(moment.timestamp() * 1_000_000) * 1000
 
-    def look_again(self) -> tuple[Process, Process]:
+    def look_again(self) -> None:
         """Start looking whether anything has changed since the capture."""
-        return start_listings(self.index.git)
+        self.looking = list(start_listings(self.index.git))
 
-    def refuse_changes(self, looking: tuple[Process, Process]) -> None:
-        """Raise StaleError when something has changed since the capture."""
-        tracked, others = looking
-        try:
-            changed = tracked.finish()
-            untracked = zsplit(checked(others.finish(), "ls-files"))
-        except BaseException:
-            others.stop()
-            raise
+    def stop_looking(self) -> None:
+        """Take no interest in it any more."""
+        while self.looking:
+            self.looking.pop().stop()
+
+    def refuse_changes(self) -> None:
+        """Raise StaleError when something has changed between the capture and the look."""
+        changed = self.looking.pop(0).finish()
+        untracked = zsplit(checked(self.looking.pop(0).finish(), "ls-files"))
         names = zsplit(changed.out)[1::2] if changed.code == 0 else []
         known = self.skipped
         new = [p for p in untracked if p.rstrip("/") not in known and not ours(p, self.rules.never)]

@@ -83,7 +83,8 @@ def _settle(baton: Baton, ends: Ends, *, forward: bool) -> list[str]:
         if wanted:
             tree = changed_tree(scene.index, wanted)
             scene.mark(wanted)
-            scene.refuse_changes(scene.look_again())
+            scene.look_again()
+            scene.refuse_changes()
             scene.refuse_touched()
             check_out(scene.index, scene.tree, tree)
         raw = ends.raw(forward=forward)

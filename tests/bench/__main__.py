@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench import baton, harness, hooks
+from tests.bench import baton, harness, hooks, restore
 
 
 def main() -> None:
@@ -19,14 +19,22 @@ def main() -> None:
     parser.add_argument("--history", type=int, default=10_000, help="checkpoints before the measured one; 0 leaves it out")
     parser.add_argument("--no-crowd", action="store_true", help="leave out the fifty writers")
     parser.add_argument("--folder", help="keep the repositories here and use them again")
+    parser.add_argument("--only", choices=("baton", "hooks", "restore"), help="measure one part only")
     options = parser.parse_args()
     sizes = [int(size) for size in options.sizes.split(",")]
     git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     print(f"{git}, Python {platform.python_version()}, {options.runs} pairs a row\n")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.folder or temporary)
-        rows, lines = baton.main(folder, sizes, options.runs, options.history, not options.no_crowd)
-        rows += hooks.main(folder, harness.environment(folder / "home"), options.runs)
+        env, only = baton.prepare(folder), options.only
+        rows: list[harness.Row] = []
+        lines: list[str] = []
+        if only in (None, "baton"):
+            rows, lines = baton.main(folder, env, sizes, options.runs, options.history, not options.no_crowd)
+        if only in (None, "restore"):
+            rows += restore.main(folder, sizes, env, options.runs)
+        if only in (None, "hooks"):
+            rows += hooks.main(folder, env, options.runs)
     harness.show(rows)
     for line in lines:
         print("\n" + line)

@@ -119,12 +119,18 @@ def writers(folder: Path, env: dict[str, str], processes: int = 50, each: int = 
     return f"{processes} processes x {each}: {kept} of {total} kept, {total / spent:.1f}/s, slowest {worst:.1f} s"
 
 
-def main(folder: Path, sizes: list[int], runs: int, history: int, crowd: bool) -> tuple[list[Row], list[str]]:
-    """All rows of part 1."""
+def prepare(folder: Path) -> dict[str, str]:
+    """The environment of every measured command, with a home of its own."""
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
     (home / ".gitconfig").write_text("[user]\n\tname = Bench\n\temail = bench@example.com\n")
-    env = environment(home)
+    return environment(home)
+
+
+def main(
+    folder: Path, env: dict[str, str], sizes: list[int], runs: int, history: int, crowd: bool
+) -> tuple[list[Row], list[str]]:
+    """All rows of part 1."""
     rows = reading(folder, env, runs) + clean(folder, env, sizes, runs) + changed(folder, env, runs)
     if history:
         rows += grown(folder, env, runs, history)
