@@ -13,7 +13,7 @@ from gitbaton.git.objects import new_object
 from gitbaton.git.putback import check_out
 from gitbaton.git.rawbytes import read_raw
 from gitbaton.git.repo import Repo, discover
-from gitbaton.git.staged import IndexLock, Restaging, read_staged
+from gitbaton.git.staged import MARK, IndexLock, Restaging, Scope, read_staged
 from gitbaton.git.worktree import private_folder
 from gitbaton.model import FileState, Oid, Stored
 from gitbaton.restore.settle import put_raw
@@ -84,8 +84,8 @@ def _fill(baton: Baton, repo: Repo, plan: Plan) -> None:
         check_out(index, empty.oid, plan.files.tree)
         put_raw(store, plan.place, plan.files.tree, read_raw(store.objects, tree) if tree and plan.files.raw else {})
         then = read_staged(repo, plan.files, tree)
-        new = Restaging(repo, Facts(tree=plan.files.tree), then, None).build(folder, index.path)
-        lock = IndexLock(repo.layout.index, f"gitbaton {os.getpid()}\n")
+        new = Restaging(repo, Facts(tree=plan.files.tree), then, Scope()).build(folder, index.path)
+        lock = IndexLock(repo.layout.index, f"{MARK}{os.getpid()}\n")
         lock.take()
         try:
             lock.replace(new)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping, Sequence
 
 from gitbaton.errors import GitError, RecordError, StaleError
 from gitbaton.git.index import Facts, PrivateIndex
 from gitbaton.git.objects import Objects, lookup
 from gitbaton.git.putback import Entry, differences, hidden
 from gitbaton.git.repo import Repo
+from gitbaton.git.run import zsplit
 from gitbaton.model import FileState, Oid
 from gitbaton.values import value
 
 LOCK_WAIT = 2.0
+MARK = "gitbaton "  # what a lock of ours begins with
 _STAGES = ("1", "2", "3")
 _BITS = {"a": "assume-unchanged", "s": "skip-worktree"}
 
@@ -69,12 +71,24 @@ def _all_flags(objects: Objects, beside: Oid | None) -> dict[str, str]:
     return flags
 
 
-class Restaging:
-    """What an index needs to hold ``then`` instead of ``now``, at the paths of ``scope`` or, without one, everywhere."""
+@value
+class Scope:
+    """Paths of an index: those of ``only`` (None: all), less those of ``apart``."""
 
-    def __init__(self, repo: Repo, now: Facts, then: Staged, scope: Collection[str] | None) -> None:
+    only: frozenset[str] | None = None
+    apart: frozenset[str] = frozenset()
+
+    def has(self, path: str) -> bool:
+        """Whether a path belongs to it."""
+        return (self.only is None or path in self.only) and path not in self.apart
+
+
+class Restaging:
+    """What an index needs to hold ``then`` instead of ``now`` at the paths of ``scope``."""
+
+    def __init__(self, repo: Repo, now: Facts, then: Staged, scope: Scope) -> None:
         self.repo, self.now, self.then = repo, now, then
-        self.inside: Callable[[str], bool] = (lambda path: True) if scope is None else set(scope).__contains__
+        self.inside = scope.has
         self.entries = self._entries()
         now_bits = {f.path: f.bits.replace("i", "") for f in now.flags}
         then_bits = {path: bits.replace("i", "") for path, bits in then.flags.items()}
@@ -157,6 +171,12 @@ class Restaging:
             index.git.out("update-index", "-z", option, "--stdin", stdin=stdin)
 
 
+def listed_now(repo: Repo, directory: str, specs: Sequence[str]) -> set[str]:
+    """The paths of the real index, in conflict or not, that pathspecs match as seen from a directory."""
+    git = repo.git.changed({}, directory=directory)
+    return set(zsplit(git.out("ls-files", "-z", "--full-name", "--", *specs)))
+
+
 class IndexLock:
     """Git's lock of an index; ``mark`` is what its file holds, so that it can be told from anybody else's."""
 
@@ -202,6 +222,16 @@ class IndexLock:
     def replace(self, new: str) -> None:
         """Put a new index in the place of the old one, while the lock is held."""
         os.replace(new, self.index)
+
+    def release_any(self) -> None:
+        """Remove a lock that any restore left: none is at work while the caller holds the lock of restores."""
+        try:
+            with open(self.path, encoding="ascii", errors="replace") as file:
+                self.mark = file.read(200)
+        except OSError:
+            return
+        if self.mark.startswith(MARK):
+            self.release()
 
     def release(self) -> bool:
         """Remove the lock if it is ours, also one left by a killed process; whether it was."""

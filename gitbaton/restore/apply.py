@@ -8,11 +8,11 @@ from gitbaton.errors import BatonError, GitError, RecordError, StaleError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data
 from gitbaton.git.putback import check_out, show
 from gitbaton.git.rawbytes import raw_tree
-from gitbaton.git.staged import IndexLock, Restaging, read_staged, refuse_changed, signature
+from gitbaton.git.staged import MARK, IndexLock, Restaging, read_staged, refuse_changed, signature
 from gitbaton.model import Checkpoint, Oid, Restore, Stored
 from gitbaton.restore import intent as intents
-from gitbaton.restore.bytes import AFTER, AFTER_RAW
-from gitbaton.restore.intent import Intent, Scope, alone, reached
+from gitbaton.restore.bytes import AFTER, AFTER_RAW, APART, ONLY, TOUCHED
+from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.settle import put_raw, roll_back
 from gitbaton.restore.values import Plan, Restored
 from gitbaton.store import safety_ref
@@ -29,7 +29,7 @@ def apply(plan: Plan) -> Restored:
     that the next command goes on.
     """
     work = _Work(plan)
-    if not plan.wanted and not work.restaging:
+    if not plan.wanted and not work.restaging and (plan.op == "restore" or not plan.complete):
         return Restored(plan=plan, safety=None, warnings=plan.warnings)
     with alone(plan.scene.repo):
         if intents.read(plan.scene.repo) is not None:
@@ -48,14 +48,13 @@ class _Work:
         if files is None:
             raise RecordError(f"checkpoint '{plan.target.id}' holds no files")
         then = read_staged(self.repo, files, beside(self.baton.store, plan.target))
-        self.restaging = Restaging(self.repo, self.scene.facts, then, None if plan.index else plan.wanted.keys())
-        self.lock = IndexLock(self.repo.layout.index, f"gitbaton {os.getpid()} {plan.digest}\n")
+        self.restaging = Restaging(self.repo, self.scene.facts, then, plan.scope)
+        self.lock = IndexLock(self.repo.layout.index, f"{MARK}{os.getpid()} {plan.digest}\n")
         self.safety: Stored | None = None
 
     def run(self) -> Restored:
         """Every write step in its order, each announced."""
         self.lock.wait()
-        self.scene.mark(self.plan.wanted)
         self.scene.look_again()  # while the state before is kept
         try:
             intent = self._prepare()
@@ -66,7 +65,7 @@ class _Work:
         except StaleError:
             self._forget(intent)
             raise
-        except (BatonError, OSError) as error:
+        except BaseException as error:  # Ctrl-C, too
             self._take_back(intent, error)
             raise
         reached("done")
@@ -92,11 +91,11 @@ class _Work:
         return intent
 
     def _intent(self, previous: Oid | None) -> Intent:
-        scope: Scope = "none" if not self.restaging else "whole" if self.plan.index else "touched"
+        index = bool(self.restaging)
         seen = tuple(str(part) for part in signature(self.scene.index))
         target = self.plan.target.commit
         return Intent(
-            op=self.plan.op, target=target, previous=previous, safety=None, index=scope, seen=seen, mark=self.lock.mark
+            op=self.plan.op, target=target, previous=previous, safety=None, index=index, seen=seen, mark=self.lock.mark
         )
 
     def _keep(self, draft: Draft) -> None:
@@ -153,10 +152,13 @@ class _Work:
         tree = raw_tree(self.scene.index, kept)
         if tree:
             found.append(TreeEntry(mode=b"40000", name=AFTER_RAW, oid=tree))
-        if plan.same:
-            paths = b"".join(os.fsencode(p) + b"\0" for p in plan.same)
-            blob = new_object(self.repo.layout.algorithm, "blob", paths)
-            found += [blob, TreeEntry(mode=b"100644", name=b"touched", oid=blob.oid)]
+        scope = plan.scope
+        lists = {TOUCHED: plan.same, ONLY: () if scope.only is None else scope.only, APART: scope.apart}
+        for name, paths in lists.items():
+            if paths or (name == ONLY and scope.only is not None):
+                data = b"".join(sorted(os.fsencode(path) + b"\0" for path in paths))
+                blob = new_object(self.repo.layout.algorithm, "blob", data)
+                found += [blob, TreeEntry(mode=b"100644", name=name, oid=blob.oid)]
         return found
 
     def _change(self) -> list[str]:
@@ -188,14 +190,15 @@ class _Work:
                 take_back(self.baton.store, self.ref, self.safety.commit, intent.previous)
         intents.remove(self.repo)
 
-    def _take_back(self, intent: Intent, error: Exception) -> None:
+    def _take_back(self, intent: Intent, error: BaseException) -> None:
         """Put everything back as it was; where even that fails, the next command goes on. Raises GitError then."""
         try:
             roll_back(self.baton, intent)
         except (BatonError, OSError) as second:
             self.lock.release()
             hint = "the next 'git baton' command tries to complete it; the state before is in the safety checkpoint"
-            raise GitError(f"the restore stopped halfway: {error}; and taking it back failed: {second}", hint) from None
+            said = f"the {self.plan.op} stopped halfway: {error or 'interrupted'}; and taking it back failed: {second}"
+            raise GitError(said, hint) from None
         self._forget(intent)
 
 

@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from gitbaton.git.objects import lookup
 from gitbaton.git.putback import Difference, Entry, differences
 from gitbaton.git.rawbytes import read_raw
+from gitbaton.git.staged import Scope
 from gitbaton.model import Oid, Op, Stored
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
-from gitbaton.store.safety import beside, in_beside, touched_beside
+from gitbaton.store.safety import beside, in_beside, paths_beside
 
-AFTER, AFTER_RAW = b"after", b"after-raw"
+AFTER, AFTER_RAW, TOUCHED = b"after", b"after-raw", b"touched"
+ONLY, APART = b"index-only", b"index-apart"
 
 
 class Bytes:
@@ -69,7 +71,7 @@ def after(store: Store, safety: Stored) -> dict[str, Entry | None]:
     """What each path that a step touched was to hold afterwards. Raises RecordError."""
     tree = in_beside(store, safety, AFTER)
     found = {d.path: d.then for d in differences(store.repo.git, safety.tree, tree)}
-    for path in touched_beside(store, safety):
+    for path in paths_beside(store, safety, TOUCHED) or ():
         entry = lookup(store.objects, tree, os.fsencode(path))
         found[path] = Entry(mode=entry.mode.decode("ascii", "replace"), oid=entry.oid) if entry is not None else None
     return found
@@ -79,3 +81,9 @@ def after_raw(store: Store, safety: Stored) -> dict[str, Oid]:
     """The bytes that a step was to write over git's checkout. Raises RecordError."""
     tree = beside(store, safety)
     return read_raw(store.objects, tree, AFTER_RAW) if tree else {}
+
+
+def index_scope(store: Store, safety: Stored) -> Scope:
+    """The index paths that a step brought back. Raises RecordError."""
+    only, apart = paths_beside(store, safety, ONLY), paths_beside(store, safety, APART)
+    return Scope(only=None if only is None else frozenset(only), apart=frozenset(apart or ()))

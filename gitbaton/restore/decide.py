@@ -72,9 +72,11 @@ class Decision:
         return reason
 
     def _exact(self) -> None:
-        """With --exact, what the checkpoint does not know goes, unless its ignore rules cover it."""
-        unknown = [step.path for step in self.steps.values() if step.action == "keep"]
-        if not self.facts.exact or not unknown:
+        """What goes, but for what the checkpoint's ignore rules cover: known deletions, and with --exact what is unknown."""
+        going = ("keep", "remove") if self.facts.exact else ("remove",)
+        steps = self.steps.values()
+        unknown = [s.path for s in steps if s.action in going and s.path not in self.replaced and not self.facts.always]
+        if not unknown:
             return
         ignored = self.facts.ignored_then(unknown)
         for path in unknown:

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
 
 from gitbaton.codec import Json, canonical, parse
 from gitbaton.errors import GitError, RecordError
@@ -17,23 +16,21 @@ from gitbaton.git.repo import Repo
 from gitbaton.model import OPS, Oid, Op
 from gitbaton.values import value
 
-Scope = Literal["whole", "touched", "none"]
 LOCK_WAIT = 10.0
-_SCOPES: tuple[Scope, ...] = ("whole", "touched", "none")
 _FORMAT = 1
 
 
 @value
 class Intent:
     """``target``: the chain commit whose files come back. ``previous``: what the safety chain pointed at before; ``safety``:
-    its new commit, from the moment on at which files may have changed. ``index``: what of the index comes back, ``seen``:
-    which index that was. ``mark``: what a lock file of ours holds. ``raw``: whether bytes beside the trees come back, too."""
+    its new commit, from the moment on at which files may have changed. ``index``: whether entries of the index come
+    back, ``seen``: which index that was. ``mark``: what a lock file of ours holds."""
 
     op: Op
     target: Oid
     previous: Oid | None
     safety: Oid | None
-    index: Scope
+    index: bool
     seen: tuple[str, ...]
     mark: str
 
@@ -74,13 +71,13 @@ def read(repo: Repo) -> Intent | None:
     if not isinstance(found, dict) or found.get("v") != _FORMAT:
         raise RecordError(f"'{path(repo)}' is not a record of this gitbaton")
     op = next((name for name in OPS if name == found.get("op")), None)
-    scope = next((name for name in _SCOPES if name == found.get("index")), None)
+    index = found.get("index")
     ids = {key: found.get(key) for key in ("target", "previous", "safety")}
     seen, mark = found.get("seen"), found.get("mark")
     target, previous, safety = (_oid(ids[key]) for key in ("target", "previous", "safety"))
-    if op is None or scope is None or target is None or not isinstance(seen, list) or not isinstance(mark, str):
+    if op is None or not isinstance(index, bool) or target is None or not isinstance(seen, list) or not isinstance(mark, str):
         raise RecordError(f"'{path(repo)}' is malformed")
-    return Intent(op=op, target=target, previous=previous, safety=safety, index=scope, seen=_words(seen), mark=mark)
+    return Intent(op=op, target=target, previous=previous, safety=safety, index=index, seen=_words(seen), mark=mark)
 
 
 def _oid(found: Json) -> Oid | None:
@@ -97,6 +94,13 @@ def remove(repo: Repo) -> None:
         os.unlink(path(repo))
     except FileNotFoundError:
         pass
+
+
+def set_aside(repo: Repo) -> str:
+    """Move a record that cannot be read out of the way; where it is then."""
+    other = path(repo) + ".bad"
+    os.replace(path(repo), other)
+    return other
 
 
 def reached(name: str) -> None:

@@ -12,9 +12,10 @@ from gitbaton.errors import BatonError, NoAnswerError, RecordError, UsageError
 from gitbaton.git.ignores import ignored_by
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.putback import Difference, Entry, changed_tree, differences, hidden, matching
+from gitbaton.git.staged import Scope, listed_now
 from gitbaton.model import FileState, Oid, Op, Stored
 from gitbaton.owners import Present, others
-from gitbaton.restore.bytes import AFTER, Bytes, after
+from gitbaton.restore.bytes import AFTER, Bytes, after, index_scope
 from gitbaton.restore.decide import Decision, Facts
 from gitbaton.restore.scene import Scene, covered, inside, looked
 from gitbaton.restore.values import CHANGING, Order, Plan, Step
@@ -99,11 +100,13 @@ class _Planner:
         found = decision.settle()
         wanted = {d.path: d.then for d in scope if decision.steps[d.path].action in CHANGING}
         tree = self._tree(wanted, differing)
+        self.scene.mark([d for d in scope if d.path in wanted], {d.path for d in everything if d.now is not None})
         return Plan(
             op=self.op,
             target=self.target,
             steps=tuple(found),
             index=self.order.index,
+            scope=self._index_scope(found, wanted),
             position=self.position,
             wanted=wanted,
             raw=kept.wanted([d for d in scope if d.path in wanted]),
@@ -113,6 +116,21 @@ class _Planner:
             warnings=tuple(self._warnings()),
             scene=self.scene,
         )
+
+    def _index_scope(self, found: Sequence[Step], wanted: Collection[str]) -> Scope:
+        """The paths whose index entries come back: those that are touched, or all that were asked for; no conflict's."""
+        apart = frozenset(step.path for step in found if step.action == "conflict")
+        if self.op != "restore":
+            known = index_scope(self.store, self.target)
+            return Scope(only=known.only, apart=known.apart | apart)
+        if not self.order.index:
+            return Scope(only=frozenset(wanted))
+        if not self.order.paths:
+            return Scope(apart=apart)
+        facts, specs = self.scene.facts, self.order.paths
+        trees = {self.scene.tree, self.files.tree, facts.tree, self.files.index.tree}
+        only = {p for tree in trees for p in matching(self.scene.index, self.directory, tree, specs)}
+        return Scope(only=frozenset(only | listed_now(self.scene.repo, self.directory, specs)), apart=apart)
 
     def _tree(self, wanted: Mapping[str, Entry | None], differing: Sequence[Difference]) -> Oid:
         """The work tree's tree afterwards."""

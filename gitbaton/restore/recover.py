@@ -6,7 +6,7 @@ import os
 
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
-from gitbaton.errors import BatonError, GitError
+from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.staged import IndexLock
 from gitbaton.restore import intent as intents
@@ -30,7 +30,13 @@ def recover(baton: Baton) -> list[str]:
         repo.listings = None
     try:
         with alone(repo):
-            intent = intents.read(repo)
+            try:
+                intent = intents.read(repo)
+            except RecordError as error:
+                IndexLock(repo.layout.index, "").release_any()
+                place = intents.set_aside(repo)
+                hint = "the state before the restore is in its safety checkpoint; see 'git baton undo --dry-run'"
+                return [f"{error}; it is set aside as '{place}': {hint}"]
             return _end(baton, intent) if intent is not None else []
     except (BatonError, OSError) as error:
         return [f"an interrupted restore is left as it is: {error}"]

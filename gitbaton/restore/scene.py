@@ -11,7 +11,7 @@ from gitbaton.baton import Baton
 from gitbaton.errors import GitError, StaleError
 from gitbaton.git.index import Facts, PrivateIndex, start_listings
 from gitbaton.git.objects import lookup
-from gitbaton.git.putback import GITLINK, Entry, Guard, take_in
+from gitbaton.git.putback import GITLINK, Difference, Entry, Guard, take_in
 from gitbaton.git.run import Process, checked, zsplit
 from gitbaton.git.staged import refuse_changed
 from gitbaton.git.untracked import ours
@@ -40,6 +40,8 @@ class Scene:
         self.index.copy()
         self.looking: list[Process] = []
         self.marks: dict[str, tuple[int, ...]] = {}
+        self.coming: list[str] = []
+        self.held: frozenset[str] = frozenset()
         self.skipped = {s.path: s.reason for s in self.captured.skipped}
 
     @property
@@ -52,7 +54,7 @@ class Scene:
         return covered(path, self.skipped)
 
     def take_in(self, made: Mapping[str, Entry]) -> list[str]:
-        """Also capture files that a step made and that ignore rules hide, as long as they are what the step made; the others."""
+        """Also capture files that a step made and that ignore rules hide, as far as they are what it made; the others."""
         hidden = {p: e for p, e in made.items() if e.mode != GITLINK and os.path.lexists(os.path.join(self.root, p))}
         objects = self.baton.store.objects
         hidden = {p: e for p, e in hidden.items() if lookup(objects, self.tree, os.fsencode(p)) is None}
@@ -84,7 +86,7 @@ class Scene:
             self.looking.pop().stop()
 
     def refuse_changes(self) -> None:
-        """Raise StaleError when something has changed between the capture and the look."""
+        """Raise StaleError when something has changed between the capture and the look, or HEAD has moved."""
         changed = self.looking.pop(0).finish()
         untracked = zsplit(checked(self.looking.pop(0).finish(), "ls-files"))
         names = zsplit(changed.out)[1::2] if changed.code == 0 else []
@@ -94,13 +96,25 @@ class Scene:
         if moved:
             raise StaleError(f"'{moved[0]}' changed meanwhile; nothing is changed")
         refuse_changed(self.index)
+        if self.repo.objects.head() != self.head:
+            raise StaleError("HEAD moved meanwhile; nothing is changed")
 
-    def mark(self, paths: Iterable[str]) -> None:
-        """Remember files as they are; to be done before it is looked whether they are as captured."""
+    def mark(self, changing: Iterable[Difference], held: Collection[str]) -> None:
+        """Remember files as they are; to be done before it is looked whether they are as captured. ``held`` are captured
+        paths that may make way."""
+        paths = {d.path: d.now is None for d in changing}
+        self.coming, self.held = [path for path, new in paths.items() if new], frozenset(held)
         self.marks = {path: self._mark(path) for path in paths}
 
     def refuse_touched(self) -> None:
-        """Raise StaleError when a marked file is no longer what it was: git itself looks at whole seconds only."""
+        """Raise StaleError when a marked file is no longer what it was, or something stands where a file is to come.
+
+        Git itself looks at whole seconds only, and overwrites what is ignored.
+        """
+        guard = self.guard(self.held)
+        stands = next((path for path in self.coming if guard.in_the_way(path)), None)
+        if stands is not None:
+            raise StaleError(f"'{stands}' appeared meanwhile; nothing is changed")
         for path, mark in self.marks.items():
             if self._mark(path) != mark:
                 raise StaleError(f"'{path}' changed meanwhile; nothing is changed")
@@ -112,7 +126,7 @@ class Scene:
             return ()
         return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
-    def guard(self, held: frozenset[str] | set[str]) -> Guard:
+    def guard(self, held: Collection[str]) -> Guard:
         """What stands on disk in the way; ``held`` are the captured paths that could."""
         return Guard(self.root, held.__contains__)
 

@@ -16,11 +16,11 @@ from gitbaton.git.putback import Difference, Entry, changed_tree, check_out, dif
 from gitbaton.git.rawbytes import read_raw, write_raw
 from gitbaton.git.staged import IndexLock, Restaging, read_staged, refuse_changed, signature
 from gitbaton.model import Oid, Stored
-from gitbaton.restore.bytes import AFTER, after_raw
+from gitbaton.restore.bytes import AFTER, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, reached
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.store import Store
-from gitbaton.store.safety import beside, in_beside, touched_beside
+from gitbaton.store.safety import beside, in_beside, paths_beside
 
 
 class Ends:
@@ -31,10 +31,9 @@ class Ends:
             raise RecordError("the interrupted restore has no safety checkpoint")
         self.store, self.intent = store, intent
         self.safety = _at(store, intent.safety)
-        self.target = _at(store, intent.target)
         self.before, self.after = self.safety.tree, in_beside(store, self.safety, AFTER)
         self.touched = {d.path: d for d in differences(store.repo.git, self.before, self.after)}
-        self.same = touched_beside(store, self.safety)
+        self.same = paths_beside(store, self.safety, TOUCHED) or []
 
     def raw(self, *, forward: bool) -> dict[str, Oid | None]:
         """The bytes to write over git's checkout at one end; None: what git would check out."""
@@ -72,7 +71,8 @@ def _settle(baton: Baton, ends: Ends, *, forward: bool) -> list[str]:
         apart = differences(baton.repo.git, scene.tree, goal)
         left = [d.path for d in apart if d.path in ends.same]
         open_paths = [d for d in apart if d.path in ends.touched]
-        guard = scene.guard({d.path for d in open_paths if d.now is not None})
+        held = {d.path for d in apart if d.now is not None}
+        guard = scene.guard(held)
         for d in open_paths:
             known = d.now is None or d.now in (ends.touched[d.path].now, ends.touched[d.path].then)
             stopped = scene.unsafe(d.path) or (guard.in_the_way(d.path) if d.then is not None and d.now is None else None)
@@ -82,7 +82,7 @@ def _settle(baton: Baton, ends: Ends, *, forward: bool) -> list[str]:
                 left.append(d.path)
         if wanted:
             tree = changed_tree(scene.index, wanted)
-            scene.mark(wanted)
+            scene.mark([d for d in open_paths if d.path in wanted], held)
             scene.look_again()
             scene.refuse_changes()
             scene.refuse_touched()
@@ -140,14 +140,18 @@ def _data(store: Store, path: str, oid: Oid) -> bytes:
 
 def _restage(baton: Baton, ends: Ends) -> None:
     """Bring the index back, where nobody has written it since: then it is still the one that the restore saw."""
-    intent, files = ends.intent, ends.target.checkpoint.files
-    if intent.index == "none" or files is None:
+    intent = ends.intent
+    if not intent.index:
         return
+    target = _at(baton.store, intent.target)
+    files = target.checkpoint.files
+    if files is None:
+        raise RecordError(f"checkpoint '{target.id}' holds no files")
     with looked(baton) as scene:
         if tuple(str(part) for part in signature(scene.index)) != intent.seen:
             return
-        then = read_staged(baton.repo, files, beside(baton.store, ends.target))
-        work = Restaging(baton.repo, scene.facts, then, None if intent.index == "whole" else ends.touched.keys())
+        then = read_staged(baton.repo, files, beside(baton.store, target))
+        work = Restaging(baton.repo, scene.facts, then, index_scope(baton.store, ends.safety))
         if not work:
             return
         lock = IndexLock(baton.repo.layout.index, intent.mark)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gitbaton.git.putback import Entry
+    from gitbaton.git.staged import Scope
     from gitbaton.restore.scene import Scene
 
 Action = Literal["write", "create", "remove", "keep", "conflict", "refuse"]
@@ -52,15 +53,17 @@ class Step:
 class Plan:
     """What a restore would do to the state that it was made against; good for that state alone, while ``scene`` is open.
 
-    ``target`` is the checkpoint whose files come back; ``wanted`` what each path that changes will be, ``tree`` the work
-    tree's tree afterwards, ``raw`` the bytes that no filter gives back, by path (None: what git would check out), ``same``
-    the paths of which only such bytes change; ``digest`` is the same for the same plan.
+    ``target`` is the checkpoint whose files come back; ``scope`` the paths whose index entries come back; ``wanted`` what each
+    path that changes will be, ``tree`` the work tree's tree afterwards; ``raw`` the bytes that no filter gives back, by path
+    (None: what git would check out), ``same`` the paths of which only such bytes change; ``digest`` is the same for the same
+    plan.
     """
 
     op: Op
     target: Stored
     steps: tuple[Step, ...]
     index: bool
+    scope: Scope
     position: int
     wanted: Mapping[str, Entry | None]
     raw: Mapping[str, Oid | None]

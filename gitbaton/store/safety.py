@@ -51,7 +51,7 @@ def _drop(source: list[Stored], target: Oid) -> None:
 def beside(store: Store, stored: Stored) -> Oid | None:
     """The tree of the second parent of a checkpoint's index commit; None without one.
 
-    It holds ``1/ 2/ 3/ flags raw/``, and of a safety checkpoint ``after/ after-raw/ touched``.
+    It holds ``1/ 2/ 3/ flags raw/``, and of a safety checkpoint ``after/ after-raw/ touched index-only index-apart``.
     """
     files = stored.checkpoint.files
     base = store.objects.read(stored.base) if files and stored.base else None
@@ -76,12 +76,14 @@ def in_beside(store: Store, stored: Stored, name: bytes) -> Oid:
     return entry.oid
 
 
-def touched_beside(store: Store, stored: Stored) -> list[str]:
-    """The paths of that tree's ``touched``: those whose bytes were to change, and whose blobs were not."""
+def paths_beside(store: Store, stored: Stored, name: bytes) -> list[str] | None:
+    """The paths that a blob of that tree lists, each ended by NUL; None where there is no such blob."""
     tree = beside(store, stored)
-    entry = lookup(store.objects, tree, b"touched") if tree else None
-    found = store.objects.read(entry.oid, 64 << 20) if entry is not None else None
-    return [os.fsdecode(path) for path in found.data.split(b"\0")[:-1]] if found is not None and found.data else []
+    entry = lookup(store.objects, tree, name) if tree else None
+    found = store.objects.read(entry.oid, 256 << 20) if entry is not None else None
+    if found is None or found.kind != "blob" or found.data is None:
+        return None
+    return [os.fsdecode(path) for path in found.data.split(b"\0")[:-1]]
 
 
 def take_back(store: Store, ref: str, commit: Oid, previous: Oid | None) -> None:
