@@ -267,3 +267,25 @@ def test_a_private_file_is_not_opened_to_others(repo: Sandbox) -> None:
     repo.ok("restore")
     assert stat.S_IMODE((repo.path / "token").stat().st_mode) == 0o600
     assert (repo.path / "token").read_text() == "then\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--exact", "--index")], ids=["default", "exact"])
+@pytest.mark.parametrize(
+    "bits", [("--assume-unchanged",), ("--skip-worktree",), ("--assume-unchanged", "--skip-worktree")], ids=str
+)
+@pytest.mark.parametrize("intent", [True, False], ids=["intent", "staged"])
+def test_t24_an_entry_with_two_flags_comes_back(
+    repo: Sandbox, intent: bool, bits: tuple[str, ...], options: tuple[str, ...]
+) -> None:
+    repo.write("d", "then\n")
+    snap(repo)
+    repo.git("add", *(["-N"] if intent else []), "d")
+    for bit in bits:
+        repo.git("update-index", bit, "d")
+    repo.write("d", "now\n")
+    mess = state_of(repo)
+    repo.ok("restore", *options)
+    between = state_of(repo)
+    for verb, wanted in (("undo", mess), ("redo", between), ("undo", mess)):
+        repo.ok(verb)
+        assert_same(wanted, state_of(repo), verb)
