@@ -228,10 +228,11 @@ def test_a_directory_that_may_not_be_written_is_named_and_nothing_is_torn(repo: 
         done = repo.run(*lesser)
     finally:
         (repo.path / where).chmod(0o755)
-    assert done.code in (1, 128) and ("d/b.txt" in done.out + done.err or where == "."), done.out + done.err
+    shut = ("d/b.txt",) if where == "d" else ("a.txt", "e.txt")
+    assert done.code in (1, 128) and (where == "." or shut[0] in done.out + done.err), done.out + done.err
     assert repo.baton("status").code == 0
     now = state_of(repo)
-    assert now.files["d/b.txt"] == spoilt.files["d/b.txt"]
+    assert {name: now.files[name] for name in shut} == {name: spoilt.files[name] for name in shut}
     if done.code == 128:
         assert_same(spoilt, now, "refused as a whole")
     repo.ok("restore", "--exact", "--index")
