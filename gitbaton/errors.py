@@ -9,7 +9,7 @@ BatonError                128  fatal, in one line
 |- GitError               128  git failed where it should not
 |  |- GitTimeoutError     128  git did not answer in its time
 |  |- StaleError          128  the work tree or index is no longer what was looked at; nothing was written
-|  `- SmudgeError         128  a required filter cannot write a file
+|  `- PathError           128  one path cannot be written or removed
 |- RecordError            128  a stored record is not what gitbaton writes
 `- RefConflictError       128  somebody else moved a ref between our read and our write
 """
@@ -64,12 +64,12 @@ class StaleError(GitError):
     """The work tree or the index is no longer what a plan was made against; nothing was written."""
 
 
-class SmudgeError(GitError):
-    """A required filter cannot write the file at ``path``."""
+class PathError(GitError):
+    """The file at ``path`` cannot be written or removed; ``reason`` is ``filter-missing`` or ``unwritable``."""
 
-    def __init__(self, message: str, *hints: str, path: str) -> None:
+    def __init__(self, message: str, *hints: str, path: str, reason: str) -> None:
         super().__init__(message, *hints)
-        self.path = path
+        self.path, self.reason = path, reason
 
 
 class RecordError(BatonError):

@@ -36,7 +36,7 @@ def _show(baton: Baton, plan: Plan, safety: Stored | None, said: tuple[str, ...]
         terminal.say({"restore": "done: ", "undo": "undone: ", "redo": "redone: "}[plan.op] + plan.what)
         terminal.tell(f"hint: 'git baton {'redo' if plan.op == 'undo' else 'undo'}' takes it back")
     elif not plan.wanted and not dry_run:
-        terminal.say(f"nothing has to change: {plan.name}")
+        terminal.say(f"nothing {'has to change' if plan.complete else 'is changed'}: {plan.name}")
     warn_all(said)
 
 

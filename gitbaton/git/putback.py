@@ -12,9 +12,10 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from gitbaton.errors import GitError, SmudgeError, StaleError
+from gitbaton.errors import GitError, PathError, StaleError
 from gitbaton.git.index import PrivateIndex
 from gitbaton.git.objects import new_object
+from gitbaton.git.rawbytes import is_safe
 from gitbaton.git.run import Git, Result, zsplit
 from gitbaton.model import Oid
 from gitbaton.values import value
@@ -22,7 +23,16 @@ from gitbaton.values import value
 GITLINK = "160000"
 CHECKOUT_SECONDS = 6 * 3600.0
 _SMUDGE = re.compile(r"^fatal: (.*): smudge filter (.+) failed$", re.M)
-_STALE = re.compile(r"not uptodate|would be overwritten|Updating the following directories would lose", re.M)
+_STALE = re.compile(
+    r"^error: Entry '.*' not uptodate\. Cannot (?:merge|update sparse checkout)\.$"
+    r"|^error: Untracked working tree file '.*' would be (?:overwritten|removed) by merge\.$",
+    re.M,
+)
+_DENIED = re.compile(
+    r"^(?:error|warning): unable to (?:create file|unlink(?: old)?|create symlink) '?(.+?)'?:? ?\(?"
+    r"(?:: )?(Permission denied|Operation not permitted|Read-only file system)\)?$",
+    re.M,
+)
 # Skip-worktree bits are ours to judge here, and a private index is written whole.
 _PLAIN = ("core.sparseCheckout=false", "index.sparse=false", "core.splitIndex=false", "submodule.recurse=false")
 
@@ -79,7 +89,7 @@ class Guard:
 
     def in_the_way(self, path: str) -> str | None:
         """Why a path cannot be put there, or None: ``ignored``, ``special-file``, ``nested-repository``, ``invalid-name``."""
-        if any(part in ("", ".", "..") or part.lower() == ".git" for part in path.split("/")):
+        if not is_safe(path):
             return "invalid-name"
         for folder in parents(path):
             if folder not in self._folders:
@@ -185,18 +195,18 @@ def hidden(index: PrivateIndex, paths: Collection[str]) -> list[str]:
     return [row[2:] for row in listing if row[:1] in "Ss" and row[2:] in wanted]
 
 
-def show(index: PrivateIndex, paths: Iterable[str]) -> None:
-    """Take the skip-worktree bit off paths of a private index, so that a checkout writes them."""
-    stdin = b"".join(os.fsencode(p) + b"\0" for p in paths)
-    index.git.changed({}, *_PLAIN).out("update-index", "-z", "--no-skip-worktree", "--stdin", stdin=stdin)
+def take_out(index: PrivateIndex, paths: Iterable[str]) -> Oid:
+    """Remove paths from a private index that are not on disk, though git was told to take them for unchanged; its tree."""
+    index.forget([os.fsencode(path) for path in paths])
+    return index.write_tree()
 
 
 def check_out(index: PrivateIndex, now: Oid, then: Oid) -> tuple[str, ...]:
     """Bring the work tree from ``now``, which the private index holds with the work tree's stat data, to ``then``.
 
     Only paths that differ are touched. What git says on the way comes back. Raises StaleError when a file changed after
-    the capture (nothing is written then), SmudgeError where a required filter fails, GitError for anything else; files may
-    then be on either side. That a file changed within the second of its capture the caller must have looked at.
+    the capture, PathError for a file that cannot be written or removed, GitError for anything else; files may then be on
+    either side. That a file changed within the second of its capture the caller must have looked at.
     """
     # Git reads racily clean files again when it writes an index: it dies there where their filter fails, all files written.
     later = time.time_ns() + 3600 * 1_000_000_000
@@ -205,16 +215,21 @@ def check_out(index: PrivateIndex, now: Oid, then: Oid) -> tuple[str, ...]:
     git = index.git.changed({}, *_PLAIN)
     git.timeout = CHECKOUT_SECONDS
     result = git.run("read-tree", "-m", "-u", "--no-recurse-submodules", now, then)
-    if result.code != 0:
+    denied = _DENIED.search(result.err)
+    if result.code != 0 or denied:
         raise _failure(result)
-    return tuple(line for line in result.err.splitlines() if line.startswith(("error: ", "warning: ", "fatal: ")))
+    return tuple(line.partition(": ")[2] for line in result.err.splitlines() if line.startswith(("error: ", "warning: ")))
 
 
 def _failure(result: Result) -> GitError:
     failed = _SMUDGE.search(result.err)
     if failed:
         said = f"'{failed.group(1)}': the required filter '{failed.group(2)}' fails"
-        return SmudgeError(said, path=failed.group(1))
+        return PathError(said, path=failed.group(1), reason="filter-missing")
+    denied = _DENIED.search(result.err)
+    if denied:
+        said = f"'{denied.group(1)}': {denied.group(2)}"
+        return PathError(said, path=denied.group(1), reason="unwritable")
     if _STALE.search(result.err):
         return StaleError("the work tree changed meanwhile; nothing is changed")
     return GitError(f"'git read-tree' failed: {result.fatal()}")

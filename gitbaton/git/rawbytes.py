@@ -309,6 +309,11 @@ def _listing(objects: Objects, oid: Oid) -> list[TreeEntry]:
     return parse_tree(found.data, objects.algorithm)
 
 
+def is_safe(path: str) -> bool:
+    """Whether a path of a record may be a path below the work tree: relative, no way up, nothing of git's own."""
+    return all(_is_safe(os.fsencode(part)) for part in path.split("/"))
+
+
 def _is_safe(name: bytes) -> bool:
     """Whether a name of a tree may be a name on disk: no way up, and nothing that is ``.git`` on any file system."""
     text = os.fsdecode(name).translate(_HFS).lower().rstrip(" .")

@@ -6,14 +6,17 @@ one rename: it is never half-written. The lock file holds a mark of ours, so tha
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from gitbaton.errors import GitError, RecordError, StaleError
 from gitbaton.git.index import Facts, PrivateIndex
 from gitbaton.git.objects import Objects, lookup
 from gitbaton.git.putback import Entry, differences, hidden
+from gitbaton.git.rawbytes import is_safe
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
 from gitbaton.model import FileState, Oid
@@ -54,6 +57,9 @@ def read_staged(repo: Repo, files: FileState, beside: Oid | None) -> Staged:
             stage, _, name = os.fsdecode(path).partition("/")
             if stage in _STAGES and name:
                 stages[name] = (*stages.get(name, ()), (stage, Entry(mode=mode, oid=oid)))
+    odd = next((path for path in (*flags, *stages) if not is_safe(path)), None)
+    if odd is not None:
+        raise RecordError(f"'{odd}' in the checkpoint's index is no path of a file")
     return Staged(tree=files.index.tree, files=files.tree, flags=flags, stages=stages)
 
 
@@ -84,19 +90,23 @@ class Scope:
 
 
 class Restaging:
-    """What an index needs to hold ``then`` instead of ``now`` at the paths of ``scope``."""
+    """What an index needs to hold ``then`` instead of ``now`` at the paths of ``scope``. ``hidden_then`` are paths that a
+    sparse checkout had left out."""
 
-    def __init__(self, repo: Repo, now: Facts, then: Staged, scope: Scope) -> None:
+    def __init__(self, repo: Repo, now: Facts, then: Staged, scope: Scope, hidden_then: Collection[str] = ()) -> None:
         self.repo, self.now, self.then = repo, now, then
         self.inside = scope.has
         self.entries = self._entries()
         now_bits = {f.path: f.bits.replace("i", "") for f in now.flags}
         then_bits = {path: bits.replace("i", "") for path, bits in then.flags.items()}
         paths = {p for p in {*now_bits, *then_bits} if self.inside(p) and now_bits.get(p, "") != then_bits.get(p, "")}
+        sparse = repo.settings().get("core.sparsecheckout", ["false"])[-1].lower() in ("true", "yes", "on", "1")
+        self.sparse = sparse
+        self.recheck = sorted(p for p in hidden_then if sparse and scope.has(p))
         self.bits = {p: then_bits.get(p, "") for p in paths | (self.entries.keys() & then_bits.keys())}
 
     def __bool__(self) -> bool:
-        return bool(self.entries or self.bits)
+        return bool(self.entries or self.bits or self.recheck)
 
     def _intents(self) -> tuple[set[str], set[str]]:
         """The intent-to-add paths of now and then."""
@@ -121,14 +131,15 @@ class Restaging:
         real index, or from another one that holds ``now``. Raises GitError."""
         index = PrivateIndex(self.repo, source or self.repo.layout.index, os.path.join(folder, "staged"))
         index.copy()
-        sparse = self.repo.settings().get("core.sparsecheckout", ["false"])[-1].lower() in ("true", "yes", "on", "1")
-        unseen = set(hidden(index, self.entries)) if sparse and self.entries else set()
+        unseen = set(hidden(index, self.entries)) if self.sparse and self.entries else set()
         if self.entries:
             index.git.out("update-index", "-z", "--index-info", stdin=self._lines())
         self._intend(index, folder)
         # Its exit status says whether something is modified; where a required filter fails, git looks again later.
         index.git.run("update-index", "-q", "--unmerged", "--ignore-missing", "--refresh")
-        unseen |= {p for p in self.entries if sparse and self._absent(p)}
+        unseen |= {p for p in self.entries if self.sparse and self.entries[p] and self._absent(p)}
+        listed = set(zsplit(index.git.out("ls-files", "-z"))) if self.recheck else set()
+        unseen |= {p for p in self.recheck if p in listed and self._absent(p)}
         for bit, name in _BITS.items():
             on = [p for p, bits in self.bits.items() if bit in bits] + (sorted(unseen) if bit == "s" else [])
             off = [p for p, bits in self.bits.items() if bit not in bits and not (bit == "s" and p in unseen)]
@@ -137,7 +148,7 @@ class Restaging:
         return index.path
 
     def _absent(self, path: str) -> bool:
-        return not os.path.lexists(os.path.join(self.repo.layout.root or "", path)) and bool(self.entries[path])
+        return not os.path.lexists(os.path.join(self.repo.layout.root or "", path))
 
     def _lines(self) -> bytes:
         nothing = "0" * (40 if self.repo.layout.algorithm == "sha1" else 64)
@@ -221,7 +232,14 @@ class IndexLock:
 
     def replace(self, new: str) -> None:
         """Put a new index in the place of the old one, while the lock is held."""
-        os.replace(new, self.index)
+        try:
+            os.replace(new, self.index)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            beside = self.index + ".baton"
+            shutil.copy2(new, beside)
+            os.replace(beside, self.index)
 
     def release_any(self) -> None:
         """Remove a lock that any restore left: none is at work while the caller holds the lock of restores."""

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 
-from gitbaton.errors import BatonError, GitError, RecordError, StaleError
+from gitbaton.errors import BatonError, GitError, PathError, RecordError, StaleError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data
-from gitbaton.git.putback import check_out, show
+from gitbaton.git.putback import check_out, parents
 from gitbaton.git.rawbytes import raw_tree
 from gitbaton.git.staged import MARK, IndexLock, Restaging, read_staged, refuse_changed, signature
 from gitbaton.model import Checkpoint, Oid, Restore, Stored
 from gitbaton.restore import intent as intents
-from gitbaton.restore.bytes import AFTER, AFTER_RAW, APART, ONLY, TOUCHED
+from gitbaton.restore.bytes import AFTER, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
 from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.settle import put_raw, roll_back
 from gitbaton.restore.values import Plan, Restored
 from gitbaton.store import safety_ref
-from gitbaton.store.safety import beside, take_back
+from gitbaton.store.safety import beside, paths_beside, take_back
 from gitbaton.store.write import Draft, append_safety
 from gitbaton.values import replace
 
@@ -48,9 +49,11 @@ class _Work:
         if files is None:
             raise RecordError(f"checkpoint '{plan.target.id}' holds no files")
         then = read_staged(self.repo, files, beside(self.baton.store, plan.target))
-        self.restaging = Restaging(self.repo, self.scene.facts, then, plan.scope)
+        hidden = paths_beside(self.baton.store, plan.target, HIDDEN) or ()
+        self.restaging = Restaging(self.repo, self.scene.facts, then, plan.scope, hidden)
         self.lock = IndexLock(self.repo.layout.index, f"{MARK}{os.getpid()} {plan.digest}\n")
         self.safety: Stored | None = None
+        self.begun = False
 
     def run(self) -> Restored:
         """Every write step in its order, each announced."""
@@ -62,11 +65,11 @@ class _Work:
             self.scene.stop_looking()
         try:
             said = self._change()
-        except StaleError:
-            self._forget(intent)
-            raise
         except BaseException as error:  # Ctrl-C, too
-            self._take_back(intent, error)
+            if self.begun:
+                self._take_back(intent, error)
+            else:
+                self._forget(intent)
             raise
         reached("done")
         intents.remove(self.repo)
@@ -107,6 +110,15 @@ class _Work:
         reached("safety")
         with self.repo.lock((self.ref,)):
             self.safety = append_safety(self.baton.store, self.ref, draft)
+        self._refuse_pruned()
+
+    def _refuse_pruned(self) -> None:
+        """'git prune' may have taken what the capture wrote, and nothing tells that it ran. Raises GitError."""
+        before = {d.path: d.now.oid for d in self.scene.changing if d.now is not None}
+        oids = [self.scene.tree, self.plan.tree, *before.values()]
+        for oid, found in zip(oids, self.baton.store.objects.read_many(oids, 0), strict=True):
+            if found is None:
+                raise GitError(f"object {oid} was removed while the {self.plan.op} began; nothing is changed")
 
     def _draft(self) -> Draft:
         """The safety checkpoint: the captured state, and beside its stages what no filter gives back and the tree to come."""
@@ -153,7 +165,8 @@ class _Work:
         if tree:
             found.append(TreeEntry(mode=b"40000", name=AFTER_RAW, oid=tree))
         scope = plan.scope
-        lists = {TOUCHED: plan.same, ONLY: () if scope.only is None else scope.only, APART: scope.apart}
+        lists: dict[bytes, Collection[str]] = {TOUCHED: plan.same, APART: scope.apart, HIDDEN: self.scene.hidden}
+        lists[ONLY] = () if scope.only is None else scope.only
         for name, paths in lists.items():
             if paths or (name == ONLY and scope.only is not None):
                 data = b"".join(sorted(os.fsencode(path) + b"\0" for path in paths))
@@ -167,13 +180,16 @@ class _Work:
         plan = self.plan
         if plan.wanted:
             reached("files")
-            flagged = _hidden(plan)
-            if flagged:
-                show(self.scene.index, flagged)
             self.scene.refuse_touched()
+            self.begun = True
             said += check_out(self.scene.index, self.scene.tree, plan.tree)
-            put_raw(self.baton.store, self.scene.root, plan.tree, plan.raw)
+            self._refuse_remains()
+            put_raw(
+                self.baton.store, self.scene.root, plan.tree, plan.raw, {path: [oid] for path, oid in self.scene.raw().items()}
+            )
+            self.scene.keep_modes()
         if self.restaging:
+            self.begun = True
             reached("index")
             new = self.restaging.build(self.scene.folder)
             reached("rename")
@@ -181,6 +197,15 @@ class _Work:
             reached("unlock")
             self.lock.release()
         return said
+
+    def _refuse_remains(self) -> None:
+        """Git only warns of what it cannot remove."""
+        for path, entry in self.plan.wanted.items():
+            full = os.path.join(self.scene.root, path)
+            if any(self.plan.wanted.get(folder) for folder in parents(path)):
+                continue  # a file or a link stands above it
+            if entry is None and os.path.lexists(full) and (os.path.islink(full) or not os.path.isdir(full)):
+                raise PathError(f"'{path}' cannot be removed", path=path, reason="unwritable")
 
     def _forget(self, intent: Intent) -> None:
         """Nothing was changed: leave nothing behind."""
@@ -193,22 +218,19 @@ class _Work:
     def _take_back(self, intent: Intent, error: BaseException) -> None:
         """Put everything back as it was; where even that fails, the next command goes on. Raises GitError then."""
         try:
-            roll_back(self.baton, intent)
+            left = roll_back(self.baton, intent)
         except (BatonError, OSError) as second:
             self.lock.release()
             hint = "the next 'git baton' command tries to complete it; the state before is in the safety checkpoint"
             said = f"the {self.plan.op} stopped halfway: {error or 'interrupted'}; and taking it back failed: {second}"
             raise GitError(said, hint) from None
-        self._forget(intent)
-
-
-def _hidden(plan: Plan) -> list[str]:
-    """Paths that git was told to skip and that come back all the same."""
-    from gitbaton.git.putback import hidden
-
-    flagged = any("s" in f.bits for f in plan.scene.facts.flags)
-    sparse = "core.sparsecheckout" in plan.scene.repo.settings()
-    return hidden(plan.scene.index, plan.wanted) if flagged or sparse else []
+        if not left:
+            return self._forget(intent)
+        self.lock.release()
+        intents.remove(self.repo)
+        short = self.baton.short(self.safety.id) if self.safety else ""
+        said = f"the {self.plan.op} is taken back: {error or 'interrupted'}; but '{left[0]}' was written meanwhile and is left"
+        raise GitError(said, f"what it held before is in safety checkpoint '{short}'")
 
 
 def _with_after(

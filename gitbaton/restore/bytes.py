@@ -19,7 +19,7 @@ from gitbaton.store import Store
 from gitbaton.store.safety import beside, in_beside, paths_beside
 
 AFTER, AFTER_RAW, TOUCHED = b"after", b"after-raw", b"touched"
-ONLY, APART = b"index-only", b"index-apart"
+ONLY, APART, HIDDEN = b"index-only", b"index-apart", b"hidden"
 
 
 class Bytes:

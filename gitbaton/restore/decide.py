@@ -103,13 +103,14 @@ class Decision:
 
     def _blocked(self) -> bool:
         """Refuse what cannot be put where something else stays."""
+        links = {d.path for d in self.changing() if d.then is not None}
         staying = {p for p in self.held if p not in self.steps or self.steps[p].action != "remove"}
         above = {folder for path in staying for folder in parents(path)}
         found = False
         for d in self.changing():
             if d.then is None:
                 continue
-            blocker = next((folder for folder in parents(d.path) if folder in staying), None)
+            blocker = next((folder for folder in parents(d.path) if folder in staying or folder in links), None)
             if blocker is None and d.now is None and d.path in above:
                 blocker = next(p for p in sorted(staying) if p.startswith(d.path + "/"))
             if blocker is not None:

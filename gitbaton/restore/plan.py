@@ -21,6 +21,7 @@ from gitbaton.restore.scene import Scene, covered, inside, looked
 from gitbaton.restore.values import CHANGING, Order, Plan, Step
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import Steps, in_beside, steps
+from gitbaton.values import replace
 
 _INSIDE = ("submodule-dirty", "nested-repository")  # what stands there is a repository of its own
 
@@ -90,7 +91,7 @@ class _Planner:
             made = {p: e for p, e in self.after.items() if e is not None}
             before = differences(self.git, self.files.tree, in_beside(self.store, self.target, AFTER))
             self.written = self.scene.take_in({d.path: made[d.path] for d in before if d.now is None and d.path in made})
-        differing = differences(self.git, self.scene.tree, self.files.tree)
+        differing = self._present(differences(self.git, self.scene.tree, self.files.tree))
         kept = Bytes(self.scene, self.target, self.op)
         scope = self._scope(differing, kept.differences(differing))
         everything = [*differing, *(d for d in scope if d.now == d.then)]
@@ -99,6 +100,7 @@ class _Planner:
         decision.leave(self._conflicts(decision.changing()))
         found = decision.settle()
         wanted = {d.path: d.then for d in scope if decision.steps[d.path].action in CHANGING}
+        self.scene.take_out(self.hidden & wanted.keys())
         tree = self._tree(wanted, differing)
         self.scene.mark([d for d in scope if d.path in wanted], {d.path for d in everything if d.now is not None})
         return Plan(
@@ -117,6 +119,13 @@ class _Planner:
             scene=self.scene,
         )
 
+    def _present(self, differing: list[Difference]) -> list[Difference]:
+        """The differences, with paths as absent that a capture takes for unchanged because git was told to skip them."""
+        gone = [d.path for d in differing if d.now and not os.path.lexists(os.path.join(self.scene.root, d.path))]
+        self.hidden = set(hidden(self.scene.index, gone)) if gone else set()
+        found = [replace(d, now=None) if d.path in self.hidden else d for d in differing]
+        return [d for d in found if d.now != d.then]
+
     def _index_scope(self, found: Sequence[Step], wanted: Collection[str]) -> Scope:
         """The paths whose index entries come back: those that are touched, or all that were asked for; no conflict's."""
         apart = frozenset(step.path for step in found if step.action == "conflict")
@@ -134,7 +143,7 @@ class _Planner:
 
     def _tree(self, wanted: Mapping[str, Entry | None], differing: Sequence[Difference]) -> Oid:
         """The work tree's tree afterwards."""
-        if all(d.path in wanted for d in differing):
+        if all(d.path in wanted for d in differing) and not self.hidden:
             return self.files.tree
         return changed_tree(self.scene.index, wanted) if wanted else self.scene.tree
 
@@ -148,7 +157,8 @@ class _Planner:
         if not self.order.paths:
             return [*differing, *in_bytes]
         here = self.git.changed({}, directory=self.directory)
-        scope = differences(here, self.scene.tree, self.files.tree, self.order.paths)
+        asked = {d.path for d in differences(here, self.scene.tree, self.files.tree, self.order.paths)}
+        scope = [d for d in differing if d.path in asked]
         if in_bytes:
             inside = matching(self.scene.index, self.directory, self.files.tree, self.order.paths)
             scope += [d for d in in_bytes if d.path in inside]
@@ -170,13 +180,12 @@ class _Planner:
     def _facts(self, scope: Sequence[Difference]) -> Facts:
         leaving = any(d.then is None for d in scope)
         left = {s.path: s.reason for s in self.files.skipped} if self.op == "restore" else {}
-        paths = [d.path for d in scope if d.now is not None and not os.path.lexists(os.path.join(self.scene.root, d.path))]
         return Facts(
             unsafe=self.scene.unsafe,
             left={**left, **dict(self.order.left)},
             known=self._known() if leaving and self.op == "restore" else (),
             ignored_then=self._ignored_then,
-            hidden=hidden(self.scene.index, paths) if paths else (),
+            hidden=self.hidden,
             named=self._named(),
             absent=self._absent(scope) if self.op == "restore" else dict.fromkeys(self.written, "ignored"),
             exact=self.order.exact,

@@ -52,8 +52,15 @@ def _end(baton: Baton, intent: Intent) -> list[str]:
     try:
         left = go_on(baton, intent)
     except (BatonError, OSError) as error:
-        left = roll_back(baton, intent)
-        _forget(baton, intent)
+        try:
+            left = roll_back(baton, intent)
+        except RecordError as second:  # what it needs is gone for good
+            place = intents.set_aside(baton.repo)
+            return [f"an interrupted {intent.op} cannot be ended: {second}; its record is set aside as '{place}'"]
+        if left:
+            intents.remove(baton.repo)
+        else:
+            _forget(baton, intent)
         return [f"an interrupted {intent.op} was rolled back, because it could not be completed: {error}", *_left(left)]
     reached("done")
     intents.remove(baton.repo)

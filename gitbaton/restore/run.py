@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from gitbaton.baton import Baton
-from gitbaton.errors import SmudgeError, StaleError
+from gitbaton.errors import PathError, StaleError
 from gitbaton.model import Op
 from gitbaton.restore.apply import apply
 from gitbaton.restore.plan import planned, stepping
@@ -14,13 +14,13 @@ from gitbaton.restore.values import Order, Plan, Restored
 from gitbaton.values import replace
 
 _MOVED = 3
-_SMUDGED = 20
+_UNWRITABLE = 50
 
 
 def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
     """Restore, undo or redo; what recovering an interrupted one had to say comes along.
 
-    A file whose required filter fails is left alone, and the rest comes back. Raises BatonError.
+    A file that cannot be written or removed is left alone, and the rest comes back. Raises BatonError.
     """
     said = recover(baton)
     moved, left = 0, dict(order.left)
@@ -32,10 +32,10 @@ def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
             moved += 1
             if moved == _MOVED:
                 raise
-        except SmudgeError as error:
-            if error.path in left or len(left) >= _SMUDGED:
+        except PathError as error:
+            if error.path in left or len(left) >= _UNWRITABLE:
                 raise
-            left[error.path] = "filter-missing"
+            left[error.path] = error.reason
 
 
 def open_plan(baton: Baton, op: Op, order: Order) -> AbstractContextManager[Plan]:

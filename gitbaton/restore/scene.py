@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -11,7 +12,7 @@ from gitbaton.baton import Baton
 from gitbaton.errors import GitError, StaleError
 from gitbaton.git.index import Facts, PrivateIndex, start_listings
 from gitbaton.git.objects import lookup
-from gitbaton.git.putback import GITLINK, Difference, Entry, Guard, take_in
+from gitbaton.git.putback import GITLINK, Difference, Entry, Guard, take_in, take_out
 from gitbaton.git.run import Process, checked, zsplit
 from gitbaton.git.staged import refuse_changed
 from gitbaton.git.untracked import ours
@@ -38,8 +39,10 @@ class Scene:
         self.index: PrivateIndex = found[1]
         self.facts: Facts = found[2]
         self.index.copy()
+        self.hidden: list[str] = []
         self.looking: list[Process] = []
         self.marks: dict[str, tuple[int, ...]] = {}
+        self.changing: list[Difference] = []
         self.coming: list[str] = []
         self.held: frozenset[str] = frozenset()
         self.skipped = {s.path: s.reason for s in self.captured.skipped}
@@ -52,6 +55,12 @@ class Scene:
     def unsafe(self, path: str) -> str | None:
         """Why the content at a path is not in the capture as it should be; None when it is."""
         return covered(path, self.skipped)
+
+    def take_out(self, absent: Collection[str]) -> None:
+        """Say that paths are not there which git was told to take for unchanged, and which are not on disk."""
+        self.hidden = sorted(absent)
+        if absent:
+            self.captured = replace(self.captured, tree=take_out(self.index, absent))
 
     def take_in(self, made: Mapping[str, Entry]) -> list[str]:
         """Also capture files that a step made and that ignore rules hide, as far as they are what it made; the others."""
@@ -66,6 +75,10 @@ class Scene:
         """Also capture the bytes on disk of those of the paths that a checkout would not give back; all that are captured."""
         if paths:
             self.captured = with_raw(self.captured, self.index, self.facts, paths)
+        return self.raw()
+
+    def raw(self) -> dict[str, Oid]:
+        """The captured bytes that a checkout would not give back."""
         return {path: oid for path, _, oid in self.captured.raw}
 
     def written_since(self, path: str, moment: datetime) -> bool:
@@ -102,7 +115,8 @@ class Scene:
     def mark(self, changing: Iterable[Difference], held: Collection[str]) -> None:
         """Remember files as they are; to be done before it is looked whether they are as captured. ``held`` are captured
         paths that may make way."""
-        paths = {d.path: d.now is None for d in changing}
+        self.changing = list(changing)
+        paths = {d.path: d.now is None for d in self.changing}
         self.coming, self.held = [path for path, new in paths.items() if new], frozenset(held)
         self.marks = {path: self._mark(path) for path in paths}
 
@@ -118,6 +132,23 @@ class Scene:
         for path, mark in self.marks.items():
             if self._mark(path) != mark:
                 raise StaleError(f"'{path}' changed meanwhile; nothing is changed")
+
+    def keep_modes(self) -> None:
+        """Give overwritten files the permissions that they had: git makes new files, readable as the umask says."""
+        for path, mark in self.marks.items():
+            if not mark or not stat.S_ISREG(mark[1]):
+                continue
+            try:
+                fd = os.open(os.path.join(self.root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            except OSError:
+                continue
+            try:
+                now, kept = os.fstat(fd).st_mode, mark[1] & 0o666
+                mode = kept | (kept >> 2 & 0o111 if now & 0o100 else 0)
+                if stat.S_ISREG(now) and mode != now & 0o777:
+                    os.fchmod(fd, mode)
+            finally:
+                os.close(fd)
 
     def _mark(self, path: str) -> tuple[int, ...]:
         try:

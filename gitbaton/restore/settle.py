@@ -7,16 +7,16 @@ is none of these somebody wrote since: it is left alone and named.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gitbaton.baton import Baton
-from gitbaton.errors import GitError, RecordError
+from gitbaton.errors import GitError, RecordError, StaleError
 from gitbaton.git.objects import lookup
 from gitbaton.git.putback import Difference, Entry, changed_tree, check_out, differences
 from gitbaton.git.rawbytes import read_raw, write_raw
 from gitbaton.git.staged import IndexLock, Restaging, read_staged, refuse_changed, signature
 from gitbaton.model import Oid, Stored
-from gitbaton.restore.bytes import AFTER, TOUCHED, after_raw, index_scope
+from gitbaton.restore.bytes import AFTER, HIDDEN, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, reached
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.store import Store
@@ -87,8 +87,14 @@ def _settle(baton: Baton, ends: Ends, *, forward: bool) -> list[str]:
             scene.refuse_changes()
             scene.refuse_touched()
             check_out(scene.index, scene.tree, tree)
-        raw = ends.raw(forward=forward)
-        put_raw(baton.store, scene.root, goal, {path: oid for path, oid in raw.items() if path not in left})
+            scene.keep_modes()
+        raw = {path: oid for path, oid in ends.raw(forward=forward).items() if path not in left}
+        for path in raw:
+            both = [oid for kept in (ends.raw(forward=True), ends.raw(forward=False)) if (oid := kept.get(path))]
+            try:
+                put_raw(baton.store, scene.root, goal, {path: raw[path]}, {path: both})
+            except StaleError:
+                left.append(path)
     return left
 
 
@@ -118,13 +124,23 @@ def _is_torn(baton: Baton, scene: Scene, full: str, d: Difference, whole: Entry 
     return result.code == 0 and len(there) < len(result.out) and result.out.startswith(there)
 
 
-def put_raw(store: Store, root: str, tree: Oid, raw: Mapping[str, Oid | None]) -> None:
-    """Write bytes that no filter gives back over what git checked out; None: what git would check out. Raises GitError."""
+def put_raw(store: Store, root: str, tree: Oid, raw: Mapping[str, Oid | None], known: Mapping[str, Sequence[Oid]]) -> None:
+    """Write bytes that no filter gives back over what git checked out; None: what git would check out.
+
+    ``known`` are bytes that may stand there, too, by path. Raises StaleError where something else does, GitError.
+    """
     for path, oid in raw.items():
         entry = lookup(store.objects, tree, os.fsencode(path))
         if entry is None or not entry.mode.startswith(b"100"):
             continue
-        data = _data(store, path, oid) if oid else store.repo.git.out("cat-file", "--filters", f"--path={path}", entry.oid)
+        plain = store.repo.git.out("cat-file", "--filters", f"--path={path}", entry.oid)
+        data = _data(store, path, oid) if oid else plain
+        with open(os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            there = file.read()
+        if there == data:
+            continue
+        if there != plain and not any(there == _data(store, path, other) for other in known.get(path, ())):
+            raise StaleError(f"'{path}' changed meanwhile")
         reached("raw")
         refused = write_raw(root, path, data, entry.mode.decode("ascii"))
         if refused:
@@ -150,8 +166,9 @@ def _restage(baton: Baton, ends: Ends) -> None:
     with looked(baton) as scene:
         if tuple(str(part) for part in signature(scene.index)) != intent.seen:
             return
+        hidden = paths_beside(baton.store, target, HIDDEN) or ()
         then = read_staged(baton.repo, files, beside(baton.store, target))
-        work = Restaging(baton.repo, scene.facts, then, index_scope(baton.store, ends.safety))
+        work = Restaging(baton.repo, scene.facts, then, index_scope(baton.store, ends.safety), hidden)
         if not work:
             return
         lock = IndexLock(baton.repo.layout.index, intent.mark)

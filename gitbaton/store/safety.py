@@ -51,7 +51,7 @@ def _drop(source: list[Stored], target: Oid) -> None:
 def beside(store: Store, stored: Stored) -> Oid | None:
     """The tree of the second parent of a checkpoint's index commit; None without one.
 
-    It holds ``1/ 2/ 3/ flags raw/``, and of a safety checkpoint ``after/ after-raw/ touched index-only index-apart``.
+    It holds ``1/ 2/ 3/ flags raw/``, and of a safety checkpoint ``after/ after-raw/ touched index-only index-apart hidden``.
     """
     files = stored.checkpoint.files
     base = store.objects.read(stored.base) if files and stored.base else None
