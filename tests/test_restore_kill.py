@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -114,18 +115,18 @@ def everything(box: Sandbox) -> None:
 class Scene:
     """A repository that is put back, at the same place, before each kill; the states before and after the command."""
 
-    def __init__(self, repo: Sandbox, words: tuple[str, ...] = RESTORE) -> None:
-        self.repo, self.words = repo, words
-        self.model = repo.path.parent / "model"
+    def __init__(self, repo: Sandbox, words: tuple[str, ...] = RESTORE, top: Path | None = None) -> None:
+        self.repo, self.words, self.top = repo, words, top or repo.path
+        self.model = self.top.parent / "model"
         self.before = state_of(repo)
-        shutil.copytree(repo.path, self.model, symlinks=True)
+        shutil.copytree(self.top, self.model, symlinks=True)
         repo.ok(*words)
         self.after = state_of(repo)
         assert self.before != self.after
 
     def fresh(self) -> None:
-        shutil.rmtree(self.repo.path)
-        shutil.copytree(self.model, self.repo.path, symlinks=True)
+        shutil.rmtree(self.top)
+        shutil.copytree(self.model, self.top, symlinks=True)
 
     def check_recovery(self, turn: int, what: str) -> bool:
         """All that must hold after the next command; whether that command, or the one before, went through."""
