@@ -82,7 +82,7 @@ def _fill(baton: Baton, repo: Repo, plan: Plan) -> None:
         index = PrivateIndex(repo, repo.layout.index, os.path.join(folder, "index"))
         index.copy()
         check_out(index, empty.oid, plan.files.tree)
-        put_raw(store, plan.place, plan.files.tree, read_raw(store.objects, tree) if tree and plan.files.raw else {}, {})
+        put_raw(store, plan.place, plan.files.tree, read_raw(store.objects, tree) if tree and plan.files.raw else {})
         then = read_staged(repo, plan.files, tree)
         new = Restaging(repo, Facts(tree=plan.files.tree), then, Scope()).build(folder, index.path)
         lock = IndexLock(repo.layout.index, f"{MARK}{os.getpid()}\n")

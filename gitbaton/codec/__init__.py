@@ -1,6 +1,6 @@
 """Values to bytes and back: canonical JSON, commit messages, note entries, track names. Pure; no git, no I/O."""
 
-from gitbaton.codec.checkpoint import EXTRA_KEY, decode, document, encode, path_document, timestamp
+from gitbaton.codec.checkpoint import EXTRA_KEY, decode, document, encode, path_document, path_of, timestamp
 from gitbaton.codec.message import ROOT_MESSAGE, message, payload
 from gitbaton.codec.notes import Note, entry, parse_note
 from gitbaton.codec.text import Json, canonical, first_line, is_control, parse, plain
@@ -25,6 +25,7 @@ __all__ = [
     "parse",
     "parse_note",
     "path_document",
+    "path_of",
     "payload",
     "plain",
     "timestamp",

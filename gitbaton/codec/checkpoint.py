@@ -149,6 +149,11 @@ def path_document(path: str) -> Json:
     return path
 
 
+def path_of(value: Json) -> str:
+    """The path of a JSON value that ``path_document`` made. Raises RecordError for another one."""
+    return _Reader({"path": value}, "record").path("path")
+
+
 def _agent_document(agent: Agent | None) -> Json:
     if agent is None:
         return None

@@ -30,8 +30,11 @@ class Globals:
 
 
 @contextmanager
-def opened(ctx: typer.Context, checkpoint_dir: str | None = None) -> Iterator[Baton]:
-    """The repository that the options before the verb name, through the git binary: cheaper to start than libgit2."""
+def opened(ctx: typer.Context, checkpoint_dir: str | None = None, *, dry_run: bool = False) -> Iterator[Baton]:
+    """The repository that the options before the verb name, through the git binary: cheaper to start than libgit2.
+
+    A restore that was killed is ended first, but not before a dry run.
+    """
     options: Globals = ctx.obj
     if checkpoint_dir == "":
         raise UsageError("--checkpoint-dir is empty")
@@ -43,7 +46,7 @@ def opened(ctx: typer.Context, checkpoint_dir: str | None = None) -> Iterator[Ba
         if os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):  # one was killed, or is at work
             from gitbaton.restore import recover
 
-            warn_all(recover(baton))
+            warn_all(["an interrupted restore waits to be ended"] if dry_run else recover(baton))
         yield baton
 
 

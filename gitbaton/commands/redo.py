@@ -19,5 +19,5 @@ def command(
 
     It touches what that undo touched. A new restore ends what could be redone.
     """
-    with opened(ctx) as baton:
+    with opened(ctx, dry_run=dry_run) as baton:
         return carry_out(baton, "redo", Order(force=force), dry_run=dry_run, json=json)

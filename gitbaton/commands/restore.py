@@ -31,7 +31,7 @@ def command(
     and stashes stay; ignored files, and what is somebody else's work, are left alone and named.
     """
     checkpoints, paths = divided(ctx, words or [], 1)
-    with opened(ctx) as baton:
+    with opened(ctx, dry_run=dry_run) as baton:
         order = Order(
             checkpoint=checkpoints[0] if checkpoints else "@",
             paths=tuple(paths),

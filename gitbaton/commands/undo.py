@@ -20,5 +20,5 @@ def command(
     It touches what that restore touched, and nothing else. What was changed there since is in a safety checkpoint:
     'git baton redo' brings it back.
     """
-    with opened(ctx) as baton:
+    with opened(ctx, dry_run=dry_run) as baton:
         return carry_out(baton, "undo", Order(force=force), dry_run=dry_run, json=json)

@@ -176,7 +176,8 @@ class Restaging:
         index.git.changed(env, directory=place).out(*words, stdin=stdin)
 
     def _mark(self, index: PrivateIndex, option: str, paths: list[str]) -> None:
-        there = set(paths).difference(p for p, items in self.entries.items() if not items)
+        gone = {p for p, items in self.entries.items() if not items} - self._intents()[1]
+        there = set(paths) - gone
         if there:
             stdin = b"".join(os.fsencode(p) + b"\0" for p in sorted(there))
             index.git.out("update-index", "-z", option, "--stdin", stdin=stdin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
-from gitbaton.errors import BatonError, GitError, PathError, RecordError, StaleError
+from gitbaton.errors import BatonError, GitError, PathError, RecordError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data
 from gitbaton.git.putback import check_out, parents
 from gitbaton.git.rawbytes import raw_tree
@@ -14,6 +14,7 @@ from gitbaton.model import Checkpoint, Oid, Restore, Stored
 from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import AFTER, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
 from gitbaton.restore.intent import Intent, alone, reached
+from gitbaton.restore.scene import mark
 from gitbaton.restore.settle import put_raw, roll_back
 from gitbaton.restore.values import Plan, Restored
 from gitbaton.store import safety_ref
@@ -34,7 +35,8 @@ def apply(plan: Plan) -> Restored:
         return Restored(plan=plan, safety=None, warnings=plan.warnings)
     with alone(plan.scene.repo):
         if intents.read(plan.scene.repo) is not None:
-            raise StaleError("another restore was interrupted meanwhile; nothing is changed")
+            said = "an interrupted restore could not be ended yet; nothing is changed"
+            raise GitError(said, f"its record is '{intents.path(plan.scene.repo)}'")
         return work.run()
 
 
@@ -53,7 +55,7 @@ class _Work:
         self.restaging = Restaging(self.repo, self.scene.facts, then, plan.scope, hidden)
         self.lock = IndexLock(self.repo.layout.index, f"{MARK}{os.getpid()} {plan.digest}\n")
         self.safety: Stored | None = None
-        self.begun = False
+        self.begun = self.finished = False
 
     def run(self) -> Restored:
         """Every write step in its order, each announced."""
@@ -66,7 +68,10 @@ class _Work:
         try:
             said = self._change()
         except BaseException as error:  # Ctrl-C, too
-            if self.begun:
+            if self.finished:
+                self.lock.release()
+                intents.remove(self.repo)
+            elif self.begun:
                 self._take_back(intent, error)
             else:
                 self._forget(intent)
@@ -98,7 +103,14 @@ class _Work:
         seen = tuple(str(part) for part in signature(self.scene.index))
         target = self.plan.target.commit
         return Intent(
-            op=self.plan.op, target=target, previous=previous, safety=None, index=index, seen=seen, mark=self.lock.mark
+            op=self.plan.op,
+            target=target,
+            previous=previous,
+            safety=None,
+            index=index,
+            seen=seen,
+            mark=self.lock.mark,
+            root=self.scene.root,
         )
 
     def _keep(self, draft: Draft) -> None:
@@ -184,9 +196,9 @@ class _Work:
             self.begun = True
             said += check_out(self.scene.index, self.scene.tree, plan.tree)
             self._refuse_remains()
-            put_raw(
-                self.baton.store, self.scene.root, plan.tree, plan.raw, {path: [oid] for path, oid in self.scene.raw().items()}
-            )
+            root, seen = self.scene.root, self.scene.marks
+            marks = {path: seen[path] if path in plan.same else mark(root, path) for path in plan.raw}
+            put_raw(self.baton.store, root, plan.tree, plan.raw, marks=marks)
             self.scene.keep_modes()
         if self.restaging:
             self.begun = True
@@ -194,6 +206,7 @@ class _Work:
             new = self.restaging.build(self.scene.folder)
             reached("rename")
             self.lock.replace(new)
+            self.finished = True
             reached("unlock")
             self.lock.release()
         return said
@@ -228,8 +241,9 @@ class _Work:
             return self._forget(intent)
         self.lock.release()
         intents.remove(self.repo)
+        name = min(left)
         short = self.baton.short(self.safety.id) if self.safety else ""
-        said = f"the {self.plan.op} is taken back: {error or 'interrupted'}; but '{left[0]}' was written meanwhile and is left"
+        said = f"the {self.plan.op} is taken back: {error or 'interrupted'}; but '{name}' is left as it is: {left[name]}"
         raise GitError(said, f"what it held before is in safety checkpoint '{short}'")
 
 

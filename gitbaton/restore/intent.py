@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from gitbaton.codec import Json, canonical, parse
+from gitbaton.codec import Json, canonical, parse, path_document, path_of
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import OID
 from gitbaton.git.repo import Repo
@@ -24,7 +24,8 @@ _FORMAT = 1
 class Intent:
     """``target``: the chain commit whose files come back. ``previous``: what the safety chain pointed at before; ``safety``:
     its new commit, from the moment on at which files may have changed. ``index``: whether entries of the index come
-    back, ``seen``: which index that was. ``mark``: what a lock file of ours holds."""
+    back, ``seen``: which index that was. ``mark``: what a lock file of ours
+    holds. ``root``: the work tree."""
 
     op: Op
     target: Oid
@@ -33,6 +34,7 @@ class Intent:
     index: bool
     seen: tuple[str, ...]
     mark: str
+    root: str
 
 
 def path(repo: Repo) -> str:
@@ -51,6 +53,7 @@ def write(repo: Repo, intent: Intent) -> None:
         "index": intent.index,
         "seen": list(intent.seen),
         "mark": intent.mark,
+        "root": path_document(intent.root),
     }
     os.makedirs(repo.own_dir, exist_ok=True)
     temporary = path(repo) + ".new"
@@ -73,11 +76,20 @@ def read(repo: Repo) -> Intent | None:
     op = next((name for name in OPS if name == found.get("op")), None)
     index = found.get("index")
     ids = {key: found.get(key) for key in ("target", "previous", "safety")}
-    seen, mark = found.get("seen"), found.get("mark")
+    seen, mark, root = found.get("seen"), found.get("mark"), found.get("root")
     target, previous, safety = (_oid(ids[key]) for key in ("target", "previous", "safety"))
-    if op is None or not isinstance(index, bool) or target is None or not isinstance(seen, list) or not isinstance(mark, str):
+    if (
+        op is None
+        or not isinstance(index, bool)
+        or target is None
+        or not isinstance(seen, list)
+        or not isinstance(mark, str)
+        or root is None
+    ):
         raise RecordError(f"'{path(repo)}' is malformed")
-    return Intent(op=op, target=target, previous=previous, safety=safety, index=index, seen=_words(seen), mark=mark)
+    return Intent(
+        op=op, target=target, previous=previous, safety=safety, index=index, seen=_words(seen), mark=mark, root=path_of(root)
+    )
 
 
 def _oid(found: Json) -> Oid | None:

@@ -54,12 +54,17 @@ def stepping(baton: Baton, op: Op, *, force: bool = False, left: tuple[tuple[str
         raise NoAnswerError(f"there is nothing to {op} in this work tree")
     target = pile[-1]
     here, there = baton.repo.worktree_id(), _files(target).worktree
-    if not here.same(there):
-        said = f"the next step to {op} was made in another work tree, '{plain(there.path)}', which is gone"
+    if not here.same(there) or _elsewhere(here.path, there.path):
+        said = f"the next step to {op} was made in another work tree, '{plain(there.path)}', and not here"
         raise NoAnswerError(said, f"its files are still in checkpoint '{baton.short(target.id)}'")
     with looked(baton) as scene:
         order = Order(force=force, left=left, index=bool(target.checkpoint.restore and target.checkpoint.restore.index))
         yield _Planner(scene, target, order, op, position=_position(op, found)).plan()
+
+
+def _elsewhere(here: str, there: str) -> bool:
+    """Whether two paths are two directories: with GIT_WORK_TREE one git directory may have several work trees."""
+    return os.path.isdir(there) and os.path.realpath(here) != os.path.realpath(there)
 
 
 def _position(op: Op, found: Steps) -> int:

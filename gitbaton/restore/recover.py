@@ -11,7 +11,7 @@ from gitbaton.git.objects import parse_commit
 from gitbaton.git.staged import IndexLock
 from gitbaton.restore import intent as intents
 from gitbaton.restore.intent import Intent, alone, reached
-from gitbaton.restore.settle import go_on, roll_back
+from gitbaton.restore.settle import go_on, index_is_of_before, roll_back
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import take_back
 
@@ -37,9 +37,11 @@ def recover(baton: Baton) -> list[str]:
                 place = intents.set_aside(repo)
                 hint = "the state before the restore is in its safety checkpoint; see 'git baton undo --dry-run'"
                 return [f"{error}; it is set aside as '{place}': {hint}"]
+            if intent is not None and intent.root != (repo.layout.root or ""):
+                return [f"a restore was interrupted in another work tree, '{plain(intent.root)}'; it is left as it is"]
             return _end(baton, intent) if intent is not None else []
     except (BatonError, OSError) as error:
-        return [f"an interrupted restore is left as it is: {error}"]
+        return [f"an interrupted restore waits for the next command: {error}"]
 
 
 def _end(baton: Baton, intent: Intent) -> list[str]:
@@ -52,6 +54,8 @@ def _end(baton: Baton, intent: Intent) -> list[str]:
     try:
         left = go_on(baton, intent)
     except (BatonError, OSError) as error:
+        if intent.index and not index_is_of_before(baton, intent):
+            raise GitError(f"it cannot be completed yet: {error}") from None
         try:
             left = roll_back(baton, intent)
         except RecordError as second:  # what it needs is gone for good
@@ -67,8 +71,8 @@ def _end(baton: Baton, intent: Intent) -> list[str]:
     return [f"an interrupted {intent.op} was completed", *_left(left)]
 
 
-def _left(paths: list[str]) -> list[str]:
-    return [f"'{plain(path)}' was written since and is left as it is" for path in paths]
+def _left(paths: dict[str, str]) -> list[str]:
+    return [f"'{plain(path)}' is left as it is: {reason}" if path else reason for path, reason in paths.items()]
 
 
 def _forget(baton: Baton, intent: Intent) -> None:

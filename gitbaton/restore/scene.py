@@ -118,7 +118,7 @@ class Scene:
         self.changing = list(changing)
         paths = {d.path: d.now is None for d in self.changing}
         self.coming, self.held = [path for path, new in paths.items() if new], frozenset(held)
-        self.marks = {path: self._mark(path) for path in paths}
+        self.marks = {path: mark(self.root, path) for path in paths}
 
     def refuse_touched(self) -> None:
         """Raise StaleError when a marked file is no longer what it was, or something stands where a file is to come.
@@ -129,37 +129,39 @@ class Scene:
         stands = next((path for path in self.coming if guard.in_the_way(path)), None)
         if stands is not None:
             raise StaleError(f"'{stands}' appeared meanwhile; nothing is changed")
-        for path, mark in self.marks.items():
-            if self._mark(path) != mark:
+        for path, seen in self.marks.items():
+            if mark(self.root, path) != seen:
                 raise StaleError(f"'{path}' changed meanwhile; nothing is changed")
 
     def keep_modes(self) -> None:
         """Give overwritten files the permissions that they had: git makes new files, readable as the umask says."""
-        for path, mark in self.marks.items():
-            if not mark or not stat.S_ISREG(mark[1]):
+        for path, seen in self.marks.items():
+            if not seen or not stat.S_ISREG(seen[1]):
                 continue
             try:
                 fd = os.open(os.path.join(self.root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             except OSError:
                 continue
             try:
-                now, kept = os.fstat(fd).st_mode, mark[1] & 0o666
+                now, kept = os.fstat(fd).st_mode, seen[1] & 0o666
                 mode = kept | (kept >> 2 & 0o111 if now & 0o100 else 0)
                 if stat.S_ISREG(now) and mode != now & 0o777:
                     os.fchmod(fd, mode)
             finally:
                 os.close(fd)
 
-    def _mark(self, path: str) -> tuple[int, ...]:
-        try:
-            found = os.lstat(os.path.join(self.root, path))
-        except OSError:
-            return ()
-        return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
     def guard(self, held: Collection[str]) -> Guard:
         """What stands on disk in the way; ``held`` are the captured paths that could."""
         return Guard(self.root, held.__contains__)
+
+
+def mark(root: str, path: str) -> tuple[int, ...]:
+    """What tells a file from what it is after it was written; empty where there is none."""
+    try:
+        found = os.lstat(os.path.join(root, path))
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def covered(path: str, left: Mapping[str, str]) -> str | None:

@@ -6,11 +6,12 @@ is none of these somebody wrote since: it is left alone and named.
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from gitbaton.baton import Baton
-from gitbaton.errors import GitError, RecordError, StaleError
+from gitbaton.errors import GitError, PathError, RecordError, StaleError
 from gitbaton.git.objects import lookup
 from gitbaton.git.putback import Difference, Entry, changed_tree, check_out, differences
 from gitbaton.git.rawbytes import read_raw, write_raw
@@ -18,9 +19,12 @@ from gitbaton.git.staged import IndexLock, Restaging, read_staged, refuse_change
 from gitbaton.model import Oid, Stored
 from gitbaton.restore.bytes import AFTER, HIDDEN, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, reached
-from gitbaton.restore.scene import Scene, looked
+from gitbaton.restore.scene import Scene, looked, mark
 from gitbaton.store import Store
 from gitbaton.store.safety import beside, in_beside, paths_beside
+
+WRITTEN = "it was written since"
+_PATIENCE = 50
 
 
 class Ends:
@@ -48,54 +52,80 @@ def _at(store: Store, commit: Oid) -> Stored:
     return store.stored(store.objects.read(commit, 3 << 20), None, commit)
 
 
-def go_on(baton: Baton, intent: Intent) -> list[str]:
-    """Complete an interrupted restore; paths that were left alone come back. Raises GitError, RecordError."""
+def go_on(baton: Baton, intent: Intent) -> dict[str, str]:
+    """Complete an interrupted restore; what was left alone comes back, with the reason. Raises GitError, RecordError."""
     ends = Ends(baton.store, intent)
     left = _settle(baton, ends, forward=True)
-    _restage(baton, ends)
-    return left
+    return left | _restage(baton, ends)
 
 
-def roll_back(baton: Baton, intent: Intent) -> list[str]:
-    """Bring back the state before an interrupted restore; as ``go_on``. The index is replaced last, so it is that of before,
-    or the restore is complete."""
+def roll_back(baton: Baton, intent: Intent) -> dict[str, str]:
+    """Bring back the files of before an interrupted restore; as ``go_on``. Only while the index is that of before."""
     return _settle(baton, Ends(baton.store, intent), forward=False)
 
 
-def _settle(baton: Baton, ends: Ends, *, forward: bool) -> list[str]:
-    """Bring every touched path to one end."""
+def index_is_of_before(baton: Baton, intent: Intent) -> bool:
+    """Whether nobody has written the index since the restore began, the restore itself included."""
+    with looked(baton) as scene:
+        return tuple(str(part) for part in signature(scene.index)) == intent.seen
+
+
+def _settle(baton: Baton, ends: Ends, *, forward: bool) -> dict[str, str]:
+    """Bring every touched path to one end; those that cannot be brought there, and why."""
     _drop_torn(baton, ends)
+    unwritable: dict[str, str] = {}
+    while True:
+        try:
+            return unwritable | _settle_once(baton, ends, unwritable, forward=forward)
+        except PathError as error:
+            if error.path in unwritable or len(unwritable) == _PATIENCE:
+                raise
+            unwritable[error.path] = error.reason
+
+
+def _settle_once(baton: Baton, ends: Ends, unwritable: Collection[str], *, forward: bool) -> dict[str, str]:
     with looked(baton) as scene:
         goal = ends.after if forward else ends.before
-        wanted: dict[str, Entry | None] = {}
         apart = differences(baton.repo.git, scene.tree, goal)
-        left = [d.path for d in apart if d.path in ends.same]
-        open_paths = [d for d in apart if d.path in ends.touched]
-        held = {d.path for d in apart if d.now is not None}
-        guard = scene.guard(held)
+        left = {d.path: WRITTEN for d in apart if d.path in ends.same}
+        open_paths = [d for d in apart if d.path in ends.touched and d.path not in unwritable]
+        ours = [d for d in open_paths if d.now is None or d.now in (ends.touched[d.path].now, ends.touched[d.path].then)]
+        guard = scene.guard({d.path for d in ours if d.now is not None})
+        changing = []
         for d in open_paths:
-            known = d.now is None or d.now in (ends.touched[d.path].now, ends.touched[d.path].then)
             stopped = scene.unsafe(d.path) or (guard.in_the_way(d.path) if d.then is not None and d.now is None else None)
-            if known and not stopped:
-                wanted[d.path] = d.then
+            if d not in ours or stopped:
+                left[d.path] = stopped or WRITTEN
             else:
-                left.append(d.path)
-        if wanted:
-            tree = changed_tree(scene.index, wanted)
-            scene.mark([d for d in open_paths if d.path in wanted], held)
-            scene.look_again()
-            scene.refuse_changes()
-            scene.refuse_touched()
-            check_out(scene.index, scene.tree, tree)
-            scene.keep_modes()
-        raw = {path: oid for path, oid in ends.raw(forward=forward).items() if path not in left}
+                changing.append(d)
+        _check_out(baton, scene, changing)
+        raw = {path: oid for path, oid in ends.raw(forward=forward).items() if path not in left and path not in unwritable}
         for path in raw:
             both = [oid for kept in (ends.raw(forward=True), ends.raw(forward=False)) if (oid := kept.get(path))]
             try:
-                put_raw(baton.store, scene.root, goal, {path: raw[path]}, {path: both})
+                put_raw(baton.store, scene.root, goal, {path: raw[path]}, known={path: both})
             except StaleError:
-                left.append(path)
+                left[path] = WRITTEN
     return left
+
+
+def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference]) -> None:
+    """Let git write some of the differences, and nothing else."""
+    if not changing:
+        return
+    tree = changed_tree(scene.index, {d.path: d.then for d in changing})
+    more = {d.path for d in differences(baton.repo.git, scene.tree, tree)} - {d.path for d in changing}
+    if more:
+        raise StaleError(f"'{min(more)}' is in the way")
+    scene.mark(changing, {d.path for d in changing if d.now is not None})
+    scene.look_again()
+    try:
+        scene.refuse_changes()
+    finally:
+        scene.stop_looking()
+    scene.refuse_touched()
+    check_out(scene.index, scene.tree, tree)
+    scene.keep_modes()
 
 
 def _drop_torn(baton: Baton, ends: Ends) -> None:
@@ -124,27 +154,49 @@ def _is_torn(baton: Baton, scene: Scene, full: str, d: Difference, whole: Entry 
     return result.code == 0 and len(there) < len(result.out) and result.out.startswith(there)
 
 
-def put_raw(store: Store, root: str, tree: Oid, raw: Mapping[str, Oid | None], known: Mapping[str, Sequence[Oid]]) -> None:
+def put_raw(
+    store: Store,
+    root: str,
+    tree: Oid,
+    raw: Mapping[str, Oid | None],
+    *,
+    known: Mapping[str, Sequence[Oid]] | None = None,
+    marks: Mapping[str, tuple[int, ...]] | None = None,
+) -> None:
     """Write bytes that no filter gives back over what git checked out; None: what git would check out.
 
-    ``known`` are bytes that may stand there, too, by path. Raises StaleError where something else does, GitError.
+    Where ``marks`` tell what a file was just after the checkout, it must be that still; else it must hold what git checks out,
+    or one of ``known``. Raises StaleError where it does not, GitError.
     """
     for path, oid in raw.items():
         entry = lookup(store.objects, tree, os.fsencode(path))
         if entry is None or not entry.mode.startswith(b"100"):
             continue
-        plain = store.repo.git.out("cat-file", "--filters", f"--path={path}", entry.oid)
-        data = _data(store, path, oid) if oid else plain
-        with open(os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-            there = file.read()
-        if there == data:
-            continue
-        if there != plain and not any(there == _data(store, path, other) for other in known.get(path, ())):
+        checked_out = functools.partial(store.repo.git.out, "cat-file", "--filters", f"--path={path}", entry.oid)
+        data = _data(store, path, oid) if oid else checked_out()
+        if marks is not None:
+            stands = mark(root, path) == marks.get(path)
+        else:
+            there = _there(root, path)
+            if there == data:
+                continue
+            others = known.get(path, ()) if known else ()
+            stands = there == checked_out() or any(there == _data(store, path, other) for other in others)
+        if not stands:
             raise StaleError(f"'{path}' changed meanwhile")
         reached("raw")
         refused = write_raw(root, path, data, entry.mode.decode("ascii"))
         if refused:
             raise GitError(f"'{path}': {refused}")
+
+
+def _there(root: str, path: str) -> bytes | None:
+    """The bytes of a regular file; None where there is none."""
+    try:
+        with open(os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            return file.read()
+    except OSError:
+        return None
 
 
 def _data(store: Store, path: str, oid: Oid) -> bytes:
@@ -154,23 +206,23 @@ def _data(store: Store, path: str, oid: Oid) -> bytes:
     return found.data
 
 
-def _restage(baton: Baton, ends: Ends) -> None:
+def _restage(baton: Baton, ends: Ends) -> dict[str, str]:
     """Bring the index back, where nobody has written it since: then it is still the one that the restore saw."""
     intent = ends.intent
     if not intent.index:
-        return
+        return {}
     target = _at(baton.store, intent.target)
     files = target.checkpoint.files
     if files is None:
         raise RecordError(f"checkpoint '{target.id}' holds no files")
     with looked(baton) as scene:
-        if tuple(str(part) for part in signature(scene.index)) != intent.seen:
-            return
         hidden = paths_beside(baton.store, target, HIDDEN) or ()
         then = read_staged(baton.repo, files, beside(baton.store, target))
         work = Restaging(baton.repo, scene.facts, then, index_scope(baton.store, ends.safety), hidden)
         if not work:
-            return
+            return {}
+        if tuple(str(part) for part in signature(scene.index)) != intent.seen:
+            return {"": "the index was written since and is left as it is"}
         lock = IndexLock(baton.repo.layout.index, intent.mark)
         lock.take()
         try:
@@ -180,3 +232,4 @@ def _restage(baton: Baton, ends: Ends) -> None:
             lock.replace(new)
         finally:
             lock.release()
+    return {}
