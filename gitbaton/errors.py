@@ -9,7 +9,7 @@ BatonError                128  fatal, in one line
 |- GitError               128  git failed where it should not
 |  |- GitTimeoutError     128  git did not answer in its time
 |  |- StaleError          128  the work tree or index is no longer what was looked at; nothing was written
-|  `- PathError           128  one path cannot be written or removed
+|  `- PathError           128  some paths cannot be written or removed
 |- RecordError            128  a stored record is not what gitbaton writes
 `- RefConflictError       128  somebody else moved a ref between our read and our write
 """
@@ -65,11 +65,11 @@ class StaleError(GitError):
 
 
 class PathError(GitError):
-    """The file at ``path`` cannot be written or removed; ``reason`` is ``filter-missing`` or ``unwritable``."""
+    """Files at or below ``paths`` cannot be written or removed; ``reason`` is ``filter-missing`` or ``unwritable``."""
 
-    def __init__(self, message: str, *hints: str, path: str, reason: str) -> None:
+    def __init__(self, message: str, *hints: str, paths: tuple[str, ...], reason: str) -> None:
         super().__init__(message, *hints)
-        self.path, self.reason = path, reason
+        self.paths, self.reason = paths, reason
 
 
 class RecordError(BatonError):

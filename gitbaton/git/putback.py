@@ -29,8 +29,8 @@ _STALE = re.compile(
     re.M,
 )
 _DENIED = re.compile(
-    r"^(?:error|warning): unable to (?:create file|unlink(?: old)?|create symlink) '?(.+?)'?:? ?\(?"
-    r"(?:: )?(Permission denied|Operation not permitted|Read-only file system)\)?$",
+    r"^(?:error|fatal|warning): (?:unable to (?:create file|unlink(?: old)?|create symlink)|cannot create directory at) "
+    r"'?(.+?)'?:? \(?(Permission denied|Operation not permitted|Read-only file system)\)?$",
     re.M,
 )
 # Skip-worktree bits are ours to judge here, and a private index is written whole.
@@ -215,21 +215,33 @@ def check_out(index: PrivateIndex, now: Oid, then: Oid) -> tuple[str, ...]:
     git = index.git.changed({}, *_PLAIN)
     git.timeout = CHECKOUT_SECONDS
     result = git.run("read-tree", "-m", "-u", "--no-recurse-submodules", now, then)
-    denied = _DENIED.search(result.err)
-    if result.code != 0 or denied:
+    if result.code != 0:
         raise _failure(result)
     return tuple(line.partition(": ")[2] for line in result.err.splitlines() if line.startswith(("error: ", "warning: ")))
+
+
+def refuse_remains(root: str, wanted: Mapping[str, Entry | None]) -> None:
+    """Raise PathError for what should be gone and is not: git only warns of what it cannot remove."""
+    remains = []
+    for path, entry in wanted.items():
+        full = os.path.join(root, path)
+        if entry is not None or any(wanted.get(folder) for folder in parents(path)):
+            continue  # or a file or a link stands above it
+        if os.path.islink(full) or (os.path.lexists(full) and not os.path.isdir(full)):
+            remains.append(path)
+    if remains:
+        raise PathError(f"'{remains[0]}' cannot be removed", paths=tuple(remains), reason="unwritable")
 
 
 def _failure(result: Result) -> GitError:
     failed = _SMUDGE.search(result.err)
     if failed:
         said = f"'{failed.group(1)}': the required filter '{failed.group(2)}' fails"
-        return PathError(said, path=failed.group(1), reason="filter-missing")
-    denied = _DENIED.search(result.err)
+        return PathError(said, paths=(failed.group(1),), reason="filter-missing")
+    denied = _DENIED.findall(result.err)
     if denied:
-        said = f"'{denied.group(1)}': {denied.group(2)}"
-        return PathError(said, path=denied.group(1), reason="unwritable")
+        path, why = denied[0]
+        return PathError(f"'{path}': {why}", paths=tuple(path for path, _ in denied), reason="unwritable")
     if _STALE.search(result.err):
         return StaleError("the work tree changed meanwhile; nothing is changed")
     return GitError(f"'git read-tree' failed: {result.fatal()}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
-from gitbaton.errors import BatonError, GitError, PathError, RecordError
+from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data
-from gitbaton.git.putback import check_out, parents
+from gitbaton.git.putback import check_out, refuse_remains
 from gitbaton.git.rawbytes import raw_tree
 from gitbaton.git.staged import MARK, IndexLock, Restaging, read_staged, refuse_changed, signature
 from gitbaton.model import Checkpoint, Oid, Restore, Stored
@@ -18,7 +18,7 @@ from gitbaton.restore.scene import mark
 from gitbaton.restore.settle import put_raw, roll_back
 from gitbaton.restore.values import Plan, Restored
 from gitbaton.store import safety_ref
-from gitbaton.store.safety import beside, paths_beside, take_back
+from gitbaton.store.safety import LEFT, beside, paths_beside, take_back
 from gitbaton.store.write import Draft, append_safety
 from gitbaton.values import replace
 
@@ -178,6 +178,7 @@ class _Work:
             found.append(TreeEntry(mode=b"40000", name=AFTER_RAW, oid=tree))
         scope = plan.scope
         lists: dict[bytes, Collection[str]] = {TOUCHED: plan.same, APART: scope.apart, HIDDEN: self.scene.hidden}
+        lists[LEFT] = [step.path for step in plan.steps if step.action in ("conflict", "refuse")]
         lists[ONLY] = () if scope.only is None else scope.only
         for name, paths in lists.items():
             if paths or (name == ONLY and scope.only is not None):
@@ -195,7 +196,7 @@ class _Work:
             self.scene.refuse_touched()
             self.begun = True
             said += check_out(self.scene.index, self.scene.tree, plan.tree)
-            self._refuse_remains()
+            refuse_remains(self.scene.root, plan.wanted)
             root, seen = self.scene.root, self.scene.marks
             marks = {path: seen[path] if path in plan.same else mark(root, path) for path in plan.raw}
             put_raw(self.baton.store, root, plan.tree, plan.raw, marks=marks)
@@ -210,15 +211,6 @@ class _Work:
             reached("unlock")
             self.lock.release()
         return said
-
-    def _refuse_remains(self) -> None:
-        """Git only warns of what it cannot remove."""
-        for path, entry in self.plan.wanted.items():
-            full = os.path.join(self.scene.root, path)
-            if any(self.plan.wanted.get(folder) for folder in parents(path)):
-                continue  # a file or a link stands above it
-            if entry is None and os.path.lexists(full) and (os.path.islink(full) or not os.path.isdir(full)):
-                raise PathError(f"'{path}' cannot be removed", path=path, reason="unwritable")
 
     def _forget(self, intent: Intent) -> None:
         """Nothing was changed: leave nothing behind."""

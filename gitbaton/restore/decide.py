@@ -17,8 +17,8 @@ class Facts:
 
     ``unsafe``: why a path's present content is in no capture; ``left``: why the checkpoint does not know a path, by path;
     ``known``: paths that the checkpoint knew and did not have; ``ignored_then``: what its ignore rules cover; ``hidden``:
-    what a sparse checkout left out; ``named``: paths that the user named one by one. ``absent``: what must come back or go
-    and is in no capture at all, with the reason.
+    what git was told to skip, and is not on disk; ``named``: paths that the user named one by one. ``absent``: what must come
+    back or go and is in no capture at all, with the reason.
     """
 
     unsafe: Callable[[str], str | None]
@@ -67,8 +67,9 @@ class Decision:
         if any(entry is not None and entry.mode == GITLINK for entry in (d.now, d.then)):
             return "submodule"
         reason = self.facts.unsafe(d.path) or covered(d.path, self.facts.left)
-        if reason is None and d.path in self.facts.hidden and d.path not in self.facts.named and not self.facts.force:
-            reason = "sparse-checkout"
+        asked = self.facts.force or self.facts.always or d.path in self.facts.named
+        if reason is None and d.path in self.facts.hidden and not asked:
+            reason = "skip-worktree"
         return reason
 
     def _exact(self) -> None:

@@ -129,7 +129,22 @@ class _Planner:
         gone = [d.path for d in differing if d.now and not os.path.lexists(os.path.join(self.scene.root, d.path))]
         self.hidden = set(hidden(self.scene.index, gone)) if gone else set()
         found = [replace(d, now=None) if d.path in self.hidden else d for d in differing]
+        found += self._skipped_since({d.path for d in differing})
         return [d for d in found if d.now != d.then]
+
+    def _skipped_since(self, differing: Collection[str]) -> list[Difference]:
+        """Paths as absent that git was told to skip after the checkpoint was taken, and that are not on disk."""
+        then = {f.path for f in self.files.index.flags if "s" in f.bits}
+        since = [f.path for f in self.scene.facts.flags if "s" in f.bits and f.path not in then and f.path not in differing]
+        gone = [path for path in since if not os.path.lexists(os.path.join(self.scene.root, path))]
+        found = []
+        for path in gone if self.op == "restore" else ():
+            entry = lookup(self.store.objects, self.files.tree, os.fsencode(path))
+            if entry is not None:
+                then_entry = Entry(mode=entry.mode.decode("ascii", "replace"), oid=entry.oid)
+                found.append(Difference(path=path, now=None, then=then_entry))
+        self.hidden |= {d.path for d in found}
+        return found
 
     def _index_scope(self, found: Sequence[Step], wanted: Collection[str]) -> Scope:
         """The paths whose index entries come back: those that are touched, or all that were asked for; no conflict's."""
@@ -176,7 +191,8 @@ class _Planner:
         for spec in self.order.paths:
             trees = (self.scene.tree, self.files.tree)
             if not any(matching(self.scene.index, self.directory, tree, [spec]) for tree in trees):
-                raise UsageError(f"'{plain(spec)}' matches no file of the checkpoint or of the work tree")
+                said = f"'{plain(spec)}' matches no file that the checkpoint or a capture of the work tree holds"
+                raise UsageError(said, "ignored files are never touched")
 
     def _named(self) -> set[str]:
         names = (os.path.normpath(os.path.join(self.directory, path)) for path in self.order.paths)
@@ -187,7 +203,7 @@ class _Planner:
         left = {s.path: s.reason for s in self.files.skipped} if self.op == "restore" else {}
         return Facts(
             unsafe=self.scene.unsafe,
-            left={**left, **dict(self.order.left)},
+            left={**left, **dict(self.order.left), **dict.fromkeys(self.scene.rules.never, "excluded")},
             known=self._known() if leaving and self.op == "restore" else (),
             ignored_then=self._ignored_then,
             hidden=self.hidden,

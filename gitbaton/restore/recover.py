@@ -72,7 +72,13 @@ def _end(baton: Baton, intent: Intent) -> list[str]:
 
 
 def _left(paths: dict[str, str]) -> list[str]:
-    return [f"'{plain(path)}' is left as it is: {reason}" if path else reason for path, reason in paths.items()]
+    said = []
+    for path, reason in paths.items():
+        if reason in ("filter-missing", "unwritable"):
+            said.append(f"'{plain(path)}' cannot be written ({reason}); what it held before is in the safety checkpoint")
+        else:
+            said.append(f"'{plain(path)}' is left as it is: {reason}" if path else reason)
+    return said
 
 
 def _forget(baton: Baton, intent: Intent) -> None:

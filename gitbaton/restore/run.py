@@ -14,7 +14,7 @@ from gitbaton.restore.values import Order, Plan, Restored
 from gitbaton.values import replace
 
 _MOVED = 3
-_UNWRITABLE = 50
+_UNWRITABLE = 20
 
 
 def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
@@ -23,7 +23,7 @@ def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
     A file that cannot be written or removed is left alone, and the rest comes back. Raises BatonError.
     """
     said = recover(baton)
-    moved, left = 0, dict(order.left)
+    moved, rounds, left = 0, 0, dict(order.left)
     while True:
         try:
             with open_plan(baton, op, replace(order, left=tuple(left.items()))) as plan:
@@ -33,9 +33,10 @@ def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
             if moved == _MOVED:
                 raise
         except PathError as error:
-            if error.path in left or len(left) >= _UNWRITABLE:
+            rounds += 1
+            if rounds == _UNWRITABLE or not set(error.paths).difference(left):
                 raise
-            left[error.path] = error.reason
+            left |= dict.fromkeys(error.paths, error.reason)
 
 
 def open_plan(baton: Baton, op: Op, order: Order) -> AbstractContextManager[Plan]:

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, PathError, RecordError, StaleError
 from gitbaton.git.objects import lookup
-from gitbaton.git.putback import Difference, Entry, changed_tree, check_out, differences
+from gitbaton.git.putback import Difference, Entry, changed_tree, check_out, differences, refuse_remains
 from gitbaton.git.rawbytes import read_raw, write_raw
 from gitbaton.git.staged import IndexLock, Restaging, read_staged, refuse_changed, signature
 from gitbaton.model import Oid, Stored
 from gitbaton.restore.bytes import AFTER, HIDDEN, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, reached
-from gitbaton.restore.scene import Scene, looked, mark
+from gitbaton.restore.scene import Scene, covered, looked, mark
 from gitbaton.store import Store
 from gitbaton.store.safety import beside, in_beside, paths_beside
 
 WRITTEN = "it was written since"
-_PATIENCE = 50
+_PATIENCE = 1000
 
 
 class Ends:
@@ -78,17 +78,17 @@ def _settle(baton: Baton, ends: Ends, *, forward: bool) -> dict[str, str]:
         try:
             return unwritable | _settle_once(baton, ends, unwritable, forward=forward)
         except PathError as error:
-            if error.path in unwritable or len(unwritable) == _PATIENCE:
+            if not set(error.paths).difference(unwritable) or len(unwritable) > _PATIENCE:
                 raise
-            unwritable[error.path] = error.reason
+            unwritable |= dict.fromkeys(error.paths, error.reason)
 
 
-def _settle_once(baton: Baton, ends: Ends, unwritable: Collection[str], *, forward: bool) -> dict[str, str]:
+def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, forward: bool) -> dict[str, str]:
     with looked(baton) as scene:
         goal = ends.after if forward else ends.before
         apart = differences(baton.repo.git, scene.tree, goal)
         left = {d.path: WRITTEN for d in apart if d.path in ends.same}
-        open_paths = [d for d in apart if d.path in ends.touched and d.path not in unwritable]
+        open_paths = [d for d in apart if d.path in ends.touched and not covered(d.path, unwritable)]
         ours = [d for d in open_paths if d.now is None or d.now in (ends.touched[d.path].now, ends.touched[d.path].then)]
         guard = scene.guard({d.path for d in ours if d.now is not None})
         changing = []
@@ -99,7 +99,9 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Collection[str], *, forwa
             else:
                 changing.append(d)
         _check_out(baton, scene, changing)
-        raw = {path: oid for path, oid in ends.raw(forward=forward).items() if path not in left and path not in unwritable}
+        raw = {
+            path: oid for path, oid in ends.raw(forward=forward).items() if path not in left and not covered(path, unwritable)
+        }
         for path in raw:
             both = [oid for kept in (ends.raw(forward=True), ends.raw(forward=False)) if (oid := kept.get(path))]
             try:
@@ -125,6 +127,7 @@ def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference]) -> No
         scene.stop_looking()
     scene.refuse_touched()
     check_out(scene.index, scene.tree, tree)
+    refuse_remains(scene.root, {d.path: d.then for d in changing})
     scene.keep_modes()
 
 
@@ -211,17 +214,23 @@ def _restage(baton: Baton, ends: Ends) -> dict[str, str]:
     intent = ends.intent
     if not intent.index:
         return {}
-    target = _at(baton.store, intent.target)
-    files = target.checkpoint.files
-    if files is None:
-        raise RecordError(f"checkpoint '{target.id}' holds no files")
     with looked(baton) as scene:
+        written = tuple(str(part) for part in signature(scene.index)) != intent.seen
+        try:
+            target = _at(baton.store, intent.target)
+        except (RecordError, GitError):
+            if written:
+                return {}
+            raise
+        files = target.checkpoint.files
+        if files is None:
+            raise RecordError(f"checkpoint '{target.id}' holds no files")
         hidden = paths_beside(baton.store, target, HIDDEN) or ()
         then = read_staged(baton.repo, files, beside(baton.store, target))
         work = Restaging(baton.repo, scene.facts, then, index_scope(baton.store, ends.safety), hidden)
         if not work:
             return {}
-        if tuple(str(part) for part in signature(scene.index)) != intent.seen:
+        if written:
             return {"": "the index was written since and is left as it is"}
         lock = IndexLock(baton.repo.layout.index, intent.mark)
         lock.take()

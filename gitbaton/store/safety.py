@@ -19,6 +19,9 @@ class Steps:
     redo: tuple[Stored, ...]
 
 
+LEFT = b"left"  # in that tree: the paths that a step left alone
+
+
 def steps(store: Store, ref: str) -> Steps:
     """Replay the chain at ``ref``: a restore can be undone and ends what could be redone; an undo can be redone."""
     try:
@@ -36,7 +39,8 @@ def steps(store: Store, ref: str) -> Steps:
             redo.clear()
             continue
         source, other = (undo, redo) if done.op == "undo" else (redo, undo)
-        _drop(source, done.target)
+        if not paths_beside(store, entry, LEFT):  # what was left alone can be asked for again
+            _drop(source, done.target)
         other.append(entry)
     return Steps(undo=tuple(undo), redo=tuple(redo))
 
@@ -51,7 +55,7 @@ def _drop(source: list[Stored], target: Oid) -> None:
 def beside(store: Store, stored: Stored) -> Oid | None:
     """The tree of the second parent of a checkpoint's index commit; None without one.
 
-    It holds ``1/ 2/ 3/ flags raw/``, and of a safety checkpoint ``after/ after-raw/ touched index-only index-apart hidden``.
+    It holds ``1/ 2/ 3/ flags raw/``, and of a safety checkpoint ``after/``, ``after-raw/`` and lists of paths.
     """
     files = stored.checkpoint.files
     base = store.objects.read(stored.base) if files and stored.base else None
