@@ -211,7 +211,7 @@ class Agents(RuleBasedStateMachine):
         done = self.ours("snapshot", "--track", track, "--step", "s", "--porcelain", *words)
         name, commit = (done.out.splitlines()[-1].split("\t")[n] for n in (1, 4))
         self.trees[name] = self.box.tree(commit)
-        self.ignoring[name] = self.ignore_files()
+        self.ignoring[name] = {n: text for n, text in self.ignore_files().items() if n in self.trees[name]}
         self.tracked[name] = {*self.box.tree("HEAD"), *index_of(self.box)}
 
     @precondition(lambda self: self.trees)
