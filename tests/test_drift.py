@@ -215,22 +215,22 @@ def test_t19_true_drift_exits_1_with_the_true_word(work: Sandbox, move: object, 
     assert work.baton("verify", "--quiet").code == 1
 
 
-def stage_something(repo: Sandbox) -> None:
+def stage_something(repo: Sandbox) -> str:
     repo.write("three.txt", "changed\n")
-    repo.git("add", "-A")
+    return repo.git("add", "-A")
 
 
-def stash(repo: Sandbox) -> None:
+def stash(repo: Sandbox) -> str:
     stage_something(repo)
     repo.ok("snapshot", "--track", "t", "--step", "three is changed")
-    repo.git("stash", "-q")
+    return repo.git("stash", "-q")
 
 
-def squash_merge(repo: Sandbox) -> None:
+def squash_merge(repo: Sandbox) -> str:
     repo.git("checkout", "-q", "-b", "side", "HEAD~1")
     repo.commit("side", side_txt="x\n", two_txt="another two\n")
     repo.git("checkout", "-q", "main")
-    repo.git("merge", "-q", "--squash", "side")
+    return repo.git("merge", "-q", "--squash", "side")
 
 
 @pytest.mark.parametrize(
