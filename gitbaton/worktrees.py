@@ -16,7 +16,7 @@ from gitbaton.git.repo import Repo, discover
 from gitbaton.git.staged import MARK, IndexLock, Restaging, Scope, read_staged
 from gitbaton.git.worktree import private_folder
 from gitbaton.model import FileState, Oid, Stored
-from gitbaton.restore.settle import put_raw
+from gitbaton.restore.writing import put_raw
 from gitbaton.store.safety import beside
 from gitbaton.values import value
 

@@ -34,7 +34,7 @@ _DENIED = re.compile(
     re.M,
 )
 # Skip-worktree bits are ours to judge here, and a private index is written whole.
-_PLAIN = ("core.sparseCheckout=false", "index.sparse=false", "core.splitIndex=false", "submodule.recurse=false")
+PLAIN = ("core.sparseCheckout=false", "index.sparse=false", "core.splitIndex=false", "submodule.recurse=false")
 
 
 @value
@@ -157,7 +157,7 @@ def changed_tree(index: PrivateIndex, wanted: Mapping[str, Entry | None]) -> Oid
     empty = os.path.join(os.path.dirname(index.path), "empty")
     os.makedirs(empty, exist_ok=True)
     env = {"GIT_DIR": index.repo.layout.git_dir, "GIT_WORK_TREE": empty}
-    git = target.git.changed(env, *_PLAIN, directory=empty)
+    git = target.git.changed(env, *PLAIN, directory=empty)
     git.out("update-index", "-z", "--index-info", stdin=index_info(wanted, index.width * 2))
     tree = git.out("write-tree").decode("ascii").strip()
     os.unlink(target.path)
@@ -191,7 +191,7 @@ def index_info(wanted: Mapping[str, Entry | None], width: int) -> bytes:
 def hidden(index: PrivateIndex, paths: Collection[str]) -> list[str]:
     """Those of the paths that are skip-worktree in a private index."""
     wanted = set(paths)
-    listing = zsplit(index.git.changed({}, *_PLAIN).out("ls-files", "-v", "-z"))
+    listing = zsplit(index.git.changed({}, *PLAIN).out("ls-files", "-v", "-z"))
     return [row[2:] for row in listing if row[:1] in "Ss" and row[2:] in wanted]
 
 
@@ -212,11 +212,11 @@ def check_out(index: PrivateIndex, now: Oid, then: Oid) -> tuple[str, ...]:
     later = time.time_ns() + 3600 * 1_000_000_000
     if os.path.exists(index.path):
         os.utime(index.path, ns=(later, later))
-    git = index.git.changed({}, *_PLAIN)
+    git = index.git.changed({}, *PLAIN)
     git.timeout = CHECKOUT_SECONDS
     result = git.run("read-tree", "-m", "-u", "--no-recurse-submodules", now, then)
     if result.code != 0:
-        raise _failure(result)
+        raise failure(result)
     return tuple(line.partition(": ")[2] for line in result.err.splitlines() if line.startswith(("error: ", "warning: ")))
 
 
@@ -233,7 +233,8 @@ def refuse_remains(root: str, wanted: Mapping[str, Entry | None]) -> None:
         raise PathError(f"'{remains[0]}' cannot be removed", paths=tuple(remains), reason="unwritable")
 
 
-def _failure(result: Result) -> GitError:
+def failure(result: Result) -> GitError:
+    """What git's own words say about a checkout that failed."""
     failed = _SMUDGE.search(result.err)
     if failed:
         said = f"'{failed.group(1)}': the required filter '{failed.group(2)}' fails"

@@ -7,16 +7,15 @@ from collections.abc import Collection
 
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data
-from gitbaton.git.putback import check_out, refuse_remains
 from gitbaton.git.rawbytes import raw_tree
 from gitbaton.git.staged import MARK, IndexLock, Restaging, read_staged, refuse_changed, signature
 from gitbaton.model import Checkpoint, Oid, Restore, Stored
 from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import AFTER, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
 from gitbaton.restore.intent import Intent, alone, reached
-from gitbaton.restore.scene import mark
-from gitbaton.restore.settle import put_raw, roll_back
+from gitbaton.restore.settle import roll_back
 from gitbaton.restore.values import Plan, Restored
+from gitbaton.restore.writing import write_files
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import LEFT, beside, paths_beside, take_back
 from gitbaton.store.write import Draft, append_safety
@@ -193,14 +192,7 @@ class _Work:
         plan = self.plan
         if plan.wanted:
             reached("files")
-            self.scene.refuse_touched()
-            self.begun = True
-            said += check_out(self.scene.index, self.scene.tree, plan.tree)
-            refuse_remains(self.scene.root, plan.wanted)
-            root, seen = self.scene.root, self.scene.marks
-            marks = {path: seen[path] if path in plan.same else mark(root, path) for path in plan.raw}
-            put_raw(self.baton.store, root, plan.tree, plan.raw, marks=marks)
-            self.scene.keep_modes()
+            said += write_files(self.scene, plan.tree, self.scene.changing, plan.raw, self._begin)
         if self.restaging:
             self.begun = True
             reached("index")
@@ -211,6 +203,10 @@ class _Work:
             reached("unlock")
             self.lock.release()
         return said
+
+    def _begin(self) -> None:
+        """From here on files may have changed."""
+        self.begun = True
 
     def _forget(self, intent: Intent) -> None:
         """Nothing was changed: leave nothing behind."""

@@ -12,6 +12,7 @@ from gitbaton.baton import Baton
 from gitbaton.errors import GitError, StaleError
 from gitbaton.git.index import Facts, PrivateIndex, start_listings
 from gitbaton.git.objects import lookup
+from gitbaton.git.place import mark
 from gitbaton.git.putback import GITLINK, Difference, Entry, Guard, take_in, take_out
 from gitbaton.git.run import Process, checked, zsplit
 from gitbaton.git.staged import refuse_changed
@@ -153,15 +154,6 @@ class Scene:
     def guard(self, held: Collection[str]) -> Guard:
         """What stands on disk in the way; ``held`` are the captured paths that could."""
         return Guard(self.root, held.__contains__)
-
-
-def mark(root: str, path: str) -> tuple[int, ...]:
-    """What tells a file from what it is after it was written; empty where there is none."""
-    try:
-        found = os.lstat(os.path.join(root, path))
-    except OSError:
-        return ()
-    return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def covered(path: str, left: Mapping[str, str]) -> str | None:

@@ -6,20 +6,19 @@ is none of these somebody wrote since: it is left alone and named.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, PathError, RecordError, StaleError
-from gitbaton.git.objects import lookup
-from gitbaton.git.putback import Difference, Entry, changed_tree, check_out, differences, refuse_remains
-from gitbaton.git.rawbytes import read_raw, write_raw
+from gitbaton.git.putback import Difference, Entry, changed_tree, differences
+from gitbaton.git.rawbytes import read_raw
 from gitbaton.git.staged import IndexLock, Restaging, read_staged, refuse_changed, signature
 from gitbaton.model import Oid, Stored
 from gitbaton.restore.bytes import AFTER, HIDDEN, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, reached
-from gitbaton.restore.scene import Scene, covered, looked, mark
+from gitbaton.restore.scene import Scene, covered, looked
+from gitbaton.restore.writing import put_raw, write_files
 from gitbaton.store import Store
 from gitbaton.store.safety import beside, in_beside, paths_beside
 
@@ -98,11 +97,9 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
                 left[d.path] = stopped or WRITTEN
             else:
                 changing.append(d)
-        _check_out(baton, scene, changing)
-        raw = {
-            path: oid for path, oid in ends.raw(forward=forward).items() if path not in left and not covered(path, unwritable)
-        }
-        for path in raw:
+        raw = ends.raw(forward=forward)
+        _check_out(baton, scene, changing, raw)
+        for path in [p for p in raw if p not in left and not covered(p, unwritable)]:
             both = [oid for kept in (ends.raw(forward=True), ends.raw(forward=False)) if (oid := kept.get(path))]
             try:
                 put_raw(baton.store, scene.root, goal, {path: raw[path]}, known={path: both})
@@ -111,7 +108,7 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
     return left
 
 
-def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference]) -> None:
+def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference], raw: Mapping[str, Oid | None]) -> None:
     """Let git write some of the differences, and nothing else."""
     if not changing:
         return
@@ -126,9 +123,7 @@ def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference]) -> No
     finally:
         scene.stop_looking()
     scene.refuse_touched()
-    check_out(scene.index, scene.tree, tree)
-    refuse_remains(scene.root, {d.path: d.then for d in changing})
-    scene.keep_modes()
+    write_files(scene, tree, changing, {p: oid for p, oid in raw.items() if oid}, lambda: reached("files"))
 
 
 def _drop_torn(baton: Baton, ends: Ends) -> None:
@@ -155,58 +150,6 @@ def _is_torn(baton: Baton, scene: Scene, full: str, d: Difference, whole: Entry 
     except OSError:
         return False
     return result.code == 0 and len(there) < len(result.out) and result.out.startswith(there)
-
-
-def put_raw(
-    store: Store,
-    root: str,
-    tree: Oid,
-    raw: Mapping[str, Oid | None],
-    *,
-    known: Mapping[str, Sequence[Oid]] | None = None,
-    marks: Mapping[str, tuple[int, ...]] | None = None,
-) -> None:
-    """Write bytes that no filter gives back over what git checked out; None: what git would check out.
-
-    Where ``marks`` tell what a file was just after the checkout, it must be that still; else it must hold what git checks out,
-    or one of ``known``. Raises StaleError where it does not, GitError.
-    """
-    for path, oid in raw.items():
-        entry = lookup(store.objects, tree, os.fsencode(path))
-        if entry is None or not entry.mode.startswith(b"100"):
-            continue
-        checked_out = functools.partial(store.repo.git.out, "cat-file", "--filters", f"--path={path}", entry.oid)
-        data = _data(store, path, oid) if oid else checked_out()
-        if marks is not None:
-            stands = mark(root, path) == marks.get(path)
-        else:
-            there = _there(root, path)
-            if there == data:
-                continue
-            others = known.get(path, ()) if known else ()
-            stands = there == checked_out() or any(there == _data(store, path, other) for other in others)
-        if not stands:
-            raise StaleError(f"'{path}' changed meanwhile")
-        reached("raw")
-        refused = write_raw(root, path, data, entry.mode.decode("ascii"))
-        if refused:
-            raise GitError(f"'{path}': {refused}")
-
-
-def _there(root: str, path: str) -> bytes | None:
-    """The bytes of a regular file; None where there is none."""
-    try:
-        with open(os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            return file.read()
-    except OSError:
-        return None
-
-
-def _data(store: Store, path: str, oid: Oid) -> bytes:
-    found = store.objects.read(oid, 1 << 40)
-    if found is None or found.kind != "blob" or found.data is None:
-        raise GitError(f"'{path}': object {oid} cannot be read")
-    return found.data
 
 
 def _restage(baton: Baton, ends: Ends) -> dict[str, str]:

@@ -1,0 +1,93 @@
+"""Writing files: placed one by one where that can be done, else by git's own checkout of a private index."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from gitbaton.errors import GitError, StaleError
+from gitbaton.git.objects import lookup
+from gitbaton.git.place import Placing, can_place, mark
+from gitbaton.git.putback import Difference, check_out, refuse_remains
+from gitbaton.git.rawbytes import write_raw
+from gitbaton.model import Oid
+from gitbaton.restore.intent import reached
+from gitbaton.restore.scene import Scene
+from gitbaton.store import Store
+
+
+def write_files(
+    scene: Scene, tree: Oid, changing: Sequence[Difference], raw: Mapping[str, Oid | None], began: Callable[[], None]
+) -> list[str]:
+    """Bring differences into the work tree; what git said comes back. ``tree`` is the one that they lead to.
+
+    ``raw`` are bytes that no filter gives back, by path; ``began`` is called before the first file changes. Raises
+    StaleError, PathError, GitError; files may then be on either side.
+    """
+    store, root = scene.baton.store, scene.root
+    if can_place(root, scene.folder, [d.path for d in changing]):
+        kept = {path: functools.partial(raw_data, store, path, oid) for path, oid in raw.items() if oid}
+        return Placing(scene.index, root, scene.folder, scene.marks, kept, began).run(tree, changing)
+    scene.refuse_touched()
+    began()
+    said = list(check_out(scene.index, scene.tree, tree))
+    refuse_remains(root, {d.path: d.then for d in changing})
+    same = {d.path for d in changing if d.now == d.then}
+    marks = {path: scene.marks[path] if path in same else mark(root, path) for path in raw}
+    put_raw(store, root, tree, raw, marks=marks)
+    scene.keep_modes()
+    return said
+
+
+def put_raw(
+    store: Store,
+    root: str,
+    tree: Oid,
+    raw: Mapping[str, Oid | None],
+    *,
+    known: Mapping[str, Sequence[Oid]] | None = None,
+    marks: Mapping[str, tuple[int, ...]] | None = None,
+) -> None:
+    """Write bytes that no filter gives back over what git checked out; None: what git would check out.
+
+    Where ``marks`` tell what a file was just after the checkout, it must be that still; else it must hold what git checks out,
+    or one of ``known``. Raises StaleError where it does not, GitError.
+    """
+    for path, oid in raw.items():
+        entry = lookup(store.objects, tree, os.fsencode(path))
+        if entry is None or not entry.mode.startswith(b"100"):
+            continue
+        checked_out = functools.partial(store.repo.git.out, "cat-file", "--filters", f"--path={path}", entry.oid)
+        data = raw_data(store, path, oid) if oid else checked_out()
+        if marks is not None:
+            stands = mark(root, path) == marks.get(path)
+        else:
+            there = _there(root, path)
+            if there == data:
+                continue
+            others = known.get(path, ()) if known else ()
+            stands = there == checked_out() or any(there == raw_data(store, path, other) for other in others)
+        if not stands:
+            raise StaleError(f"'{path}' changed meanwhile")
+        reached("raw")
+        refused = write_raw(root, path, data, entry.mode.decode("ascii"))
+        if refused:
+            raise GitError(f"'{path}': {refused}")
+
+
+def _there(root: str, path: str) -> bytes | None:
+    """The bytes of a regular file; None where there is none."""
+    try:
+        with open(os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def raw_data(store: Store, path: str, oid: Oid) -> bytes:
+    """Raw bytes of a path. Raises GitError when they are gone."""
+    found = store.objects.read(oid, 1 << 40)
+    if found is None or found.kind != "blob" or found.data is None:
+        raise GitError(f"'{path}': object {oid} cannot be read")
+    return found.data
