@@ -61,8 +61,8 @@ def test_t07_the_disk_is_full_at_each_write(disk: Path, pytestconfig: pytest.Con
     box = Sandbox.init(disk / "repo")
     full_of_noise(box)
     scene = Scene(box)
-    some = (0, 4, 16, 64, 120, 200, 300, 340, 360, 400, 480, 560, 700)
-    kilobytes = range(0, 900, 12) if pytestconfig.getoption("--long") else some
+    some = (0, 4, 16, 64, 120, 200, 300, 360, 400, 480, 560, 700, 1400)
+    kilobytes = range(0, 1412, 12) if pytestconfig.getoption("--long") else some
     codes = []
     for turn, leave in enumerate(kilobytes):
         scene.fresh()
