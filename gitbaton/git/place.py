@@ -16,6 +16,7 @@ from gitbaton.errors import GitError, PathError, StaleError
 from gitbaton.git.conversions import open_folder
 from gitbaton.git.index import PrivateIndex
 from gitbaton.git.putback import CHECKOUT_SECONDS, PLAIN, Difference, failure, index_info, parents
+from gitbaton.git.run import Process
 from gitbaton.model import Oid
 
 Mark = tuple[int, ...]
@@ -43,7 +44,20 @@ class Placing:
         self.moved: dict[str, str] = {}
         self.here = _here()  # the user's shell stands there
         self.said: list[str] = []
+        self.process: Process | None = None
         os.makedirs(self.aside, exist_ok=True)
+
+    def start(self, tree: Oid, changing: Sequence[Difference]) -> None:
+        """Let git begin to check out while other things are done; only where no attributes are among the changes."""
+        coming = [d for d in changing if d.then is not None]
+        if coming and not any(d.path.rpartition("/")[2] == _ATTRIBUTES for d in changing):
+            self.process = self._start(tree, coming)
+
+    def stop(self) -> None:
+        """End what was started and is not waited for."""
+        if self.process is not None:
+            self.process.stop()
+            self.process = None
 
     def run(self, tree: Oid, changing: Sequence[Difference]) -> list[str]:
         """Carry all of it out; what git said comes back. Attributes go first: they say how the rest is checked out.
@@ -95,10 +109,8 @@ class Placing:
         if denied:
             raise PathError(f"'{denied[0]}': Permission denied", paths=tuple(denied), reason="unwritable")
 
-    def _check_out(self, tree: Oid, coming: Sequence[Difference]) -> None:
+    def _start(self, tree: Oid, coming: Sequence[Difference]) -> Process:
         """Let git write the new files below a folder of ours."""
-        if not coming:
-            return
         place = self.index.path + ".new"
         git = self.index.git.changed({"GIT_INDEX_FILE": place}, *PLAIN)
         git.timeout = CHECKOUT_SECONDS
@@ -110,7 +122,14 @@ class Placing:
         else:
             git.out("update-index", "-z", "--index-info", stdin=index_info({d.path: d.then for d in coming}, width))
         stdin = b"".join(os.fsencode(d.path) + b"\0" for d in coming)
-        result = git.run("checkout-index", "-f", "-z", "--stdin", f"--prefix={self.new}/", stdin=stdin)
+        return git.start("checkout-index", "-f", "-z", "--stdin", f"--prefix={self.new}/", stdin=stdin)
+
+    def _check_out(self, tree: Oid, coming: Sequence[Difference]) -> None:
+        """Wait until git has written the new files, and finish them."""
+        if not coming:
+            return
+        process, self.process = self.process or self._start(tree, coming), None
+        result = process.finish()
         if result.code != 0:
             raise failure(result)
         rows = result.err.splitlines()

@@ -15,7 +15,7 @@ from gitbaton.restore.bytes import AFTER, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHE
 from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.settle import roll_back
 from gitbaton.restore.values import Plan, Restored
-from gitbaton.restore.writing import write_files
+from gitbaton.restore.writing import Writing
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import LEFT, beside, paths_beside, take_back
 from gitbaton.store.write import Draft, append_safety
@@ -53,6 +53,7 @@ class _Work:
         hidden = paths_beside(self.baton.store, plan.target, HIDDEN) or ()
         self.restaging = Restaging(self.repo, self.scene.facts, then, plan.scope, hidden)
         self.lock = IndexLock(self.repo.layout.index, f"{MARK}{os.getpid()} {plan.digest}\n")
+        self.writing = Writing(self.scene, plan.tree, self.scene.changing, plan.raw, self._begin)
         self.safety: Stored | None = None
         self.begun = self.finished = False
 
@@ -60,8 +61,12 @@ class _Work:
         """Every write step in its order, each announced."""
         self.lock.wait()
         self.scene.look_again()  # while the state before is kept
+        self.writing.start()
         try:
             intent = self._prepare()
+        except BaseException:
+            self.writing.stop()
+            raise
         finally:
             self.scene.stop_looking()
         try:
@@ -74,6 +79,7 @@ class _Work:
                 self._take_back(intent, error)
             else:
                 self._forget(intent)
+            self.writing.stop()
             raise
         reached("done")
         intents.remove(self.repo)
@@ -192,7 +198,7 @@ class _Work:
         plan = self.plan
         if plan.wanted:
             reached("files")
-            said += write_files(self.scene, plan.tree, self.scene.changing, plan.raw, self._begin)
+            said += self.writing.run()
         if self.restaging:
             self.begun = True
             reached("index")

@@ -18,7 +18,7 @@ from gitbaton.model import Oid, Stored
 from gitbaton.restore.bytes import AFTER, HIDDEN, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, reached
 from gitbaton.restore.scene import Scene, covered, looked
-from gitbaton.restore.writing import put_raw, write_files
+from gitbaton.restore.writing import Writing, put_raw
 from gitbaton.store import Store
 from gitbaton.store.safety import beside, in_beside, paths_beside
 
@@ -123,7 +123,7 @@ def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference], raw: 
     finally:
         scene.stop_looking()
     scene.refuse_touched()
-    write_files(scene, tree, changing, {p: oid for p, oid in raw.items() if oid}, lambda: reached("files"))
+    Writing(scene, tree, changing, {p: oid for p, oid in raw.items() if oid}, lambda: reached("files")).run()
 
 
 def _drop_torn(baton: Baton, ends: Ends) -> None:

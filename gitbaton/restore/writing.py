@@ -17,18 +17,49 @@ from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 
 
-def write_files(
+class Writing:
+    """Differences to be brought into a work tree, and the tree that they lead to.
+
+    ``raw`` are bytes that no filter gives back, by path; ``began`` is called before the first file changes.
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        tree: Oid,
+        changing: Sequence[Difference],
+        raw: Mapping[str, Oid | None],
+        began: Callable[[], None],
+    ) -> None:
+        self.scene, self.tree, self.changing, self.raw, self.began = scene, tree, changing, raw, began
+        store, root = scene.baton.store, scene.root
+        self.placing: Placing | None = None
+        if can_place(root, scene.folder, [d.path for d in changing]):
+            kept = {path: functools.partial(raw_data, store, path, oid) for path, oid in raw.items() if oid}
+            self.placing = Placing(scene.index, root, scene.folder, scene.marks, kept, began)
+
+    def start(self) -> None:
+        """Begin what can be done before the first file changes."""
+        if self.placing is not None:
+            self.placing.start(self.tree, self.changing)
+
+    def stop(self) -> None:
+        """End what was begun and is not wanted."""
+        if self.placing is not None:
+            self.placing.stop()
+
+    def run(self) -> list[str]:
+        """Write; what git said comes back. Raises StaleError, PathError, GitError; files may then be on either side."""
+        if self.placing is not None:
+            return self.placing.run(self.tree, self.changing)
+        return _overwrite(self.scene, self.tree, self.changing, self.raw, self.began)
+
+
+def _overwrite(
     scene: Scene, tree: Oid, changing: Sequence[Difference], raw: Mapping[str, Oid | None], began: Callable[[], None]
 ) -> list[str]:
-    """Bring differences into the work tree; what git said comes back. ``tree`` is the one that they lead to.
-
-    ``raw`` are bytes that no filter gives back, by path; ``began`` is called before the first file changes. Raises
-    StaleError, PathError, GitError; files may then be on either side.
-    """
+    """Where nothing can be moved aside, as across file systems: git writes over what it has looked at."""
     store, root = scene.baton.store, scene.root
-    if can_place(root, scene.folder, [d.path for d in changing]):
-        kept = {path: functools.partial(raw_data, store, path, oid) for path, oid in raw.items() if oid}
-        return Placing(scene.index, root, scene.folder, scene.marks, kept, began).run(tree, changing)
     scene.refuse_touched()
     began()
     said = list(check_out(scene.index, scene.tree, tree))
