@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from gitbaton import config, mirror, rewrites
 from gitbaton.codec import check_track, encode, timestamp
-from gitbaton.errors import AmbiguousNameError, BatonError, GitError, NotFoundError, UsageError
+from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, UsageError
 from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
-from gitbaton.ground import UNCOUNTED, Surveyor
+from gitbaton.ground import Surveyor
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Oid, Stored
 from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, tip_ref
 from gitbaton.values import replace
@@ -322,24 +322,15 @@ class Baton:
         Also repairs what is derived from the chains and refreshes LATEST. Raises NotFoundError, AmbiguousNameError.
         """
         stored = self.tip(track)
-        found, missed = None, []
-        if live:
-            try:
-                found = self._surveyor().live(stored)
-            except GitError as error:
-                missed = [f"{UNCOUNTED}: {error}"]
-                found = Surveyor(self.store, self.settings.short).live(stored)
+        found = self._surveyor().live(stored) if live else None
+        missed = (found.uncounted,) if found and found.uncounted else ()
         return Resumed(stored=stored, live=found, warnings=(*missed, *self.refresh()))
 
     def _surveyor(self) -> Surveyor:
         return Surveyor(self.store, self.settings.short, self.rules())
 
-    def counts_files(self, stored: Stored) -> bool:
-        """Whether the files of a checkpoint can be compared with the present ones: it has some, and so has the repository."""
-        return stored.checkpoint.files is not None and self.repo.layout.root is not None
-
     def verify(self, track: str | None = None) -> tuple[Stored, Live]:
-        """A track's newest checkpoint against the present; writes nothing. Raises as ``tip``, and GitError."""
+        """A track's newest checkpoint against the present; writes nothing. Raises as ``tip``."""
         stored = self.tip(track)
         return stored, self._surveyor().live(stored)
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 _NEAR = 50
 _SAME_HEAD = 200
 _NAMED = 3
-UNCOUNTED = "the changed files are not counted"  # how a warning begins
 
 
 class Surveyor:
@@ -36,21 +35,29 @@ class Surveyor:
         self._distances: dict[Oid, tuple[int, int] | None] = {}
 
     def live(self, stored: Stored) -> Live:
-        """The present against a checkpoint. Raises GitError where files cannot be compared."""
+        """The present against a checkpoint; files that cannot be compared are not counted, and it says why."""
         return self.lives((stored,))[0]
 
     def lives(self, items: Sequence[Stored]) -> list[Live]:
-        """The present against each of several checkpoints, with one look at the work tree. Raises as ``live``."""
-        differing = self._differing(items) if self.rules is not None else {}
-        return [self._live(stored, differing) for stored in items]
+        """The present against each of several checkpoints, with one look at the work tree; as ``live``."""
+        differing: dict[Oid, list[str]] = {}
+        reason = None
+        if self.rules is not None and self.store.repo.layout.root is not None:
+            try:
+                differing = self._differing(items)
+            except GitError as error:
+                reason = f"the changed files are not counted: {error.message}"
+        return [self._live(stored, differing, reason) for stored in items]
 
-    def _live(self, stored: Stored, differing: dict[Oid, list[str]]) -> Live:
+    def _live(self, stored: Stored, differing: dict[Oid, list[str]], reason: str | None) -> Live:
         ground = self._ground(stored)
-        files = stored.checkpoint.files
-        if files is not None and differing.get(files.tree):
+        files, counted = stored.checkpoint.files, None
+        if files is not None and files.tree in differing:
             paths = _held(differing[files.tree], files)
-            ground = replace(ground, changed=len(paths), named=tuple(in_quotes(p) for p in paths[:_NAMED]))
-        return Live(head=self.head, drift=compare(stored.checkpoint, ground, self.abbreviate))
+            counted = len(paths)
+            ground = replace(ground, changed=counted, named=tuple(in_quotes(p) for p in paths[:_NAMED]))
+        drift = compare(stored.checkpoint, ground, self.abbreviate)
+        return Live(head=self.head, drift=drift, files_changed=counted, uncounted=reason if files else None)
 
     def _differing(self, items: Sequence[Stored]) -> dict[Oid, list[str]]:
         from gitbaton.git.filedrift import changed_paths

@@ -190,7 +190,10 @@ class Drift:
 
 @value
 class Live:
-    """The repository now, against a checkpoint."""
+    """The repository now, against a checkpoint. ``files_changed`` is None where files were not compared; ``uncounted`` says why
+    they could not be."""
 
     head: Head
     drift: Drift
+    files_changed: int | None = None
+    uncounted: str | None = None

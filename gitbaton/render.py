@@ -86,12 +86,11 @@ def stored_document(stored: Stored) -> dict[str, Json]:
     }
 
 
-def live_document(live: Live, *, counted: bool) -> dict[str, Json]:
-    """The JSON object of the present state and its drift; ``counted`` says whether the files were compared."""
+def live_document(live: Live) -> dict[str, Json]:
+    """The JSON object of the present state and its drift."""
     words: list[Json] = [w.word for w in live.drift.words]
     branch = None if live.head.branch is None else path_document(live.head.branch)
-    number = next((w.word.partition(":")[2] for w in live.drift.words if w.word.startswith("files-changed:")), "0")
-    changed = int(number) if counted else None
+    changed = live.files_changed
     return {"branch": branch, "head": live.head.oid, "drift": words, "moved": live.drift.moved, "files_changed": changed}
 
 

@@ -137,8 +137,8 @@ def test_files_that_filters_and_line_ends_change(repo: Sandbox, temp: Path) -> N
 def test_in_every_format(tmp_path: Path, temp: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     repo = build(tmp_path / name, name, monkeypatch).sandbox
     repo.ok("snapshot", "--track", "t", "--step", "s")
-    with drilled(repo, *QUICK):
-        pass
+    with drilled(repo, *QUICK) as drill:
+        check_holds(drill, "collect")
 
 
 def test_unborn_detached_linked_and_shallow(repo: Sandbox, temp: Path, tmp_path: Path) -> None:

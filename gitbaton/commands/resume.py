@@ -7,7 +7,6 @@ import typer
 from gitbaton import terminal
 from gitbaton.codec import Json
 from gitbaton.commands.common import opened, print_json, warn_all
-from gitbaton.ground import UNCOUNTED
 from gitbaton.render import live_document, resume_lines, sentences, stored_document
 
 
@@ -24,8 +23,7 @@ def command(
         if json:
             value: dict[str, Json] = {"checkpoint": stored_document(found.stored)}
             if found.live:
-                missed = any(w.startswith(UNCOUNTED) for w in found.warnings)
-                value["live"] = live_document(found.live, counted=baton.counts_files(found.stored) and not missed)
+                value["live"] = live_document(found.live)
             print_json({**value, "warnings": list(found.warnings)})
         else:
             here = baton.abbreviate(found.live.head.oid) if found.live else ""

@@ -25,7 +25,7 @@ def command(
     with opened(ctx) as baton:
         tracks, problems = baton.status()
         if json:
-            print_json({"tracks": [_document(t, baton.counts_files(t.stored)) for t in tracks]})
+            print_json({"tracks": [_document(t) for t in tracks]})
         elif stable or nul:
             terminal.write(porcelain(COLUMNS, [_row(t) for t in tracks], nul=nul))
         elif tracks:
@@ -39,6 +39,9 @@ def command(
                 terminal.say("  ".join(cells).rstrip())
     for problem in problems:
         terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
+    missed = next((t.live.uncounted for t in tracks if t.live.uncounted), None)
+    if missed:
+        terminal.warn(missed)
     if not tracks and not (json or stable or nul):
         raise NotFoundError("there is no checkpoint in this repository", "take one with 'git baton snapshot'")
     return 0
@@ -56,6 +59,6 @@ def _cells(t: TrackStatus, short: str, ago: str) -> tuple[str, ...]:
     return ("*" if t.current else " ", plain(c.track), short, ago, c.validation, line(c.step)[:60], drift)
 
 
-def _document(t: TrackStatus, counted: bool) -> Json:
-    live = live_document(t.live, counted=counted)
+def _document(t: TrackStatus) -> Json:
+    live = live_document(t.live)
     return {"current": t.current, "checkpoint": stored_document(t.stored), "live": live}

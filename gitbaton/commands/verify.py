@@ -25,15 +25,16 @@ def command(
     """
     with opened(ctx) as baton:
         stored, live = baton.verify(track)
-        counted = baton.counts_files(stored)
-    code = 1 if live.drift.moved or (strict and live.drift.words) else 0
+    code = 1 if live.drift.moved or (strict and (live.drift.words or live.uncounted)) else 0
     if quiet:
         return code
     if json:
         facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
-        found = live_document(live, counted=counted)
+        found = live_document(live)
         print_json({"track": stored.checkpoint.track, "id": stored.id, "live": found, "facts": facts})
         return code
     for word in live.drift.words:
         terminal.say(f"{word.word}: {plain(word.sentence)}")
+    if live.uncounted:
+        terminal.warn(live.uncounted)
     return code
