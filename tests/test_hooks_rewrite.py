@@ -34,9 +34,11 @@ def noted(repo: Sandbox) -> dict[str, str]:
 
 
 def drift(repo: Sandbox) -> tuple[int, str]:
+    """The exit status of verify, and the words about HEAD: a rebase may change files, too."""
     done = repo.baton("resume", "--live")
     line = next(line for line in done.out.splitlines() if line.startswith("drift="))
-    return repo.baton("verify", "--quiet").code, line.removeprefix("drift=")
+    words = [word for word in line.removeprefix("drift=").split(",") if not word.startswith("files-changed:")]
+    return repo.baton("verify", "--quiet").code, ",".join(words) or "none"
 
 
 def todo(repo: Sandbox, script: str) -> dict[str, str]:
