@@ -99,3 +99,18 @@ def test_plain_git_shows_what_the_table_says(repo: Sandbox) -> None:
     for command in rows:
         assert "step one" in repo.run("sh", "-c", command.replace("<track>", "main")).out
     assert repo.git("symbolic-ref", "BATON_HEAD") == "refs/checkpoints/main"
+
+
+def test_put_files_back(repo: Sandbox) -> None:
+    block = block_with("sh", "git baton restore parser~1")
+    commands = [line.partition("#")[0].split() for line in block.splitlines()]
+    assert [words[2] for words in commands] == ["restore", "restore", "undo"]
+    repo.ok("snapshot", "--track", "parser", "--step", "one")
+    repo.write("a.txt", "two\n")
+    repo.ok("snapshot", "--track", "parser", "--step", "two")
+    repo.write("a.txt", "three\n")
+    seen = []
+    for words in commands:
+        repo.ok(*words[2:])
+        seen.append((repo.path / "a.txt").read_text())
+    assert seen == ["three\n", "one\n", "three\n"]
