@@ -65,11 +65,12 @@ class StaleError(GitError):
 
 
 class PathError(GitError):
-    """Files at or below ``paths`` cannot be written or removed; ``reason`` is ``filter-missing`` or ``unwritable``."""
+    """Files at or below ``paths`` cannot be written or removed; ``reason`` is ``filter-missing`` or ``unwritable``. ``alike``
+    are paths for which the same is to be expected."""
 
-    def __init__(self, message: str, *hints: str, paths: tuple[str, ...], reason: str) -> None:
+    def __init__(self, message: str, *hints: str, paths: tuple[str, ...], reason: str, alike: tuple[str, ...] = ()) -> None:
         super().__init__(message, *hints)
-        self.paths, self.reason = paths, reason
+        self.paths, self.reason, self.alike = paths, reason, alike
 
 
 class RecordError(BatonError):

@@ -12,15 +12,16 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gitbaton.errors import GitError, PathError, StaleError
-from gitbaton.git.conversions import open_folder
+from gitbaton.errors import BatonError, GitError, PathError, StaleError
+from gitbaton.git.aside import LIST, Mark, is_late, keep, mark, put, seen
+from gitbaton.git.conversions import filters, open_folder
 from gitbaton.git.index import PrivateIndex
 from gitbaton.git.putback import CHECKOUT_SECONDS, PLAIN, Difference, failure, index_info, parents
-from gitbaton.git.run import Process
+from gitbaton.git.run import Process, Result
 from gitbaton.model import Oid
 
-Mark = tuple[int, ...]
 _ATTRIBUTES = ".gitattributes"
+_IMMOVABLE = (errno.EPERM, errno.EACCES, errno.EBUSY, errno.EXDEV, errno.EROFS, errno.ETXTBSY)
 
 
 class Placing:
@@ -41,6 +42,7 @@ class Placing:
     ) -> None:
         self.index, self.root, self.marks, self.raw, self.began = index, root, marks, raw, began
         self.new, self.aside = os.path.join(folder, "new"), os.path.join(folder, "aside")
+        self.places: dict[str, str] = {}
         self.moved: dict[str, str] = {}
         self.here = _here()  # the user's shell stands there
         self.said: list[str] = []
@@ -65,26 +67,62 @@ class Placing:
         Raises StaleError where another process was there, PathError, GitError; files may then be on either side.
         """
         self._refuse_unwritable(changing)
-        first = [d for d in changing if d.path.rpartition("/")[2] == _ATTRIBUTES]
-        for part in (first, [d for d in changing if d not in first] if first else changing):
+        first = _with_room([d for d in changing if d.path.rpartition("/")[2] == _ATTRIBUTES], changing)
+        then = {d.path for d in first}
+        for part in (first, [d for d in changing if d.path not in then]):
             if part:
                 self._part(tree, part)
-        late = [path for path, place in self.moved.items() if _seen(place) != self._expected(path)]
-        return self.said + [self._keep_late(path) for path in late]
+        return self.said + self._late()
 
     def _part(self, tree: Oid, changing: Sequence[Difference]) -> None:
         coming = [d for d in changing if d.then is not None]
         self._check_out(tree, coming)
         self._refuse_touched(changing)
+        going = [d.path for d in changing if d.now is not None and self.marks.get(d.path)]
+        self._list(going)
         self.began()
-        for d in sorted(changing, key=lambda d: os.fsencode(d.path), reverse=True):
-            if d.now is not None and self.marks.get(d.path):
-                self._move_aside(d.path)
+        try:
+            for path in sorted(going, key=os.fsencode, reverse=True):
+                self._move_aside(path)
+            for d in coming:
+                self._link(d.path)
+        except BaseException as error:
+            self._return()
+            late = self._late()
+            if isinstance(error, BatonError):
+                error.hints = (*error.hints, *late)
+            raise
         for d in changing:
             if d.then is None:
                 self._prune(d.path)
-        for d in coming:
-            self._link(d.path)
+
+    def _list(self, going: Sequence[str]) -> None:
+        """Write down what is moved where, for who finds it after a kill."""
+        for path in going:
+            self.places[path] = os.path.join(self.aside, str(len(self.places)))
+        rows = [" ".join(map(str, self._expected(p))) + "\t" + p for p in self.places]
+        with open(os.path.join(self.aside, LIST), "wb") as file:
+            file.write(b"".join(os.fsencode(row) + b"\0" for row in rows))
+
+    def _return(self) -> None:
+        """Put back what was moved, where its place is free; the rest is what a safety checkpoint holds, or late."""
+        for path, place in reversed(self.moved.items()):
+            try:
+                folder = self._folder(path)
+            except BatonError:
+                continue
+            try:
+                if os.path.lexists(place):
+                    put(place, path.rpartition("/")[2], folder)
+            except OSError:
+                pass
+            finally:
+                os.close(folder)
+
+    def _late(self) -> list[str]:
+        """Keep what was written into files that had been moved aside; what should be said about it."""
+        parent = self.index.repo.own_dir
+        return [keep(parent, path, place) for path, place in self.moved.items() if is_late(place, self._expected(path))]
 
     def _refuse_touched(self, changing: Iterable[Difference]) -> None:
         for d in changing:
@@ -131,11 +169,20 @@ class Placing:
         process, self.process = self.process or self._start(tree, coming), None
         result = process.finish()
         if result.code != 0:
-            raise failure(result)
+            raise self._failure(result, coming)
         rows = result.err.splitlines()
         self.said += [row.partition(": ")[2] for row in rows if row.startswith(("error: ", "warning: "))]
         for d in coming:
             self._finish(d.path)
+
+    def _failure(self, result: Result, coming: Sequence[Difference]) -> GitError:
+        """The error of a checkout, with the paths that go through the filter that failed."""
+        error = failure(result)
+        if isinstance(error, PathError) and error.reason == "filter-missing":
+            drivers = filters(self.index.repo.git, [d.path for d in coming])
+            wanted = drivers.get(error.paths[0])
+            error.alike = tuple(path for path, driver in drivers.items() if driver == wanted)
+        return error
 
     def _finish(self, path: str) -> None:
         """Give a new file its raw bytes, and the permissions of the one that it replaces: git's are those of the umask."""
@@ -150,10 +197,29 @@ class Placing:
             with open(full, "r+b") as file:
                 file.truncate()
                 file.write(self.raw[path]())
+        self._give_group(path, full, found.st_gid)
         old = self.marks.get(path)
         if old and stat.S_ISREG(old[1]):
             kept = old[1] & 0o666
-            os.chmod(full, kept | (kept >> 2 & 0o111 if found.st_mode & 0o100 else 0))
+            mode = kept | (kept >> 2 & 0o111 if found.st_mode & 0o100 else 0)
+            blind = self.index.repo.settings().get("core.filemode", ["true"])[-1].lower() in ("false", "no", "off", "0")
+            os.chmod(full, stat.S_IMODE(old[1]) & 0o777 if blind else mode)
+
+    def _give_group(self, path: str, full: str, group: int) -> None:
+        """The group of the file that is replaced, or of a setgid directory above: it was made in a directory of ours."""
+        at = path
+        while True:
+            try:
+                found = os.lstat(os.path.join(self.root, at))
+                break
+            except OSError:
+                at = os.path.dirname(at)
+        wanted = found.st_gid if at == path or found.st_mode & stat.S_ISGID else group
+        if wanted != group:
+            try:
+                os.chown(full, -1, wanted, follow_symlinks=False)
+            except OSError:
+                return
 
     def _folder(self, path: str, *, make: bool = False) -> int:
         """A descriptor of a path's directory, reached through no symbolic link."""
@@ -162,7 +228,9 @@ class Placing:
             return open_folder(self.root, folders)
         except FileNotFoundError:
             if not make:
-                raise
+                raise StaleError(f"'{path}' vanished meanwhile") from None
+        except OSError as error:
+            raise StaleError(f"'{path}': {error.strerror}") from None
         at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         for part in folders:
             try:
@@ -177,26 +245,22 @@ class Placing:
         return at
 
     def _move_aside(self, path: str) -> None:
-        """Take an old file out of its place; if it is not the one that was captured it goes back."""
-        place, name = os.path.join(self.aside, str(len(self.moved))), path.rpartition("/")[2]
+        """Take an old file out of its place. Raises StaleError when it is not the one that was captured."""
+        place, name = self.places[path], path.rpartition("/")[2]
         folder = self._folder(path)
         try:
             os.rename(name, place, src_dir_fd=folder)
-            self.moved[path] = place
-            if _seen(place) != self._expected(path):
-                self._give_back(place, name, folder)
-                raise StaleError(f"'{path}' changed meanwhile")
         except FileNotFoundError:
             raise StaleError(f"'{path}' vanished meanwhile") from None
+        except OSError as error:
+            if error.errno not in _IMMOVABLE:
+                raise
+            raise PathError(f"'{path}': {error.strerror}", paths=(path,), reason="unwritable") from None
         finally:
             os.close(folder)
-
-    def _give_back(self, place: str, name: str, folder: int) -> None:
-        try:
-            os.link(place, name, dst_dir_fd=folder, follow_symlinks=False)
-        except FileExistsError:
-            return  # somebody else's is there already; this one stays where it was moved
-        os.unlink(place)
+        self.moved[path] = place
+        if seen(place) != self._expected(path):
+            raise StaleError(f"'{path}' changed meanwhile")
 
     def _link(self, path: str) -> None:
         """Put a new file into a place that is free."""
@@ -204,17 +268,12 @@ class Placing:
         folder = self._folder(path, make=True)
         try:
             try:
-                os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)
+                put(source, name, folder)
             except FileExistsError:
                 self._make_room(path, name, folder)
-                os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)
-            os.unlink(source)
+                put(source, name, folder)
         except FileExistsError:
             raise StaleError(f"'{path}' appeared meanwhile") from None
-        except OSError as error:
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
-                raise
-            os.rename(source, name, dst_dir_fd=folder)  # a file system without hard links
         finally:
             os.close(folder)
 
@@ -242,22 +301,16 @@ class Placing:
         """What of a mark stays when a file is moved."""
         return self.marks[path][:4]
 
-    def _keep_late(self, path: str) -> str:
-        """Keep bytes that somebody wrote into a file that had been moved aside."""
-        parent = os.path.join(self.index.repo.own_dir, "late")
-        os.makedirs(parent, exist_ok=True)
-        place = os.path.join(parent, f"{os.getpid()}.{os.path.basename(self.moved[path])}")
-        os.replace(self.moved[path], place)
-        return f"'{path}' was written while it was replaced; those bytes are in '{place}'"
 
-
-def mark(root: str, path: str) -> Mark:
-    """What tells a file from what it is after it was written; empty where there is none."""
-    try:
-        found = os.lstat(os.path.join(root, path))
-    except OSError:
-        return ()
-    return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+def _with_room(first: Sequence[Difference], changing: Sequence[Difference]) -> list[Difference]:
+    """The differences that go first, after what makes room for them."""
+    if not first:
+        return []
+    above = {folder for d in first if d.then is not None for folder in parents(d.path)}
+    below = tuple(d.path + "/" for d in first if d.then is not None)
+    room = [d for d in changing if d.then is None and (d.path in above or d.path.startswith(below or ("/",)))]
+    known = {d.path for d in first}
+    return [*(d for d in room if d.path not in known), *first]
 
 
 def _here() -> str:
@@ -265,11 +318,6 @@ def _here() -> str:
         return os.getcwd()
     except OSError:
         return ""
-
-
-def _seen(place: str) -> Mark:
-    found = os.lstat(place)
-    return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns
 
 
 def can_place(root: str, folder: str, paths: Iterable[str]) -> bool:

@@ -84,7 +84,7 @@ class Repo:
     def prefetch_settings(self) -> None:
         """Start reading the configuration while other things are done."""
         if self._settings is None and self._reading is None:
-            core = "abbrev|sparsecheckout|autocrlf|eol|attributesfile"
+            core = "abbrev|sparsecheckout|filemode|autocrlf|eol|attributesfile"
             pattern = rf"^(baton\.|advice\.baton|core\.({core})$|attr\.tree$|hook\..*\.event$)"
             self._reading = self.git.start("config", "-z", "--get-regexp", pattern)
 

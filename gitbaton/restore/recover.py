@@ -7,6 +7,7 @@ import os
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.errors import BatonError, GitError, RecordError
+from gitbaton.git.aside import rescue
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.staged import IndexLock
 from gitbaton.restore import intent as intents
@@ -39,7 +40,8 @@ def recover(baton: Baton) -> list[str]:
                 return [f"{error}; it is set aside as '{place}': {hint}"]
             if intent is not None and intent.root != (repo.layout.root or ""):
                 return [f"a restore was interrupted in another work tree, '{plain(intent.root)}'; it is left as it is"]
-            return _end(baton, intent) if intent is not None else []
+            late = rescue(repo.own_dir)
+            return [*late, *(_end(baton, intent) if intent is not None else [])]
     except (BatonError, OSError) as error:
         return [f"an interrupted restore waits for the next command: {error}"]
 

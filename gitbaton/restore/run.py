@@ -15,6 +15,7 @@ from gitbaton.values import replace
 
 _MOVED = 3
 _UNWRITABLE = 20
+_PATIENCE = 3  # files that a filter may fail on before it is not asked any more
 
 
 def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
@@ -36,7 +37,7 @@ def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
             rounds += 1
             if rounds == _UNWRITABLE or not set(error.paths).difference(left):
                 raise
-            left |= dict.fromkeys(error.paths, error.reason)
+            left |= dict.fromkeys((*error.paths, *(error.alike if rounds >= _PATIENCE else ())), error.reason)
 
 
 def open_plan(baton: Baton, op: Op, order: Order) -> AbstractContextManager[Plan]:

@@ -79,7 +79,7 @@ def _settle(baton: Baton, ends: Ends, *, forward: bool) -> dict[str, str]:
         except PathError as error:
             if not set(error.paths).difference(unwritable) or len(unwritable) > _PATIENCE:
                 raise
-            unwritable |= dict.fromkeys(error.paths, error.reason)
+            unwritable |= dict.fromkeys((*error.paths, *error.alike), error.reason)
 
 
 def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, forward: bool) -> dict[str, str]:
@@ -98,7 +98,8 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
             else:
                 changing.append(d)
         raw = ends.raw(forward=forward)
-        _check_out(baton, scene, changing, raw)
+        said = _check_out(baton, scene, changing, raw)
+        left |= {"": "; ".join(said)} if said else {}
         for path in [p for p in raw if p not in left and not covered(p, unwritable)]:
             both = [oid for kept in (ends.raw(forward=True), ends.raw(forward=False)) if (oid := kept.get(path))]
             try:
@@ -108,10 +109,10 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
     return left
 
 
-def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference], raw: Mapping[str, Oid | None]) -> None:
-    """Let git write some of the differences, and nothing else."""
+def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference], raw: Mapping[str, Oid | None]) -> list[str]:
+    """Write some of the differences, and nothing else; what should be said about it."""
     if not changing:
-        return
+        return []
     tree = changed_tree(scene.index, {d.path: d.then for d in changing})
     more = {d.path for d in differences(baton.repo.git, scene.tree, tree)} - {d.path for d in changing}
     if more:
@@ -123,7 +124,7 @@ def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference], raw: 
     finally:
         scene.stop_looking()
     scene.refuse_touched()
-    Writing(scene, tree, changing, {p: oid for p, oid in raw.items() if oid}, lambda: reached("files")).run()
+    return Writing(scene, tree, changing, {p: oid for p, oid in raw.items() if oid}, lambda: reached("files")).run()
 
 
 def _drop_torn(baton: Baton, ends: Ends) -> None:

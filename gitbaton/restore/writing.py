@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from gitbaton.errors import GitError, StaleError
+from gitbaton.git.aside import mark
 from gitbaton.git.objects import lookup
-from gitbaton.git.place import Placing, can_place, mark
+from gitbaton.git.place import Placing, can_place
 from gitbaton.git.putback import Difference, check_out, refuse_remains
 from gitbaton.git.rawbytes import write_raw
 from gitbaton.model import Oid
