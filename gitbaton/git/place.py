@@ -155,7 +155,9 @@ class Placing:
         width = self.index.width * 2
         if os.path.exists(place):
             os.unlink(place)
-        if "core.sparsecheckout" in self.index.repo.settings():  # attributes that are not on disk are read from the index
+        facts = self.index.known_facts()
+        skipped = facts is None or any("s" in f.bits for f in facts.flags)
+        if skipped or "core.sparsecheckout" in self.index.repo.settings():  # attributes may be in the index alone
             git.out("read-tree", tree)
         else:
             git.out("update-index", "-z", "--index-info", stdin=index_info({d.path: d.then for d in coming}, width))

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, PathError, RecordError, StaleError
+from gitbaton.git.place import can_place
 from gitbaton.git.putback import Difference, Entry, changed_tree, differences
 from gitbaton.git.rawbytes import read_raw
 from gitbaton.git.staged import IndexLock, Restaging, read_staged, refuse_changed, signature
@@ -94,7 +95,7 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
         for d in open_paths:
             stopped = scene.unsafe(d.path) or (guard.in_the_way(d.path) if d.then is not None and d.now is None else None)
             if d not in ours or stopped:
-                left[d.path] = stopped or WRITTEN
+                left[d.path] = stopped if stopped and stopped != "ignored" else WRITTEN
             else:
                 changing.append(d)
         raw = ends.raw(forward=forward)
@@ -131,6 +132,8 @@ def _drop_torn(baton: Baton, ends: Ends) -> None:
     """Remove files of which git had written only a beginning when it was killed."""
     root = baton.repo.layout.root or ""
     with looked(baton) as scene:
+        if can_place(root, scene.folder, ends.touched):
+            return  # then no file is ever written in its place
         for d in differences(baton.repo.git, scene.tree, ends.after):
             then = ends.touched.get(d.path)
             if then is None or d.now is None or d.now in (then.now, then.then):
