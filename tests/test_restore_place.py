@@ -13,6 +13,7 @@ from gitbaton import Baton
 from gitbaton.errors import BatonError, StaleError
 from gitbaton.git.place import Placing
 from gitbaton.restore import Order, Restored, carry_out
+from gitbaton.values import replace
 from tests.support import Sandbox
 
 
@@ -144,3 +145,15 @@ def test_an_empty_file_made_after_a_kill_stays(two: Sandbox) -> None:
     two.write("b.txt", "")
     said = two.ok("status").err
     assert (two.path / "b.txt").read_bytes() == b"" and "'b.txt' is left as it is" in said
+
+
+def test_what_was_fetched_is_restored_only_when_it_is_allowed(two: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command fetches yet: the flag is set on what ``resolve`` gives."""
+    real = Baton.resolve
+    monkeypatch.setattr(Baton, "resolve", lambda self, name="@": replace(real(self, name), foreign=True))
+    with Baton(two.path, door="binary") as baton:
+        with pytest.raises(BatonError, match="was fetched from elsewhere"):
+            carry_out(baton, "restore", Order())
+        assert (two.path / "b.txt").read_text() == "spoilt\n"
+        carry_out(baton, "restore", Order(foreign=True))
+    assert (two.path / "b.txt").read_text() == "b\n"
