@@ -157,3 +157,11 @@ def test_what_was_fetched_is_restored_only_when_it_is_allowed(two: Sandbox, monk
         assert (two.path / "b.txt").read_text() == "spoilt\n"
         carry_out(baton, "restore", Order(foreign=True))
     assert (two.path / "b.txt").read_text() == "b\n"
+
+
+def test_hints_say_how_to_go_on(two: Sandbox) -> None:
+    done = two.baton("restore", "a.txt")
+    assert done.code == 2 and "hint: to restore the file of that name: git baton restore -- a.txt" in done.err
+    two.ok("snapshot", "--track", "u", "--step", "theirs", "--no-set-current")
+    done = two.baton("restore")
+    assert done.code == 1 and "conflict a.txt" in done.out and "--force" in done.err

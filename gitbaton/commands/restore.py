@@ -7,6 +7,8 @@ import typer
 
 from gitbaton.commands.common import divided, opened
 from gitbaton.commands.steps import carry_out
+from gitbaton.errors import NotFoundError
+from gitbaton.render import line
 from gitbaton.restore.values import Order
 
 
@@ -41,4 +43,11 @@ def command(
             force=force,
             foreign=foreign,
         )
-        return carry_out(baton, "restore", order, dry_run=dry_run, json=json)
+        try:
+            return carry_out(baton, "restore", order, dry_run=dry_run, json=json)
+        except NotFoundError as error:
+            if paths or not os.path.lexists(order.checkpoint):
+                raise
+            raise NotFoundError(
+                error.message, f"to restore the file of that name: git baton restore -- {line(order.checkpoint)}"
+            ) from None

@@ -37,6 +37,8 @@ def _show(baton: Baton, plan: Plan, safety: Stored | None, said: tuple[str, ...]
         terminal.tell(f"hint: 'git baton {'redo' if plan.op == 'undo' else 'undo'}' takes it back")
     elif not plan.wanted and not dry_run:
         terminal.say(f"nothing {'has to change' if plan.complete else 'is changed'}: {plan.name}")
+    if any(step.action == "conflict" for step in plan.steps):
+        terminal.tell("hint: a conflict is somebody else's work; --force changes it all the same, and undo brings it back")
     warn_all(said)
 
 
