@@ -30,6 +30,8 @@ from gitbaton.git.run import Git, checked, memory_file, spawn
 from gitbaton.model import Head, Oid
 
 _MANY = 64
+_ATTEMPTS = 4
+_NO_FOLDER = "unable to create temporary file: No such file or directory"
 _GROUP = 2000
 _GROUP_BYTES = 64 << 20
 _BROKEN = re.compile(r"^warning: ignoring broken ref (.*)$", re.M)
@@ -135,7 +137,11 @@ class BinaryObjects:
             return
         pack = b"PACK" + (2).to_bytes(4, "big") + len(parts).to_bytes(4, "big") + b"".join(parts)
         pack += hashlib.new(self.algorithm, pack, usedforsecurity=False).digest()
-        self.git.out("unpack-objects", "-q", stdin=pack)
+        for _ in range(_ATTEMPTS):
+            result = self.git.run("unpack-objects", "-q", stdin=pack)
+            if _NO_FOLDER not in result.err:
+                break  # else a repack beside us has just removed a folder that it found empty
+        checked(result, "unpack-objects")
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""
