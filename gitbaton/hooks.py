@@ -41,7 +41,7 @@ def drift_lines(baton: Baton, event: str) -> list[str]:
     if event == "post-commit":
         return [f"warning: checkpoint '{_step(stored)}' of track '{plain(track)}' is behind: {live.drift}"]
     lines = [_then(baton, stored), _now(baton, live)]
-    muted = baton.repo.settings().get("advice.batondrift", ["true"])[-1].lower() in ("false", "no", "off", "0")
+    muted = not baton.repo.boolean("advice.batondrift", default=True)
     return lines if muted else [*lines, "hint: git baton resume --live"]
 
 

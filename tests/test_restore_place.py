@@ -121,6 +121,29 @@ def test_what_is_written_late_is_kept_and_named(two: Sandbox, monkeypatch: pytes
     assert Path(said[0].split("'")[3]).read_text() == "spoilt\nlate\n"
 
 
+def test_what_is_written_late_is_named_when_the_restore_is_taken_back_too(
+    two: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = two.path / "b.txt"
+    writer = os.open(place, os.O_WRONLY | os.O_APPEND)
+    real, tries = Placing._link, iter(range(9))
+
+    def link(self: Placing, path: str) -> None:
+        if path == "b.txt" and next(tries) == 0:
+            os.write(writer, b"late\n")
+            os.close(writer)
+            place.write_text("somebody's\n")
+        real(self, path)
+
+    monkeypatch.setattr(Placing, "_link", link)
+    with pytest.raises(BatonError) as failed:
+        restored(two)
+    kept = [text for text in failed.value.hints if "was written while it was replaced" in text]
+    assert len(kept) == 1 and Path(kept[0].split("'")[3]).read_text() == "spoilt\nlate\n"
+    assert place.read_text() == "somebody's\n" and (two.path / "a.txt").read_text() == "spoilt\n"
+    assert "'b.txt' is left as it is: it was written since" in failed.value.hints
+
+
 def test_what_was_moved_goes_back_when_placing_fails(two: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("a.txt", "b.txt", "d/x.txt")
     (two.path / "a.txt").chmod(0o600)

@@ -8,6 +8,8 @@ import shutil
 import stat
 import time
 
+from gitbaton.git.repo import Repo
+
 Mark = tuple[int, ...]
 LIST = "list"  # of what is aside: `inode mode size mtime TAB path NUL`, in the order of the names
 
@@ -19,6 +21,14 @@ def mark(root: str, path: str) -> Mark:
     except OSError:
         return ()
     return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def permissions(old: int, new: int, repo: Repo) -> int:
+    """Those of a file that replaces another: who may read and write it stays, who may execute it is what git says, where git
+    looks at that."""
+    if not repo.boolean("core.filemode", default=True):
+        return old & 0o777
+    return old & 0o666 | ((old & 0o666) >> 2 & 0o111 if new & 0o100 else 0)
 
 
 def seen(place: str) -> Mark:

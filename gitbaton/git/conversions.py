@@ -66,7 +66,7 @@ def _has_attributes(repo: Repo, root: str, paths: Collection[str]) -> bool:
     env, settings = repo.git.env, repo.settings()
     if any(settings.get(key, [""])[-1] for key in ("core.attributesfile", "attr.tree")) or env.get("GIT_ATTR_SOURCE"):
         return True
-    if _setting(repo, "core.sparsecheckout") not in _OFF:
+    if repo.boolean("core.sparsecheckout"):
         return True
     if any(p.endswith(".gitattributes") for p in paths):
         return True

@@ -140,7 +140,7 @@ class _Comparison:
         if known is not None:
             return known.flags
         listed = self.index.git.out("ls-files", "-v", "-z")
-        sparse = self.index.repo.settings().get("core.sparsecheckout", ["false"])[-1].lower() in ("true", "yes", "on", "1")
+        sparse = self.index.repo.boolean("core.sparsecheckout")
         flags = []
         for tag, path in _HIDDEN.findall(b"\0" + listed):
             bits = ("a" if tag.islower() else "") + ("s" if tag in b"Ss" and not sparse else "")
@@ -262,7 +262,7 @@ class _Comparison:
 
     def _attributes(self) -> bytes:
         """The entries of attribute files, which git reads from the index where a sparse checkout has none on disk."""
-        if "core.sparsecheckout" not in self.index.repo.settings():
+        if not self.index.repo.boolean("core.sparsecheckout"):
             return b""
         listed = zsplit(self.index.git.out("ls-files", "-s", "-z", "--", ":(top,glob)**/.gitattributes"))
         rows = (row.split("\t", 1) for row in listed)

@@ -98,7 +98,7 @@ class PrivateIndex:
         return facts
 
     def _sparse(self) -> bool:
-        return self.repo.settings().get("core.sparsecheckout", ["false"])[-1].lower() in ("true", "yes", "on", "1")
+        return self.repo.boolean("core.sparsecheckout")
 
     def _key(self) -> str:
         return f"{self.checksum.hex()} {int(self._sparse())}" if any(self.checksum) else ""

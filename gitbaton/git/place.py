@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gitbaton.errors import BatonError, GitError, PathError, StaleError
-from gitbaton.git.aside import LIST, Mark, is_late, keep, mark, put, seen
+from gitbaton.git.aside import LIST, Mark, is_late, keep, mark, permissions, put, seen
 from gitbaton.git.conversions import filters, open_folder
 from gitbaton.git.index import PrivateIndex
 from gitbaton.git.putback import CHECKOUT_SECONDS, PLAIN, Difference, failure, index_info, parents
@@ -157,7 +157,7 @@ class Placing:
             os.unlink(place)
         facts = self.index.known_facts()
         skipped = facts is None or any("s" in f.bits for f in facts.flags)
-        if skipped or "core.sparsecheckout" in self.index.repo.settings():  # attributes may be in the index alone
+        if skipped or self.index.repo.boolean("core.sparsecheckout"):  # attributes may be in the index alone
             git.out("read-tree", tree)
         else:
             git.out("update-index", "-z", "--index-info", stdin=index_info({d.path: d.then for d in coming}, width))
@@ -202,10 +202,7 @@ class Placing:
         self._give_group(path, full, found.st_gid)
         old = self.marks.get(path)
         if old and stat.S_ISREG(old[1]):
-            kept = old[1] & 0o666
-            mode = kept | (kept >> 2 & 0o111 if found.st_mode & 0o100 else 0)
-            blind = self.index.repo.settings().get("core.filemode", ["true"])[-1].lower() in ("false", "no", "off", "0")
-            os.chmod(full, stat.S_IMODE(old[1]) & 0o777 if blind else mode)
+            os.chmod(full, permissions(old[1], found.st_mode, self.index.repo))
 
     def _give_group(self, path: str, full: str, group: int) -> None:
         """The group of the file that is replaced, or of a setgid directory above: it was made in a directory of ours."""

@@ -105,6 +105,11 @@ class Repo:
             self.git.config += tuple(f"hook.{name}.enabled=false" for name in sorted(names) if "=" not in name)
         return self._settings
 
+    def boolean(self, key: str, *, default: bool = False) -> bool:
+        """A setting among those of ``settings``, read as git reads a boolean."""
+        text = self.settings().get(key, [str(default)])[-1].lower()
+        return text in ("true", "yes", "on") or (text.lstrip("+-").isdecimal() and int(text) != 0)
+
     def prefetch_identity(self) -> None:
         """Start asking for the user's identity while other things are done."""
         if self._asked is None:

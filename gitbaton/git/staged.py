@@ -100,9 +100,8 @@ class Restaging:
         now_bits = {f.path: f.bits.replace("i", "") for f in now.flags}
         then_bits = {path: bits.replace("i", "") for path, bits in then.flags.items()}
         paths = {p for p in {*now_bits, *then_bits} if self.inside(p) and now_bits.get(p, "") != then_bits.get(p, "")}
-        sparse = repo.settings().get("core.sparsecheckout", ["false"])[-1].lower() in ("true", "yes", "on", "1")
-        self.sparse = sparse
-        self.recheck = sorted(p for p in hidden_then if sparse and scope.has(p))
+        self.sparse = repo.boolean("core.sparsecheckout")
+        self.recheck = sorted(p for p in hidden_then if self.sparse and scope.has(p))
         self.bits = {p: then_bits.get(p, "") for p in paths | (self.entries.keys() & then_bits.keys())}
 
     def __bool__(self) -> bool:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
-from gitbaton.errors import BatonError, GitError, RecordError
+from gitbaton.errors import BatonError, GitError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data
 from gitbaton.git.rawbytes import raw_tree
-from gitbaton.git.staged import MARK, IndexLock, Restaging, read_staged, refuse_changed, signature
+from gitbaton.git.staged import MARK, IndexLock, refuse_changed, signature
 from gitbaton.model import Checkpoint, Oid, Restore, Stored
 from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import AFTER, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
 from gitbaton.restore.intent import Intent, alone, reached
-from gitbaton.restore.settle import roll_back
+from gitbaton.restore.settle import restaging, roll_back, told
 from gitbaton.restore.values import Plan, Restored
 from gitbaton.restore.writing import Writing
 from gitbaton.store import safety_ref
-from gitbaton.store.safety import LEFT, beside, paths_beside, take_back
+from gitbaton.store.safety import LEFT, take_back
 from gitbaton.store.write import Draft, append_safety
 from gitbaton.values import replace
 
@@ -46,12 +46,7 @@ class _Work:
         self.plan, self.scene = plan, plan.scene
         self.baton, self.repo = self.scene.baton, self.scene.repo
         self.ref = safety_ref(self.repo.layout.git_dir, self.repo.layout.common_dir)
-        files = plan.target.checkpoint.files
-        if files is None:
-            raise RecordError(f"checkpoint '{plan.target.id}' holds no files")
-        then = read_staged(self.repo, files, beside(self.baton.store, plan.target))
-        hidden = paths_beside(self.baton.store, plan.target, HIDDEN) or ()
-        self.restaging = Restaging(self.repo, self.scene.facts, then, plan.scope, hidden)
+        self.restaging = restaging(self.scene, plan.target, plan.scope)
         self.lock = IndexLock(self.repo.layout.index, f"{MARK}{os.getpid()} {plan.digest}\n")
         self.writing = Writing(self.scene, plan.tree, self.scene.changing, plan.raw, self._begin)
         self.safety: Stored | None = None
@@ -224,21 +219,21 @@ class _Work:
 
     def _take_back(self, intent: Intent, error: BaseException) -> None:
         """Put everything back as it was; where even that fails, the next command goes on. Raises GitError then."""
+        late = error.hints if isinstance(error, BatonError) else ()  # what was written late, and where it is kept
         try:
             left = roll_back(self.baton, intent)
         except (BatonError, OSError) as second:
             self.lock.release()
             hint = "the next 'git baton' command tries to complete it; the state before is in the safety checkpoint"
             said = f"the {self.plan.op} stopped halfway: {error or 'interrupted'}; and taking it back failed: {second}"
-            raise GitError(said, hint) from None
+            raise GitError(said, *late, hint) from None
         if not left:
             return self._forget(intent)
         self.lock.release()
         intents.remove(self.repo)
-        name = min(left)
         short = self.baton.short(self.safety.id) if self.safety else ""
-        said = f"the {self.plan.op} is taken back: {error or 'interrupted'}; but '{name}' is left as it is: {left[name]}"
-        raise GitError(said, f"what it held before is in safety checkpoint '{short}'")
+        said = f"the {self.plan.op} is taken back, but not all of it: {error or 'interrupted'}"
+        raise GitError(said, *late, *told(left), f"the state before is in safety checkpoint '{short}'")
 
 
 def _with_after(

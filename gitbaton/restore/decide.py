@@ -34,11 +34,10 @@ class Facts:
 
 
 class Decision:
-    """The steps for the differences in scope; ``all_differences`` are those of the whole work tree."""
+    """The steps for the differences in scope; ``everything`` are those of the whole work tree."""
 
     def __init__(self, scope: Sequence[Difference], everything: Sequence[Difference], guard: Guard, facts: Facts) -> None:
         self.scope, self.guard, self.facts = scope, guard, facts
-        self.by_path = {d.path: d for d in scope}
         self.held = {d.path for d in everything if d.now is not None}
         self.replaced = self._replaced()
         self.steps = {d.path: self._first(d) for d in scope}
@@ -47,7 +46,7 @@ class Decision:
 
     def _replaced(self) -> set[str]:
         """Files and links that stand where the checkpoint has a directory: it knows the name, if not the file."""
-        coming = {folder for d in self.scope if d.then is not None for folder in parents(d.path)}
+        coming = _above(d.path for d in self.scope if d.then is not None)
         return {d.path for d in self.scope if d.then is None and d.path in coming}
 
     def _first(self, d: Difference) -> Step:
@@ -104,14 +103,14 @@ class Decision:
 
     def _blocked(self) -> bool:
         """Refuse what cannot be put where something else stays."""
-        links = {d.path for d in self.changing() if d.then is not None}
+        coming = {d.path for d in self.changing() if d.then is not None}
         staying = {p for p in self.held if p not in self.steps or self.steps[p].action != "remove"}
-        above = {folder for path in staying for folder in parents(path)}
+        above = _above(staying)
         found = False
         for d in self.changing():
             if d.then is None:
                 continue
-            blocker = next((folder for folder in parents(d.path) if folder in staying or folder in links), None)
+            blocker = next((folder for folder in parents(d.path) if folder in staying or folder in coming), None)
             if blocker is None and d.now is None and d.path in above:
                 blocker = next(p for p in sorted(staying) if p.startswith(d.path + "/"))
             if blocker is not None:

@@ -217,12 +217,9 @@ class _Planner:
     def _absent(self, scope: Sequence[Difference]) -> dict[str, str]:
         """What no capture holds now, where the checkpoint has something else there, or --exact nothing."""
         there = {d.path for d in scope}
-        left = {s.path for s in self.files.skipped}
-        open_paths = {
-            p: r
-            for p, r in self.scene.skipped.items()
-            if p not in there and r not in _INSIDE and not covered(p, dict.fromkeys(left, r))
-        }
+        left = {s.path: s.reason for s in self.files.skipped}
+        skipped = self.scene.skipped.items()
+        open_paths = {p: r for p, r in skipped if p not in there and r not in _INSIDE and not covered(p, left)}
         if self.order.paths and open_paths:
             open_paths = {p: r for p, r in open_paths.items() if self._asked(p)}
         held = {p for p in open_paths if lookup(self.store.objects, self.files.tree, os.fsencode(p)) is not None}

@@ -12,7 +12,7 @@ from gitbaton.git.objects import parse_commit
 from gitbaton.git.staged import IndexLock
 from gitbaton.restore import intent as intents
 from gitbaton.restore.intent import Intent, alone, reached
-from gitbaton.restore.settle import go_on, index_is_of_before, roll_back
+from gitbaton.restore.settle import go_on, index_is_of_before, roll_back, told
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import take_back
 
@@ -67,20 +67,10 @@ def _end(baton: Baton, intent: Intent) -> list[str]:
             intents.remove(baton.repo)
         else:
             _forget(baton, intent)
-        return [f"an interrupted {intent.op} was rolled back, because it could not be completed: {error}", *_left(left)]
+        return [f"an interrupted {intent.op} was rolled back, because it could not be completed: {error}", *told(left)]
     reached("done")
     intents.remove(baton.repo)
-    return [f"an interrupted {intent.op} was completed", *_left(left)]
-
-
-def _left(paths: dict[str, str]) -> list[str]:
-    said = []
-    for path, reason in paths.items():
-        if reason in ("filter-missing", "unwritable"):
-            said.append(f"'{plain(path)}' cannot be written ({reason}); what it held before is in the safety checkpoint")
-        else:
-            said.append(f"'{plain(path)}' is left as it is: {reason}" if path else reason)
-    return said
+    return [f"an interrupted {intent.op} was completed", *told(left)]
 
 
 def _forget(baton: Baton, intent: Intent) -> None:

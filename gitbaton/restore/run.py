@@ -29,11 +29,13 @@ def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
         try:
             with open_plan(baton, op, replace(order, left=tuple(left.items()))) as plan:
                 return apply(plan), said
-        except StaleError:
+        except StaleError as error:
+            said += error.hints  # what was written late, and where it is kept
             moved += 1
             if moved == _MOVED:
                 raise
         except PathError as error:
+            said += error.hints
             rounds += 1
             if rounds == _UNWRITABLE or not set(error.paths).difference(left):
                 raise

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, StaleError
-from gitbaton.git.aside import mark
+from gitbaton.git.aside import mark, permissions
 from gitbaton.git.index import Facts, PrivateIndex, start_listings
 from gitbaton.git.objects import lookup
 from gitbaton.git.putback import GITLINK, Difference, Entry, Guard, take_in, take_out
@@ -144,8 +144,8 @@ class Scene:
             except OSError:
                 continue
             try:
-                now, kept = os.fstat(fd).st_mode, seen[1] & 0o666
-                mode = kept | (kept >> 2 & 0o111 if now & 0o100 else 0)
+                now = os.fstat(fd).st_mode
+                mode = permissions(seen[1], now, self.repo)
                 if stat.S_ISREG(now) and mode != now & 0o777:
                     os.fchmod(fd, mode)
             finally:

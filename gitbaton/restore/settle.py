@@ -10,11 +10,12 @@ import os
 from collections.abc import Mapping, Sequence
 
 from gitbaton.baton import Baton
+from gitbaton.codec import plain
 from gitbaton.errors import GitError, PathError, RecordError, StaleError
 from gitbaton.git.place import can_place
 from gitbaton.git.putback import Difference, Entry, changed_tree, differences
 from gitbaton.git.rawbytes import read_raw
-from gitbaton.git.staged import IndexLock, Restaging, read_staged, refuse_changed, signature
+from gitbaton.git.staged import IndexLock, Restaging, Scope, read_staged, refuse_changed, signature
 from gitbaton.model import Oid, Stored
 from gitbaton.restore.bytes import AFTER, HIDDEN, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, reached
@@ -128,6 +129,17 @@ def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference], raw: 
     return Writing(scene, tree, changing, {p: oid for p, oid in raw.items() if oid}, lambda: reached("files")).run()
 
 
+def told(paths: Mapping[str, str]) -> list[str]:
+    """What was left alone, in sentences."""
+    said = []
+    for path, reason in paths.items():
+        if reason in ("filter-missing", "unwritable"):
+            said.append(f"'{plain(path)}' cannot be written ({reason}); what it held before is in the safety checkpoint")
+        else:
+            said.append(f"'{plain(path)}' is left as it is: {reason}" if path else reason)
+    return said
+
+
 def _drop_torn(baton: Baton, ends: Ends) -> None:
     """Remove files of which git had written only a beginning when it was killed."""
     root = baton.repo.layout.root or ""
@@ -156,6 +168,15 @@ def _is_torn(baton: Baton, scene: Scene, full: str, d: Difference, whole: Entry 
     return result.code == 0 and len(there) < len(result.out) and result.out.startswith(there)
 
 
+def restaging(scene: Scene, target: Stored, scope: Scope) -> Restaging:
+    """What the captured index needs to hold what a checkpoint had staged. Raises RecordError."""
+    store, files = scene.baton.store, target.checkpoint.files
+    if files is None:
+        raise RecordError(f"checkpoint '{target.id}' holds no files")
+    then = read_staged(scene.repo, files, beside(store, target))
+    return Restaging(scene.repo, scene.facts, then, scope, paths_beside(store, target, HIDDEN) or ())
+
+
 def _restage(baton: Baton, ends: Ends) -> dict[str, str]:
     """Bring the index back, where nobody has written it since: then it is still the one that the restore saw."""
     intent = ends.intent
@@ -169,12 +190,7 @@ def _restage(baton: Baton, ends: Ends) -> dict[str, str]:
             if written:
                 return {}
             raise
-        files = target.checkpoint.files
-        if files is None:
-            raise RecordError(f"checkpoint '{target.id}' holds no files")
-        hidden = paths_beside(baton.store, target, HIDDEN) or ()
-        then = read_staged(baton.repo, files, beside(baton.store, target))
-        work = Restaging(baton.repo, scene.facts, then, index_scope(baton.store, ends.safety), hidden)
+        work = restaging(scene, target, index_scope(baton.store, ends.safety))
         if not work:
             return {}
         if written:
