@@ -167,6 +167,7 @@ class Baton:
             created=self.clock(),
             extra=request.extra,
             agent=request.agent,
+            carried=request.carried,
         )
 
     def rules(self) -> Rules:

@@ -8,12 +8,13 @@ import shutil
 import time
 from collections.abc import Iterator
 
-from gitbaton import install, rewrites
+from gitbaton import rewrites
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.errors import BatonError
 from gitbaton.git import settings
 from gitbaton.git.hookfiles import read
+from gitbaton.install import githooks as install
 from gitbaton.store import CURRENT, NOTES, TIPS, chain_ref, tip_ref, track_of
 from gitbaton.values import value
 

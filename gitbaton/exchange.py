@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gitbaton.model import Agent, Checkpoint, Kind, Live, Stored, Validation
+from gitbaton.model import Agent, Carried, Checkpoint, Kind, Live, Stored, Validation
 from gitbaton.values import value
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Request:
     extra: tuple[tuple[str, str], ...] = ()
     kind: Kind = "manual"
     agent: Agent | None = None
+    carried: Carried | None = None
     files: bool = True
     set_current: bool = True
 

@@ -63,7 +63,7 @@ def run() -> NoReturn:
 def _run(words: list[str]) -> int:
     terminal.prepare()
     if words[:2] == ["hook", "git"]:  # a hook is waited for: no typer
-        from gitbaton.hooks import dispatch
+        from gitbaton.hooks.githooks import dispatch
 
         dispatch(words[1:])
         return 0

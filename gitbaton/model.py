@@ -101,11 +101,35 @@ class FileState:
 
 @value
 class Agent:
-    """The coding agent that took a checkpoint."""
+    """The coding agent that took a checkpoint. ``transcript``: a Transcript as text, see gitbaton.codec.transcripts."""
 
     name: str
     session: str | None = None
     transcript: str | None = None
+
+
+@value
+class Transcript:
+    """How far a conversation had come: ``size`` bytes and ``lines`` of its file, both at a line's end, and the id of its last
+    message. ``stored``: the commit that holds these bytes; None where only the position is kept."""
+
+    size: int
+    lines: int
+    last: str | None = None
+    stored: Oid | None = None
+
+
+@value
+class Carried:
+    """The manual checkpoint whose words an automatic one takes along: its id, step, time, HEAD and tree (None without files).
+    ``turns``: how many turns of the agent have ended since."""
+
+    id: Oid
+    step: str
+    created: datetime
+    head: Oid | None
+    tree: Oid | None
+    turns: int = 0
 
 
 @value
@@ -141,6 +165,7 @@ class Checkpoint:
     files: FileState | None = None
     previous: Oid | None = None
     restore: Restore | None = None
+    carried: Carried | None = None
 
 
 @value
@@ -186,6 +211,21 @@ class Drift:
     def moved(self) -> bool:
         """Whether HEAD is not at home: ``operation`` and ``files-changed`` do not count."""
         return any(not w.word.startswith(("operation", "files-changed")) for w in self.words)
+
+
+@value
+class Since:
+    """What has happened since the words of a checkpoint were written: turns of the agent that ended, paths that differ now
+    from the files then (None where that cannot be said), commits that HEAD has and had not then (None likewise)."""
+
+    turns: int
+    files: int | None
+    commits: int | None
+
+    @property
+    def stale(self) -> bool:
+        """Whether what was validated then is not what is there now."""
+        return bool(self.files) or self.files is None
 
 
 @value

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 import gitbaton
 from gitbaton.codec import canonical, decode, encode, message, parse, path_document, payload, plain
-from gitbaton.codec.checkpoint import MAX_EXTRAS, MAX_FIELD, MAX_FLAGS, MAX_SKIPPED
+from gitbaton.codec.checkpoint import MAX_FLAGS, MAX_SKIPPED
+from gitbaton.codec.reader import MAX_EXTRAS, MAX_FIELD
 from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import RecordError, UsageError
-from gitbaton.model import Agent, Checkpoint, FileState, Flag, IndexState, Operation, Skipped, WorktreeId
+from gitbaton.model import Agent, Carried, Checkpoint, FileState, Flag, IndexState, Operation, Skipped, WorktreeId
 from gitbaton.values import replace
 from tests.support import Sandbox
 
@@ -76,6 +77,7 @@ FILES = st.builds(
     skipped_more=COUNT,
     worktree=st.builds(WorktreeId, path=PATH, created=TIME),
 )
+CARRIED = st.builds(Carried, id=SHA, step=TEXT, created=TIME, head=SHA, tree=st.none() | SHA, turns=COUNT)
 CHECKPOINTS = st.builds(
     Checkpoint,
     track=st.just("main"),
@@ -91,6 +93,7 @@ CHECKPOINTS = st.builds(
     created=TIME,
     extra=st.dictionaries(KEY, TEXT, max_size=3).map(lambda d: tuple(d.items())),
     agent=st.none() | st.builds(Agent, name=TEXT, session=st.none() | TEXT, transcript=st.none() | TEXT),
+    carried=st.none() | CARRIED,
     files=st.none() | FILES,
     previous=st.none() | SHA,
 )

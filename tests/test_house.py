@@ -11,17 +11,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "gitbaton"
-ROOMS = ("git", "codec", "store", "agents", "restore", "commands")
+ROOMS = ("git", "codec", "store", "agents", "restore", "hooks", "install", "commands")
 FLOORS = (
     ("errors", "values"),
     ("model",),
     ("codec", "drift", "git", "agents"),
     ("config", "render", "terminal", "store", "rewrites"),
-    ("names", "mirror", "ground", "exchange", "owners"),
+    ("names", "mirror", "ground", "exchange", "owners", "briefing"),
     ("baton",),
-    ("hooks", "install", "restore", "retention", "sync", "journal", "transcripts", "porting", "branching", "bisection"),
-    ("doctor", "drilling", "worktrees"),
-    ("commands", "langgraph"),
+    ("transcripts",),
+    ("hooks", "install", "restore", "retention", "sync", "journal", "porting", "branching", "bisection"),
+    ("doctor", "drilling", "worktrees", "conversations", "rewinding"),
+    ("commands", "langgraph", "mcpserver"),
     ("cli",),
     ("main",),
     ("__main__",),

@@ -105,8 +105,8 @@ def test_purge_asks_on_a_terminal(repo: Sandbox, answer: str, code: int) -> None
 
 
 def test_t17_a_ref_that_moved_meanwhile_is_not_deleted(repo: Sandbox) -> None:
-    from gitbaton import install
     from gitbaton.errors import BatonError
+    from gitbaton.install import githooks as install
 
     repo.ok("snapshot", "--track", "t", "--step", "s")
     with repo.open() as baton:

@@ -5,6 +5,7 @@ from gitbaton.codec.message import ROOT_MESSAGE, message, payload
 from gitbaton.codec.notes import Note, entry, parse_note
 from gitbaton.codec.text import Json, canonical, first_line, is_control, parse, plain
 from gitbaton.codec.tracks import check_track, decode_track, encode_track
+from gitbaton.codec.transcripts import parse_transcript, transcript_text
 
 __all__ = [
     "EXTRA_KEY",
@@ -24,9 +25,11 @@ __all__ = [
     "message",
     "parse",
     "parse_note",
+    "parse_transcript",
     "path_document",
     "path_of",
     "payload",
     "plain",
     "timestamp",
+    "transcript_text",
 ]

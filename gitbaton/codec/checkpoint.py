@@ -9,7 +9,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from gitbaton.codec.text import MAX_BYTES, Json, canonical, is_control, parse, plain
+from gitbaton.codec.reader import MAX_EXTRAS, MAX_FIELD, Reader
+from gitbaton.codec.text import MAX_BYTES, Json, canonical, is_control, parse
 from gitbaton.codec.tracks import check_track
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.model import (
@@ -17,6 +18,7 @@ from gitbaton.model import (
     OPS,
     VALIDATIONS,
     Agent,
+    Carried,
     Checkpoint,
     FileState,
     Flag,
@@ -29,15 +31,11 @@ from gitbaton.model import (
 
 T = TypeVar("T", bound=str)
 VERSION = 1
-MAX_FIELD = 64 << 10
-MAX_EXTRAS = 256
 MAX_SKIPPED = 1000
 MAX_FLAGS = 1000
 _MAX_PATHS = 256 << 10  # bytes of the skipped paths listed, so that no work tree can push a checkpoint over 1 MiB
 EXTRA_KEY_FORM = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 EXTRA_KEY = re.compile(EXTRA_KEY_FORM + r"\Z")
-_OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")
 _BITS = re.compile(r"a?s?i?\Z")
 _REASON = re.compile(r"[a-z][a-z-]{0,39}\Z")
 
@@ -110,7 +108,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 
 def document(c: Checkpoint) -> dict[str, Json]:
-    """The JSON object of a checkpoint, keys in the canonical order; only a safety checkpoint has ``restore``."""
+    """The JSON object of a checkpoint, keys in the canonical order; only a safety checkpoint has ``restore``,
+    and only one that carries another's words ``carried``."""
     result: dict[str, Json] = {
         "v": VERSION,
         "track": c.track,
@@ -132,6 +131,8 @@ def document(c: Checkpoint) -> dict[str, Json]:
     if c.restore is not None:
         r = c.restore
         result["restore"] = {"op": r.op, "from": r.origin, "to": r.target, "position": r.position, "index": r.index}
+    if c.carried is not None:
+        result["carried"] = _carried_document(c.carried)
     return result
 
 
@@ -151,13 +152,18 @@ def path_document(path: str) -> Json:
 
 def path_of(value: Json) -> str:
     """The path of a JSON value that ``path_document`` made. Raises RecordError for another one."""
-    return _Reader({"path": value}, "record").path("path")
+    return Reader({"path": value}, "record").path("path")
 
 
 def _agent_document(agent: Agent | None) -> Json:
     if agent is None:
         return None
     return {"name": agent.name, "session": agent.session, "transcript": agent.transcript}
+
+
+def _carried_document(c: Carried) -> Json:
+    created = timestamp(c.created)
+    return {"id": c.id, "step": c.step, "created": created, "head": c.head, "tree": c.tree, "turns": c.turns}
 
 
 def _files_document(files: FileState | None) -> Json:
@@ -203,94 +209,18 @@ def _operation_document(operation: Operation | None) -> Json:
     return {"kind": operation.kind, "head": operation.head, "onto": operation.onto, "refs": refs}
 
 
-class _Reader:
-    """One JSON object, read key by key; every surprise is a RecordError that names the key."""
-
-    def __init__(self, value: Json, where: str) -> None:
-        if not isinstance(value, dict):
-            raise RecordError(f"{where} is not an object")
-        self.value = value
-        self.where = where
-
-    def bad(self, key: str) -> RecordError:
-        return RecordError(f"{self.where}: '{plain(key)[:80]}' is missing or not what it must be")
-
-    def text(self, key: str) -> str:
-        value = self.value.get(key)
-        if not isinstance(value, str) or len(value) > MAX_FIELD or len(value.encode("utf-8", "replace")) > MAX_FIELD:
-            raise self.bad(key)
-        return value
-
-    def maybe(self, key: str) -> str | None:
-        return None if self.value.get(key, 0) is None else self.text(key)
-
-    def oid(self, key: str) -> str:
-        value = self.text(key)
-        if not _OID.match(value):
-            raise self.bad(key)
-        return value
-
-    def maybe_oid(self, key: str) -> str | None:
-        return None if self.value.get(key, 0) is None else self.oid(key)
-
-    def count(self, key: str, default: int | None = None) -> int:
-        value = self.value.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 53:
-            raise self.bad(key)
-        return value
-
-    def flag(self, key: str) -> bool:
-        value = self.value.get(key)
-        if not isinstance(value, bool):
-            raise self.bad(key)
-        return value
-
-    def time(self, key: str) -> datetime:
-        text = self.text(key)
-        try:
-            if _TIME.match(text):
-                return datetime.fromisoformat(text[:-1] + "+00:00")
-        except ValueError:
-            pass
-        raise self.bad(key)
-
-    def items(self, key: str, limit: int) -> list[Json]:
-        value = self.value.get(key)
-        if not isinstance(value, list) or len(value) > limit:
-            raise self.bad(key)
-        return value
-
-    def path(self, key: str) -> str:
-        value = self.value.get(key)
-        if isinstance(value, dict) and set(value) == {"b64"} and isinstance(value["b64"], str):
-            try:
-                return os.fsdecode(base64.b64decode(value["b64"], validate=True))
-            except ValueError:
-                raise self.bad(key) from None
-        return self.text(key)
-
-    def maybe_object(self, key: str) -> _Reader | None:
-        value = self.value.get(key, 0)
-        return None if value is None else _Reader(value, f"{self.where}.{key}")
-
-    def strings(self, key: str, *, paths: bool = False) -> tuple[tuple[str, str], ...]:
-        inner = _Reader(self.value.get(key, 0), f"{self.where}.{key}")
-        if len(inner.value) > MAX_EXTRAS:
-            raise self.bad(key)
-        return tuple((name, (inner.path if paths else inner.text)(name)) for name in inner.value)
-
-
 def decode(raw: bytes) -> Checkpoint:
     """The checkpoint in canonical or any other JSON bytes of version 1. Unknown keys are left to whoever copies ``raw``.
 
     Raises RecordError for bytes that break the format: they may have been written by a stranger.
     """
-    r = _Reader(parse(raw), "record")
+    r = Reader(parse(raw), "record")
     version = r.count("v")
     if version != VERSION:
         raise RecordError(f"record has format version {version}; this gitbaton reads {VERSION}")
     agent, files = r.maybe_object("agent"), r.maybe_object("files")
-    restore = _Reader(r.value["restore"], "record.restore") if "restore" in r.value else None
+    restore = Reader(r.value["restore"], "record.restore") if "restore" in r.value else None
+    carried = Reader(r.value["carried"], "record.carried") if "carried" in r.value else None
     extra = r.strings("extra")
     if not all(EXTRA_KEY.match(key) for key, _ in extra):
         raise r.bad("extra")
@@ -313,10 +243,11 @@ def decode(raw: bytes) -> Checkpoint:
         files=_files(files) if files else None,
         previous=r.maybe_oid("previous"),
         restore=_restore(restore) if restore else None,
+        carried=_carried(carried) if carried else None,
     )
 
 
-def _one_of(r: _Reader, key: str, allowed: tuple[T, ...]) -> T:
+def _one_of(r: Reader, key: str, allowed: tuple[T, ...]) -> T:
     value = r.text(key)
     for word in allowed:
         if word == value:
@@ -324,15 +255,15 @@ def _one_of(r: _Reader, key: str, allowed: tuple[T, ...]) -> T:
     raise r.bad(key)
 
 
-def _strings(r: _Reader, key: str) -> list[str]:
-    return [_Reader({key: item}, r.where).text(key) for item in r.items(key, MAX_BYTES)]
+def _strings(r: Reader, key: str) -> list[str]:
+    return [Reader({key: item}, r.where).text(key) for item in r.items(key, MAX_BYTES)]
 
 
-def _agent(r: _Reader) -> Agent:
+def _agent(r: Reader) -> Agent:
     return Agent(name=r.text("name"), session=r.maybe("session"), transcript=r.maybe("transcript"))
 
 
-def _restore(r: _Reader) -> Restore:
+def _restore(r: Reader) -> Restore:
     return Restore(
         op=_one_of(r, "op", OPS),
         origin=r.maybe_oid("from"),
@@ -342,11 +273,22 @@ def _restore(r: _Reader) -> Restore:
     )
 
 
-def _files(r: _Reader) -> FileState:
-    index = _Reader(r.value.get("index"), f"{r.where}.index")
-    flags = [_Reader(item, f"{index.where}.flags") for item in index.items("flags", MAX_FLAGS)]
-    skipped = [_Reader(item, f"{r.where}.skipped") for item in r.items("skipped", MAX_SKIPPED)]
-    worktree = _Reader(r.value.get("worktree"), f"{r.where}.worktree")
+def _carried(r: Reader) -> Carried:
+    return Carried(
+        id=r.oid("id"),
+        step=r.text("step"),
+        created=r.time("created"),
+        head=r.maybe_oid("head"),
+        tree=r.maybe_oid("tree"),
+        turns=r.count("turns"),
+    )
+
+
+def _files(r: Reader) -> FileState:
+    index = Reader(r.value.get("index"), f"{r.where}.index")
+    flags = [Reader(item, f"{index.where}.flags") for item in index.items("flags", MAX_FLAGS)]
+    skipped = [Reader(item, f"{r.where}.skipped") for item in r.items("skipped", MAX_SKIPPED)]
+    worktree = Reader(r.value.get("worktree"), f"{r.where}.worktree")
     operation = r.maybe_object("operation")
     return FileState(
         tree=r.oid("tree"),
@@ -365,14 +307,14 @@ def _files(r: _Reader) -> FileState:
     )
 
 
-def _matching(r: _Reader, key: str, match: Callable[[str], object]) -> str:
+def _matching(r: Reader, key: str, match: Callable[[str], object]) -> str:
     value = r.text(key)
     if not match(value):
         raise r.bad(key)
     return value
 
 
-def _operation(r: _Reader) -> Operation:
+def _operation(r: Reader) -> Operation:
     return Operation(
         kind=r.text("kind"), head=r.maybe_oid("head"), onto=r.maybe_oid("onto"), refs=r.strings("refs", paths=True)
     )

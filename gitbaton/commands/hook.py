@@ -9,7 +9,7 @@ def command(
     words: Annotated[list[str], typer.Argument(metavar="git EVENT [ARGS]...", help="Who calls, and why.")],
 ) -> int:
     """What the hook scripts call; it never fails."""
-    from gitbaton.hooks import dispatch
+    from gitbaton.hooks.githooks import dispatch
 
     dispatch(words)
     return 0

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from gitbaton import install, terminal
+from gitbaton import terminal
 from gitbaton.commands.common import opened, print_plan
+from gitbaton.install import githooks as install
 
 
 def command(

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from gitbaton import install, terminal
+from gitbaton import terminal
 from gitbaton.commands.common import opened, print_plan
 from gitbaton.errors import NoAnswerError, UsageError
+from gitbaton.install import githooks as install
 
 
 def command(

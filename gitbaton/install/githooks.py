@@ -68,7 +68,7 @@ def apply(plan: Plan) -> None:
 
 def scripts() -> dict[str, bytes]:
     """The hook scripts as they ship."""
-    here = os.path.dirname(os.path.abspath(__file__))
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for folder in (os.path.join(here, "data", "hooks"), os.path.join(os.path.dirname(here), "hooks")):
         found = {event: read(os.path.join(folder, event)) for event in EVENTS}
         if all(is_ours(data) for data in found.values()):

@@ -1,0 +1,1 @@
+"""Pure translators between what coding agents send and expect, and our values."""

@@ -1,0 +1,39 @@
+"""What a coding agent's client tells a hook, as values of ours. No I/O, no git."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gitbaton.values import value
+
+NAMES = ("claude", "codex", "gemini", "opencode", "copilot", "cursor")
+
+Moment = Literal["start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "other"]
+Inject = Literal["no", "full", "short", "flagged"]
+
+
+@value
+class Event:
+    """One event of a client, as its payload tells it; what the payload lacks is None.
+
+    ``agent``: one of NAMES. ``name``: the client's own word for the event, as the command line gives it.
+    ``moment``: what it means. ``start``: a session begins, is resumed, cleared, or goes on after a compaction;
+    ``prompt``: the user has said something; ``request``: a request to the model is about to be made; ``edit``: a tool
+    has run that may have changed files; ``compact``: the window is about to be compacted; ``compacted``: it has been;
+    ``turn``: the agent has ended its turn; ``end``: the session ends; ``other``: nothing that we act on.
+    ``inject``: what the client can take here. ``full``: the whole text; ``short``: a few lines, because it comes with
+    every prompt; ``flagged``: the whole text, if the session was compacted since; ``no``: nothing.
+    ``cwd``: absolute, where the agent works. ``source``: why a session starts, in the client's words.
+    ``transcript``: the path of the file with the conversation. ``child``: the event belongs to a subagent.
+    """
+
+    agent: str
+    name: str
+    moment: Moment
+    inject: Inject = "no"
+    session: str | None = None
+    cwd: str | None = None
+    transcript: str | None = None
+    prompt: str | None = None
+    source: str | None = None
+    child: bool = False
