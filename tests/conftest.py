@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import Sandbox, find_new_git
 
+CLIENTS = ("CLAUDE", "CODEX", "GEMINI", "OPENCODE", "COPILOT", "CURSOR")  # what a client sets for its hooks
 GITCONFIG = """[user]
 \tname = A U Thor
 \temail = author@example.com
@@ -31,7 +32,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def hermetic_seal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     keep = {k: v for k, v in os.environ.items() if k.startswith("GITBATON_TEST")}
     for name in list(os.environ):
-        if name.startswith(("GIT_", "GIT", "BATON", "LESS", "PAGER", "EDITOR", "VISUAL", "XDG_")) and name not in keep:
+        if (
+            name.startswith(("GIT_", "GIT", "BATON", "LESS", "PAGER", "EDITOR", "VISUAL", "XDG_", *CLIENTS))
+            and name not in keep
+        ):
             monkeypatch.delenv(name)
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each process compiles the package anew
     home = tmp_path / "home"
