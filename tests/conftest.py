@@ -26,6 +26,7 @@ GITCONFIG = """[user]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the long variants, too")
+    parser.addoption("--clients", action="store_true", help="drive the real clients in tests/clients, too")
 
 
 @pytest.fixture(autouse=True)
