@@ -1,0 +1,42 @@
+"""Claude Code: its events, its payloads, its answers."""
+
+from __future__ import annotations
+
+from gitbaton.agents.payload import specific
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.agents.payload import Fields
+    from gitbaton.agents.values import Inject, Moment
+
+# It would take context at more events, but not at PreCompact and PostCompact: there the error ends up in the conversation.
+EVENTS: dict[str, tuple[Moment, Inject]] = {
+    "SessionStart": ("start", "full"),
+    "UserPromptSubmit": ("prompt", "no"),
+    "PostToolUse": ("edit", "no"),
+    "PostToolBatch": ("edit", "no"),
+    "PreCompact": ("compact", "no"),
+    "PostCompact": ("compacted", "no"),
+    "Stop": ("turn", "no"),
+    "StopFailure": ("turn", "no"),
+    "SessionEnd": ("end", "no"),
+}
+FOLDERS = ("CLAUDE_PROJECT_DIR",)
+
+
+def told(fields: Fields) -> dict[str, object]:
+    """What a payload says; a subagent's events carry its parent's session and an ``agent_id``."""
+    agent_id = fields.get("agent_id")
+    return {
+        "session": fields.get("session_id"),
+        "cwd": fields.get("cwd"),
+        "transcript": fields.get("transcript_path"),
+        "prompt": fields.get("prompt"),
+        "source": fields.get("source"),
+        "child": isinstance(agent_id, str) and agent_id != "",
+    }
+
+
+def shape(name: str, text: str) -> str:
+    """Context for the model at the event ``name``."""
+    return specific(name, text)

@@ -1,0 +1,43 @@
+"""GitHub Copilot CLI: its events, its payloads, its answers."""
+
+from __future__ import annotations
+
+from gitbaton.agents.payload import dumped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.agents.payload import Fields
+    from gitbaton.agents.values import Inject, Moment
+
+# Registered in PascalCase, an event comes with the fields of Claude Code's; the answers are the same.
+EVENTS: dict[str, tuple[Moment, Inject]] = {
+    "sessionStart": ("start", "full"),
+    "userPromptSubmitted": ("prompt", "flagged"),
+    "postToolUse": ("edit", "flagged"),
+    "preCompact": ("compact", "no"),
+    "agentStop": ("turn", "no"),
+    "sessionEnd": ("end", "no"),
+    "SessionStart": ("start", "full"),
+    "UserPromptSubmit": ("prompt", "flagged"),
+    "PostToolUse": ("edit", "flagged"),
+    "PreCompact": ("compact", "no"),
+    "Stop": ("turn", "no"),
+    "SessionEnd": ("end", "no"),
+}
+FOLDERS = ("COPILOT_PROJECT_DIR",)
+
+
+def told(fields: Fields) -> dict[str, object]:
+    """What a payload says, in camelCase or in snake_case."""
+    return {
+        "session": fields.get("sessionId") or fields.get("session_id"),
+        "cwd": fields.get("cwd"),
+        "transcript": fields.get("transcriptPath") or fields.get("transcript_path"),
+        "prompt": fields.get("prompt"),
+        "source": fields.get("source"),
+    }
+
+
+def shape(name: str, text: str) -> str:
+    """Context for the model."""
+    return dumped({"additionalContext": text})
