@@ -138,7 +138,8 @@ class Baton:
             count_changed=self.count_changed,
             seen=seen,
         )
-        return Plan(draft=draft, set_current=request.set_current, warnings=tuple(warnings))
+        quiet = request.kind == "auto"  # nobody asked for files
+        return Plan(draft=draft, set_current=request.set_current, warnings=tuple(warnings), quiet=quiet)
 
     def author(self) -> tuple[bytes, list[str]]:
         """``Name <email>`` of the user, or ours where git has no identity."""
@@ -230,7 +231,7 @@ class Baton:
                     self._make_current(track)
                 files = stored.checkpoint.files
                 staged = _whole_index(files)
-                warnings += self._mirror(self.store.tips(), staged=staged)
+                warnings += self._mirror(self.store.tips(), only_existing=plan.quiet, staged=staged)
             except (BatonError, OSError) as error:
                 warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {error}")
         return Snapshot(stored=stored, warnings=tuple(warnings))
@@ -325,7 +326,10 @@ class Baton:
         stored = self.tip(track)
         found = self._surveyor().live(stored) if live else None
         missed = (found.uncounted,) if found and found.uncounted else ()
-        return Resumed(stored=stored, live=found, warnings=(*missed, *self.refresh()))
+        since = found.since if found else None
+        if found is None and stored.checkpoint.carried is not None:
+            since = Surveyor(self.store, self.settings.short).recorded(stored, self.count_changed)
+        return Resumed(stored=stored, live=found, warnings=(*missed, *self.refresh()), since=since)
 
     def _surveyor(self) -> Surveyor:
         return Surveyor(self.store, self.settings.short, self.rules())

@@ -4,6 +4,7 @@ BatonError                128  fatal, in one line
 |- UsageError             129  the command line or a value given to the API is wrong
 |- NotFoundError            2  no such checkpoint or track
 |- NoAnswerError            1  the answer is no
+|  `- UnchangedError        1  nothing is new since the newest checkpoint
 |- AmbiguousNameError     128  a name that could mean several checkpoints
 |- NotARepositoryError    128  no repository here, or git refuses to open it
 |- GitError               128  git failed where it should not
@@ -42,6 +43,10 @@ class NoAnswerError(BatonError):
     """The question was understood and the answer is no."""
 
     exit_code = 1
+
+
+class UnchangedError(NoAnswerError):
+    """Nothing is new since the newest checkpoint, and nothing was recorded."""
 
 
 class AmbiguousNameError(BatonError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gitbaton.model import Agent, Carried, Checkpoint, Kind, Live, Stored, Validation
+from gitbaton.model import Agent, Carried, Checkpoint, Kind, Live, Since, Stored, Validation
 from gitbaton.values import value
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Plan:
     draft: Draft
     set_current: bool
     warnings: tuple[str, ...]
+    quiet: bool = False  # LATEST is brought up to date only where it is
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -55,11 +56,13 @@ class Snapshot:
 
 @value
 class Resumed:
-    """A track's newest checkpoint; ``live`` is None unless asked for."""
+    """A track's newest checkpoint; ``live`` is None unless asked for. ``since``: what has happened since somebody wrote its
+    words, as far as it was looked at; None when they are its own and ``live`` was not asked for."""
 
     stored: Stored
     live: Live | None
     warnings: tuple[str, ...]
+    since: Since | None = None
 
 
 @value

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gitbaton import rewrites
 from gitbaton.drift import Ground, compare
 from gitbaton.errors import GitError, RecordError
-from gitbaton.model import FileState, Head, Live, Oid, Operation, Stored
+from gitbaton.model import FileState, Head, Live, Oid, Operation, Since, Stored
 from gitbaton.render import in_quotes
 from gitbaton.store import Store
 from gitbaton.values import replace
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from gitbaton.git.untracked import Rules
 
 _NEAR = 50
@@ -57,12 +59,45 @@ class Surveyor:
             counted = len(paths)
             ground = replace(ground, changed=counted, named=tuple(in_quotes(p) for p in paths[:_NAMED]))
         drift = compare(stored.checkpoint, ground, self.abbreviate)
-        return Live(head=self.head, drift=drift, files_changed=counted, uncounted=reason if files else None)
+        since = self._since(stored, differing, counted)
+        return Live(head=self.head, drift=drift, files_changed=counted, uncounted=reason if files else None, since=since)
+
+    def _since(self, stored: Stored, differing: dict[Oid, list[str]], counted: int | None) -> Since:
+        """What has happened since somebody wrote the words of a checkpoint, which may be carried ones."""
+        c = stored.checkpoint
+        if c.carried is None:
+            return Since(turns=0, files=counted, commits=self._made(c.head, self.head.oid))
+        paths = differing.get(c.carried.tree or "")
+        files = None if paths is None or c.files is None else len(_held(paths, c.files))
+        return Since(turns=c.carried.turns, files=files, commits=self._made(c.carried.head, self.head.oid))
+
+    def _made(self, then: Oid | None, now: Oid | None) -> int | None:
+        """How many commits ``now`` has and ``then`` had not; None where ``then`` is not there any more."""
+        if then == now or now is None:
+            return 0
+        if then is None:
+            return self.objects.count(now)
+        distance = self._distance(now, then) if self._is_commit(then) else None
+        return distance[0] if distance else None
+
+    def recorded(self, stored: Stored, count_changed: Callable[[Oid, Oid], int]) -> Since | None:
+        """What happened between the words that a checkpoint carries and the checkpoint; None when the words are its own."""
+        c = stored.checkpoint
+        if c.carried is None:
+            return None
+        files = count_changed(c.carried.tree, stored.tree) if c.files and self._is_tree(c.carried.tree) else None
+        return Since(turns=c.carried.turns, files=files, commits=self._made(c.carried.head, c.head))
+
+    def _is_tree(self, oid: Oid | None) -> TypeGuard[Oid]:
+        found = self.objects.info(oid) if oid else None
+        return found is not None and found.kind == "tree"
 
     def _differing(self, items: Sequence[Stored]) -> dict[Oid, list[str]]:
         from gitbaton.git.filedrift import changed_paths
 
         trees = [s.checkpoint.files.tree for s in items if s.checkpoint.files is not None]
+        carried = [s.checkpoint.carried.tree for s in items if s.checkpoint.carried is not None]
+        trees += [tree for tree in dict.fromkeys(carried) if self._is_tree(tree)]
         assert self.rules is not None
         return changed_paths(self.store.repo, self.rules, trees)
 

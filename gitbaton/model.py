@@ -122,7 +122,7 @@ class Transcript:
 @value
 class Carried:
     """The manual checkpoint whose words an automatic one takes along: its id, step, time, HEAD and tree (None without files).
-    ``turns``: how many turns of the agent have ended since."""
+    ``turns``: how many turns of the agent have ended since; ``foreign``: the words were fetched from elsewhere."""
 
     id: Oid
     step: str
@@ -130,6 +130,7 @@ class Carried:
     head: Oid | None
     tree: Oid | None
     turns: int = 0
+    foreign: bool = False
 
 
 @value
@@ -166,6 +167,11 @@ class Checkpoint:
     previous: Oid | None = None
     restore: Restore | None = None
     carried: Carried | None = None
+
+    @property
+    def headline(self) -> str:
+        """The step that somebody wrote: its own, or the carried one."""
+        return self.carried.step if self.carried else self.step
 
 
 @value
@@ -224,16 +230,17 @@ class Since:
 
     @property
     def stale(self) -> bool:
-        """Whether what was validated then is not what is there now."""
-        return bool(self.files) or self.files is None
+        """Whether files changed since, so that what was validated then is not what is there now."""
+        return bool(self.files)
 
 
 @value
 class Live:
     """The repository now, against a checkpoint. ``files_changed`` is None where files were not compared; ``uncounted`` says why
-    they could not be."""
+    they could not be; ``since`` what has happened since the words were written."""
 
     head: Head
     drift: Drift
     files_changed: int | None = None
     uncounted: str | None = None
+    since: Since | None = None

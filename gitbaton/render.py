@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
-from gitbaton.codec import Json, canonical, document, first_line, path_document, plain
-from gitbaton.model import Checkpoint, Live, Oid, Skipped, Stored
+from gitbaton.codec import Json, canonical, document, first_line, path_document, plain, timestamp
+from gitbaton.model import Checkpoint, Live, Oid, Since, Skipped, Stored
 
 _AGES = (("year", 31_536_000), ("month", 2_592_000), ("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
 _C_ESCAPES = {"\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r", '"': '\\"'}
@@ -17,16 +17,41 @@ def key_value(key: str, value: str) -> str:
     return f"{key}=" + plain(value, keep="\n\t").replace("\n", "\n\t")
 
 
-def resume_lines(checkpoint: Checkpoint, short_head: str, live: Live | None, short_live: str) -> list[str]:
-    """The lines of ``git baton resume``, in their promised order."""
+def resume_lines(
+    checkpoint: Checkpoint, short_head: str, live: Live | None, short_live: str, since: Since | None = None
+) -> list[str]:
+    """The lines of ``git baton resume``, in their promised order; carried words first, then what has happened since."""
     c = checkpoint
-    pairs = [("track", c.track), ("step", c.step), ("note", c.note), ("validation", c.validation)]
+    pairs = [("track", c.track), ("step", c.headline), ("note", c.note), ("validation", validation(c, since))]
     pairs += [("branch", c.branch or ""), ("head", short_head), ("next_cmd", c.next_cmd)]
     pairs += [("decision", text) for text in c.decisions]
     pairs += [(f"extra.{key}", text) for key, text in c.extra]
+    if c.carried is not None:
+        pairs += [("carried", f"{c.carried.id} {timestamp(c.carried.created)}"), ("since", happened(c, since))]
     if live is not None:
         pairs += [("live_branch", live.head.branch or ""), ("live_head", short_live), ("drift", str(live.drift))]
     return [key_value(key, value) for key, value in pairs]
+
+
+def validation(c: Checkpoint, since: Since | None) -> str:
+    """How the tests stood; where files changed afterwards it says so, and is no word that a script takes for ``green``."""
+    if since is None or not since.stale:
+        return c.validation
+    return f"{c.validation} (stale: {_count(since.files or 0, 'file')} changed since)"
+
+
+def happened(c: Checkpoint, since: Since | None) -> str:
+    """What has happened since a checkpoint's words were written: turns, files, commits, and the last thing that it says."""
+    parts = [c.step] if c.carried is not None else []
+    if since is not None:
+        parts += [f"{_count(since.turns, 'turn')} ended"] if since.turns else []
+        parts += [f"{_count(since.files, 'file')} changed"] if since.files else []
+        parts += [f"{_count(since.commits, 'commit')} made"] if since.commits else []
+    return "; ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def line(text: str) -> str:
@@ -91,7 +116,15 @@ def live_document(live: Live) -> dict[str, Json]:
     words: list[Json] = [w.word for w in live.drift.words]
     branch = None if live.head.branch is None else path_document(live.head.branch)
     changed = live.files_changed
-    return {"branch": branch, "head": live.head.oid, "drift": words, "moved": live.drift.moved, "files_changed": changed}
+    result = {"branch": branch, "head": live.head.oid, "drift": words, "moved": live.drift.moved, "files_changed": changed}
+    return {**result, "since": since_document(live.since)}
+
+
+def since_document(since: Since | None) -> Json:
+    """The JSON object of what has happened since the words were written."""
+    if since is None:
+        return None
+    return {"turns": since.turns, "files_changed": since.files, "commits": since.commits, "stale": since.stale}
 
 
 def latest_json(current: str | None, generated: str, tips: Sequence[Stored]) -> bytes:

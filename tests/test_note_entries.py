@@ -12,7 +12,8 @@ from gitbaton.codec import entry, parse_note
 from gitbaton.codec.notes import MAX_ENTRIES, OLDER
 from gitbaton.model import Checkpoint
 from tests.support import Sandbox
-from tests.test_codec import CHECKPOINTS, OID, checkpoint
+from tests.support.checkpoints import CHECKPOINTS, OID
+from tests.test_codec import checkpoint
 
 IDS = st.sampled_from([f"{n:040x}" for n in range(6)] + [f"{n:064x}" for n in range(3)])
 TEXTS = st.dictionaries(IDS, CHECKPOINTS, min_size=1, max_size=5)

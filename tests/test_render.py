@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from gitbaton.cli import call
-from gitbaton.codec import plain
+from gitbaton.codec import plain, timestamp
 from gitbaton.model import Checkpoint, Drift, DriftWord, Head, Live
 from gitbaton.render import age, line, porcelain, quoted, resume_lines
 from tests.support import Outcome, Sandbox, integer_clock
-from tests.test_codec import CHECKPOINTS, TEXT
+from tests.support.checkpoints import CHECKPOINTS, TEXT
 
 Run = Callable[..., Outcome]
 EVIL = "first \x1b[31m\x07\nsecond \x9b2J \u202e\u2028 \r\x08 end\x00"
@@ -56,9 +56,12 @@ def read_lines(text: str) -> list[tuple[str, str]]:
 @given(CHECKPOINTS)
 def test_the_lines_of_resume_parse_back_to_the_same_values(c: Checkpoint) -> None:
     live = Live(head=Head(branch="main", oid="1" * 40), drift=Drift(words=(DriftWord(word="head-ahead:2", sentence="x"),)))
-    wanted = [("track", c.track), ("step", c.step), ("note", c.note), ("validation", c.validation), ("branch", c.branch or "")]
+    wanted = [("track", c.track), ("step", c.headline), ("note", c.note), ("validation", c.validation)]
+    wanted += [("branch", c.branch or "")]
     wanted += [("head", "abc"), ("next_cmd", c.next_cmd), *(("decision", d) for d in c.decisions)]
     wanted += [(f"extra.{key}", value) for key, value in c.extra]
+    if c.carried:
+        wanted += [("carried", f"{c.carried.id} {timestamp(c.carried.created)}"), ("since", c.step)]
     shown = [(key, plain(value, keep="\n\t")) for key, value in wanted]
     assert read_lines("\n".join(resume_lines(c, "abc", None, "")) + "\n") == shown
     tail = [("live_branch", "main"), ("live_head", "def"), ("drift", "head-ahead:2")]
@@ -159,6 +162,7 @@ def check_live(repo: Sandbox, run: Run, plain_keys: list[str]) -> None:
         "drift": ["head-ahead:1"],
         "moved": True,
         "files_changed": 0,
+        "since": {"turns": 0, "files_changed": 0, "commits": 1, "stale": False},
     }
     assert exact["checkpoint"]["step"] == "s\nt" and exact["warnings"] == []
 

@@ -162,8 +162,8 @@ def _agent_document(agent: Agent | None) -> Json:
 
 
 def _carried_document(c: Carried) -> Json:
-    created = timestamp(c.created)
-    return {"id": c.id, "step": c.step, "created": created, "head": c.head, "tree": c.tree, "turns": c.turns}
+    words: dict[str, Json] = {"id": c.id, "step": c.step, "created": timestamp(c.created), "head": c.head, "tree": c.tree}
+    return {**words, "turns": c.turns, "foreign": c.foreign}
 
 
 def _files_document(files: FileState | None) -> Json:
@@ -274,6 +274,8 @@ def _restore(r: Reader) -> Restore:
 
 
 def _carried(r: Reader) -> Carried:
+    if not r.text("step").strip():
+        raise r.bad("step")
     return Carried(
         id=r.oid("id"),
         step=r.text("step"),
@@ -281,6 +283,7 @@ def _carried(r: Reader) -> Carried:
         head=r.maybe_oid("head"),
         tree=r.maybe_oid("tree"),
         turns=r.count("turns"),
+        foreign=r.flag("foreign"),
     )
 
 

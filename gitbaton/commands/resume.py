@@ -7,7 +7,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.codec import Json
 from gitbaton.commands.common import opened, print_json, warn_all
-from gitbaton.render import live_document, resume_lines, sentences, stored_document
+from gitbaton.render import live_document, resume_lines, sentences, since_document, stored_document
 
 
 def command(
@@ -24,11 +24,13 @@ def command(
             value: dict[str, Json] = {"checkpoint": stored_document(found.stored)}
             if found.live:
                 value["live"] = live_document(found.live)
+            if found.since:
+                value["since"] = since_document(found.since)
             print_json({**value, "warnings": list(found.warnings)})
         else:
             here = baton.abbreviate(found.live.head.oid) if found.live else ""
             head = baton.abbreviate(found.stored.checkpoint.head)
-            for row in resume_lines(found.stored.checkpoint, head, found.live, here):
+            for row in resume_lines(found.stored.checkpoint, head, found.live, here, found.since):
                 terminal.say(row)
     warn_all(found.warnings)
     for text in sentences(found.live) if found.live else ():

@@ -50,13 +50,13 @@ def command(
 def _row(t: TrackStatus) -> tuple[str, ...]:
     c = t.stored.checkpoint
     created = timestamp(c.created)
-    return ("*" if t.current else "", c.track, t.stored.id, created, c.validation, str(t.live.drift), c.step)
+    return ("*" if t.current else "", c.track, t.stored.id, created, c.validation, str(t.live.drift), c.headline)
 
 
 def _cells(t: TrackStatus, short: str, ago: str) -> tuple[str, ...]:
     c = t.stored.checkpoint
     drift = "" if not t.live.drift.words else str(t.live.drift)
-    return ("*" if t.current else " ", plain(c.track), short, ago, c.validation, line(c.step)[:60], drift)
+    return ("*" if t.current else " ", plain(c.track), short, ago, c.validation, line(c.headline)[:60], drift)
 
 
 def _document(t: TrackStatus) -> Json:

@@ -46,7 +46,7 @@ def drift_lines(baton: Baton, event: str) -> list[str]:
 
 
 def _step(stored: Stored) -> str:
-    return plain(stored.checkpoint.step.split("\n", 1)[0])[:60]
+    return plain(stored.checkpoint.headline.split("\n", 1)[0])[:60]
 
 
 def _then(baton: Baton, stored: Stored) -> str:

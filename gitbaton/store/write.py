@@ -29,7 +29,8 @@ NOBODY = b"gitbaton <gitbaton@localhost>"
 class Draft:
     """A checkpoint that is to be appended. ``author`` is ``Name <email>``; ``tree`` its commit's tree;
     ``stages`` the objects of the unmerged stages, the last one their tree.
-    ``count_changed`` says how many paths differ between two trees. ``seen`` is Repo.object_store before the capture."""
+    ``count_changed`` says how many paths differ between two trees. ``seen`` is Repo.object_store before the capture.
+    ``follow`` fits the checkpoint to the one that it will follow, None for the first; it may raise UnchangedError."""
 
     checkpoint: Checkpoint
     author: bytes
@@ -37,6 +38,7 @@ class Draft:
     stages: tuple[NewObject, ...]
     count_changed: Callable[[Oid, Oid], int]
     seen: tuple[int, bool]
+    follow: Callable[[Draft, Stored | None], Checkpoint] | None = None
 
 
 class _Batch:
@@ -55,7 +57,8 @@ class _Batch:
 def append(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
     """Put a checkpoint on top of its track; the ids it gets depend on what is there now.
 
-    Raises RefConflictError, naming who is in the way, when the chain cannot be moved for 8 seconds. Once the chain has
+    Raises RefConflictError, naming who is in the way, when the chain cannot be moved for 8 seconds, and what ``draft.follow``
+    raises. Once the chain has
     moved the checkpoint is recorded: what cannot be derived from it now is a warning, and the next command's work.
     """
     ref = chain_ref(check_track(draft.checkpoint.track))
@@ -86,6 +89,8 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     tip = store.tip(track)
     if tip is None:
         _refuse_twin(store, track)
+    if draft.follow is not None:
+        draft = replace(draft, checkpoint=draft.follow(draft, tip))
     shown = store.objects.info(tip_ref(track)) if tip else None
     behind = tip is not None and (shown is None or shown.oid != tip.id)
     batch = _Batch(store)
