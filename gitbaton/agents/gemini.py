@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gitbaton.agents.payload import specific
 
 TYPE_CHECKING = False
@@ -18,7 +20,7 @@ EVENTS: dict[str, tuple[Moment, Inject]] = {
     "SessionEnd": ("end", "no"),
 }
 FOLDERS = ("GEMINI_CWD", "GEMINI_PROJECT_DIR")
-OPENING, CLOSING = "<hook_context>", "</hook_context>"
+_BLOCKS = re.compile(r"\s*(?:<hook_context>.*?</hook_context>\s*)+", re.DOTALL)
 
 
 def told(fields: Fields) -> dict[str, object]:
@@ -39,11 +41,6 @@ def shape(name: str, text: str) -> str:
 
 
 def without_context(prompt: str) -> str:
-    """What the user said: a prompt without the blocks of hooks' context and the blanks after each."""
-    said, at = [], 0
-    while (start := prompt.find(OPENING, at)) >= 0 and (end := prompt.find(CLOSING, start)) >= 0:
-        said.append(prompt[at:start])
-        at = end + len(CLOSING)
-        while prompt[at : at + 1] in ("\n", "\r", " ", "\t"):
-            at += 1
-    return "".join([*said, prompt[at:]])
+    """What the user said: a prompt without the blocks of hooks' context that the client has put before it."""
+    blocks = _BLOCKS.match(prompt)  # one further back is the user's own; a block holds no other, the client escapes ``<``
+    return prompt[blocks.end() :] if blocks else prompt
