@@ -23,5 +23,6 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("doctor", "Say what would not run or is behind, and the line that mends it."),
     ("export", "Write LATEST again; --history writes every checkpoint as files."),
     ("import", "Take the checkpoints of an older, file-based folder into tracks."),
+    ("mcp", "Serve snapshot, resume, verify, log, show and diff to an MCP client."),
     ("hook", "What hook scripts call; it never fails."),
 )

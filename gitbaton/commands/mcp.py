@@ -1,0 +1,18 @@
+"""``git baton mcp``."""
+
+import typer
+
+from gitbaton.commands.common import Globals
+from gitbaton.mcpserver import serve
+
+
+def command(ctx: typer.Context) -> int:
+    """Serve snapshot, resume, verify, log, show and diff as tools to an MCP client, over standard input and output.
+
+    Works where it is started, or in --repo-root, until standard input ends. Needs the extra: pip install 'gitbaton[mcp]'.
+    """
+    options: Globals = ctx.obj
+    if options.repo is not None:
+        options.repo.close()  # the repository is opened anew for each call
+    serve(options.repo_root, options.checkpoint_dir)
+    return 0
