@@ -14,6 +14,7 @@ CHECKPOINT_DIR = "runtime/checkpoints"
 MAX_FILE_SIZE = 50 << 20
 EXCLUDE = (".env*", "*.pem", "*.p12", "id_rsa*", "id_ed25519*")
 SHORT = 10
+Auto = Literal["off", "compact", "turn", "edit"]
 _SIZE = re.compile(r"([0-9]{1,15})([kKmMgG]?)\Z")
 _UNIT = {"": 0, "k": 10, "m": 20, "g": 30}
 
@@ -28,6 +29,8 @@ class Settings:
     max_file_size: int  # baton.maxFileSize, in bytes
     exclude: tuple[str, ...]  # baton.exclude; one empty value clears the default
     short: int  # core.abbrev: digits of a short id
+    auto: Auto  # baton.auto: when hooks take checkpoints
+    transcripts: Literal["off", "position", "full"]  # baton.transcripts
 
 
 def load(repo: Repo) -> Settings:
@@ -37,18 +40,24 @@ def load(repo: Repo) -> Settings:
     def last(key: str, default: str) -> str:
         return values.get(key, [default])[-1]
 
-    untracked = last("baton.untracked", "all")
-    if untracked not in ("all", "none"):
-        raise UsageError(f"baton.untracked is '{untracked}'; it can be 'all' or 'none'")
+    def one_of(key: str, *words: str) -> str:
+        given = last(f"baton.{key}", words[0])
+        if given not in words:
+            others = ", ".join(f"'{word}'" for word in words[:-1])
+            raise UsageError(f"baton.{key} is '{given}'; it can be {others} or '{words[-1]}'")
+        return given
+
     abbrev = last("core.abbrev", "auto").lower()
     exclude = tuple(p for p in values.get("baton.exclude", EXCLUDE) if p)
     return Settings(
         track=os.environ.get("GIT_BATON_TRACK") or last("baton.track", "") or None,
         checkpoint_dir=last("baton.checkpointdir", CHECKPOINT_DIR),
-        untracked=cast(Literal["all", "none"], untracked),
+        untracked=cast(Literal["all", "none"], one_of("untracked", "all", "none")),
         max_file_size=_size("baton.maxFileSize", last("baton.maxfilesize", str(MAX_FILE_SIZE))),
         exclude=exclude,
         short=_short(abbrev),
+        auto=cast(Auto, one_of("auto", "turn", "edit", "compact", "off")),
+        transcripts=cast(Literal["off", "position", "full"], one_of("transcripts", "position", "full", "off")),
     )
 
 

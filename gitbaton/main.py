@@ -62,8 +62,8 @@ def run() -> NoReturn:
 
 def _run(words: list[str]) -> int:
     terminal.prepare()
-    if words[:2] == ["hook", "git"]:  # a hook is waited for: no typer
-        from gitbaton.hooks.githooks import dispatch
+    if words[:1] == ["hook"] and len(words) > 2:  # a hook is waited for: no typer
+        from gitbaton.hooks.dispatch import dispatch
 
         dispatch(words[1:])
         return 0

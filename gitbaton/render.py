@@ -40,6 +40,13 @@ def validation(c: Checkpoint, since: Since | None) -> str:
     return f"{c.validation} (stale: {_count(since.files or 0, 'file')} changed since)"
 
 
+def verdict(stored: Stored, since: Since | None = None) -> str:
+    """``green``, ``pending`` or ``failed`` in one word; ``stale`` where ``green`` was said of other files than these."""
+    c = stored.checkpoint
+    stale = since.stale if since is not None else c.carried is not None and c.carried.tree != stored.tree
+    return "stale" if stale and c.validation == "green" else c.validation
+
+
 def happened(c: Checkpoint, since: Since | None) -> str:
     """What has happened since a checkpoint's words were written: turns, files, commits, and the last thing that it says."""
     parts = [c.step] if c.carried is not None else []

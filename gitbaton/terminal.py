@@ -8,7 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 PAGER_ENV = {"LESS": "FRX", "LV": "-c"}
-COLORS = {"green": "\x1b[32m", "pending": "\x1b[33m", "failed": "\x1b[31m", "id": "\x1b[33m", "drift": "\x1b[36m"}
+COLORS = {
+    "green": "\x1b[32m",
+    "pending": "\x1b[33m",
+    "stale": "\x1b[33m",
+    "failed": "\x1b[31m",
+    "id": "\x1b[33m",
+    "drift": "\x1b[36m",
+}
 _RESET = "\x1b[m"
 
 
@@ -20,6 +27,25 @@ def say(text: str) -> None:
 def write(text: str) -> None:
     """Output as it is."""
     sys.stdout.write(text)
+
+
+def emit(data: bytes) -> None:
+    """Bytes for a program that reads standard output, at once."""
+    sys.stdout.flush()
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view) :]
+
+
+def read_input(limit: int) -> bytes:
+    """What another program wrote to standard input, at most ``limit`` bytes; nothing from a terminal."""
+    if os.isatty(0):
+        return b""
+    chunks: list[bytes] = []
+    while limit > 0 and (chunk := os.read(0, min(limit, 1 << 20))):
+        chunks.append(chunk)
+        limit -= len(chunk)
+    return b"".join(chunks)
 
 
 def warn(text: str) -> None:

@@ -23,6 +23,8 @@ DEFAULTS = config.Settings(
     max_file_size=50 << 20,
     exclude=(".env*", "*.pem", "*.p12", "id_rsa*", "id_ed25519*"),
     short=10,
+    auto="turn",
+    transcripts="position",
 )
 
 
@@ -51,6 +53,9 @@ def test_the_defaults(repo: Sandbox) -> None:
         ("baton.maxFileSize", ["0"], {"max_file_size": 0}),
         ("baton.exclude", ["*.key", "!x"], {"exclude": ("*.key", "!x")}),
         ("baton.exclude", [""], {"exclude": ()}),
+        ("baton.auto", ["edit"], {"auto": "edit"}),
+        ("baton.auto", ["off"], {"auto": "off"}),
+        ("baton.transcripts", ["full"], {"transcripts": "full"}),
         ("core.abbrev", ["7"], {"short": 7}),
         ("core.abbrev", ["auto"], {}),
         ("core.abbrev", ["no"], {"short": 64}),
@@ -97,7 +102,7 @@ def test_exit_codes_of_the_errors() -> None:
         name: kind.exit_code for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, BatonError)
     }
     others = {name: code for name, code in found.items() if code != 128}
-    assert others == {"UsageError": 129, "NotFoundError": 2, "NoAnswerError": 1}
+    assert others == {"UsageError": 129, "NotFoundError": 2, "NoAnswerError": 1, "UnchangedError": 1}
     for name, code in found.items():
         assert f"{name} " in (errors.__doc__ or "") and str(code) in (errors.__doc__ or "")
     error = UsageError("message", "one", "two")

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "gitbaton"
-ROOMS = ("git", "codec", "store", "agents", "restore", "hooks", "install", "commands")
+ROOMS = ("git", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands")
 FLOORS = (
     ("errors", "values"),
     ("model",),
@@ -22,7 +22,8 @@ FLOORS = (
     ("transcripts",),
     ("hooks", "install", "restore", "retention", "sync", "journal", "porting", "branching", "bisection"),
     ("doctor", "drilling", "worktrees", "conversations", "rewinding"),
-    ("commands", "langgraph", "mcpserver"),
+    ("langgraph", "mcpserver"),
+    ("commands",),
     ("cli",),
     ("main",),
     ("__main__",),

@@ -1,15 +1,18 @@
-"""``git baton hook``: what hook scripts call. Normally dispatched before this module is imported; always exit 0."""
+"""``git baton hook``: what git's hooks and the agents' clients call. Normally dispatched before this module is imported."""
 
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
 
 def command(
-    words: Annotated[list[str], typer.Argument(metavar="git EVENT [ARGS]...", help="Who calls, and why.")],
+    words: Annotated[list[str], typer.Argument(metavar="AGENT EVENT", help="Who calls (claude, codex, ..., or git), and why.")],
+    track: Annotated[
+        Optional[str], typer.Option(metavar="NAME", help="Default: GIT_BATON_TRACK, then the current track.")
+    ] = None,
 ) -> int:
-    """What the hook scripts call; it never fails."""
-    from gitbaton.hooks.githooks import dispatch
+    """What clients and hook scripts call; it never fails. A client's payload is read from standard input."""
+    from gitbaton.hooks.dispatch import dispatch
 
-    dispatch(words)
+    dispatch([*words, *(["--track", track] if track else [])])
     return 0

@@ -8,7 +8,7 @@ from gitbaton import terminal
 from gitbaton.codec import plain, timestamp
 from gitbaton.commands.common import one_of, opened, paged, print_json
 from gitbaton.errors import UsageError
-from gitbaton.render import age, line, porcelain, stored_document
+from gitbaton.render import age, line, porcelain, stored_document, verdict
 
 COLUMNS = ("id", "track", "created", "kind", "validation", "label", "branch", "head", "step")
 
@@ -33,10 +33,10 @@ def command(
         if json:
             print_json({"checkpoints": [stored_document(s) for s in history.items]})
         elif stable or nul:
-            fields = [(s.id, s.checkpoint) for s in history.items]
+            fields = [(s.id, s.checkpoint, verdict(s)) for s in history.items]
             rows = [
-                (i, c.track, timestamp(c.created), c.kind, c.validation, c.label or "", c.branch or "", c.head or "", c.step)
-                for i, c in fields
+                (i, c.track, timestamp(c.created), c.kind, said, c.label or "", c.branch or "", c.head or "", c.step)
+                for i, c, said in fields
             ]
             terminal.write(porcelain(COLUMNS, rows, nul=nul))
         else:
@@ -44,7 +44,7 @@ def command(
                 now = baton.clock()
                 for s in history.items:
                     c = s.checkpoint
-                    words = [paint(baton.short(s.id), "id"), paint(c.validation.ljust(7), c.validation)]
+                    words = [paint(baton.short(s.id), "id"), paint(verdict(s).ljust(7), verdict(s))]
                     words += [age(c.created, now).rjust(14), f"{plain(c.track)}:" if everything else ""]
                     words += [line(c.step), f"[{line(c.label)}]" if c.label else ""]
                     words += ["" if c.kind == "manual" else f"({c.kind})"]

@@ -9,7 +9,7 @@ from gitbaton.codec import Json, plain, timestamp
 from gitbaton.commands.common import colours, one_of, opened, print_json
 from gitbaton.errors import NotFoundError
 from gitbaton.exchange import TrackStatus
-from gitbaton.render import age, line, live_document, porcelain, stored_document
+from gitbaton.render import age, line, live_document, porcelain, stored_document, verdict
 
 COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step")
 
@@ -30,7 +30,7 @@ def command(
             terminal.write(porcelain(COLUMNS, [_row(t) for t in tracks], nul=nul))
         elif tracks:
             on, now = colours(ctx, baton), baton.clock()
-            colors = [t.stored.checkpoint.validation for t in tracks]
+            colors = [verdict(t.stored, t.live.since) for t in tracks]
             rows = [_cells(t, baton.short(t.stored.id), age(t.stored.checkpoint.created, now)) for t in tracks]
             widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
             for row, color in zip(rows, colors, strict=True):
@@ -50,13 +50,29 @@ def command(
 def _row(t: TrackStatus) -> tuple[str, ...]:
     c = t.stored.checkpoint
     created = timestamp(c.created)
-    return ("*" if t.current else "", c.track, t.stored.id, created, c.validation, str(t.live.drift), c.headline)
+    return (
+        "*" if t.current else "",
+        c.track,
+        t.stored.id,
+        created,
+        verdict(t.stored, t.live.since),
+        str(t.live.drift),
+        c.headline,
+    )
 
 
 def _cells(t: TrackStatus, short: str, ago: str) -> tuple[str, ...]:
     c = t.stored.checkpoint
     drift = "" if not t.live.drift.words else str(t.live.drift)
-    return ("*" if t.current else " ", plain(c.track), short, ago, c.validation, line(c.headline)[:60], drift)
+    return (
+        "*" if t.current else " ",
+        plain(c.track),
+        short,
+        ago,
+        verdict(t.stored, t.live.since),
+        line(c.headline)[:60],
+        drift,
+    )
 
 
 def _document(t: TrackStatus) -> Json:

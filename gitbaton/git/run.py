@@ -100,8 +100,10 @@ class Process:
                     break
                 chunks.append(chunk)
             else:
-                os.kill(self.pid, signal.SIGKILL)
                 raise GitTimeoutError(f"'git {verb(self.argv)}' did not end in its time and was stopped")
+        except BaseException:
+            os.kill(self.pid, signal.SIGKILL)  # nobody waits for it any more
+            raise
         finally:
             os.close(self.out)
             code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
@@ -161,6 +163,22 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], stdin: int, out: int, err
     finally:
         for fd in low:
             os.close(fd)
+
+
+def detach(argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> None:
+    """Start a program that nobody waits for: in a session of its own, its input from memory, its output nowhere.
+
+    Raises GitError when it cannot be started.
+    """
+    source, sink = memory_file(stdin), os.open(os.devnull, os.O_WRONLY)
+    actions = [(os.POSIX_SPAWN_DUP2, source, 0), (os.POSIX_SPAWN_DUP2, sink, 1), (os.POSIX_SPAWN_DUP2, sink, 2)]
+    try:
+        os.posix_spawn(argv[0], list(argv), env, file_actions=actions, setsid=True)
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no setsid on this system
+        raise GitError(f"'{argv[0]}' cannot be started: {error}") from None
+    finally:
+        os.close(source)
+        os.close(sink)
 
 
 class Git:

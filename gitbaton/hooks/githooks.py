@@ -1,20 +1,19 @@
-"""What the hook scripts call when there is something to say. Whatever goes wrong, git's command succeeds."""
+"""What git's hook scripts call when there is something to say. Whatever goes wrong, git's command succeeds."""
 
 from __future__ import annotations
 
-import os
 import sys
 
 from gitbaton import rewrites, terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Note, parse_note, plain, timestamp
-from gitbaton.errors import BatonError, RefConflictError
+from gitbaton.codec import Note, parse_note, plain
+from gitbaton.errors import RefConflictError
 from gitbaton.git import settings
 from gitbaton.git.objects import OID
 from gitbaton.ground import Surveyor
+from gitbaton.hooks.logbook import log
 from gitbaton.model import Live, Oid, Stored
 
-LOG_BYTES = 1 << 20
 WAIT = 2.0
 PATIENCE = 5.0  # seconds that one git call may take while somebody waits for a checkout
 _TRIES = 5
@@ -118,21 +117,3 @@ def run(words: list[str]) -> None:
     except Exception as error:
         if baton is not None:
             log(baton, f"hook git {' '.join(words)}: {type(error).__name__}: {error}")
-
-
-def log(baton: Baton, text: str) -> None:
-    """One line in the log of the repository; a log over 1 MiB starts anew. Never raises."""
-    path = os.path.join(baton.repo.shared_dir, "log")
-    try:
-        if os.path.exists(path) and os.stat(path).st_size > LOG_BYTES:
-            os.replace(path, path + ".old")
-        with open(path, "a", encoding="utf-8", errors="replace") as file:
-            file.write(f"{timestamp(baton.clock())} {plain(text)}\n")
-    except (OSError, BatonError):
-        pass
-
-
-def dispatch(words: list[str]) -> None:
-    """``git baton hook CALLER EVENT ARGS``. Never raises."""
-    if words[:1] == ["git"]:
-        run(words[1:])

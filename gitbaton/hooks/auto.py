@@ -1,0 +1,121 @@
+"""Checkpoints that nobody asked for: when one is due, what it says of itself, and whose words it carries."""
+
+from __future__ import annotations
+
+import time
+
+from gitbaton import transcripts
+from gitbaton.agents.values import Event
+from gitbaton.baton import Baton
+from gitbaton.codec import first_line, parse_transcript, transcript_text
+from gitbaton.errors import UnchangedError
+from gitbaton.exchange import Request
+from gitbaton.hooks.sessions import Session
+from gitbaton.model import Agent, Carried, Checkpoint, FileState, Stored
+from gitbaton.store.safety import beside
+from gitbaton.store.write import Draft
+from gitbaton.values import replace
+
+QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
+_LEVEL = {"compact": 1, "request": 1, "turn": 2, "end": 2, "edit": 3}  # the least baton.auto at which a moment counts
+_LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
+_PROMPT = 200
+
+
+def due(auto: str, event: Event, session: Session, now: float) -> bool:
+    """Whether ``baton.auto`` wants a checkpoint at this event. Edits and requests to the model come in swarms: one in half a
+    minute is enough, because the end of the turn follows."""
+    least = _LEVEL.get(event.moment)
+    if least is None or least > _LEVELS[auto]:
+        return False
+    return event.moment not in ("edit", "request") or not 0 <= now - session.taken < QUIET
+
+
+def step(event: Event, session: Session) -> str:
+    """What an automatic checkpoint says has happened."""
+    if event.moment == "turn":
+        said = first_line(session.prompt)[:_PROMPT]
+        return f"turn ended: {said}" if said else "turn ended"
+    words = {"compact": "before compaction (auto)", "request": "before a request to the model (auto)", "edit": "after an edit"}
+    return words.get(event.moment, "session ended")
+
+
+def take(baton: Baton, event: Event, session: Session, track: str) -> Stored | None:
+    """Record an automatic checkpoint; None where the newest one says and holds the same. Raises BatonError."""
+    tip = baton.store.tip(track)
+    request = Request(
+        track=track,
+        step=step(event, session),
+        kind="auto",
+        agent=_agent(baton, event, tip),
+        set_current=baton.current() is None,
+    )
+    plan = baton.plan(request)
+
+    def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
+        return _follow(baton, draft, newest, ended=event.moment == "turn")
+
+    try:
+        return baton.apply(replace(plan, draft=replace(plan.draft, follow=follow))).stored
+    except UnchangedError:
+        return None
+
+
+def _agent(baton: Baton, event: Event, tip: Stored | None) -> Agent:
+    """Who takes the checkpoint, and how far the conversation had come."""
+    last = tip.checkpoint.agent if tip else None
+    same = last is not None and (last.name, last.session) == (event.agent, event.session)
+    before = parse_transcript(last.transcript) if last is not None and same else None
+    found = transcripts.record(baton, event, baton.settings.transcripts, before)
+    return Agent(name=event.agent, session=event.session, transcript=transcript_text(found) if found else None)
+
+
+def _follow(baton: Baton, draft: Draft, tip: Stored | None, *, ended: bool) -> Checkpoint:
+    """The checkpoint with the words that its track holds now. Called with the lock held, so that no word is older than the
+    tip's. Raises UnchangedError."""
+    if tip is None:
+        return draft.checkpoint
+    checkpoint = carry(draft.checkpoint, tip, ended=ended)
+    if _same(baton, draft, tip):
+        raise UnchangedError("nothing is new since the newest checkpoint")
+    return checkpoint
+
+
+def carry(checkpoint: Checkpoint, tip: Stored, *, ended: bool) -> Checkpoint:
+    """``checkpoint`` with the words of the manual checkpoint that is, or that stands behind, the tip of its track."""
+    last = tip.checkpoint
+    source = last.carried
+    if last.kind == "manual":
+        tree = last.files.tree if last.files else None
+        source = Carried(id=tip.id, step=last.step, created=last.created, head=last.head, tree=tree, foreign=tip.foreign)
+    if source is None:
+        return checkpoint
+    return replace(
+        checkpoint,
+        note=last.note,
+        next_cmd=last.next_cmd,
+        validation=last.validation,
+        decisions=last.decisions,
+        extra=last.extra,
+        carried=replace(source, turns=source.turns + ended, foreign=source.foreign or tip.foreign),
+    )
+
+
+def _same(baton: Baton, draft: Draft, tip: Stored) -> bool:
+    """Whether the newest checkpoint holds the very files, index, HEAD and operation of a draft."""
+    new, old = draft.checkpoint, tip.checkpoint
+    if draft.tree != tip.tree or (new.branch, new.head) != (old.branch, old.head):
+        return False
+    if new.files is None or old.files is None:
+        return new.files is old.files
+    stages = draft.stages[-1].oid if draft.stages else None
+    return _state(new.files) == _state(old.files) and stages == beside(baton.store, tip)
+
+
+def _state(files: FileState) -> tuple[object, ...]:
+    return files.index, files.operation, files.skipped, files.raw, files.worktree.created.replace(microsecond=0)
+
+
+def now() -> int:
+    """Seconds since 1970."""
+    return int(time.time())

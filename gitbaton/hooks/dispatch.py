@@ -1,0 +1,15 @@
+"""Who calls a hook: git or a coding agent. Nothing here ever fails its caller."""
+
+from __future__ import annotations
+
+
+def dispatch(words: list[str]) -> None:
+    """``git baton hook CALLER EVENT ARGS``. Never raises."""
+    if words[:1] == ["git"]:
+        from gitbaton.hooks import githooks
+
+        githooks.run(words[1:])
+    elif len(words) > 1:
+        from gitbaton.hooks import agent
+
+        agent.run(words)

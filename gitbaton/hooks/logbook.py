@@ -1,0 +1,26 @@
+"""What went wrong in a hook, for whoever looks for it later: ``<common dir>/baton/log``."""
+
+from __future__ import annotations
+
+import os
+
+from gitbaton.codec import plain, timestamp
+from gitbaton.errors import BatonError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.baton import Baton
+
+LOG_BYTES = 1 << 20
+
+
+def log(baton: Baton, text: str) -> None:
+    """One line in the log of the repository; a log over 1 MiB starts anew. Never raises."""
+    path = os.path.join(baton.repo.shared_dir, "log")
+    try:
+        if os.path.exists(path) and os.stat(path).st_size > LOG_BYTES:
+            os.replace(path, path + ".old")
+        with open(path, "a", encoding="utf-8", errors="replace") as file:
+            file.write(f"{timestamp(baton.clock())} {plain(text)}\n")
+    except (OSError, BatonError):
+        pass

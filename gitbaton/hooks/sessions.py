@@ -1,0 +1,77 @@
+"""What one session of a client leaves for its next hook: a small file in the git directory of its work tree."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+
+from gitbaton.agents.values import Event
+from gitbaton.codec import Json, canonical, parse
+from gitbaton.errors import RecordError
+from gitbaton.git.repo import Repo
+from gitbaton.values import replace, value
+
+KEPT_SECONDS = 14 * 86_400
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_MAX_BYTES = 16 << 10
+
+
+@value
+class Session:
+    """``prompt``: the first line of what the user said last. ``compacted``: the window was compacted, and the model may not
+    know the baton any more. ``taken``: when a checkpoint was last thought of, in seconds since 1970."""
+
+    prompt: str = ""
+    compacted: bool = False
+    taken: int = 0
+
+
+def load(repo: Repo, event: Event) -> Session:
+    """What was left; empty where nothing readable was."""
+    try:
+        with open(_path(repo, event), "rb") as file:
+            found = parse(file.read(_MAX_BYTES))
+    except (OSError, RecordError):
+        return Session()
+    if not isinstance(found, dict):
+        return Session()
+    prompt, taken = found.get("prompt"), found.get("taken")
+    return Session(
+        prompt=prompt if isinstance(prompt, str) else "",
+        compacted=found.get("compacted") is True,
+        taken=taken if isinstance(taken, int) else 0,
+    )
+
+
+def save(repo: Repo, event: Event, before: Session, **changes: object) -> Session:
+    """Leave what has changed; the new state. Raises OSError."""
+    after = replace(before, **changes)
+    if after != before:
+        path = _path(repo, event)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        document: dict[str, Json] = {"prompt": after.prompt, "compacted": after.compacted, "taken": after.taken}
+        temporary = f"{path}.{os.getpid()}"
+        with open(temporary, "wb") as file:
+            file.write(canonical(document))
+        os.replace(temporary, path)
+    return after
+
+
+def prune(repo: Repo) -> None:
+    """Remove what sessions of two weeks ago left. Never raises."""
+    folder = os.path.join(repo.own_dir, "sessions")
+    try:
+        for entry in list(os.scandir(folder)):
+            if entry.stat().st_mtime < time.time() - KEPT_SECONDS:
+                os.unlink(entry.path)
+    except OSError:
+        return
+
+
+def _path(repo: Repo, event: Event) -> str:
+    session = event.session or "none"
+    if not _PLAIN.match(session):
+        session = hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+    return os.path.join(repo.own_dir, "sessions", f"{event.agent}-{session}")
