@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any, get_args
 
 import pytest
@@ -97,6 +99,13 @@ def told(agent: str, event: str, payload: object, **env: str) -> Event:
     found = read(agent, event, payload if isinstance(payload, bytes) else json.dumps(payload).encode(), env)
     assert found is not None
     return found
+
+
+def test_only_the_module_of_the_client_is_loaded() -> None:
+    code = "import sys; from gitbaton.agents.translate import read; read('codex', 'Stop', b'{}', {}); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    ours = {name for name in loaded if name.startswith("gitbaton.agents.")}
+    assert ours == {f"gitbaton.agents.{name}" for name in ("codex", "payload", "translate", "values")}
 
 
 @pytest.mark.parametrize("agent", EXPECTED)
@@ -283,6 +292,8 @@ def test_of_a_large_payload_the_head_counts() -> None:
         b'{"cwd"',
         b'{"cwd":',
         b'{5:"/w"',
+        b'{["a"]:5,',
+        b"{{}:5,",
         b'{"cwd" "/w"',
         b'{"x":' + b"[" * 60_000,
         b'{"x":-',
