@@ -11,6 +11,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("show", "Show one checkpoint whole."),
     ("diff", "Show what changed since a checkpoint, or between two, as git diff shows it."),
     ("restore", "Put the files back as they were at a checkpoint, losing nothing."),
+    ("transcript", "Show or export the conversation up to a checkpoint."),
     ("undo", "Take back the newest restore of this work tree."),
     ("redo", "Carry out again what undo took back."),
     ("bisect", "Find the checkpoint that broke it: run CMD in a scratch work tree."),

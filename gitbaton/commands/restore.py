@@ -5,11 +5,14 @@ from typing import Annotated, Optional
 
 import typer
 
-from gitbaton.commands.common import divided, opened
+from gitbaton.baton import Baton
+from gitbaton.commands.common import divided, one_of, opened
 from gitbaton.commands.steps import carry_out
-from gitbaton.errors import NotFoundError
+from gitbaton.errors import NotFoundError, UsageError
+from gitbaton.model import Stored
 from gitbaton.render import line
 from gitbaton.restore.values import Order
+from gitbaton.values import replace
 
 
 def command(
@@ -25,6 +28,10 @@ def command(
     index: Annotated[bool, typer.Option("--index/--no-index", help="Bring the whole index back, too.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also change what is somebody else's work.")] = False,
     foreign: Annotated[bool, typer.Option("--foreign", help="Allow a checkpoint that was fetched from elsewhere.")] = False,
+    talk: Annotated[
+        bool, typer.Option("--conversation", help="Also write the conversation back, as a new session of its client.")
+    ] = False,
+    only: Annotated[bool, typer.Option("--conversation-only", help="Write the conversation back, and no files.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Put the files back as they were at a checkpoint.
@@ -33,6 +40,7 @@ def command(
     and stashes stay; ignored files, and what is somebody else's work, are left alone and named.
     """
     checkpoints, paths = divided(ctx, words or [], 1)
+    _fitting(only, paths, conversation=talk, json=json, exact=exact, index=index, force=force)
     with opened(ctx, dry_run=dry_run) as baton:
         order = Order(
             checkpoint=checkpoints[0] if checkpoints else "@",
@@ -44,10 +52,36 @@ def command(
             foreign=foreign,
         )
         try:
-            return carry_out(baton, "restore", order, dry_run=dry_run, json=json)
+            if not talk and not only:
+                return carry_out(baton, "restore", order, dry_run=dry_run, json=json)
+            return _with_conversation(baton, baton.resolve(order.checkpoint), order, files=talk, dry_run=dry_run, json=json)
         except NotFoundError as error:
             if paths or not os.path.lexists(order.checkpoint):
                 raise
             raise NotFoundError(
                 error.message, f"to restore the file of that name: git baton restore -- {line(order.checkpoint)}"
             ) from None
+
+
+def _fitting(only: bool, paths: list[str], *, conversation: bool, json: bool, **files: bool) -> None:
+    """Refuse options that say something about what does not come back."""
+    one_of(**{"conversation": conversation, "conversation-only": only})
+    one_of(conversation=conversation, json=json)
+    if only and paths:
+        raise UsageError("paths and --conversation-only exclude each other")
+    for name, given in files.items():
+        one_of(**{name: given, "conversation-only": only})
+
+
+def _with_conversation(baton: Baton, target: Stored, order: Order, *, files: bool, dry_run: bool, json: bool) -> int:
+    """The files first, where they are asked for; a conflict among them does not keep the conversation back."""
+    from gitbaton.commands.conversing import write_back
+
+    order = replace(order, checkpoint=target.id)
+    code = carry_out(baton, "restore", order, dry_run=False, json=False) if files and not dry_run else 0
+    try:
+        write_back(baton, target, foreign=order.foreign, dry_run=dry_run, json=json)
+    finally:
+        if files and dry_run:  # last: afterwards nothing else can be done with what is open
+            code = carry_out(baton, "restore", order, dry_run=True, json=False)
+    return code

@@ -1,0 +1,68 @@
+"""``git baton transcript``."""
+
+import os
+import sys
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import conversations, terminal, transcripts
+from gitbaton.agents.conversation import messages
+from gitbaton.codec import plain
+from gitbaton.commands.common import opened, paged
+from gitbaton.errors import BatonError, UsageError
+
+KEPT = "\n\t"
+
+
+def command(
+    ctx: typer.Context,
+    action: Annotated[str, typer.Argument(metavar="show|export", help="Show it as text; write it as it is.")],
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track.", show_default=False)
+    ] = "@",
+    output: Annotated[
+        Optional[str], typer.Option("-o", "--output", metavar="FILE", help="Export into a new file, readable by you alone.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Show the JSON lines of the agent's client.")] = False,
+) -> int:
+    """Show or export the conversation up to a checkpoint.
+
+    It is read from the repository where baton.transcripts was 'full' at that time, else from the file that the agent's client
+    keeps on this machine: by default ('position') no content is stored, until redaction exists.
+    """
+    if action not in ("show", "export"):
+        raise UsageError(f"'{plain(action)}' is not understood; it can be 'show' or 'export'")
+    if json if action == "export" else output is not None:
+        raise UsageError(f"{'--json' if json else '--output'} and '{action}' exclude each other")
+    with opened(ctx) as baton:
+        stored = baton.resolve(checkpoint)
+        raw = transcripts.read(baton, stored, os.environ)
+        text = raw.decode("utf-8", "surrogateescape")
+        if output is not None:
+            conversations.save(os.path.join(ctx.obj.repo_root or "", output), raw)
+        elif action == "export":
+            terminal.write(text)
+        elif json:
+            with paged(ctx, baton):
+                terminal.write(plain(text, keep=KEPT) if sys.stdout.isatty() else text)
+        else:
+            agent = stored.checkpoint.agent
+            rows = _rows(agent.name if agent else "", raw, "> " if stored.foreign else "")
+            if not rows:
+                said = f"nothing can be shown of a conversation of '{plain(agent.name if agent else '')}'"
+                raise BatonError(said, "--json shows its lines as they are")
+            with paged(ctx, baton):
+                for row in rows:
+                    terminal.say(row)
+    return 0
+
+
+def _rows(agent: str, raw: bytes, prefix: str) -> list[str]:
+    """One block a message, an empty line after each; what was said drives no terminal."""
+    rows: list[str] = []
+    for message in messages(agent, raw):
+        who = f"tool {plain(message.name)}" if message.who == "tool" else message.who
+        said = plain(message.text.replace("\r\n", "\n").rstrip(), keep=KEPT).split("\n")
+        rows += [f"{prefix}{row}".rstrip() for row in (f"{who}:", *said, "")]
+    return rows[:-1]

@@ -1,0 +1,106 @@
+"""A conversation written back: as a new session of the client, beside all that it has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC
+
+from gitbaton import transcripts
+from gitbaton.agents.conversation import RESUMABLE, claude_folder, home_of, open_call, renamed
+from gitbaton.baton import Baton
+from gitbaton.codec import plain
+from gitbaton.errors import BatonError, NoAnswerError
+from gitbaton.model import Stored
+from gitbaton.values import value
+
+
+@value
+class Plan:
+    """A session file that would be written. ``command`` resumes it, when given in ``directory``; ``call`` is a tool that
+    was called last and had not answered."""
+
+    target: Stored
+    agent: str
+    session: str
+    path: str
+    data: bytes
+    directory: str
+    command: str
+    call: str | None
+
+    def line(self, here: str) -> str:
+        """The command line that resumes it, from the directory ``here``."""
+        from shlex import quote
+
+        same = os.path.realpath(here) == os.path.realpath(self.directory)
+        return self.command if same else f"cd {quote(self.directory)} && {self.command}"
+
+
+def new_id() -> str:
+    """A random id (UUID 4) for a session."""
+    raw = bytearray(os.urandom(16))
+    raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, foreign: bool = False) -> Plan:
+    """What would be written to bring a checkpoint's conversation back as the session of a new id. Writes nothing.
+
+    Raises NoAnswerError where its client cannot resume what is written for it, BatonError where there is no conversation, or
+    it was fetched from elsewhere and ``foreign`` is not set.
+    """
+    name = baton.short(target.id)
+    transcripts.position(target)
+    agent = target.checkpoint.agent.name if target.checkpoint.agent else ""
+    if target.foreign and not foreign:
+        hint = "'git baton transcript show' shows what was said; --foreign writes it back all the same"
+        raise BatonError(f"checkpoint '{name}' was fetched from elsewhere", hint)
+    directory = baton.repo.layout.root or baton.repo.layout.git_dir
+    home = home_of(agent, env) if agent in RESUMABLE else None
+    if home is None:
+        hint = f"'git baton transcript export {name} -o FILE' writes the conversation as it is"
+        raise NoAnswerError(f"a conversation of '{plain(agent)}' cannot be written back as a session that it resumes", hint)
+    raw = transcripts.read(baton, target, env)
+    data = renamed(agent, raw, session, foreign=target.foreign)
+    if data is None:
+        raise NoAnswerError(f"the conversation of checkpoint '{name}' holds nothing that '{agent}' could resume")
+    now = baton.clock().astimezone(UTC)
+    if agent == "claude":
+        path = os.path.join(home, "projects", claude_folder(os.path.realpath(directory)), f"{session}.jsonl")
+    else:
+        path = os.path.join(home, f"sessions/{now:%Y/%m/%d}/rollout-{now:%Y-%m-%dT%H-%M-%S}-{session}.jsonl")
+    command = f"claude --resume {session}" if agent == "claude" else f"codex resume {session}"
+    return Plan(
+        target=target,
+        agent=agent,
+        session=session,
+        path=path,
+        data=data,
+        directory=directory,
+        command=command,
+        call=open_call(agent, raw),
+    )
+
+
+def apply(plan: Plan) -> None:
+    """Write the session file, readable by its owner alone. Raises BatonError where a file is there already."""
+    os.makedirs(os.path.dirname(plan.path), mode=0o700, exist_ok=True)
+    save(plan.path, plan.data)
+
+
+def save(path: str, data: bytes) -> None:
+    """Write a new file, whole or not at all. Raises BatonError where something is there already."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise BatonError(f"'{plain(path)}' exists, and is not written over") from None
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+    except BaseException:
+        os.unlink(path)
+        raise
