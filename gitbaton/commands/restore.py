@@ -41,26 +41,24 @@ def command(
     """
     checkpoints, paths = divided(ctx, words or [], 1)
     _fitting(only, paths, conversation=talk, json=json, exact=exact, index=index, force=force)
+    name, directory = checkpoints[0] if checkpoints else "@", ctx.obj.repo_root or os.getcwd()
+    options = {"exact": exact, "index": index, "force": force, "foreign": foreign}
     with opened(ctx, dry_run=dry_run) as baton:
-        order = Order(
-            checkpoint=checkpoints[0] if checkpoints else "@",
-            paths=tuple(paths),
-            directory=ctx.obj.repo_root or os.getcwd(),
-            exact=exact,
-            index=index,
-            force=force,
-            foreign=foreign,
-        )
+        order = Order(checkpoint=name, paths=tuple(paths), directory=directory, **options)
         try:
             if not talk and not only:
                 return carry_out(baton, "restore", order, dry_run=dry_run, json=json)
-            return _with_conversation(baton, baton.resolve(order.checkpoint), order, files=talk, dry_run=dry_run, json=json)
+            target = baton.resolve(order.checkpoint)
         except NotFoundError as error:
-            if paths or not os.path.lexists(order.checkpoint):
-                raise
-            raise NotFoundError(
-                error.message, f"to restore the file of that name: git baton restore -- {line(order.checkpoint)}"
-            ) from None
+            raise _or_file(error, order) from None
+        return _with_conversation(baton, target, order, files=talk, dry_run=dry_run, json=json)
+
+
+def _or_file(error: NotFoundError, order: Order) -> NotFoundError:
+    """The error; with a hint where a file has the name of the checkpoint that is not there."""
+    if order.paths or not os.path.lexists(order.checkpoint):
+        return error
+    return NotFoundError(error.message, f"to restore the file of that name: git baton restore -- {line(order.checkpoint)}")
 
 
 def _fitting(only: bool, paths: list[str], *, conversation: bool, json: bool, **files: bool) -> None:

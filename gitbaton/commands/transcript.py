@@ -8,9 +8,11 @@ import typer
 
 from gitbaton import conversations, terminal, transcripts
 from gitbaton.agents.conversation import messages
+from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.commands.common import opened, paged
 from gitbaton.errors import BatonError, UsageError
+from gitbaton.model import Stored
 
 KEPT = "\n\t"
 
@@ -38,24 +40,29 @@ def command(
     with opened(ctx) as baton:
         stored = baton.resolve(checkpoint)
         raw = transcripts.read(baton, stored, os.environ)
-        text = raw.decode("utf-8", "surrogateescape")
         if output is not None:
-            conversations.save(os.path.join(ctx.obj.repo_root or "", output), raw)
+            conversations.save(output, raw)
         elif action == "export":
-            terminal.write(text)
-        elif json:
-            with paged(ctx, baton):
-                terminal.write(plain(text, keep=KEPT) if sys.stdout.isatty() else text)
+            terminal.write(raw.decode("utf-8", "surrogateescape"))
         else:
-            agent = stored.checkpoint.agent
-            rows = _rows(agent.name if agent else "", raw, "> " if stored.foreign else "")
-            if not rows:
-                said = f"nothing can be shown of a conversation of '{plain(agent.name if agent else '')}'"
-                raise BatonError(said, "--json shows its lines as they are")
-            with paged(ctx, baton):
-                for row in rows:
-                    terminal.say(row)
+            _show(ctx, baton, stored, raw, json=json)
     return 0
+
+
+def _show(ctx: typer.Context, baton: Baton, stored: Stored, raw: bytes, *, json: bool) -> None:
+    agent = stored.checkpoint.agent.name if stored.checkpoint.agent else ""
+    if json:
+        text = raw.decode("utf-8", "surrogateescape")
+        with paged(ctx, baton):
+            terminal.write(plain(text, keep=KEPT) if sys.stdout.isatty() else text)
+        return
+    rows = _rows(agent, raw, "> " if stored.foreign else "")
+    if not rows:
+        hint = "'git baton transcript show --json' shows its lines as they are"
+        raise BatonError(f"nothing can be shown of a conversation of '{plain(agent)}'", hint)
+    with paged(ctx, baton):
+        for row in rows:
+            terminal.say(row)
 
 
 def _rows(agent: str, raw: bytes, prefix: str) -> list[str]:
