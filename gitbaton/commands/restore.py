@@ -42,9 +42,9 @@ def command(
     checkpoints, paths = divided(ctx, words or [], 1)
     _fitting(only, paths, conversation=talk, json=json, exact=exact, index=index, force=force)
     name, directory = checkpoints[0] if checkpoints else "@", ctx.obj.repo_root or os.getcwd()
-    options = {"exact": exact, "index": index, "force": force, "foreign": foreign}
     with opened(ctx, dry_run=dry_run) as baton:
-        order = Order(checkpoint=name, paths=tuple(paths), directory=directory, **options)
+        order = Order(checkpoint=name, paths=tuple(paths), directory=directory, foreign=foreign)
+        order = replace(order, exact=exact, index=index, force=force)
         try:
             if not talk and not only:
                 return carry_out(baton, "restore", order, dry_run=dry_run, json=json)
