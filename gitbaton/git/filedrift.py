@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gitbaton.errors import GitError
+from gitbaton.git import folders
 from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, without_filter
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.repo import Repo
@@ -91,7 +91,7 @@ def _scratch() -> Iterator[str]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        folders.remove(folder)
 
 
 def _start(git: Git) -> tuple[Process, Process]:

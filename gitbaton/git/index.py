@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Collection
 
+from gitbaton.git import folders
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, Process
@@ -192,7 +192,7 @@ def _copy(source: str, target: str) -> Signature:
     try:
         with open(source, "rb") as reader, open(target, "xb") as writer:
             stat = os.fstat(reader.fileno())
-            shutil.copyfileobj(reader, writer, 1 << 20)
+            folders.copy(reader, writer)
     except FileNotFoundError:
         return (0, 0, 0)
     os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))

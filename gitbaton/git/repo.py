@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Literal, cast
@@ -283,14 +283,16 @@ def _take(fd: int, wait: float, place: str) -> None:
         raise GitError(f"'{place}/flock' is held by another process for {wait:.0f} s")
 
 
-def discover(start: str | None, *, door: Door | None = None) -> Repo:
+def discover(start: str | None, *, door: Door | None = None, meanwhile: Callable[[], None] | None = None) -> Repo:
     """The repository that git finds from ``start`` (default: the current directory and ``GIT_*``).
+
+    ``meanwhile`` is called once while git looks for it.
 
     An explicit ``start`` is another repository than the one ``GIT_DIR`` may name, unless both are the same.
     Raises NotARepositoryError with git's own reason.
     """
     env = base_environment(strip_local=start is not None)
-    layout = _layout(Git(start or _here(), env))
+    layout = _layout(Git(start or _here(), env), meanwhile)
     if start is not None and "GIT_DIR" in os.environ:
         given = os.path.realpath(os.environ["GIT_DIR"])
         if given == os.path.realpath(layout.git_dir):
@@ -336,9 +338,12 @@ def _leads_back(layout: Layout) -> bool:
     return os.path.realpath(link) == os.path.realpath(layout.git_dir)
 
 
-def _layout(git: Git) -> Layout:
+def _layout(git: Git, meanwhile: Callable[[], None] | None = None) -> Layout:
     """What ``git rev-parse`` says. Inside a ``.git`` directory, its work tree is the one around it."""
-    result = git.run("rev-parse", *_QUESTIONS, *_PATHS, "--show-toplevel")
+    asked = git.start("rev-parse", *_QUESTIONS, *_PATHS, "--show-toplevel")
+    if meanwhile is not None:
+        meanwhile()
+    result = asked.finish()
     lines = os.fsdecode(result.out).split("\n")[:-1]
     if len(lines) < 7:
         raise _no_repository(git, result)

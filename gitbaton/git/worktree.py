@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from gitbaton.errors import GitError
+from gitbaton.git import folders
 from gitbaton.git.conversions import filters, may_convert
 from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, listed, stages_tree, without_filter
 from gitbaton.git.objects import NewObject
@@ -82,11 +82,11 @@ def private_folder(repo: Repo) -> Iterator[str]:
     except OSError as error:
         raise GitError(f"'{parent}' cannot be written: {error.strerror}") from None
     for path in old:
-        shutil.rmtree(path, ignore_errors=True)
+        folders.remove(path)
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        folders.remove(folder)
 
 
 def _age(path: str) -> float:

@@ -8,14 +8,14 @@ import sys
 from gitbaton import terminal
 from gitbaton.agents.translate import answer, read
 from gitbaton.agents.values import Event
-from gitbaton.baton import Baton
-from gitbaton.codec import first_line
 from gitbaton.errors import BatonError, NotARepositoryError
-from gitbaton.git.repo import discover
-from gitbaton.hooks import sessions
+from gitbaton.git.repo import Repo, discover
 from gitbaton.hooks.deadline import DeadlineError, deadline
-from gitbaton.hooks.logbook import log
 from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.hooks.sessions import Session
 
 SECONDS = 2.0
 LATE_SECONDS = 120.0
@@ -69,39 +69,53 @@ def run(words: list[str]) -> None:
     if call is None or os.environ.get("GIT_BATON") == "0":
         return
     late = LATE in os.environ
-    name, data, baton, event = f"hook {' '.join(words)}", b"", None, None
+    seconds = LATE_SECONDS if late else SECONDS
+    data, event, repo = b"", None, None
     try:
-        with deadline(LATE_SECONDS if late else SECONDS):
+        with deadline(seconds):
             data = terminal.read_input(MAX_PAYLOAD)
             event = read(call.agent, call.event, data, os.environ)
-            baton = _open(event) if event is not None else None
-            if event is not None and baton is not None:
-                _attend(baton, event, call, late=late)
+            repo = _open(event) if event is not None else None
+            if event is not None and repo is not None:
+                _attend(repo, event, call, late=late)
     except DeadlineError:
-        if baton is not None:
-            log(baton, f"{name}: not done after {LATE_SECONDS if late else SECONDS:.0f} s")
+        _log(repo, words, f"not done after {seconds:.0f} s")
         if event is not None and event.moment in _KEPT and not late:
             _go_on(words, data)
     except Exception as error:
-        if baton is not None:
-            log(baton, f"{name}: {type(error).__name__}: {error}")
+        _log(repo, words, f"{type(error).__name__}: {error}")
 
 
-def _open(event: Event) -> Baton | None:
+def _log(repo: Repo | None, words: list[str], text: str) -> None:
+    from gitbaton.hooks.logbook import log
+
+    if repo is not None:
+        log(repo, f"hook {' '.join(words)}: {text}")
+
+
+def _open(event: Event) -> Repo | None:
     """The repository in which an event happened; None where there is none, or where nobody uses gitbaton."""
     if event.child or event.moment in ("other", "compacted") or (event.cwd is not None and not os.path.isdir(event.cwd)):
         return None
+
+    def load() -> None:
+        """What will be needed, while git looks for the repository."""
+        import gitbaton.hooks.sessions
+
+        if event.inject in ("full", "short"):
+            import gitbaton.briefing
+            import gitbaton.git.filedrift
+            import gitbaton.hooks.tracks  # noqa: F401
+
     try:
-        repo = discover(event.cwd, door="binary")
+        repo = discover(event.cwd, door="binary", meanwhile=load)
     except NotARepositoryError:
         return None
     root = repo.layout.root
     if root is None or not (os.path.isdir(repo.shared_dir) or _wanted(root, event.agent)):
         return None
-    repo.git.timeout = _PATIENCE
-    if event.moment in _KEPT:
-        repo.git.timeout = LATE_SECONDS
-    return Baton(repo=repo)
+    repo.git.timeout = LATE_SECONDS if event.moment in _KEPT else _PATIENCE
+    return repo
 
 
 def _wanted(root: str, agent: str) -> bool:
@@ -116,39 +130,50 @@ def _wanted(root: str, agent: str) -> bool:
     return False
 
 
-def _attend(baton: Baton, event: Event, call: Call, *, late: bool) -> None:
+def _attend(repo: Repo, event: Event, call: Call, *, late: bool) -> None:
     """Say first, keep then: the client can have its text while the checkpoint is still being taken."""
-    session = sessions.load(baton.repo, event)
+    from gitbaton.hooks import sessions
+
+    session = sessions.load(repo, event)
     if not late:
-        session = _said(baton, event, call, session)
+        session = _said(repo, event, call, session)
     if event.moment in _KEPT:
-        _keep(baton, event, call, session, late=late)
+        _keep(repo, event, call, session, late=late)
     elif event.moment == "start":
-        sessions.prune(baton.repo)
+        sessions.prune(repo)
 
 
-def _said(baton: Baton, event: Event, call: Call, session: sessions.Session) -> sessions.Session:
+def _said(repo: Repo, event: Event, call: Call, session: Session) -> Session:
     """Print what the model should know, if anything; the session as it is afterwards."""
+    from gitbaton.codec import first_line
+    from gitbaton.hooks import sessions
+
     flagged = event.inject == "flagged" and session.compacted
     if event.inject in ("full", "short") or flagged:
-        text = _text(baton, event, call)
+        text = _text(repo, event, call)
         terminal.emit(answer(event, text) if text else b"")
     if event.moment == "start":
-        return sessions.save(baton.repo, event, session, compacted=False)
+        return sessions.save(repo, event, session, compacted=False)
     if event.moment == "compact":
-        return sessions.save(baton.repo, event, session, compacted=True)
+        return sessions.save(repo, event, session, compacted=True)
     if event.moment == "prompt":
         prompt = first_line(event.prompt or "")[:500]
-        return sessions.save(baton.repo, event, session, prompt=prompt, compacted=session.compacted and not flagged)
+        return sessions.save(repo, event, session, prompt=prompt, compacted=session.compacted and not flagged)
     return session
 
 
-def _text(baton: Baton, event: Event, call: Call) -> str:
+def _text(repo: Repo, event: Event, call: Call) -> str:
     """The baton of this work tree's track as text; empty where there is none."""
+    repo.prefetch_settings()
+    from gitbaton.git import filedrift
+
+    filedrift.list_ahead(repo)
+    from gitbaton.baton import Baton
     from gitbaton.briefing import Scene, brief, reminder
     from gitbaton.ground import Surveyor
     from gitbaton.hooks.tracks import choose
 
+    baton = Baton(repo=repo)
     stored = baton.store.tip(choose(baton, call.track))
     if stored is None:
         return ""
@@ -164,19 +189,24 @@ def _text(baton: Baton, event: Event, call: Call) -> str:
     return reminder(scene) if event.inject == "short" else brief(scene)
 
 
-def _keep(baton: Baton, event: Event, call: Call, session: sessions.Session, *, late: bool) -> None:
+def _keep(repo: Repo, event: Event, call: Call, session: Session, *, late: bool) -> None:
     """Take the checkpoint that is due, if one is."""
-    from gitbaton.hooks import auto
-    from gitbaton.hooks.tracks import choose
+    from gitbaton.config import load
+    from gitbaton.hooks import auto, sessions
 
+    repo.prefetch_settings()
     now = auto.now()
-    if not late and not auto.due(baton.settings.auto, event, session, now):
+    if not late and not auto.due(load(repo).auto, event, session, now):
         return
     from gitbaton.git.index import list_ahead
 
-    list_ahead(baton.repo)
+    list_ahead(repo)
+    from gitbaton.baton import Baton
+    from gitbaton.hooks.tracks import choose
+
     if not late:
-        session = sessions.save(baton.repo, event, session, taken=now)
+        session = sessions.save(repo, event, session, taken=now)
+    baton = Baton(repo=repo)
     auto.take(baton, event, session, choose(baton, call.track))
 
 

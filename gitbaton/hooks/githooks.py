@@ -116,4 +116,4 @@ def run(words: list[str]) -> None:
             sys.stdout.flush()
     except Exception as error:
         if baton is not None:
-            log(baton, f"hook git {' '.join(words)}: {type(error).__name__}: {error}")
+            log(baton.repo, f"hook git {' '.join(words)}: {type(error).__name__}: {error}")

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 
 from gitbaton.codec import plain, timestamp
 from gitbaton.errors import BatonError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.baton import Baton
+    from gitbaton.git.repo import Repo
 
 LOG_BYTES = 1 << 20
 
 
-def log(baton: Baton, text: str) -> None:
+def log(repo: Repo, text: str) -> None:
     """One line in the log of the repository; a log over 1 MiB starts anew. Never raises."""
-    path = os.path.join(baton.repo.shared_dir, "log")
+    path = os.path.join(repo.shared_dir, "log")
     try:
         if os.path.exists(path) and os.stat(path).st_size > LOG_BYTES:
             os.replace(path, path + ".old")
         with open(path, "a", encoding="utf-8", errors="replace") as file:
-            file.write(f"{timestamp(baton.clock())} {plain(text)}\n")
+            file.write(f"{timestamp(datetime.now(UTC))} {plain(text)}\n")
     except (OSError, BatonError):
         pass
