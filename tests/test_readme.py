@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -62,6 +63,22 @@ def test_the_python_example_runs(repo: Sandbox) -> None:
     done = repo.run(sys.executable, "-c", block_with("python", "from gitbaton import Baton"))
     assert done.code == 0, done.err
     assert done.out == "pytest tests/parser none\n"
+
+
+def test_what_the_agents_hooks_leave_is_what_the_readme_shows(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "parser", "--step", "lexer done", "--validation", "green")
+    for number, (event, fields) in enumerate(
+        [("UserPromptSubmit", {"prompt": "now the error messages\nplease"}), ("Stop", {}), ("PreCompact", {"trigger": "auto"})]
+    ):
+        repo.write("a.txt", f"{number}\n")
+        payload = {"session_id": "s", "cwd": str(repo.path), "hook_event_name": event, **fields}
+        repo.run("git", "baton", "hook", "claude", event, stdin=json.dumps(payload).encode())
+    shown = block_with("console", "$ git baton log parser").splitlines()[1:]
+
+    def general(row: str) -> list[str]:
+        return re.sub(r"^\S+", "ID", re.sub(r"\d+ (second|minute)s? ago", "AGO", row)).split()
+
+    assert [general(row) for row in repo.ok("log", "parser").out.splitlines()] == [general(row) for row in shown]
 
 
 @pytest.mark.parametrize("linked", [False, True])

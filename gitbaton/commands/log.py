@@ -47,7 +47,7 @@ def command(
                     words = [paint(baton.short(s.id), "id"), paint(verdict(s).ljust(7), verdict(s))]
                     words += [age(c.created, now).rjust(14), f"{plain(c.track)}:" if everything else ""]
                     words += [line(c.step), f"[{line(c.label)}]" if c.label else ""]
-                    words += ["" if c.kind == "manual" else f"({c.kind})"]
+                    words += ["" if c.kind == "manual" or c.step.endswith(f"({c.kind})") else f"({c.kind})"]
                     terminal.say(" ".join(w for w in words if w))
     for problem in history.problems:
         terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
