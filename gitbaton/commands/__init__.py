@@ -24,6 +24,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("doctor", "Say what would not run or is behind, and the line that mends it."),
     ("export", "Write LATEST again; --history writes every checkpoint as files."),
     ("import", "Take the checkpoints of an older, file-based folder into tracks."),
+    ("agent", "Join coding agents on: install or uninstall their hooks, list them, check that they run."),
     ("mcp", "Serve snapshot, resume, verify, log, show and diff to an MCP client."),
     ("hook", "What hook scripts call; it never fails."),
 )

@@ -1,0 +1,172 @@
+"""The parts that install puts into files: hooks in settings, a plugin, the skill, a block in AGENTS.md. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+
+from gitbaton.agents.clients import Client
+from gitbaton.agents.settings import BOM, Edit, MalformedError
+from gitbaton.errors import BatonError
+from gitbaton.git.hookfiles import read
+from gitbaton.install import agentmerge
+from gitbaton.install.agentmerge import Found, Merged
+
+SKILL_MARK = "<!-- gitbaton:skill -->"
+PLUGIN_MARK = "// gitbaton:plugin"
+BEGIN, END = "<!-- gitbaton:begin -->", "<!-- gitbaton:end -->"
+NONE = Found(count=0, tracks=())
+_TRACK = re.compile(r"^const TRACK = (.*)$", re.MULTILINE)
+
+
+def shipped(name: str) -> str:
+    """A text of the package's ``data/agents``. Raises BatonError when it is missing."""
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    data = read(os.path.join(here, "data", "agents", name), limit=-1)
+    if data is None:
+        raise BatonError(f"'{name}' is missing from this installation of gitbaton")
+    return data.decode("utf-8")
+
+
+class Part:
+    """Something of ours in a file. ``whole``: the file is ours altogether."""
+
+    whole = False
+    errors = "strict"
+
+    def put(self, text: str) -> Merged:
+        """The text with our part in it, once. Raises MalformedError."""
+        raise MalformedError("nothing can be put there")
+
+    def take(self, text: str, made: Collection[str] | None) -> Merged:
+        """The text without our part."""
+        return Merged(text=text)
+
+    def find(self, text: str) -> Found:
+        """What of ours the text holds."""
+        return NONE
+
+    def is_bare(self, text: str, made: Collection[str]) -> bool:
+        """Whether nothing is left that somebody wrote."""
+        return not text.strip()
+
+    def fresh(self, text: str) -> bool:
+        """Whether the text is just what install writes where no file was."""
+        return self.put("").text == text
+
+
+class Hooks(Part):
+    """Our entries in a client's settings."""
+
+    def __init__(self, client: Client, track: str | None) -> None:
+        self.client, self.track = client, track
+
+    def put(self, text: str) -> Merged:
+        """The settings with our entries."""
+        return agentmerge.merge(text, self.client, self.track)
+
+    def take(self, text: str, made: Collection[str] | None) -> Merged:
+        """The settings without them."""
+        return agentmerge.strip(text, self.client, made)
+
+    def find(self, text: str) -> Found:
+        """Our entries, for whatever track."""
+        return agentmerge.found(text, self.client)
+
+    def is_bare(self, text: str, made: Collection[str]) -> bool:
+        """Whether the settings say nothing else."""
+        return agentmerge.is_empty(text, self.client, made)
+
+    def fresh(self, text: str) -> bool:
+        """Whether they were written whole, for whatever track."""
+        tracks = self.find(text).tracks
+        return len(tracks) == 1 and agentmerge.merge("", self.client, tracks[0]).text == text
+
+
+class Whole(Part):
+    """A file of our own, known by a mark; for the plugin with the track that it names."""
+
+    whole = True
+    errors = "surrogateescape"
+
+    def __init__(self, name: str, mark: str, track: str | None = None) -> None:
+        self.name, self.mark, self.track = name, mark, track
+
+    def put(self, text: str) -> Merged:
+        """The file."""
+        return Merged(text=self._written(self.track))
+
+    def find(self, text: str) -> Found:
+        """Whether it is ours."""
+        if self.mark not in text.splitlines():
+            return NONE
+        return Found(count=1, tracks=(self._named(text),))
+
+    def fresh(self, text: str) -> bool:
+        """Whether it is as this version writes it, for whatever track."""
+        return text == self._written(self._named(text))
+
+    def _written(self, track: str | None) -> str:
+        import json
+
+        return _TRACK.sub(lambda _: f"const TRACK = {json.dumps(track)}", shipped(self.name), count=1)
+
+    def _named(self, text: str) -> str | None:
+        import json
+
+        found = _TRACK.search(text)
+        try:
+            named = json.loads(found.group(1)) if found else None
+        except ValueError:
+            return None
+        return named if isinstance(named, str) else None
+
+
+class Block(Part):
+    """Our marked block in AGENTS.md."""
+
+    errors = "surrogateescape"
+
+    def put(self, text: str) -> Merged:
+        """The text with the block, in its place or at the end."""
+        newline = "\r\n" if "\r\n" in text else "\n"
+        block = newline.join([BEGIN, *shipped("AGENTS.md").splitlines(), END])
+        place = _block(text)
+        if place is not None:
+            start, end = place
+            if text[start:end] == block:
+                return Merged(text=text)
+            edit = Edit(start=start, length=len(block), old=text[start:end])
+            return Merged(text=text[:start] + block + text[end:], edits=(edit,))
+        lead = "" if not text.removeprefix(BOM) else newline if text.endswith("\n") else newline * 2
+        new = lead + block + newline
+        return Merged(text=text + new, edits=(Edit(start=len(text), length=len(new), old=""),))
+
+    def take(self, text: str, made: Collection[str] | None) -> Merged:
+        """The text without the block, and without the empty line before it."""
+        place = _block(text)
+        if place is None:
+            return Merged(text=text)
+        start, end = place
+        end += len(text[end:]) - len(text[end:].removeprefix("\r").removeprefix("\n"))
+        for newline in ("\r\n", "\n"):
+            if text[:start].endswith(newline * 2):
+                start -= len(newline)
+                break
+        return Merged(text=text[:start] + text[end:], edits=(Edit(start=start, length=0, old=text[start:end]),))
+
+    def find(self, text: str) -> Found:
+        """Whether there is a block."""
+        return Found(count=1, tracks=(None,)) if _block(text) is not None else NONE
+
+
+def _block(text: str) -> tuple[int, int] | None:
+    """Where the block begins and ends; None when there is none. Raises MalformedError for marks that do not pair."""
+    begins, ends = text.count(BEGIN), text.count(END)
+    if not begins and not ends:
+        return None
+    start, end = text.find(BEGIN), text.find(END)
+    if begins != 1 or ends != 1 or end < start:
+        raise MalformedError(f"the marks '{BEGIN}' and '{END}' do not stand there once each, in this order")
+    return start, end + len(END)
