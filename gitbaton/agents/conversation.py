@@ -146,7 +146,8 @@ def _said_claude(records: list[Record]) -> list[Record]:
             above[str(key)] = _ancestor(parent, above)
             continue
         kept.append(record)
-    return [{**record, "parentUuid": _ancestor(record.get("parentUuid"), above)} for record in kept]
+    told = [{key: found for key, found in record.items() if key != "permissionMode"} for record in kept]
+    return [{**record, "parentUuid": _ancestor(record.get("parentUuid"), above)} for record in told]
 
 
 def _ancestor(key: object, above: dict[object, object]) -> object:

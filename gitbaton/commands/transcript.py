@@ -66,10 +66,10 @@ def _show(ctx: typer.Context, baton: Baton, stored: Stored, raw: bytes, *, json:
 
 
 def _rows(agent: str, raw: bytes, prefix: str) -> list[str]:
-    """One block a message, an empty line after each; what was said drives no terminal."""
+    """One block a message; what was said is indented, so that it can forge none, and drives no terminal."""
     rows: list[str] = []
     for message in messages(agent, raw):
         who = f"tool {plain(message.name)}" if message.who == "tool" else message.who
-        said = plain(message.text.replace("\r\n", "\n").rstrip(), keep=KEPT).split("\n")
-        rows += [f"{prefix}{row}".rstrip() for row in (f"{who}:", *said, "")]
+        said = plain(message.text.replace("\r\n", "\n").strip("\n"), keep=KEPT).split("\n")
+        rows += [f"{prefix}{row}".rstrip() for row in (f"{who}:", *(f"    {text}" for text in said), "")]
     return rows[:-1]
