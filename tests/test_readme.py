@@ -109,12 +109,19 @@ def test_the_log_that_leaves_our_chains_out(repo: Sandbox) -> None:
     assert repo.run("sh", "-c", f"{match.group(1)} --format=%H").out.split() == [repo.head()]
 
 
-def test_plain_git_shows_what_the_table_says(repo: Sandbox) -> None:
+def test_plain_git_shows_what_the_table_says(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "main", "--step", "step one")
+    repo.git("config", "baton.transcripts", "full")
+    said = tmp_path / "s.jsonl"
+    said.write_text('{"uuid":"u-1"}\n')
+    repo.write("a.txt", "two\n")
+    payload = {"session_id": "s", "cwd": str(repo.path), "transcript_path": str(said)}
+    repo.run("git", "baton", "hook", "claude", "Stop", stdin=json.dumps(payload).encode())
     rows = re.findall(r"^\| .* \| `refs/[^`]*` \| `(git [^`]*)` \|$", README, re.MULTILINE)
-    assert len(rows) == 3
+    assert len(rows) == 4
     for command in rows:
-        assert "step one" in repo.run("sh", "-c", command.replace("<track>", "main")).out
+        words = command.replace("<track>", "main").replace("<agent>", "claude").replace("<session>", "s")
+        assert ("chunks/" if "transcripts" in command else "step one") in repo.run("sh", "-c", words).out
     assert repo.git("symbolic-ref", "BATON_HEAD") == "refs/checkpoints/main"
 
 
