@@ -15,6 +15,7 @@ import pytest
 
 from tests.support import Sandbox
 from tests.support.mcp import Client, said, talk
+from tests.test_restore_kill import driven
 
 GOLDEN = Path(__file__).parent / "data" / "mcp-tools.json"
 CHAIN = "refs/baton/tracks/t"
@@ -344,3 +345,39 @@ def test_calls_at_once_are_carried_out_one_after_the_other(repo: Sandbox) -> Non
 
     talk(repo.path, steps)
     repo.fsck()
+
+
+def test_carried_words_come_with_what_happened_since(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "--step", "by hand", "--validation", "green", "--next-cmd", "make")
+    repo.write("a.txt", "changed\n")
+    payload = {"session_id": "s", "transcript_path": "", "cwd": str(repo.path), "hook_event_name": "Stop"}
+    repo.ok("hook", "claude", "Stop", stdin=json.dumps(payload).encode())
+
+    async def steps(client: Client) -> None:
+        done = await client.call("resume")
+        assert done.structured_content == repo.ok("resume", "--json").json and done.structured_content["since"]["stale"]
+        head, carried, *rows = said(done).split("\n")
+        assert ", auto, recorded " in head and carried.startswith("its words are carried: they were written ")
+        assert "step=by hand" in rows and "next_cmd=make" in rows
+        assert "validation=green (stale: 1 file changed since)" in rows
+        assert " stale " in said(await client.call("log")).splitlines()[0]
+
+    talk(repo.path, steps)
+
+
+def test_a_killed_restore_is_ended_before_a_snapshot_and_not_by_a_reader(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "--step", "goal")
+    repo.write("a.txt", "spoilt\n")
+    driven(repo, "named", 2, ("restore", "t"))
+    pending = repo.path / ".git" / "baton" / "restore"
+    assert pending.exists()
+
+    async def steps(client: Client) -> None:
+        for tool in ("verify", "log", "show", "diff"):
+            assert "warning: an interrupted restore waits to be ended" in said(await client.call(tool))
+        assert pending.exists()
+        done = await client.call("snapshot", track="t", step="on")
+        assert "\nwarning: " in said(done) and not pending.exists()
+        assert "warning: " not in said(await client.call("verify"))
+
+    talk(repo.path, steps)
