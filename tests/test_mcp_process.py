@@ -104,7 +104,8 @@ def test_closed_standard_streams(repo: Sandbox) -> None:
     nobody.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
     assert nobody.process.stdin is not None and nobody.process.stderr is not None
     nobody.process.stdin.close()
-    assert nobody.process.wait(30) == 141 and nobody.process.stderr.read() == b""
+    # Whether the answer is written before the end of input is seen is a race; either is a clean end.
+    assert nobody.process.wait(30) in (0, 141) and nobody.process.stderr.read() == b""
     nobody.process.stderr.close()
 
 
