@@ -14,6 +14,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("transcript", "Show or export the conversation up to a checkpoint."),
     ("undo", "Take back the newest restore of this work tree."),
     ("redo", "Carry out again what undo took back."),
+    ("rewind", "Pick a checkpoint from a list, see what would be restored, and restore it."),
     ("bisect", "Find the checkpoint that broke it: run CMD in a scratch work tree."),
     ("worktree", "Check a checkpoint out beside this work tree."),
     ("branch", "Make a branch of a checkpoint: its head plus one commit of the files."),

@@ -1,0 +1,185 @@
+"""Rewind: a track's checkpoints with what changed in each; the plan to restore one of them, and that very plan carried out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from gitbaton.baton import Baton
+from gitbaton.codec import parse_transcript
+from gitbaton.errors import GitTimeoutError, PathError, RecordError, StaleError
+from gitbaton.git.objects import Object, new_object, parse_commit
+from gitbaton.git.repo import Repo
+from gitbaton.model import Oid, Stored
+from gitbaton.restore import Order, Plan, Restored, apply, open_plan, recover
+from gitbaton.store import Problem, chain_ref
+from gitbaton.values import replace, value
+
+_MAX_COMMIT = 3 << 20
+_COUNTING = 10.0  # seconds: a list that somebody waits for
+_NUMSTAT = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
+_RECORD = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64})\n|(\d+|-)\t(\d+|-)\t[^\0]+\0")
+_PATIENCE = 3  # files that a filter may fail on before all that are like them are left alone
+
+Pair = tuple[Oid, Oid]
+
+
+@value
+class Changes:
+    """How two trees differ: files, and the lines of text added and removed; a binary file has no lines."""
+
+    files: int
+    added: int
+    removed: int
+
+
+@value
+class Row:
+    """A checkpoint in the list: ``number`` counts from the newest, which is 1.
+
+    ``changes`` since the checkpoint before, of the first one since its HEAD; None where it holds no files, or git could not
+    count. ``agent``: whose conversation it knows a position of; None where it knows of none.
+    """
+
+    number: int
+    stored: Stored
+    changes: Changes | None
+    agent: str | None
+
+
+@value
+class Page:
+    """Some checkpoints of a track, newest first, and what could not be read among them; ``after``: the commit to go on with,
+    None at the chain's end."""
+
+    rows: tuple[Row, ...]
+    problems: tuple[Problem, ...]
+    after: Oid | None
+
+
+@value
+class Outcome:
+    """What came of carrying out: ``restored`` is None where the plan would now be another one, and nothing was changed; then
+    ``order`` is what to plan anew. ``said``: what should be told."""
+
+    restored: Restored | None
+    order: Order
+    said: tuple[str, ...]
+
+
+def page(baton: Baton, track: str, start: Oid, size: int, first: int = 1) -> Page:
+    """At most ``size`` links of a track's chain from the commit ``start`` on, numbered from ``first``. Raises BatonError."""
+    store = baton.store
+    oids = store.objects.first_parents(start, size + 1)
+    links = [oid for oid in oids if oid != store.root]
+    found = list(store.objects.read_many(links, _MAX_COMMIT))
+    problems, records = [], list[tuple[Stored, Oid | None]]()
+    for at, oid in enumerate(links[:size]):
+        try:
+            stored = store.stored(found[at], track, oid)
+        except RecordError as error:
+            problems.append(Problem(where=f"{chain_ref(track)}, commit {oid}", reason=error.message))
+            continue
+        records.append((stored, _before(baton, stored, found[at + 1] if at + 1 < len(links) else None)))
+    pairs = {stored.commit: (before, stored.tree) for stored, before in records if before and stored.checkpoint.files}
+    counted = _counted(baton, set(pairs.values()))
+    rows = [
+        Row(number=number, stored=stored, changes=counted.get(pairs.get(stored.commit, ("", ""))), agent=_agent(stored))
+        for number, (stored, _) in enumerate(records, first)
+    ]
+    return Page(rows=tuple(rows), problems=tuple(problems), after=links[size] if len(links) > size else None)
+
+
+def _before(baton: Baton, stored: Stored, link: Object | None) -> Oid | None:
+    """The tree that a checkpoint is counted against, as when it was recorded; None where it cannot be read."""
+    if link is None:
+        head = baton.store.tree_of(stored.checkpoint.head) or baton.store.tree_of(stored.base)
+        return head or new_object(baton.store.objects.algorithm, "tree", b"").oid
+    if link.kind != "commit" or link.data is None:
+        return None
+    try:
+        return parse_commit(link.data).tree
+    except RecordError:
+        return None
+
+
+def _agent(stored: Stored) -> str | None:
+    agent = stored.checkpoint.agent
+    return agent.name if agent and agent.session and parse_transcript(agent.transcript) else None
+
+
+def _counted(baton: Baton, pairs: Collection[Pair]) -> dict[Pair, Changes]:
+    """The changes between pairs of trees, by one git process; without those that it could not count in its time."""
+    counted = {pair: Changes(files=0, added=0, removed=0) for pair in pairs if pair[0] == pair[1]}
+    differing = sorted(set(pairs).difference(counted))
+    if not differing:
+        return counted
+    git = baton.repo.git.changed({})
+    git.timeout = _COUNTING
+    stdin = "".join(f"{before} {after}\n" for before, after in differing).encode()
+    try:
+        result = git.run("diff-tree", "--stdin", *_NUMSTAT, stdin=stdin)
+    except GitTimeoutError:
+        return counted
+    groups = _groups(result.out)
+    if result.code != 0 and groups:
+        groups.popitem()  # git ended in the middle of it
+    return counted | groups
+
+
+def _groups(raw: bytes) -> dict[Pair, Changes]:
+    """What ``diff-tree --stdin -z --numstat`` says: a line of two ids, then a record for each path."""
+    found: dict[Pair, Changes] = {}
+    pair: Pair = ("", "")
+    for match in _RECORD.finditer(raw):
+        before, after, added, removed = match.groups()
+        if before:
+            pair = (before.decode(), after.decode())
+            found[pair] = Changes(files=0, added=0, removed=0)
+            continue
+        last = found[pair]
+        lines = [0 if text == b"-" else int(text) for text in (added, removed)]
+        found[pair] = Changes(files=last.files + 1, added=last.added + lines[0], removed=last.removed + lines[1])
+    return found
+
+
+def newer(baton: Baton, stored: Stored) -> int | None:
+    """How many checkpoints its track's chain has above one; None where it is in no track's chain."""
+    tip = baton.store.objects.info(chain_ref(stored.checkpoint.track))
+    if tip is None or tip.kind != "commit":
+        return None
+    oids = baton.store.objects.first_parents(tip.oid)
+    return oids.index(stored.commit) if stored.commit in oids else None
+
+
+def preview(baton: Baton, order: Order) -> Plan:
+    """The plan of a restore, to be shown: it leaves nothing behind and cannot be carried out. Raises BatonError."""
+    from tempfile import TemporaryDirectory
+
+    place = baton.latest
+    repo = Repo(baton.repo.layout, baton.repo.git.changed({}), "binary")
+    copy = Baton(repo=repo, clock=baton.clock, checkpoint_dir=place.directory if place else None)
+    with TemporaryDirectory(prefix="gitbaton-") as folder, copy:
+        copy.redirect(folder)
+        with open_plan(copy, "restore", order) as plan:
+            return plan
+
+
+def carry_out(baton: Baton, order: Order, shown: Plan) -> Outcome:
+    """Restore, if that is still what was shown: the same paths of the same checkpoint, in the same state. Raises BatonError."""
+    said = recover(baton)
+    try:
+        with open_plan(baton, "restore", order) as plan:
+            if plan.digest != shown.digest:
+                return Outcome(restored=None, order=order, said=tuple(said))
+            return Outcome(restored=apply(plan), order=order, said=tuple(said))
+    except StaleError as error:
+        return Outcome(restored=None, order=order, said=(*said, error.message, *error.hints))
+    except PathError as error:
+        left = dict(order.left)
+        alike = error.alike if len(left) >= _PATIENCE else ()
+        if not set(error.paths).difference(left):
+            raise
+        left |= dict.fromkeys((*error.paths, *alike), error.reason)
+        order = replace(order, left=tuple(left.items()))
+        return Outcome(restored=None, order=order, said=(*said, error.message, *error.hints))
