@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 from gitbaton.agents.conversation import message_id, places
@@ -37,7 +38,7 @@ _BLOCK = 1 << 20
 _BATCH = 16 << 20
 _LOOKED = 64 << 20
 _SHORT = 10
-_ATTEMPTS = 4
+_ATTEMPTS = 2
 _LOCK_WAIT = 1.0
 HINTS = (
     "baton.transcripts is 'off', 'position' or 'full'",
@@ -163,26 +164,36 @@ def transcript_ref(agent: str, session: str) -> str:
 
 
 def _keep(baton: Baton, fd: int, agent: str, session: str) -> Transcript | None:
-    """Store what is new: objects first, then the ref; again where another process stored meanwhile."""
-    ref, objects = transcript_ref(agent, session), baton.repo.objects
+    """Store what is new; what another process has stored meanwhile is built upon, at last with the lock held all along."""
+    ref = transcript_ref(agent, session)
     for _ in range(_ATTEMPTS):
-        old = objects.info(ref)
-        tip = _extended(objects, old.oid if old else None, fd, agent, session)
-        found = _position(fd, agent, tip.position if tip else None)
-        if found is None or found.size > MAX_STORED:
-            if found is not None:
-                raise GitError(f"it has {found.size} bytes, and the limit is {MAX_STORED}")
-            return None
-        if tip is not None and found == tip.position:
-            return replace(found, stored=tip.commit)
-        commit = _write(baton, fd, found, tip, old.oid if old else None, agent, session)
         try:
-            with baton.repo.lock((ref,), wait=_LOCK_WAIT):
-                objects.update([RefChange(name=ref, new=commit, old=old.oid if old else None)])
-            return replace(found, stored=commit)
-        except RefConflictError as error:
-            conflict = error
-    raise conflict
+            return _keep_once(baton, fd, ref, agent, session, baton.repo.lock((ref,), wait=_LOCK_WAIT))
+        except RefConflictError:
+            continue
+    with baton.repo.lock((ref,), wait=_LOCK_WAIT):
+        return _keep_once(baton, fd, ref, agent, session, nullcontext())
+
+
+def _keep_once(
+    baton: Baton, fd: int, ref: str, agent: str, session: str, guard: AbstractContextManager[None]
+) -> Transcript | None:
+    """Store what is new: objects first, then the ref under the guard. Raises RefConflictError where another was first."""
+    objects = baton.repo.objects
+    found = objects.info(ref)
+    old = found.oid if found else None
+    tip = _extended(objects, old, fd, agent, session)
+    now = _position(fd, agent, tip.position if tip else None)
+    if now is None:
+        return None
+    if now.size > MAX_STORED:
+        raise GitError(f"it has {now.size} bytes, and the limit is {MAX_STORED}")
+    if tip is not None and now == tip.position:
+        return replace(now, stored=tip.commit)
+    commit = _write(baton, fd, now, tip, old, agent, session)
+    with guard:
+        objects.update([RefChange(name=ref, new=commit, old=old)])
+    return replace(now, stored=commit)
 
 
 def _extended(objects: Objects, oid: Oid | None, fd: int, agent: str, session: str) -> _Kept | None:
