@@ -146,7 +146,7 @@ class Workshop:
 
 
 class Dialogue:
-    """A running program, by lines of JSON."""
+    """A running program, by lines: a JSON value, or else a text."""
 
     def __init__(self, child: subprocess.Popen[str]) -> None:
         self.child = child
@@ -159,8 +159,7 @@ class Dialogue:
     def _listen(self) -> None:
         assert self.child.stdout
         for line in self.child.stdout:
-            if line.startswith("{"):
-                self._lines.put(json.loads(line))
+            self._lines.put(json.loads(line) if line.startswith("{") else line)
         self._lines.put(None)
 
     def _drain(self) -> None:
@@ -174,7 +173,14 @@ class Dialogue:
         self.child.stdin.flush()
 
     def wait(self, wanted: Callable[[Any], bool]) -> Any:
-        """The next value for which ``wanted`` holds."""
+        """The next JSON value for which ``wanted`` holds."""
+        return self._next(lambda heard: isinstance(heard, dict) and wanted(heard))
+
+    def wait_line(self, wanted: Callable[[str], bool]) -> str:
+        """The next line of text for which ``wanted`` holds."""
+        return str(self._next(lambda heard: isinstance(heard, str) and wanted(heard)))
+
+    def _next(self, wanted: Callable[[Any], bool]) -> Any:
         deadline = time.monotonic() + PATIENCE
         while True:
             try:

@@ -1,0 +1,84 @@
+"""GitHub Copilot CLI: the baton is in the request after start, compaction and cold start, also where Claude Code's hooks are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.judge import MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, told
+from tests.clients.model import Model, Reply, serving
+from tests.clients.speech_chat import Chat
+from tests.clients.workshop import Workshop, find
+from tests.support import Outcome
+
+WINDOW = 100_000
+FULL = 97_000
+
+
+class Copilot:
+    """Copilot CLI in a workshop, with a scripted model of its own provider."""
+
+    def __init__(self, program: str, workshop: Workshop, model: Model) -> None:
+        self.program, self.workshop, self.model = program, workshop, model
+        self.env = {"COPILOT_PROVIDER_BASE_URL": f"{model.url}/v1", "COPILOT_MODEL": "scripted"}
+        self.env |= {"COPILOT_PROVIDER_MAX_PROMPT_TOKENS": str(WINDOW), "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS": "8000"}
+        self.env |= {"COPILOT_OFFLINE": "true", "COPILOT_ALLOW_ALL": "true", "COPILOT_AUTO_UPDATE": "false"}
+
+    def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Outcome:
+        """One process, one prompt."""
+        done = self.workshop.run(self.program, *options, "-p", prompt, env=self.env, cwd=cwd)
+        assert done.code == 0, done
+        return done
+
+    def writes(self, name: str, used: int = 1_000) -> Reply:
+        """The model wants a file written."""
+        path = self.workshop.repo.path / name
+        return Reply("Writing.", "create", {"path": str(path), "file_text": f"{name}\n"}, used)
+
+
+@pytest.fixture
+def copilot(workshop: Workshop, tmp_path: Path) -> Iterator[Copilot]:
+    program = find("copilot")
+    if program is None:
+        pytest.skip("no copilot on PATH or in GITBATON_TEST_CLIENTS")
+    with serving(Chat("detailed summary"), tmp_path / "requests") as model:
+        yield Copilot(program, workshop, model)
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside claude"])
+def test_the_baton_is_there_after_start_and_cold_start(copilot: Copilot, beside: bool) -> None:
+    shop, model = copilot.workshop, copilot.model
+    shop.install("copilot")
+    if beside:
+        shop.install("claude")
+    model.will_say(copilot.writes("hello.txt"), Reply("Done."))
+    copilot.ask("Create hello.txt")
+    assert_told(model.turns[0], MOVED, "validation: green")
+    assert_once(model.turns[0])
+    shop.drift()
+    copilot.ask("What next?", "--continue")
+    assert_told(model.turns[-1], MOVED)
+    shop.drift()
+    copilot.ask("And anew", cwd=shop.repo.path / "src")
+    assert_told(model.turns[-1], MOVED)
+    assert_checkpoints(shop, *(f"turn ended: {prompt}" for prompt in ("Create hello.txt", "What next?", "And anew")))
+    assert not any(run.out for run in shop.hooks() if run.agent == "claude")
+    assert_quiet(shop, model)
+
+
+def test_the_baton_is_there_after_an_automatic_compaction(copilot: Copilot) -> None:
+    """The compaction goes on beside the turn: the next request may still hold the whole conversation."""
+    shop, model = copilot.workshop, copilot.model
+    shop.install("copilot")
+    model.will_say(*(copilot.writes(f"{n}.txt", FULL) for n in range(3)), Reply("Done."))
+    copilot.ask("Create three files")
+    first, *others = model.turns
+    assert_told(first, MOVED)
+    assert model.summaries
+    compacted = [r for r in others if told(first) not in r.text]
+    assert compacted, "nothing was compacted"
+    for request in compacted:
+        assert_told(request, "drift: ", "1 commit")
+    assert_quiet(shop, model)
