@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench import baton, harness, hooks, restore
+from tests.bench import agents, baton, harness, hooks, restore
 
 
 def main() -> None:
@@ -17,9 +17,10 @@ def main() -> None:
     parser.add_argument("--sizes", default="1000,10000,100000", help="how many files, comma-separated")
     parser.add_argument("--runs", type=int, default=11, help="counted pairs of each row")
     parser.add_argument("--history", type=int, default=10_000, help="checkpoints before the measured one; 0 leaves it out")
+    parser.add_argument("--histories", default="10,1000,10000", help="checkpoints before an agent's event, comma-separated")
     parser.add_argument("--no-crowd", action="store_true", help="leave out the fifty writers")
     parser.add_argument("--folder", help="keep the repositories here and use them again")
-    parser.add_argument("--only", choices=("baton", "hooks", "restore"), help="measure one part only")
+    parser.add_argument("--only", choices=("baton", "hooks", "restore", "agents"), help="measure one part only")
     options = parser.parse_args()
     sizes = [int(size) for size in options.sizes.split(",")]
     git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
@@ -35,6 +36,8 @@ def main() -> None:
             rows += restore.main(folder, sizes, env, options.runs)
         if only in (None, "hooks"):
             rows += hooks.main(folder, env, options.runs)
+        if only in (None, "agents"):
+            rows += agents.main(folder, env, options.runs, [int(count) for count in options.histories.split(",")])
     harness.show(rows)
     for line in lines:
         print("\n" + line)
