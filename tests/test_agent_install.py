@@ -137,7 +137,7 @@ def test_uninstall_in_another_clone(repo: Sandbox, tmp_path: Path) -> None:
 
 
 def test_another_track_takes_the_place_of_the_first(repo: Sandbox) -> None:
-    track = "it's $(touch x) \"é\" `b`"
+    track = 'it\'s $(touch x) "é" `b`'
     repo.ok("agent", "install", *NAMES)
     repo.ok("agent", "install", *NAMES, "--track", track)
     for row in repo.ok("agent", "list", "--json").json["agents"]:

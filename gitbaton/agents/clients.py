@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from gitbaton.values import value
 Level = Literal["project", "user"]
 Shape = Literal["groups", "flat", "shells", "plugin"]
 
-OURS = "git-baton hook"  # an entry whose command holds these words is ours
+OURS = "git-baton hook"
 SILENT = "command -v git-baton >/dev/null 2>&1 || exit 0; "
 LEVELS: tuple[Level, ...] = ("project", "user")
 
@@ -179,6 +180,8 @@ CLIENTS: tuple[Client, ...] = (
     ),
 )
 
+_CALL = re.compile(rf"(?<![\w./-]){OURS} (?:{'|'.join(client.name for client in CLIENTS)})\b")
+
 
 def command(agent: str, event: str, track: str | None = None) -> str:
     """The line that a shell of a client runs; it names no path, so it stays the same from version to version."""
@@ -224,7 +227,7 @@ def lines(handler: object) -> list[str]:
     if not isinstance(handler, dict):
         return []
     texts = (handler.get(key) for key in ("command", "bash", "powershell"))
-    return [text for text in texts if isinstance(text, str) and OURS in text]
+    return [text for text in texts if isinstance(text, str) and _CALL.search(text)]
 
 
 def folder(client: Client, env: Mapping[str, str]) -> str:
