@@ -19,6 +19,7 @@ from gitbaton.model import Agent, Stored, Transcript
 from gitbaton.transcripts import CHUNK, Mode, read, record
 from gitbaton.values import replace
 from tests.support import Sandbox
+from tests.support.doors import FORMATS, build
 from tests.test_transcripts import REF, SESSION, check_stored, event, line, objects, take
 
 FOLDER = "home/.claude/projects/-somewhere"
@@ -144,6 +145,25 @@ def test_a_checkpoint_without_a_conversation_says_so(repo: Sandbox) -> None:
     with repo.open(door="binary") as baton:
         plain = baton.snapshot("s", track="u").stored
         assert "knows of no conversation" in refused(repo, plain).message
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_door_and_format_stores_the_same(
+    repo: Sandbox, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    place = build(tmp_path / "place", name, monkeypatch)
+    box = place.sandbox
+    with box.open(door=place.door) as baton:
+        first = record(baton, event(own), "full", None)
+        with own.open("ab") as file:
+            file.write(line(10))
+        second = record(baton, event(own), "full", first)
+        assert first is not None and second is not None
+        stored = baton.snapshot("s", track="t", agent=Agent(name="claude", session=SESSION, transcript=transcript_text(first)))
+        assert read(baton, stored.stored, {}) == own.read_bytes()[: first.size]
+    check_stored(box, second, own.read_bytes())
+    assert box.git("rev-list", REF).split() == [second.stored, first.stored]
+    box.fsck()
 
 
 def commit_of(box: Sandbox, *entries: tuple[str, str, str, str]) -> str:
