@@ -9,7 +9,9 @@ with Baton("path/to/repository") as baton:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # as typing's: importing typing costs each start 2 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 __all__ = ["Baton", "BatonError", "Checkpoint", "Request", "__version__"]

@@ -8,12 +8,15 @@ gc.disable()  # a process of milliseconds: collecting while typer is imported co
 
 import os
 import sys
-from typing import NoReturn
 
 from gitbaton import terminal
 from gitbaton.commands import VERBS
-from gitbaton.errors import BatonError
-from gitbaton.git.repo import Repo, discover
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from gitbaton.git.repo import Repo
 
 _FATAL, _SIGINT, _SIGPIPE = 128, 130, 141
 
@@ -26,6 +29,9 @@ def head_start(words: list[str]) -> Repo | None:
     given = set(words)
     if not words or words[0] not in dict(VERBS) or given & {"-h", "--help", "--dry-run", "-n"}:
         return None
+    from gitbaton.errors import BatonError
+    from gitbaton.git.repo import discover
+
     try:
         repo = discover(None, door="binary")
         repo.prefetch_settings()

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
 
+from gitbaton.model import Agent
 from gitbaton.values import value
 
-NAMES = ("claude", "codex", "gemini", "opencode", "copilot", "cursor")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
 
-Moment = Literal["start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "other"]
-Inject = Literal["no", "full", "short", "flagged"]
+    Moment = Literal["start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "other"]
+    Inject = Literal["no", "full", "short", "flagged"]
+else:
+    Moment = Inject = str
+
+_SESSIONS = (("claude", "CLAUDE_CODE_SESSION_ID"), ("gemini", "GEMINI_SESSION_ID"))  # set for what a client starts
+NAMES = ("claude", "codex", "gemini", "opencode", "copilot", "cursor")
 
 
 @value
@@ -37,3 +45,12 @@ class Event:
     prompt: str | None = None
     source: str | None = None
     child: bool = False
+
+
+def agent_of(env: Mapping[str, str]) -> Agent | None:
+    """The agent whose client started a process with this environment; None where no client says so."""
+    for name, variable in _SESSIONS:
+        session = env.get(variable, "")
+        if session.isascii() and session.isprintable() and 0 < len(session) <= 128:
+            return Agent(name=name, session=session)
+    return None

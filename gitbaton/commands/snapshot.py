@@ -1,11 +1,13 @@
 """``git baton snapshot``."""
 
+import os
 import sys
 from typing import Annotated, Optional
 
 import typer
 
 from gitbaton import terminal
+from gitbaton.agents.values import agent_of
 from gitbaton.baton import Baton
 from gitbaton.codec import EXTRA_KEY, Json, document
 from gitbaton.commands.common import one_of, opened, print_json, warn_all
@@ -51,6 +53,7 @@ def command(
         decisions=tuple(decision or ()),
         label=label,
         extra=_pairs(extra or []),
+        agent=agent_of(os.environ),
         files=files,
         set_current=set_current,
     )

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from gitbaton.errors import GitError
 from gitbaton.git import folders
+from gitbaton.git.ahead import TRACKED, look
 from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, without_filter
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.repo import Repo
@@ -21,8 +22,6 @@ from gitbaton.values import value
 _ATTEMPTS = 4
 _PATIENCE = 64  # processes that may be spent on finding the paths that git cannot hash
 _FEW = 3  # files that a filter may fail on before it is switched off for all
-_TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=dirty")
-_OTHERS = ("ls-files", "-o", "-z", "--exclude-standard")
 _STAGED = ("--cached", "-r", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
 _TREES = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames")
 _DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", re.M)
@@ -58,7 +57,7 @@ def list_ahead(repo: Repo) -> None:
     """Start the listings that ``changed_paths`` will need; the index is only read."""
     if repo.layout.root is not None and repo.listings is None:
         index = PrivateIndex(repo, repo.layout.index, "")
-        repo.listings = (index.signature, *_start(index.git))
+        repo.listings = (index.signature, *look(index.git))
 
 
 def changed_paths(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> dict[Oid, list[str]]:
@@ -94,10 +93,6 @@ def _scratch() -> Iterator[str]:
         folders.remove(folder)
 
 
-def _start(git: Git) -> tuple[Process, Process]:
-    return git.start(*_TRACKED), git.start(*_OTHERS)
-
-
 class _Comparison:
     """One look at a work tree, against one state of its index."""
 
@@ -114,7 +109,7 @@ class _Comparison:
             for process in ahead:
                 process.stop()
             ahead = None
-        tracked, others = ahead or _start(self.index.git)
+        tracked, others = ahead or look(self.index.git)
         first, pairs = self.trees[0], "".join(f"{self.trees[0]} {tree}\n" for tree in self.trees[1:])
         staged = self.index.git.start("diff-index", *_STAGED, first, "--")
         trees = self.index.git.start(*_TREES, stdin=pairs.encode()) if pairs else None
@@ -155,7 +150,7 @@ class _Comparison:
             if failed is None:
                 break
             git = without_filter(git, failed.group(2))
-            result = git.run(*_TRACKED)
+            result = git.run(*TRACKED)
         for change in _records(checked(result, "diff-files"))[0][1]:
             mode = change.after.split(" ")[0] if change.after else None
             known = self.suspects.get(change.path)

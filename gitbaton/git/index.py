@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection
 
 from gitbaton.git import folders
+from gitbaton.git.ahead import EXACT, Signature, signature, start_listings
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, Process
@@ -17,10 +18,7 @@ from gitbaton.values import value
 MAX_FLAGS = 1000
 MAX_FLAG_BYTES = 128 << 10
 MAX_FILTERS = 20
-# Look at every file ourselves: no daemon or hook of the user's is asked, and what lies outside a sparse cone counts.
-_EXACT = ("core.fsmonitor=false", "sparse.expectFilesOutsideOfPatterns=false")
 FILTER = re.compile(r"^fatal: (.*): clean filter '(.+)' failed$", re.M | re.S)
-Signature = tuple[int, int, int]
 _EMPTY_BLOB = {
     "sha1": b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
     "sha256": b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
@@ -47,8 +45,8 @@ class PrivateIndex:
         self.repo, self.source, self.path = repo, source, target
         self.copied = self.revealed = self.relied = self.torn = False
         self.width = 20 if repo.layout.algorithm == "sha1" else 32
-        self.signature, self.checksum = _signature(source, self.width)
-        self.git = repo.git.changed({"GIT_INDEX_FILE": source}, *_EXACT)
+        self.signature, self.checksum = signature(source, self.width)
+        self.git = repo.git.changed({"GIT_INDEX_FILE": source}, *EXACT)
 
     def copy(self) -> None:
         """From here on work on the copy; until then ``git`` only reads the original, which saves copying it."""
@@ -57,7 +55,7 @@ class PrivateIndex:
         self.copied = True
         before = (self.signature, self.checksum)
         self.signature = _copy(self.source, self.path)
-        self.checksum = _signature(self.path, self.width)[1]
+        self.checksum = signature(self.path, self.width)[1]
         self.torn = self.relied and before != (self.signature, self.checksum)
         # A split index would be split again on writing, into a new shared file in the user's git directory.
         self.git = self.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
@@ -77,7 +75,7 @@ class PrivateIndex:
 
     def whole(self) -> bool:
         """Whether all that was read came from one and the same index; somebody else may have written it meanwhile."""
-        return not self.torn if self.copied else _signature(self.source, self.width) == (self.signature, self.checksum)
+        return not self.torn if self.copied else signature(self.source, self.width) == (self.signature, self.checksum)
 
     def known_facts(self) -> Facts | None:
         """What the index says, if it was asked before; trees in it may have been collected since."""
@@ -163,28 +161,11 @@ def without_filter(git: Git, name: str) -> Git:
     return git.changed(env)
 
 
-def start_listings(git: Git) -> tuple[Process, Process]:
-    """Start ``diff-files`` and ``ls-files --others`` on the index that ``git`` is bound to."""
-    tracked = git.start("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submodules=none")
-    return tracked, git.start("ls-files", "-o", "-z", "--exclude-standard")
-
-
 def list_ahead(repo: Repo) -> None:
     """Start the listings of a capture that is to come; the index is only read."""
     if repo.layout.root is not None and repo.listings is None:
-        signature = _signature(repo.layout.index, 0)[0]
-        repo.listings = (signature, *start_listings(repo.git.changed({"GIT_INDEX_FILE": repo.layout.index}, *_EXACT)))
-
-
-def _signature(source: str, width: int) -> tuple[Signature, bytes]:
-    """Which file an index is, and its last bytes: git's checksum of the rest (zeros where index.skipHash is set)."""
-    try:
-        with open(source, "rb") as file:
-            stat = os.fstat(file.fileno())
-            file.seek(-min(width, stat.st_size), os.SEEK_END)
-            return (stat.st_ino, stat.st_size, stat.st_mtime_ns), file.read()
-    except FileNotFoundError:
-        return (0, 0, 0), b""
+        mark = signature(repo.layout.index, 0)[0]
+        repo.listings = (mark, *start_listings(repo.git.changed({"GIT_INDEX_FILE": repo.layout.index}, *EXACT)))
 
 
 def _copy(source: str, target: str) -> Signature:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Literal, cast
 
 from gitbaton.errors import GitError, NotARepositoryError
+from gitbaton.git.ahead import Ahead, ask_layout, ask_settings
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.objects import OID, Algorithm, Objects
 from gitbaton.git.run import Git, Process, Result, base_environment
@@ -18,8 +19,6 @@ from gitbaton.values import value
 
 Door = Literal["binary", "libgit2"]
 LOCK_WAIT = 60.0
-_QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir")
-_PATHS = ("--path-format=absolute", "--git-common-dir", "--git-path", "index", "--git-path", "info/exclude")
 _PLACES = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR")
 
 
@@ -81,12 +80,16 @@ class Repo:
         self.git = self.git.changed({"GIT_OBJECT_DIRECTORY": store, "GIT_ALTERNATE_OBJECT_DIRECTORIES": alternates})
         self.objects = self._open("binary")
 
+    def take_over(self, ahead: Ahead) -> None:
+        """Use what was begun before this repository was found; listings only where they read its index from its top."""
+        if ahead.index != self.layout.index or ahead.directory != self.layout.root or "GIT_DIR" in self.git.env:
+            ahead.drop_listings()
+        self._reading, self.listings = ahead.settings, ahead.listings
+
     def prefetch_settings(self) -> None:
         """Start reading the configuration while other things are done."""
         if self._settings is None and self._reading is None:
-            core = "abbrev|sparsecheckout|filemode|autocrlf|eol|attributesfile"
-            pattern = rf"^(baton\.|advice\.baton|core\.({core})$|attr\.tree$|hook\..*\.event$)"
-            self._reading = self.git.start("config", "-z", "--get-regexp", pattern)
+            self._reading = ask_settings(self.git)
 
     def settings(self) -> dict[str, list[str]]:
         """``baton.*`` and the few keys of git's that we heed: all values of each, in git's order, keys as git prints them."""
@@ -283,23 +286,31 @@ def _take(fd: int, wait: float, place: str) -> None:
         raise GitError(f"'{place}/flock' is held by another process for {wait:.0f} s")
 
 
-def discover(start: str | None, *, door: Door | None = None, meanwhile: Callable[[], None] | None = None) -> Repo:
+def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None = None) -> Repo:
     """The repository that git finds from ``start`` (default: the current directory and ``GIT_*``).
 
-    ``meanwhile`` is called once while git looks for it.
+    ``ahead``: what was begun in that directory already.
 
     An explicit ``start`` is another repository than the one ``GIT_DIR`` may name, unless both are the same.
     Raises NotARepositoryError with git's own reason.
     """
     env = base_environment(strip_local=start is not None)
-    layout = _layout(Git(start or _here(), env), meanwhile)
+    try:
+        layout = _layout(Git(start or _here(), env), ahead.layout if ahead else None)
+    except NotARepositoryError:
+        if ahead is not None:
+            ahead.drop()
+        raise
     if start is not None and "GIT_DIR" in os.environ:
         given = os.path.realpath(os.environ["GIT_DIR"])
         if given == os.path.realpath(layout.git_dir):
             env = base_environment(strip_local=False)
             layout = _layout(Git(_here(), env))
     env |= _absolute(env, layout)
-    return Repo(layout, Git(layout.root or layout.git_dir, env), door)
+    repo = Repo(layout, Git(layout.root or layout.git_dir, env), door)
+    if ahead is not None:
+        repo.take_over(ahead)
+    return repo
 
 
 def _here() -> str:
@@ -338,12 +349,9 @@ def _leads_back(layout: Layout) -> bool:
     return os.path.realpath(link) == os.path.realpath(layout.git_dir)
 
 
-def _layout(git: Git, meanwhile: Callable[[], None] | None = None) -> Layout:
+def _layout(git: Git, asked: Process | None = None) -> Layout:
     """What ``git rev-parse`` says. Inside a ``.git`` directory, its work tree is the one around it."""
-    asked = git.start("rev-parse", *_QUESTIONS, *_PATHS, "--show-toplevel")
-    if meanwhile is not None:
-        meanwhile()
-    result = asked.finish()
+    result = (asked or ask_layout(git)).finish()
     lines = os.fsdecode(result.out).split("\n")[:-1]
     if len(lines) < 7:
         raise _no_repository(git, result)

@@ -9,12 +9,12 @@ from gitbaton import terminal
 from gitbaton.agents.translate import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
-from gitbaton.git.repo import Repo, discover
 from gitbaton.hooks.deadline import DeadlineError, deadline
 from gitbaton.values import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gitbaton.git.repo import Repo
     from gitbaton.hooks.sessions import Session
 
 SECONDS = 2.0
@@ -23,6 +23,7 @@ LATE = "GIT_BATON_LATE"
 MAX_PAYLOAD = 64 << 20
 _PATIENCE = 1.5  # seconds that one git call may take, so that the rest can still be said
 _KEPT = ("compact", "request", "edit", "turn", "end")  # moments at which a checkpoint may be due
+_ENDS = ("compact", "turn", "end")  # and at these one nearly always is
 # Where a client's project settings lie: a repository that has our hooks in them wants checkpoints from the first turn on.
 _SETTINGS = {
     "claude": (".claude/settings.json", ".claude/settings.local.json"),
@@ -98,17 +99,16 @@ def _open(event: Event) -> Repo | None:
     if event.child or event.moment in ("other", "compacted") or (event.cwd is not None and not os.path.isdir(event.cwd)):
         return None
 
-    def load() -> None:
-        """What will be needed, while git looks for the repository."""
-        import gitbaton.hooks.sessions
+    from gitbaton.git.ahead import begin
 
-        if event.inject in ("full", "short"):
-            import gitbaton.briefing
-            import gitbaton.git.filedrift
-            import gitbaton.hooks.tracks  # noqa: F401
+    here = event.cwd or os.getcwd()
+    says = event.inject in ("full", "short")  # first, even where a checkpoint follows
+    ahead = begin(here, "look" if says else "capture" if event.moment in _ENDS else "nothing")
+    from gitbaton.git.repo import discover  # and much besides, while git works
 
+    _import_for(event)
     try:
-        repo = discover(event.cwd, door="binary", meanwhile=load)
+        repo = discover(here if ahead else event.cwd, door="binary", ahead=ahead)
     except NotARepositoryError:
         return None
     root = repo.layout.root
@@ -116,6 +116,19 @@ def _open(event: Event) -> Repo | None:
         return None
     repo.git.timeout = LATE_SECONDS if event.moment in _KEPT else _PATIENCE
     return repo
+
+
+def _import_for(event: Event) -> None:
+    """Import what an event needs, now that git is at work."""
+    import gitbaton.hooks.sessions
+
+    if event.inject in ("full", "short"):
+        import gitbaton.briefing
+        import gitbaton.git.filedrift
+        import gitbaton.hooks.tracks
+    elif event.moment in _ENDS:
+        import gitbaton.git.worktree
+        import gitbaton.hooks.auto  # noqa: F401
 
 
 def _wanted(root: str, agent: str) -> bool:

@@ -10,8 +10,9 @@ from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, StaleError
+from gitbaton.git.ahead import start_listings
 from gitbaton.git.aside import mark, permissions
-from gitbaton.git.index import Facts, PrivateIndex, start_listings
+from gitbaton.git.index import Facts, PrivateIndex
 from gitbaton.git.objects import lookup
 from gitbaton.git.putback import GITLINK, Difference, Entry, Guard, take_in, take_out
 from gitbaton.git.run import Process, checked, zsplit

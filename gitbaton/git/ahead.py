@@ -1,0 +1,95 @@
+"""Git begun before the rest of us is imported: the repository, its configuration, and the listings that an event needs.
+
+This module imports little, because what follows it is imported while git works.
+"""
+
+from __future__ import annotations
+
+import os
+
+from gitbaton.git.run import LOCAL_ENV, Git, Process, base_environment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Wanted = Literal["nothing", "look", "capture"]
+
+Signature = tuple[int, int, int]
+# Look at every file ourselves: no daemon or hook of the user's is asked, and what lies outside a sparse cone counts.
+EXACT = ("core.fsmonitor=false", "sparse.expectFilesOutsideOfPatterns=false")
+TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=dirty")
+CHANGED = ("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submodules=none")
+OTHERS = ("ls-files", "-o", "-z", "--exclude-standard")
+_QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir")
+_PATHS = ("--path-format=absolute", "--git-common-dir", "--git-path", "index", "--git-path", "info/exclude")
+_CORE = "abbrev|sparsecheckout|filemode|autocrlf|eol|attributesfile"
+_SETTINGS = rf"^(baton\.|advice\.baton|core\.({_CORE})$|attr\.tree$|hook\..*\.event$)"
+
+
+def ask_layout(git: Git) -> Process:
+    """Ask where the parts of a repository are; gitbaton.git.repo reads the answer."""
+    return git.start("rev-parse", *_QUESTIONS, *_PATHS, "--show-toplevel")
+
+
+def ask_settings(git: Git) -> Process:
+    """Ask for the settings that we heed."""
+    return git.start("config", "-z", "--get-regexp", _SETTINGS)
+
+
+def look(git: Git) -> tuple[Process, Process]:
+    """Ask which tracked files differ from the index that ``git`` is bound to, raw, and which are untracked."""
+    return git.start(*TRACKED), git.start(*OTHERS)
+
+
+def start_listings(git: Git) -> tuple[Process, Process]:
+    """The same with names only, and with submodules looked into: what a capture needs."""
+    return git.start(*CHANGED), git.start(*OTHERS)
+
+
+def signature(source: str, width: int) -> tuple[Signature, bytes]:
+    """Which file an index is, and its last bytes: git's checksum of the rest (zeros where index.skipHash is set)."""
+    try:
+        with open(source, "rb") as file:
+            stat = os.fstat(file.fileno())
+            file.seek(-min(width, stat.st_size), os.SEEK_END)
+            return (stat.st_ino, stat.st_size, stat.st_mtime_ns), file.read()
+    except FileNotFoundError:
+        return (0, 0, 0), b""
+
+
+class Ahead:
+    """What was begun in a directory. ``index`` is the file that the listings read, None where none was begun."""
+
+    def __init__(self, directory: str, git: Git, wanted: Wanted) -> None:
+        self.directory = directory
+        self.layout = ask_layout(git)
+        self.settings: Process | None = ask_settings(git)
+        self.index: str | None = None
+        self.listings: tuple[Signature, Process, Process] | None = None
+        top = os.path.join(directory, ".git")
+        if wanted != "nothing" and os.path.isdir(os.path.join(top, "baton")):  # at the top: a listing knows no other place
+            self.index = os.path.join(top, "index")
+            bound = git.changed({"GIT_INDEX_FILE": self.index}, *EXACT)
+            self.listings = (signature(self.index, 0)[0], *(look if wanted == "look" else start_listings)(bound))
+
+    def drop_listings(self) -> None:
+        """They cannot be used."""
+        listings, self.listings = self.listings, None
+        for process in (listings or ())[1:]:
+            if isinstance(process, Process):
+                process.stop()
+
+    def drop(self) -> None:
+        """Nothing of it is wanted any more."""
+        self.drop_listings()
+        if self.settings is not None:
+            self.settings.stop()
+            self.settings = None
+
+
+def begin(directory: str, wanted: Wanted) -> Ahead | None:
+    """Begin at the top of a work tree or anywhere below it; None where the environment names a repository. Raises GitError."""
+    if any(name in os.environ for name in LOCAL_ENV):
+        return None
+    return Ahead(directory, Git(directory, base_environment(strip_local=True)), wanted)
