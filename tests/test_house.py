@@ -20,7 +20,7 @@ FLOORS = (
     ("names", "mirror", "ground", "exchange", "owners", "briefing"),
     ("baton",),
     ("transcripts",),
-    ("hooks", "install", "restore", "retention", "sync", "journal", "porting", "branching", "bisection"),
+    ("hooks", "install", "restore", "retention", "sync", "journal", "porting", "branching", "bisection", "comparing"),
     ("doctor", "drilling", "worktrees", "conversations", "rewinding"),
     ("langgraph", "mcpserver"),
     ("commands",),

@@ -6,16 +6,13 @@ from typing import Annotated, Optional
 
 import typer
 
-from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.commands import AFTER
-from gitbaton.commands.common import divided, opened
-from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError
+from gitbaton.commands.common import divided, opened, warn_all
+from gitbaton.comparing import tree_now, tree_of
+from gitbaton.errors import AmbiguousNameError, NotFoundError
 from gitbaton.git import foreground
-from gitbaton.model import Oid, Stored
-from gitbaton.render import in_quotes
-
-SHOWN = 10
+from gitbaton.model import Stored
 
 
 def command(
@@ -44,9 +41,11 @@ def command(
     with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
         checkpoints, paths = _meant(ctx, baton, words or [])
         env = foreground.environment(baton.repo, elsewhere=ctx.obj.repo_root is not None)
-        trees = [_tree(baton, stored) for stored in checkpoints]
+        trees = [tree_of(baton, stored) for stored in checkpoints]
         if len(trees) == 1:
-            trees.append(_now(baton, checkpoints[0], folder))
+            tree, warnings = tree_now(baton, checkpoints[0], folder)
+            trees.append(tree)
+            warn_all(warnings)
             env = foreground.with_objects(env, os.path.join(folder, "objects"))
         return foreground.run([*_before(ctx), "diff", *_colour(ctx), *forms, *trees, "--", *paths], env)
 
@@ -96,28 +95,3 @@ _HINT = ("put '--' before paths that are not there now",)
 def _is_path(place: str, word: str) -> bool:
     """Whether git would take a word for a path without being told."""
     return os.path.lexists(os.path.join(place, word)) or word.startswith(":") or any(c in word for c in "*?[")
-
-
-def _tree(baton: Baton, stored: Stored) -> Oid:
-    if stored.checkpoint.files is None:
-        raise BatonError(f"checkpoint '{baton.short(stored.id)}' of track '{stored.checkpoint.track}' holds no files")
-    return stored.checkpoint.files.tree
-
-
-def _now(baton: Baton, stored: Stored, folder: str) -> Oid:
-    """The work tree as a snapshot would hold it now, its new objects in ``folder``; what it could not hold is warned of."""
-    from gitbaton.git.worktree import capture, private_folder
-
-    if baton.repo.layout.root is None:
-        raise BatonError("there is no work tree to compare with", "name two checkpoints")
-    rules = baton.rules()
-    baton.redirect(folder)
-    with private_folder(baton.repo) as private:
-        captured = capture(baton.repo, private, rules, ())
-    known = set(stored.checkpoint.files.skipped if stored.checkpoint.files else ())
-    new = [s for s in captured.skipped if s not in known]
-    for skipped in new[:SHOWN]:
-        terminal.warn(f"{in_quotes(skipped.path)} is not compared as it is on disk: {skipped.reason}")
-    if len(new) > SHOWN:
-        terminal.warn(f"and {len(new) - SHOWN} more")
-    return captured.tree

@@ -9,13 +9,13 @@ from typing import Any
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, document, plain, timestamp
-from gitbaton.errors import BatonError, GitTimeoutError, UsageError
+from gitbaton.comparing import tree_now, tree_of
+from gitbaton.errors import GitTimeoutError, UsageError
 from gitbaton.exchange import Request
 from gitbaton.git.run import Process, checked
-from gitbaton.model import Agent, Checkpoint, Live, Oid, Since, Stored
+from gitbaton.model import Agent, Checkpoint, Live, Since, Stored
 from gitbaton.render import (
     age,
-    in_quotes,
     key_value,
     line,
     live_document,
@@ -27,9 +27,10 @@ from gitbaton.render import (
 )
 from gitbaton.values import value
 
+
+LISTED = 20  # checkpoints that `log` lists unless told: a model reads all of them
 MAX_DIFF = 64 << 10
 MAX_LINE = 2000  # characters of one line of words, so that a long note leaves room for next_cmd
-_SHOWN = 10
 
 
 @value
@@ -122,7 +123,7 @@ def log(baton: Baton, call: Call) -> Answer:
     track, everything = call.given.get("track"), call.given.get("all", False)
     if track is not None and everything:
         raise UsageError("'track' and 'all' exclude each other")
-    history = baton.history(track, limit=call.given.get("max_count"), everything=everything)
+    history = baton.history(track, limit=call.given.get("max_count", LISTED), everything=everything)
     now, text = baton.clock(), []
     for s in history.items:
         c = s.checkpoint
@@ -199,9 +200,10 @@ def diff(baton: Baton, call: Call) -> Answer:
     forms = [f"--{name.replace('_', '-')}" for name in ("stat", "name_status", "patch") if given.get(name)]
     warnings: list[str] = []
     with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
-        trees = [_tree(baton, stored) for stored in found]
+        trees = [tree_of(baton, stored) for stored in found]
         if len(trees) == 1:
-            trees.append(_now(baton, found[0], folder, warnings))
+            tree, warnings = tree_now(baton, found[0], folder)
+            trees.append(tree)
         git = baton.repo.git.changed({}, directory=call.place)
         words = ("diff", "--no-color", "--no-ext-diff", *forms, "--end-of-options", *trees, "--", *given.get("paths", ()))
         raw, cut = _beginning(git.start(*words))
@@ -212,29 +214,6 @@ def diff(baton: Baton, call: Call) -> Answer:
     text = [_origin(baton, stored) for stored in found] + ([] if len(found) > 1 else ["against the work tree as it is now"])
     text += _quoted(plain(shown, keep="\n\t").removesuffix("\n").split("\n") if shown else ["no difference"], *found)
     return _with_warnings({"checkpoints": ids, "diff": shown, "truncated": cut}, "\n".join(text), tuple(warnings))
-
-
-def _tree(baton: Baton, stored: Stored) -> Oid:
-    if stored.checkpoint.files is None:
-        raise BatonError(f"checkpoint '{baton.short(stored.id)}' of track '{stored.checkpoint.track}' holds no files")
-    return stored.checkpoint.files.tree
-
-
-def _now(baton: Baton, stored: Stored, folder: str, warnings: list[str]) -> Oid:
-    """The work tree as a snapshot would hold it now, its new objects in ``folder``; what it could not hold is warned of."""
-    from gitbaton.git.worktree import capture, private_folder
-
-    if baton.repo.layout.root is None:
-        raise BatonError("there is no work tree to compare with", "name two checkpoints")
-    rules = baton.rules()
-    baton.redirect(folder)
-    with private_folder(baton.repo) as private:
-        captured = capture(baton.repo, private, rules, ())
-    known = set(stored.checkpoint.files.skipped if stored.checkpoint.files else ())
-    new = [s for s in captured.skipped if s not in known]
-    warnings += [f"{in_quotes(s.path)} is not compared as it is on disk: {s.reason}" for s in new[:_SHOWN]]
-    warnings += [f"and {len(new) - _SHOWN} more"] if len(new) > _SHOWN else []
-    return captured.tree
 
 
 def _beginning(process: Process) -> tuple[bytes, bool]:

@@ -150,7 +150,7 @@ TOOLS = (
         about=f"List the checkpoints of a track, newest first; 'max_count' keeps a long list short. {_DATA}",
         arguments=_schema(
             track=_TRACK,
-            max_count={"type": "integer", "minimum": 0, "description": "List at most so many; default: all."},
+            max_count={"type": "integer", "minimum": 0, "description": "List at most so many.", "default": calls.LISTED},
             all=_flag(False, "List those of every track."),
         ),
         result=_schema(("v", "checkpoints"), v=_V, checkpoints=_LIST),
