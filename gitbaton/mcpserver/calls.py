@@ -27,7 +27,6 @@ from gitbaton.render import (
 )
 from gitbaton.values import value
 
-
 LISTED = 20  # checkpoints that `log` lists unless told: a model reads all of them
 MAX_DIFF = 64 << 10
 MAX_LINE = 2000  # characters of one line of words, so that a long note leaves room for next_cmd
