@@ -33,6 +33,8 @@ COLOR = re.compile(r"\x1b\[[0-9;]*m")
 class Screen:
     """``git baton rewind`` on a pseudo-terminal of so many rows and columns; ``raw``: keys reach the program as they are."""
 
+    PROGRAM = (sys.executable, "-m", "gitbaton")
+
     def __init__(
         self,
         box: Sandbox,
@@ -41,7 +43,7 @@ class Screen:
         env: Mapping[str, str] | None = None,
         raw: bool = False,
         before: tuple[str, ...] = (),
-        program: tuple[str, ...] = (sys.executable, "-m", "gitbaton"),
+        program: tuple[str, ...] = PROGRAM,
     ) -> None:
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
@@ -63,6 +65,12 @@ class Screen:
         )
         os.close(slave)
         self.shown = ""
+
+    def __del__(self) -> None:
+        """A test that fails in the middle leaves no process behind."""
+        if self.child.poll() is None:
+            self.child.kill()
+            self.child.wait()
 
     def until(self, text: str) -> str:
         """What is shown up to a text, which is waited for."""

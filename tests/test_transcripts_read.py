@@ -182,52 +182,75 @@ def tree(box: Sandbox, *entries: tuple[str, str, str]) -> str:
     return box.git("mktree", "--missing", stdin=rows.encode())
 
 
-def hostile(box: Sandbox, found: Transcript) -> dict[str, str]:
-    """Commits that look like a stored conversation and are none, by what is wrong."""
-    top = f"{found.stored}^{{tree}}"
-    chunk, meta = (box.git("rev-parse", f"{top}:{name}") for name in ("chunks/00000000", "meta"))
-    folder = box.git("rev-parse", f"{top}:chunks")
-    text = box.git("cat-file", "blob", meta) + "\n"
-    link = blob(box, b"/etc/passwd")
+class Forger:
+    """Commits that look like the stored conversation and are none."""
 
-    def around(*chunks: tuple[str, str, str], said: str = meta) -> str:
-        return commit_of(box, ("040000", "tree", tree(box, *chunks), "chunks"), ("100644", "blob", said, "meta"))
+    def __init__(self, box: Sandbox, found: Transcript) -> None:
+        self.box, self.found = box, found
+        top = f"{found.stored}^{{tree}}"
+        self.chunk, self.meta, self.folder = (
+            box.git("rev-parse", f"{top}:{name}") for name in ("chunks/00000000", "meta", "chunks")
+        )
 
-    def told(old: str, new: str) -> str:
+    def around(self, *chunks: tuple[str, str, str], meta: str | None = None) -> str:
+        """A commit of these chunks."""
+        folder = tree(self.box, *chunks)
+        return commit_of(self.box, ("040000", "tree", folder, "chunks"), ("100644", "blob", meta or self.meta, "meta"))
+
+    def holding(self, data: bytes) -> str:
+        """A commit of one chunk."""
+        return self.around(("100644", blob(self.box, data), "00000000"))
+
+    def described(self, data: bytes) -> str:
+        """A commit with another meta."""
+        return self.around(("100644", self.chunk, "00000000"), meta=blob(self.box, data))
+
+    def told(self, old: str, new: str) -> str:
+        """A commit whose meta says something else."""
+        text = self.box.git("cat-file", "blob", self.meta) + "\n"
         assert old in text
-        return around(("100644", chunk, "00000000"), said=blob(box, text.replace(old, new).encode()))
+        return self.described(text.replace(old, new).encode())
 
-    return {
-        "no tree of ours": box.head(),
-        "empty": commit_of(box),
-        "a blob": chunk,
-        "one more entry": commit_of(
-            box, ("040000", "tree", folder, "chunks"), ("100644", "blob", meta, "meta"), ("100644", "blob", meta, "x")
-        ),
-        "meta is a folder": commit_of(box, ("040000", "tree", folder, "chunks"), ("040000", "tree", folder, "meta")),
-        "chunks are a file": commit_of(box, ("100644", "blob", chunk, "chunks"), ("100644", "blob", meta, "meta")),
-        "chunks are missing": commit_of(box, ("040000", "tree", "1" * 40, "chunks"), ("100644", "blob", meta, "meta")),
-        "no chunk": around(),
-        "a gap": around(("100644", chunk, "00000001")),
-        "other names": around(("100644", chunk, "0")),
-        "a symlink": around(("120000", link, "00000000")),
-        "an executable": around(("100755", chunk, "00000000")),
-        "a submodule": around(("160000", box.head(), "00000000")),
-        "a folder for a chunk": around(("40000", folder, "00000000")),
-        "a missing chunk": around(("100644", "2" * 40, "00000000")),
-        "cut within a line": around(("100644", blob(box, b"x" * found.size), "00000000")),
-        "too few lines": around(("100644", blob(box, b"x" * (found.size - 1) + b"\n"), "00000000")),
-        "too short": around(("100644", blob(box, b"x\n"), "00000000")),
-        "not the last message": around(("100644", blob(box, b"y" * (found.size - 3) + b"\n\n\n"), "00000000")),
-        "huge": told(f'"bytes": {found.size}', '"bytes": 99999999999999'),
-        "negative": told(f'"lines": {found.lines}', '"lines": -1'),
-        "another session": told(SESSION, "other"),
-        "another agent": told("claude", "codex"),
-        "another version": told('"v": 1', '"v": 2'),
-        "no id": told('"last": "u-2"', '"last": "a b"'),
-        "a list": around(("100644", chunk, "00000000"), said=blob(box, b"[]\n")),
-        "no json": around(("100644", chunk, "00000000"), said=blob(box, b"\xff")),
-    }
+    def shapes(self) -> dict[str, str]:
+        """Other trees, by what is wrong."""
+        folder, meta = ("040000", "tree", self.folder, "chunks"), ("100644", "blob", self.meta, "meta")
+        link = blob(self.box, b"/etc/passwd")
+        return {
+            "no tree of ours": self.box.head(),
+            "empty": commit_of(self.box),
+            "a blob": self.chunk,
+            "one more entry": commit_of(self.box, folder, meta, ("100644", "blob", self.meta, "x")),
+            "meta is a folder": commit_of(self.box, folder, ("040000", "tree", self.folder, "meta")),
+            "chunks are a file": commit_of(self.box, ("100644", "blob", self.chunk, "chunks"), meta),
+            "chunks are missing": commit_of(self.box, ("040000", "tree", "1" * 40, "chunks"), meta),
+            "no chunk": self.around(),
+            "a gap": self.around(("100644", self.chunk, "00000001")),
+            "other names": self.around(("100644", self.chunk, "0")),
+            "a symlink": self.around(("120000", link, "00000000")),
+            "an executable": self.around(("100755", self.chunk, "00000000")),
+            "a submodule": self.around(("160000", self.box.head(), "00000000")),
+            "a folder for a chunk": self.around(("40000", self.folder, "00000000")),
+            "a missing chunk": self.around(("100644", "2" * 40, "00000000")),
+        }
+
+    def contents(self) -> dict[str, str]:
+        """Other chunks and descriptions, by what is wrong."""
+        size = self.found.size
+        return {
+            "cut within a line": self.holding(b"x" * size),
+            "too few lines": self.holding(b"x" * (size - 1) + b"\n"),
+            "too short": self.holding(b"x\n"),
+            "not the last message": self.holding(b"y" * (size - 3) + b"\n\n\n"),
+            "huge": self.told(f'"bytes": {size}', '"bytes": 99999999999999'),
+            "negative": self.told(f'"lines": {self.found.lines}', '"lines": -1'),
+            "another session": self.told(SESSION, "other"),
+            "another agent": self.told("claude", "codex"),
+            "another version": self.told('"v": 1', '"v": 2'),
+            "no id": self.told('"last": "u-2"', '"last": "a b"'),
+            "a list": self.described(b"[]\n"),
+            "no json": self.described(b"\xff"),
+            "too much": self.described(b"{" + b" " * (2 << 20) + b"}"),
+        }
 
 
 def test_a_hostile_commit_is_no_conversation(repo: Sandbox, tmp_path: Path) -> None:
@@ -236,7 +259,8 @@ def test_a_hostile_commit_is_no_conversation(repo: Sandbox, tmp_path: Path) -> N
     found = take(repo, path)
     honest = snap(repo, found)
     assert back(repo, honest) == path.read_bytes()
-    for what, commit in hostile(repo, found).items():
+    forger = Forger(repo, found)
+    for what, commit in {**forger.shapes(), **forger.contents()}.items():
         stored = snap(repo, replace(found, stored=commit))
         assert isinstance(refused(repo, stored), RecordError), what
         repo.git("update-ref", REF, commit)

@@ -304,7 +304,7 @@ def cut(text: str, columns: int) -> str:
         if used > columns - 2:
             break
         kept += char
-    return (kept + "..")[: max(columns, 0)]
+    return kept + ".."[: max(columns, 0)]
 
 
 def _cells(baton: Baton, row: Row) -> dict[str, str]:

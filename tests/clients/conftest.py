@@ -9,7 +9,12 @@ from statistics import median
 
 import pytest
 
-from tests.clients.workshop import Workshop
+from tests.clients.client_claude import Claude
+from tests.clients.client_codex import Codex
+from tests.clients.model import serving
+from tests.clients.speech_anthropic import Messages
+from tests.clients.speech_responses import Responses
+from tests.clients.workshop import Workshop, client
 
 TIMES: dict[tuple[str, str], list[float]] = defaultdict(list)
 
@@ -33,3 +38,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for (agent, event), times in sorted(TIMES.items()):
         row = f"{agent:9} {event:20} n {len(times):3}   median {median(times) * 1000:4.0f}   most {max(times) * 1000:4.0f}"
         terminalreporter.write_line(row)
+
+
+@pytest.fixture
+def claude(workshop: Workshop, tmp_path: Path) -> Iterator[Claude]:
+    """Claude Code, not yet started."""
+    with serving(Messages(), tmp_path / "requests") as model:
+        yield Claude(client("claude"), workshop, model)
+
+
+@pytest.fixture
+def codex(workshop: Workshop, tmp_path: Path) -> Iterator[Codex]:
+    """Codex, not yet started."""
+    with serving(Responses(), tmp_path / "requests") as model:
+        yield Codex(client("codex"), workshop, model)

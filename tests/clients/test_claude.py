@@ -3,58 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from tests.clients.client_claude import FULL, Claude
 from tests.clients.judge import MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, told
-from tests.clients.model import Model, Reply, serving
-from tests.clients.speech_anthropic import Messages
-from tests.clients.workshop import Workshop, find
-from tests.support import Outcome
-
-FULL = 985_000  # tokens: the window is a million
-
-
-class Claude:
-    """Claude Code in a workshop, with a scripted model."""
-
-    def __init__(self, program: str, workshop: Workshop, model: Model) -> None:
-        self.program, self.workshop, self.model = program, workshop, model
-        self.env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-none"}
-        self.env |= dict.fromkeys(("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER"), "1")
-        self.env |= dict.fromkeys(("DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING"), "1")
-
-    def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Outcome:
-        """One process, one prompt."""
-        words = ("-p", prompt, "--permission-mode", "acceptEdits", *options)
-        done = self.workshop.run(self.program, *words, env=self.env, cwd=cwd)
-        assert done.code == 0, done
-        return done
-
-    def converse(self, *prompts: str) -> None:
-        """One process, one prompt after the other."""
-        words = ("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
-        with self.workshop.talk(self.program, *words, "--permission-mode", "acceptEdits", env=self.env) as client:
-            for prompt in prompts:
-                client.say({"type": "user", "message": {"role": "user", "content": prompt}})
-                assert client.wait(lambda heard: heard["type"] == "result")["subtype"] == "success"
-            assert client.end() == 0
-
-    def writes(self, name: str, used: int = 1_000) -> Reply:
-        """The model wants a file written."""
-        path = self.workshop.repo.path / name
-        return Reply("Writing.", "Write", {"file_path": str(path), "content": f"{name}\n"}, used)
-
-
-@pytest.fixture
-def claude(workshop: Workshop, tmp_path: Path) -> Iterator[Claude]:
-    program = find("claude")
-    if program is None:
-        pytest.skip("no claude on PATH or in GITBATON_TEST_CLIENTS")
-    with serving(Messages(), tmp_path / "requests") as model:
-        yield Claude(program, workshop, model)
+from tests.clients.model import Reply
 
 
 def test_the_baton_is_there_after_start_compaction_and_cold_start(claude: Claude) -> None:

@@ -1,4 +1,4 @@
-"""GitHub Copilot CLI: the baton is in the request after start, compaction and cold start, also where Claude Code's hooks are."""
+"""GitHub Copilot CLI: the baton is in the request after start, compaction and cold start, also beside Claude Code's hooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.clients.judge import MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, told
 from tests.clients.model import Model, Reply, serving
 from tests.clients.speech_chat import Chat
-from tests.clients.workshop import Workshop, find
+from tests.clients.workshop import Workshop, client
 from tests.support import Outcome
 
 WINDOW = 100_000
@@ -40,11 +40,8 @@ class Copilot:
 
 @pytest.fixture
 def copilot(workshop: Workshop, tmp_path: Path) -> Iterator[Copilot]:
-    program = find("copilot")
-    if program is None:
-        pytest.skip("no copilot on PATH or in GITBATON_TEST_CLIENTS")
     with serving(Chat("detailed summary"), tmp_path / "requests") as model:
-        yield Copilot(program, workshop, model)
+        yield Copilot(client("copilot"), workshop, model)
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside claude"])

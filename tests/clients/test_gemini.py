@@ -11,7 +11,7 @@ import pytest
 from tests.clients.judge import MOVED, REMINDER, assert_checkpoints, assert_quiet, assert_told
 from tests.clients.model import Model, Reply, serving
 from tests.clients.speech_gemini import Generate
-from tests.clients.workshop import Workshop, find
+from tests.clients.workshop import Workshop, client
 from tests.support import Outcome
 
 SETTINGS = {
@@ -48,11 +48,8 @@ class Gemini:
 
 @pytest.fixture
 def gemini(workshop: Workshop, tmp_path: Path) -> Iterator[Gemini]:
-    program = find("gemini")
-    if program is None:
-        pytest.skip("no gemini on PATH or in GITBATON_TEST_CLIENTS")
     with serving(Generate(), tmp_path / "requests") as model:
-        yield Gemini(program, workshop, model)
+        yield Gemini(client("gemini"), workshop, model)
 
 
 def test_the_baton_is_there_after_start_compression_and_cold_start(gemini: Gemini) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.clients.judge import MOVED, assert_checkpoints, assert_quiet, assert_told
 from tests.clients.model import Model, Reply, serving
 from tests.clients.speech_chat import Chat
-from tests.clients.workshop import Workshop, find
+from tests.clients.workshop import Workshop, client
 from tests.support import Outcome
 
 FULL = 99_000
@@ -84,11 +84,8 @@ class Session:
 
 @pytest.fixture
 def opencode(workshop: Workshop, tmp_path: Path) -> Iterator[OpenCode]:
-    program = find("opencode")
-    if program is None:
-        pytest.skip("no opencode on PATH or in GITBATON_TEST_CLIENTS")
     with serving(Chat("anchored summary"), tmp_path / "requests") as model:
-        yield OpenCode(program, workshop, model)
+        yield OpenCode(client("opencode"), workshop, model)
 
 
 def assert_at_peace(opencode: OpenCode) -> None:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support import Outcome, Sandbox
 
 TRACK = "work"
@@ -205,9 +207,12 @@ def _program() -> str:
     return found
 
 
-def find(name: str) -> str | None:
-    """A client's program: in the folder that GITBATON_TEST_CLIENTS names, or on PATH."""
-    return shutil.which(name, path=os.environ.get("GITBATON_TEST_CLIENTS")) or shutil.which(name)
+def client(name: str) -> str:
+    """A client's program: in the folder that GITBATON_TEST_CLIENTS names, or on PATH; without one the test is skipped."""
+    found = shutil.which(name, path=os.environ.get("GITBATON_TEST_CLIENTS")) or shutil.which(name)
+    if found is None:
+        pytest.skip(f"no {name} on PATH or in the folder that GITBATON_TEST_CLIENTS names")
+    return found
 
 
 def _end(child: subprocess.Popen[str]) -> None:
