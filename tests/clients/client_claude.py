@@ -1,0 +1,42 @@
+"""Claude Code as a test drives it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.clients.model import Model, Reply
+from tests.clients.workshop import Workshop
+from tests.support import Outcome
+
+FULL = 985_000  # tokens: the window is a million
+
+
+class Claude:
+    """Claude Code in a workshop, with a scripted model."""
+
+    def __init__(self, program: str, workshop: Workshop, model: Model) -> None:
+        self.program, self.workshop, self.model = program, workshop, model
+        self.env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-none"}
+        self.env |= dict.fromkeys(("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER"), "1")
+        self.env |= dict.fromkeys(("DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING"), "1")
+
+    def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Outcome:
+        """One process, one prompt."""
+        words = ("-p", prompt, "--permission-mode", "acceptEdits", *options)
+        done = self.workshop.run(self.program, *words, env=self.env, cwd=cwd)
+        assert done.code == 0, done
+        return done
+
+    def converse(self, *prompts: str) -> None:
+        """One process, one prompt after the other."""
+        words = ("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
+        with self.workshop.talk(self.program, *words, "--permission-mode", "acceptEdits", env=self.env) as client:
+            for prompt in prompts:
+                client.say({"type": "user", "message": {"role": "user", "content": prompt}})
+                assert client.wait(lambda heard: heard["type"] == "result")["subtype"] == "success"
+            assert client.end() == 0
+
+    def writes(self, name: str, used: int = 1_000) -> Reply:
+        """The model wants a file written."""
+        path = self.workshop.repo.path / name
+        return Reply("Writing.", "Write", {"file_path": str(path), "content": f"{name}\n"}, used)

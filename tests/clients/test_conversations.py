@@ -1,0 +1,75 @@
+"""A conversation that was written back is one that the real client resumes, and the baton is told in it."""
+
+from __future__ import annotations
+
+import shutil
+from itertools import pairwise
+
+import pytest
+
+from tests.clients.client_claude import Claude
+from tests.clients.client_codex import PATCH, Codex
+from tests.clients.judge import assert_quiet, assert_told
+from tests.clients.model import Reply, Request
+from tests.clients.workshop import Workshop
+
+SAID = "the answer is forty-two"
+LATER = "the answer has changed"
+KINDS = pytest.mark.parametrize("gone", [False, True], ids=["position", "full and gone"])
+
+
+def restored(shop: Workshop, checkpoint: str) -> str:
+    """The new session that ``restore --conversation-only`` wrote."""
+    done = shop.run(str(shop.bin / "git-baton"), "restore", "--conversation-only", checkpoint)
+    assert done.code == 0, done
+    words = pairwise((done.out + done.err).split())
+    return next(new for old, new in words if old in ("--resume", "resume") and "-" in new)
+
+
+def assert_resumed(request: Request) -> None:
+    """The conversation up to then is there, and nothing that was said later."""
+    for words in ("Create one.txt", SAID, "Create two.txt"):
+        assert words in request.text, words
+    assert LATER not in request.text
+    assert_told(request)
+
+
+@KINDS
+def test_claude_resumes_what_was_written_back(claude: Claude, gone: bool) -> None:
+    shop, model = claude.workshop, claude.model
+    shop.install("claude")
+    shop.repo.git("config", "baton.transcripts", "full" if gone else "position")
+    for number, words in (("one", SAID), ("two", "Done."), ("three", LATER)):
+        model.will_say(claude.writes(f"{number}.txt"), Reply(words))
+        claude.ask(f"Create {number}.txt", *(["--continue"] if number != "one" else []))
+    if gone:
+        shutil.rmtree(shop.home / ".claude" / "projects")
+    claude.ask("And what is the answer?", "--resume", restored(shop, shop.checkpoints()[1]["id"]))
+    assert_resumed(model.turns[-1])
+    assert_quiet(shop, model)
+
+
+@KINDS
+def test_codex_resumes_what_was_written_back(codex: Codex, gone: bool) -> None:
+    shop, model = codex.workshop, codex.model
+    codex.install("--trust")
+    shop.repo.git("config", "baton.transcripts", "full" if gone else "position")
+    for number, words in (("one", SAID), ("two", "Done."), ("three", LATER)):
+        model.will_say(Reply("Writing.", "apply_patch", PATCH.format(name=f"{number}.txt")), Reply(words))
+        codex.ask(f"Create {number}.txt", resume=number != "one")
+    if gone:
+        shutil.rmtree(shop.home / ".codex" / "sessions")
+    codex.ask("And what is the answer?", session=restored(shop, shop.checkpoints()[1]["id"]))
+    assert_resumed(model.turns[-1])
+    assert_quiet(shop, model)
+
+
+def test_the_last_words_of_a_turn_belong_to_its_checkpoint(claude: Claude) -> None:
+    """Claude Code writes them to its file some 10 to 60 ms after it has called the hook for the end of the turn."""
+    shop = claude.workshop
+    shop.install("claude")
+    for number in range(3):
+        claude.model.will_say(claude.writes(f"{number}.txt"), Reply(f"{SAID}, {number}"))
+        claude.ask(f"Create {number}.txt")
+        shown = shop.run(str(shop.bin / "git-baton"), "transcript", "show")
+        assert f"{SAID}, {number}" in shown.out, shown
