@@ -32,6 +32,7 @@ Mode = Literal["off", "position", "full"]
 TRANSCRIPTS = "refs/baton/transcripts/"
 CHUNK = 64 << 10
 MAX_STORED = 256 << 20
+PART = 16 << 20  # what one call stores at most: it takes about a second
 _MAX_COUNTED = 1 << 30
 _MAX_CHUNKS = 10_000
 _BLOCK = 1 << 20
@@ -71,11 +72,12 @@ def record(
         if mode != "full" or event.session is None or event.agent not in NAMES:
             return _position(fd, event.agent, before)
         try:
-            return _keep(baton, fd, event.agent, event.session)
+            found, said = _keep(baton, fd, event.agent, event.session)
         except BatonError as error:
-            if warn is not None:
-                warn(f"the conversation is not stored: {error.message}")
-            return _position(fd, event.agent, before)
+            found, said = _position(fd, event.agent, before), f"not stored: {error.message}"
+        if said is not None and warn is not None:
+            warn(f"the conversation is {said}")
+        return found
     except (OSError, MemoryError):
         return None
     finally:
@@ -98,9 +100,9 @@ def _opened(path: str | None) -> int | None:
     return None
 
 
-def _position(fd: int, agent: str, before: Transcript | None) -> Transcript | None:
-    """Where the last whole line ends; what lies before ``before`` is not read again."""
-    size = os.fstat(fd).st_size
+def _position(fd: int, agent: str, before: Transcript | None, most: int | None = None) -> Transcript | None:
+    """Where the last whole line ends, of ``most`` bytes at most; what lies before ``before`` is not read again."""
+    size = os.fstat(fd).st_size if most is None else most
     known = before is not None and 0 < before.size <= size and os.pread(fd, 1, before.size - 1) == b"\n"
     start, lines, last = (before.size, before.lines, before.last) if before is not None and known else (0, 0, None)
     if size - start > _MAX_COUNTED:
@@ -163,7 +165,7 @@ def transcript_ref(agent: str, session: str) -> str:
     return f"{TRANSCRIPTS}{agent}/{encode_track(session)}"
 
 
-def _keep(baton: Baton, fd: int, agent: str, session: str) -> Transcript | None:
+def _keep(baton: Baton, fd: int, agent: str, session: str) -> tuple[Transcript | None, str | None]:
     """Store what is new; what another process has stored meanwhile is built upon, at last with the lock held all along."""
     ref = transcript_ref(agent, session)
     for _ in range(_ATTEMPTS):
@@ -177,23 +179,31 @@ def _keep(baton: Baton, fd: int, agent: str, session: str) -> Transcript | None:
 
 def _keep_once(
     baton: Baton, fd: int, ref: str, agent: str, session: str, guard: AbstractContextManager[None]
-) -> Transcript | None:
-    """Store what is new: objects first, then the ref under the guard. Raises RefConflictError where another was first."""
+) -> tuple[Transcript | None, str | None]:
+    """Store what is new: objects first, then the ref under the guard. Raises RefConflictError where another was first.
+
+    Of much that is new only a part, for a hook has little time: then what comes back names no commit, and why.
+    """
     objects = baton.repo.objects
     found = objects.info(ref)
     old = found.oid if found else None
     tip = _extended(objects, old, fd, agent, session)
-    now = _position(fd, agent, tip.position if tip else None)
-    if now is None:
-        return None
-    if now.size > MAX_STORED:
-        raise GitError(f"it has {now.size} bytes, and the limit is {MAX_STORED}")
-    if tip is not None and now == tip.position:
-        return replace(now, stored=tip.commit)
-    commit = _write(baton, fd, now, tip, old, agent, session)
+    known = tip.position if tip else None
+    now = _position(fd, agent, known)
+    if now is None or now.size > MAX_STORED:
+        return now, f"not stored: it has {now.size} bytes, and the limit is {MAX_STORED}" if now else None
+    if tip is not None and now == known:
+        return replace(now, stored=tip.commit), None
+    start = known.size if known else 0
+    part = _position(fd, agent, known, start + PART) if now.size - start > PART else now
+    if part is None or part == known:  # one line is longer
+        part = now
+    commit = _write(baton, fd, part, tip, old, agent, session)
     with guard:
         objects.update([RefChange(name=ref, new=commit, old=old)])
-    return replace(now, stored=commit)
+    if part != now:
+        return now, f"stored up to byte {part.size} of {now.size}; the next checkpoint goes on from there"
+    return replace(now, stored=commit), None
 
 
 def _extended(objects: Objects, oid: Oid | None, fd: int, agent: str, session: str) -> _Kept | None:
@@ -315,14 +325,16 @@ def position(stored: Stored) -> Transcript:
 
 
 def read(baton: Baton, stored: Stored, env: Mapping[str, str]) -> bytes:
-    """The conversation up to a checkpoint: from what is stored, else from the client's own file on this machine.
+    """The conversation up to a checkpoint: from what is stored, else from the client's own file on this machine, else from
+    what was stored later.
 
     Raises RecordError when what is stored is no conversation, BatonError where there is neither.
     """
     wanted, agent = position(stored), stored.checkpoint.agent
     assert agent is not None and agent.session is not None  # else there is no position
-    if wanted.stored is not None and baton.repo.objects.info(wanted.stored) is not None:
-        return _stored(baton.repo.objects, wanted.stored, wanted, agent.name, agent.session)
+    objects = baton.repo.objects
+    if wanted.stored is not None and objects.info(wanted.stored) is not None:
+        return _stored(objects, wanted.stored, wanted, agent.name, agent.session)
     name, found = stored.id[:_SHORT], False
     for path in _local(agent.name, agent.session, env):
         fd = _opened(path)
@@ -333,6 +345,9 @@ def read(baton: Baton, stored: Stored, env: Mapping[str, str]) -> bytes:
             data = file.read(wanted.size) if os.fstat(fd).st_size >= wanted.size else b""
         if _is(data, wanted):
             return data
+    later = _stored_since(objects, wanted, agent.name, agent.session)
+    if later is not None:
+        return later
     if found:
         raise BatonError(
             f"the client has rewritten the conversation of checkpoint '{name}', and its content is not stored", *HINTS
@@ -353,6 +368,15 @@ def _local(agent: str, session: str, env: Mapping[str, str]) -> Iterator[str]:
 
     for folder, pattern in places(agent, session, env):
         yield from sorted(iglob(f"{escape(folder)}/{pattern}"))
+
+
+def _stored_since(objects: Objects, wanted: Transcript, agent: str, session: str) -> bytes | None:
+    """The conversation up to a position, where a later checkpoint of the session has stored it."""
+    try:
+        found = objects.info(transcript_ref(agent, session)) if agent in NAMES else None
+        return _stored(objects, found.oid, wanted, agent, session) if found else None
+    except (RecordError, UsageError):
+        return None
 
 
 def _stored(objects: Objects, oid: Oid, wanted: Transcript, agent: str, session: str) -> bytes:

@@ -212,6 +212,28 @@ def test_a_huge_conversation_has_a_position_only(repo: Sandbox, path: Path, monk
     assert said == [f"the conversation is not stored: it has {found.size} bytes, and the limit is 100000"]
 
 
+def test_much_that_is_new_is_stored_in_parts(repo: Sandbox, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcripts, "PART", 200_000)
+    data = b"".join(line(n, size) for n, size in enumerate([90_000] * 5 + [500_000, 10]))
+    path.write_bytes(data)
+    said: list[str] = []
+    found: Transcript | None = None
+    for _ in range(4):
+        with repo.open(door="binary") as baton:
+            found = record(baton, event(path), "full", found, said.append)
+        assert found is not None and (found.size, found.lines, found.last) == (len(data), 7, "u-6")
+    assert found is not None
+    ends = [sum(len(row) + 1 for row in data.split(b"\n")[:count]) for count in (2, 4, 5)]
+    rest = f"of {len(data)}; the next checkpoint goes on from there"
+    assert said == [f"the conversation is stored up to byte {end} {rest}" for end in ends]
+    check_stored(repo, found, data)
+    assert repo.git("rev-list", "--count", REF) == "4"
+    monkeypatch.undo()
+    repo.git("update-ref", "-d", REF)
+    whole = take(repo, path)
+    assert repo.git("rev-parse", f"{whole.stored}^{{tree}}") == repo.git("rev-parse", f"{found.stored}^{{tree}}")
+
+
 @pytest.mark.parametrize("session", [None, "", "a\nb", "x" * 201])
 def test_a_session_that_names_no_ref_has_a_position_only(repo: Sandbox, path: Path, session: str | None) -> None:
     with repo.open(door="binary") as baton:

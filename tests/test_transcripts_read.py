@@ -87,6 +87,18 @@ def test_an_earlier_position_is_read_from_a_later_commit(repo: Sandbox, own: Pat
     assert back(repo, snap(repo, replace(found, size=first, lines=1, last="u-0"))) == line(0, 20_000)
 
 
+def test_what_was_stored_later_holds_what_was_said_before(repo: Sandbox, own: Path) -> None:
+    data = own.read_bytes()
+    stored = snap(repo, take(repo, own, "position"))
+    with own.open("ab") as file:
+        file.write(line(10))
+    later = take(repo, own)
+    own.unlink()
+    assert back(repo, stored) == data
+    assert refused(repo, snap(repo, replace(later, lines=1, stored=None)))
+    assert refused(repo, snap(repo, replace(later, stored=None), agent="x/../claude"))
+
+
 def test_a_file_that_the_client_rewrote_is_not_taken_for_it(repo: Sandbox, own: Path) -> None:
     stored = snap(repo, take(repo, own, "position"))
     for data in (b"", line(0, 20_000), own.read_bytes().replace(b"u-9", b"v-9"), own.read_bytes()[:-1] + b" \n"):
