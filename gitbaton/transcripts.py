@@ -12,7 +12,7 @@ from gitbaton.agents.conversation import message_id, places
 from gitbaton.agents.values import NAMES, Event
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, encode_track, parse, parse_transcript
-from gitbaton.errors import BatonError, GitError, RecordError, RefConflictError
+from gitbaton.errors import BatonError, GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.objects import (
     NewObject,
     Objects,
