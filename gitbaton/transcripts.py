@@ -25,11 +25,11 @@ from gitbaton.git.objects import (
     tree_data,
 )
 from gitbaton.model import Oid, Stored, Transcript
+from gitbaton.store.refs import TRANSCRIPTS
 from gitbaton.values import replace, value
 
 Mode = Literal["off", "position", "full"]
 
-TRANSCRIPTS = "refs/baton/transcripts/"
 CHUNK = 64 << 10
 MAX_STORED = 256 << 20
 PART = 16 << 20  # what one call stores at most: it takes about a second

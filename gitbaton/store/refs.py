@@ -9,6 +9,7 @@ TIPS = "refs/checkpoints/"
 NOTES = "refs/notes/checkpoints"
 CURRENT = "BATON_HEAD"
 SAFETY = "refs/baton/safety/"
+TRANSCRIPTS = "refs/baton/transcripts/"
 
 
 def chain_ref(track: str) -> str:
