@@ -213,6 +213,48 @@ def test_what_changed_after_it_was_shown_is_shown_anew(box: Sandbox) -> None:
     assert (box.path / "b.txt").read_text() == "mine, since\n"
 
 
+@pytest.mark.parametrize(
+    "move", [("commit", "-q", "--allow-empty", "-m", "x"), ("add", "a.txt"), ("switch", "-q", "-c", "other")]
+)
+def test_head_and_index_count_as_well(box: Sandbox, move: tuple[str, ...]) -> None:
+    screen = Screen(box)
+    screen.answer(WHICH, "2\n")
+    screen.until(WHAT)
+    box.git(*move)
+    screen.type("f\n")
+    shown = screen.until(WHAT) if move[0] != "switch" else ""
+    assert shown == "" or "is not what was shown any more" in shown
+    screen.type("f\n" if shown else "")
+    assert screen.end()[0] == 0
+    assert (box.path / "a.txt").read_text() == "one\ntwo\n"
+
+
+def test_in_a_linked_work_tree_and_with_sha256(tmp_path: Path) -> None:
+    box = Sandbox.init(tmp_path / "new", "--object-format=sha256")
+    box.commit("first", a_txt="one\n")
+    box.git("worktree", "add", "-q", "../beside")
+    beside = Sandbox(tmp_path / "beside")
+    take(beside, "s")
+    beside.write("a.txt", "spoilt\n")
+    screen = Screen(beside, "--track", "t")
+    screen.answer(WHICH, "1\n")
+    screen.answer(WHAT, "f\n")
+    assert screen.end()[0] == 0
+    assert (beside.path / "a.txt").read_text() == "one\n"
+
+
+def test_the_state_before_a_restore_can_be_picked_by_its_id(box: Sandbox) -> None:
+    box.ok("restore", "t~1")
+    kept = box.git("log", "-1", "--format=%B", "refs/baton/safety/main-worktree").partition("\n\n")[2].rstrip() + "\n"
+    name = box.git("hash-object", "--stdin", stdin=kept.encode())
+    screen = Screen(box)
+    screen.answer(WHICH, name + "\n")
+    shown = screen.answer(WHAT, "f\n")
+    assert ", safety, " in shown and "newer: " not in shown
+    assert screen.end()[0] == 0
+    assert (box.path / "a.txt").read_text() == "spoilt\n"
+
+
 def test_another_tracks_snapshot_after_it_was_shown_makes_a_conflict(box: Sandbox) -> None:
     screen = Screen(box)
     screen.answer(WHICH, "2\n")
