@@ -217,6 +217,7 @@ def test_list(repo: Sandbox) -> None:
         "client_on_path": False,
         "reason": "",
     }
+    assert all("~" not in row["file"] for row in repo.ok("agent", "list", "--json", env={"HOME": ""}).json["agents"])
     text = repo.ok("agent", "list").out.splitlines()
     assert text[2].split()[:5] == ["codex", "project", "installed", ".codex/hooks.json", "(not"]
 

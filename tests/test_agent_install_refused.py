@@ -226,3 +226,26 @@ def test_a_subdirectory_and_a_linked_work_tree(repo: Sandbox, tmp_path: Path) ->
     assert (linked.path / SKILL).is_file()
     linked.ok("agent", "uninstall", "codex")
     assert not (linked.path / ".codex").exists() and not (repo.path / ".git/baton").exists()
+
+
+def test_line_ends_that_git_gives(repo: Sandbox, tmp_path: Path) -> None:
+    repo.ok("agent", "install", *NAMES, "--agents-md", "--track", "t")
+    repo.commit("joined")
+    clone = Sandbox(tmp_path / "clone")
+    repo.git("clone", "-q", "-c", "core.autocrlf=true", ".", str(clone.path))
+    assert b"\r\n" in (clone.path / SKILL).read_bytes()
+    assert clone.ok("agent", "install", *NAMES, "--agents-md", "--track", "t").out == "everything is in place\n"
+    states = {row["state"] for row in clone.ok("agent", "list", "--json").json["agents"] if row["level"] == "project"}
+    assert states == {"installed"}
+    assert not clone.ok("agent", "uninstall", "--all").err
+    assert "git-baton hook" not in "".join(path.read_text() for path in clone.path.rglob("*.json"))
+    assert not (clone.path / SKILL).exists()
+
+
+def test_a_home_folder_that_is_a_work_tree(tmp_path: Path) -> None:
+    house = Sandbox.init(home())
+    house.ok("agent", "install", "codex", "gemini")
+    done = house.ok("agent", "install", "codex", "gemini", "--user")
+    assert (done.out, done.err) == ("everything is in place\n", "")
+    house.ok("agent", "uninstall", "codex", "gemini")
+    assert not (home() / ".codex").exists() and not (home() / ".gemini").exists()

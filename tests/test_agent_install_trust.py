@@ -106,6 +106,8 @@ def test_only_our_hooks_are_trusted(repo: Sandbox, codex: Path) -> None:
     assert keys == {f"{hook.event}:{1 if hook.event == 'Stop' else 0}:0" for hook in CODEX.hooks}
     again = repo.ok("agent", "install", "codex", "--trust", "--track", "it's")
     assert again.out == "everything is in place\ncodex trusts our hooks already\n"
+    (home() / ".codex/config.toml").write_text(f'[hooks.state."{repo.path}/.codex/hooks.json:stop:0:0"]\n')
+    assert "'~/.codex/config.toml' still names these hooks" in repo.ok("agent", "uninstall", "codex").err
 
 
 def test_another_track_is_trusted_anew(repo: Sandbox, codex: Path) -> None:

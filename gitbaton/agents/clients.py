@@ -231,8 +231,8 @@ def lines(handler: object) -> list[str]:
 
 
 def folder(client: Client, env: Mapping[str, str]) -> str:
-    """The client's folder in the user's home."""
+    """The client's folder in the user's home, which ``env`` names."""
     for name, tail in client.moved:
         if env.get(name):
             return f"{env[name].rstrip('/')}/{tail}" if tail else env[name]
-    return f"{env.get('HOME') or '~'}/{client.folder}"
+    return f"{env['HOME']}/{client.folder}"

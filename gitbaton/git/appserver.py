@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from gitbaton.errors import BatonError
+from gitbaton.errors import BatonError, GitTimeoutError
 from gitbaton.git.run import Process, memory_file, spawn
 
 _MOST = 16 << 20
@@ -122,5 +122,8 @@ def says(argv: Sequence[str], env: Mapping[str, str], seconds: float) -> str | N
     finally:
         os.close(writer)
         os.close(null)
-    result = Process(argv, pid, reader, err, time.monotonic() + seconds).finish()
+    try:
+        result = Process(argv, pid, reader, err, time.monotonic() + seconds).finish()
+    except GitTimeoutError:
+        raise BatonError(f"'{argv[0]}' did not end in its time and was stopped") from None
     return os.fsdecode(result.out) if result.code == 0 else None

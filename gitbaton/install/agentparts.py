@@ -94,8 +94,9 @@ class Whole(Part):
         self.name, self.mark, self.track = name, mark, track
 
     def put(self, text: str) -> Merged:
-        """The file."""
-        return Merged(text=self._written(self.track))
+        """The file; git may have given its lines other ends."""
+        written = self._written(self.track)
+        return Merged(text=text if text.replace("\r\n", "\n") == written else written)
 
     def find(self, text: str) -> Found:
         """Whether it is ours."""
@@ -105,7 +106,7 @@ class Whole(Part):
 
     def fresh(self, text: str) -> bool:
         """Whether it is as this version writes it, for whatever track."""
-        return text == self._written(self._named(text))
+        return text.replace("\r\n", "\n") == self._written(self._named(text))
 
     def _written(self, track: str | None) -> str:
         import json
@@ -115,7 +116,7 @@ class Whole(Part):
     def _named(self, text: str) -> str | None:
         import json
 
-        found = _TRACK.search(text)
+        found = _TRACK.search(text.replace("\r\n", "\n"))
         try:
             named = json.loads(found.group(1)) if found else None
         except ValueError:

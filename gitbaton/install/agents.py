@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -70,8 +70,9 @@ class Row:
 
 def place(level: Level, env: Mapping[str, str], root: str | None, git_dir: str | None, shared: str | None) -> Place:
     """A level of a repository (``shared``: its own folder of ours), or of the user. Raises BatonError without a work tree."""
+    env = {**env, "HOME": _home(env)}
     if level == "user":
-        state = env.get("XDG_STATE_HOME") or os.path.join(_home(env), ".local", "state")
+        state = os.path.abspath(env.get("XDG_STATE_HOME") or os.path.join(env["HOME"], ".local", "state"))
         return Place(level=level, root=None, git_dir=None, env=env, records=os.path.join(state, "gitbaton", "agents"))
     if root is None or shared is None:
         raise BatonError("this repository has no work tree, so there is no project level", "install with --user")
@@ -90,9 +91,9 @@ def path_of(where: Place, client: Client) -> str:
 
 
 def _shown(where: Place, path: str) -> str:
-    if where.root is not None:
+    if where.root is not None and os.path.join(path, "").startswith(os.path.join(where.root, "")):
         return os.path.relpath(path, where.root)
-    home = os.path.join(_home(where.env), "")
+    home = os.path.join(where.env["HOME"], "")
     return "~/" + path.removeprefix(home) if path.startswith(home) else path
 
 
@@ -110,7 +111,7 @@ def _hooks(where: Place, client: Client, track: str | None) -> Target:
 
 def _skills(where: Place, clients: Iterable[Client], *, shared: bool) -> list[Target]:
     """The skill's files: the shared one, and those of clients that look elsewhere."""
-    base = where.root or _home(where.env)
+    base = where.root or where.env["HOME"]
     paths = [os.path.join(base, SHARED_SKILLS, SKILL)] if shared else []
     for client in clients:
         if client.skills is not None:
@@ -266,7 +267,16 @@ def plan_uninstall(where: Place, clients: Sequence[Client]) -> Plan:
         draft.take(target)
     if last and where.root is not None:
         draft.take(_block(where))
-    return draft.plan()
+    return draft.plan(_left(where, clients))
+
+
+def _left(where: Place, clients: Sequence[Client]) -> Iterator[str]:
+    """What uninstall leaves behind in a client's own state."""
+    for client in clients:
+        config = os.path.join(os.path.abspath(folder(client, where.env)), "config.toml")
+        named = os.fsencode(f"{os.path.realpath(path_of(where, client))}:")
+        if client.name == "codex" and os.path.isfile(config) and named in (read(config) or b""):
+            yield f"'{_shown(where, config)}' still names these hooks below [hooks.state]; without them it lets nothing run"
 
 
 def apply(plan: Plan) -> None:
@@ -313,7 +323,8 @@ def doubled(rows: Iterable[Row]) -> list[str]:
     said = []
     for name, found_rows in both.items():
         client, tracks = found_rows[0].client, {found.tracks for found in found_rows}
-        if len(found_rows) > 1 and (client.twice or len(tracks) > 1):
+        files = {os.path.realpath(found.path) for found in found_rows}  # one, where the home folder is a work tree
+        if len(files) > 1 and (client.twice or len(tracks) > 1):
             said.append(
                 f"{client.title} is installed at both levels and runs each hook twice; keep one: uninstall {name} --user"
             )
