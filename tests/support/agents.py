@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 from tests.support.payloads import captured, opencode_events
 from tests.support.processes import chain
 from tests.support.repos import Outcome, Sandbox
+from tests.support.state import sound
 
 PROGRAM = os.path.join(os.path.dirname(sys.executable), "git-baton")
 PROJECT = "/home/dev/project"
@@ -201,3 +203,15 @@ def untouched(box: Sandbox) -> tuple[str, bytes, str]:
     ]
     head = box.try_git("symbolic-ref", "HEAD").out + "\n".join(refs)
     return status, index.read_bytes() if index.exists() else b"", head
+
+
+def check_next(box: Sandbox, *, session: str = "next") -> None:
+    """The next hook works as if nothing had been, and git finds nothing wrong."""
+    box.write("next.txt", f"{time.monotonic_ns()}\n")
+    client = Client("claude", box.path, session=session)
+    before = len(checkpoints(box, "t"))
+    client.turn("next")
+    assert steps(checkpoints(box, "t"))[before:] == ["turn ended: next"], log_of(box)
+    assert checkpoints(box, "t")[-1]["files"]["tree"] == written_tree(box)
+    assert "S-manual" in client.fire("start")
+    sound(box)
