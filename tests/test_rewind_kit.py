@@ -52,6 +52,7 @@ class Screen:
 
         def own_terminal() -> None:
             os.setsid()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs are told to ignore it
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
         self.child = subprocess.Popen(
