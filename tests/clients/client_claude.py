@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.clients.model import Model, Reply
@@ -35,6 +36,13 @@ class Claude:
                 client.say({"type": "user", "message": {"role": "user", "content": prompt}})
                 assert client.wait(lambda heard: heard["type"] == "result")["subtype"] == "success"
             assert client.end() == 0
+
+    def trusts_the_folder(self) -> None:
+        """What is left when the questions of a first start on a terminal have been answered with yes."""
+        folder = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+        answers = {"hasCompletedOnboarding": True, "theme": "dark", "projects": {str(self.workshop.repo.path): folder}}
+        answers["customApiKeyResponses"] = {"approved": [self.env["ANTHROPIC_API_KEY"][-20:]], "rejected": []}
+        (self.workshop.home / ".claude.json").write_text(json.dumps(answers))
 
     def writes(self, name: str, used: int = 1_000) -> Reply:
         """The model wants a file written."""

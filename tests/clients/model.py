@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,18 +12,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+PATIENCE = 60.0
 Kind = Literal["turn", "summary", "side"]
 SUMMARY = "<analysis>Short.</analysis>\n<summary>The parser is being written; the model keeps nothing else.</summary>"
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the model says: text, then perhaps one call of a tool; ``used`` is the tokens it claims to have read."""
+    """What the model says: text, then perhaps one call of a tool; ``used`` is the tokens it claims to have read.
+
+    ``never``: it says nothing, and keeps the client waiting.
+    """
 
     text: str = "All right."
     tool: str = ""
     arguments: Mapping[str, Any] | str = ""
     used: int = 1_000
+    never: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,7 @@ class Model:
         self.requests: list[Request] = []
         self.strays: list[str] = []
         self.url = ""
+        self.over = threading.Event()
         self._script: list[Reply] = []
         self._lock = threading.Lock()
 
@@ -108,6 +115,13 @@ class Model:
     def turns(self) -> list[Request]:
         """The requests that are part of the conversation."""
         return [r for r in self.requests if r.kind == "turn"]
+
+    def await_turns(self, count: int) -> None:
+        """Until so many of them have come."""
+        deadline = time.monotonic() + PATIENCE
+        while len(self.turns) < count:
+            assert time.monotonic() < deadline, f"only {len(self.turns)} turns of {count}"
+            time.sleep(0.02)
 
     @property
     def summaries(self) -> list[Request]:
@@ -128,7 +142,10 @@ class Model:
             self.requests.append(request)
             name = f"{request.number:03d}-{kind}.json"
             (self.folder / name).write_text(json.dumps({"path": path, "body": body}, indent=1, ensure_ascii=False))
-            return self.speech.say(path, body, self._reply(kind), request.number)
+            reply = self._reply(kind)
+        if reply.never:
+            self.over.wait()
+        return self.speech.say(path, body, reply, request.number)
 
     def _reply(self, kind: Kind) -> Reply:
         if kind == "summary":
@@ -185,5 +202,6 @@ def serving(speech: Speech, folder: Path) -> Iterator[Model]:
         try:
             yield model
         finally:
+            model.over.set()
             server.shutdown()
             thread.join()

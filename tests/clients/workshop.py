@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import queue
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from tests.clients.terminal import Screen
 from tests.support import Outcome, Sandbox
 
 TRACK = "work"
@@ -117,6 +122,22 @@ class Workshop:
             yield Dialogue(child)
 
     @contextmanager
+    def terminal(self, *argv: str, env: Mapping[str, str] | None = None) -> Iterator[Screen]:
+        """A program on a terminal of its own, until the block ends."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+        whole = {**self.env, **(env or {})}
+        with subprocess.Popen(
+            argv, cwd=self.repo.path, env=whole, stdin=slave, stdout=slave, stderr=slave, preexec_fn=_own_terminal
+        ) as child:
+            os.close(slave)
+            try:
+                yield Screen(master, child)
+            finally:
+                _end(child)
+        os.close(master)
+
+    @contextmanager
     def _process(
         self, argv: tuple[str, ...], env: Mapping[str, str] | None, cwd: Path | None
     ) -> Iterator[subprocess.Popen[str]]:
@@ -140,6 +161,13 @@ class Workshop:
         """The calls of our hook that ended, in the order in which they began."""
         runs = [_hook_run(row) for row in self.log.glob("*.row")]
         return sorted((run for run in runs if event in (None, run.event)), key=lambda run: run.began)
+
+    def await_hook(self, event: str, count: int = 1) -> None:
+        """Until so many calls of our hook for an event have ended."""
+        deadline = time.monotonic() + PATIENCE
+        while len(self.hooks(event)) < count:
+            assert time.monotonic() < deadline, f"no {event} among {[run.event for run in self.hooks()]}"
+            time.sleep(0.02)
 
     def checkpoints(self) -> list[dict[str, Any]]:
         """The track's checkpoints, newest first, as ``git baton log --json`` gives them."""
@@ -215,7 +243,12 @@ def client(name: str) -> str:
     return found
 
 
-def _end(child: subprocess.Popen[str]) -> None:
+def _own_terminal() -> None:
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _end(child: subprocess.Popen[Any]) -> None:
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:
