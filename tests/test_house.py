@@ -16,7 +16,7 @@ FLOORS = (
     ("errors", "values"),
     ("model",),
     ("codec", "drift", "git", "agents"),
-    ("config", "render", "terminal", "store", "rewrites"),
+    ("config", "render", "columns", "terminal", "store", "rewrites"),
     ("names", "mirror", "ground", "exchange", "owners", "briefing"),
     ("baton",),
     ("transcripts",),

@@ -10,9 +10,13 @@ from gitbaton.model import Stored
 from gitbaton.render import in_quotes
 
 
-def write_back(baton: Baton, target: Stored, *, foreign: bool, dry_run: bool, json: bool = False) -> None:
-    """Write a checkpoint's conversation back as a new session and say how to resume it. Raises as conversations.plan."""
-    plan = conversations.plan(baton, target, os.environ, conversations.new_id(), foreign=foreign)
+def planned(baton: Baton, target: Stored, *, foreign: bool) -> conversations.Plan:
+    """How a checkpoint's conversation would be written back as a new session. Raises as conversations.plan."""
+    return conversations.plan(baton, target, os.environ, conversations.new_id(), foreign=foreign)
+
+
+def write_back(plan: conversations.Plan, target: Stored, *, dry_run: bool, json: bool = False) -> None:
+    """Write a conversation back as planned and say how to resume it. Raises BatonError."""
     if not dry_run:
         conversations.apply(plan)
     line = plan.line(os.getcwd())

@@ -73,12 +73,12 @@ def _fitting(only: bool, paths: list[str], *, conversation: bool, json: bool, **
 
 def _with_conversation(baton: Baton, target: Stored, order: Order, *, files: bool, dry_run: bool, json: bool) -> int:
     """The files first, where they are asked for; a conflict among them does not keep the conversation back."""
-    from gitbaton.commands.conversing import write_back
+    from gitbaton.commands.conversing import planned, write_back
 
     order = replace(order, checkpoint=target.id)
     code = carry_out(baton, "restore", order, dry_run=False, json=False) if files and not dry_run else 0
     try:
-        write_back(baton, target, foreign=order.foreign, dry_run=dry_run, json=json)
+        write_back(planned(baton, target, foreign=order.foreign), target, dry_run=dry_run, json=json)
     finally:
         if files and dry_run:  # last: afterwards nothing else can be done with what is open
             code = carry_out(baton, "restore", order, dry_run=True, json=False)

@@ -19,14 +19,15 @@ def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool) 
         with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
             baton.redirect(folder)
             with restore.open_plan(baton, op, order) as plan:
-                _show(baton, plan, None, plan.warnings, dry_run=True, json=json)
+                show_plan(baton, plan, None, plan.warnings, dry_run=True, json=json)
                 return 0 if plan.complete else 1
     done, said = restore.carry_out(baton, op, order)
-    _show(baton, done.plan, done.safety, (*said, *done.warnings), dry_run=False, json=json)
+    show_plan(baton, done.plan, done.safety, (*said, *done.warnings), dry_run=False, json=json)
     return 0 if done.plan.complete else 1
 
 
-def _show(baton: Baton, plan: Plan, safety: Stored | None, said: tuple[str, ...], *, dry_run: bool, json: bool) -> None:
+def show_plan(baton: Baton, plan: Plan, safety: Stored | None, said: tuple[str, ...], *, dry_run: bool, json: bool) -> None:
+    """Print what would be done, or what was: one line a path, how to take it back, and the warnings ``said``."""
     if json:
         print_json(_document(plan, safety, said))
         return
