@@ -204,17 +204,21 @@ DOCUMENTS = st.fixed_dictionaries(
 )
 
 
-def spelled(value: Any, draw: Any) -> str:
+BLANKS = ("", "", " ", "\n", "\r\n\t", "\n    ", "  ")
+COMMENTS = ("/* c */", "/* // \n x */", '// line {"\n', " // x\n  ", "\n\t// y /*\n")
+
+
+def spelled(value: Any, draw: Any, blanks: tuple[str, ...] = BLANKS) -> str:
     """JSON of a value with blanks wherever they are allowed."""
 
     def blank() -> str:
-        return str(draw(st.sampled_from(["", "", " ", "\n", "\r\n\t", "\n    ", "  "])))
+        return str(draw(st.sampled_from(blanks)))
 
     if isinstance(value, dict):
-        items = [f"{blank()}{json.dumps(k)}{blank()}:{blank()}{spelled(v, draw)}{blank()}" for k, v in value.items()]
+        items = [f"{blank()}{json.dumps(k)}{blank()}:{blank()}{spelled(v, draw, blanks)}{blank()}" for k, v in value.items()]
         return "{" + (",".join(items) or blank()) + "}"
     if isinstance(value, list):
-        return "[" + (",".join(f"{blank()}{spelled(v, draw)}{blank()}" for v in value) or blank()) + "]"
+        return "[" + (",".join(f"{blank()}{spelled(v, draw, blanks)}{blank()}" for v in value) or blank()) + "]"
     return json.dumps(value, ensure_ascii=draw(st.booleans()))
 
 
@@ -237,3 +241,47 @@ def test_random_documents(document: dict[str, Any], client: Client, data: Any) -
         text = json.dumps(whole, **shapes[form])
     check_round(text, client)
     assert strip(text, client).text == text, "nothing of ours, nothing to take out"
+
+
+@settings(max_examples=60, deadline=None)
+@given(document=DOCUMENTS, data=st.data())
+def test_random_documents_with_comments(document: dict[str, Any], data: Any) -> None:
+    whole = {**document["rest"], **({"hooks": document["hooks"]} if "hooks" in document else {})}
+    text = data.draw(st.sampled_from(["", "// top\n"])) + spelled(whole, data.draw, BLANKS + COMMENTS) + "// end"
+    merged = check_round(text, GEMINI, comments=True)
+    for back in (merged, strip(merged, GEMINI, merge(text, GEMINI, None).made).text):
+        assert all(back.count(comment.strip()) == text.count(comment.strip()) for comment in COMMENTS), back
+        assert back.startswith("// top") == text.startswith("// top") and back.endswith("// end")
+    left = Document(strip(merged, GEMINI, merge(text, GEMINI, None).made).text, comments=True)
+    assert left.root is not None and left.plain(left.root) == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("[1, // one\n 2]", "[1 // one\n]"),
+        ("[1, // one\n 2 // two\n]", "[1 // one\n // two\n]"),
+        ("[1, /* one */ 2]", "[1 /* one */]"),
+        ("[1,\n 2\n]", "[1\n]"),
+    ],
+)
+def test_the_last_is_taken_out_and_comments_stay(text: str, left: str) -> None:
+    document = Document(text, comments=True)
+    document.remove((1,))
+    assert document.text == left and undone(left, document.edits) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("[2 /* two */ , 1]", "[ /* two */  1]"),
+        ("[2, /* one */ 1]", "[/* one */ 1]"),
+        ("[// only\n 2 /* two */]", "[// only\n /* two */]"),
+        ("[// only\n 2]", "[// only\n]"),
+        ("[ 2 ]", "[]"),
+    ],
+)
+def test_the_first_is_taken_out_and_comments_stay(text: str, left: str) -> None:
+    document = Document(text, comments=True)
+    document.remove((0,))
+    assert document.text == left and undone(left, document.edits) == text

@@ -211,10 +211,13 @@ class Document:
         member, reader = parent.members[index], _Reader(self.text, comments=self.comments)
         if index + 1 < len(parent.members):
             comma = reader.skip(member.node.end)
-            end = comma + 1 + len(self.text[comma + 1 :]) - len(self.text[comma + 1 :].lstrip(_BLANKS))
-            self._edit((member.start, end, ""))
+            if self.text[member.node.end : comma].strip(_BLANKS):  # somebody's comment, which stays
+                self._edit((comma, comma + 1, ""), (member.start, member.node.end, ""))
+                return
+            rest = self.text[comma + 1 :]
+            self._edit((member.start, comma + 1 + len(rest) - len(rest.lstrip(_BLANKS)), ""))
             return
-        start = len(self.text[: member.start].rstrip(_BLANKS))
+        start = self._before(member, parent.members[index - 1].node.end if index else parent.start + 1)
         if index:
             comma = reader.skip(parent.members[index - 1].node.end)
             alone = ((comma, member.node.end, ""),)
@@ -223,6 +226,15 @@ class Document:
         inner = self.text[parent.start + 1 : start], self.text[member.node.end : parent.end - 1]
         bare = not "".join(inner).strip(_BLANKS)
         self._edit((parent.start + 1, parent.end - 1, "") if bare else (start, member.node.end, ""))
+
+    def _before(self, member: Member, floor: int) -> int:
+        """Where the blanks before a member begin, but for the end of a line that a comment needs."""
+        start = max(floor, len(self.text[: member.start].rstrip(_BLANKS)))
+        rest = self.text[member.node.end :].lstrip(" \t")
+        line = self.text.rfind("\n", floor, start) + 1 or floor
+        if "//" in self.text[line:start] and not rest.startswith(("\n", "\r\n")):
+            return self.text.index("\n", start) + 1
+        return start
 
     def _known(self, path: Path) -> Node:
         node = self.at(*path)
