@@ -1,5 +1,6 @@
 """``git baton uninstall``."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -20,6 +21,7 @@ def command(
     """Take back what install did; with --purge also every checkpoint, after naming them and asking."""
     with opened(ctx) as baton:
         plan = install.plan_uninstall(baton, purge=purge)
+        joined = os.path.lexists(os.path.join(baton.repo.shared_dir, "agents"))
         if purge and plan.steps and not dry_run and not yes:
             _ask([s.text for s in plan.steps])
         if not dry_run:
@@ -27,6 +29,8 @@ def command(
     print_plan([s.text for s in plan.steps], dry_run=dry_run, nothing="nothing of ours is installed")
     for notice in plan.notices:
         terminal.warn(notice)
+    if joined:
+        terminal.tell("hint: the hooks of coding agents stay: 'git baton agent uninstall --all' takes them back")
     return 0
 
 
