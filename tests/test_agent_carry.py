@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -169,6 +170,42 @@ def test_a_new_manual_one_between(repo: Sandbox) -> None:
     snap(repo, "t", "last")
     assert resumed(repo)["next_cmd"] == "" and "carried" not in resumed(repo)
     assert "C2" not in client.fire("start")
+
+
+def test_every_turn_that_ended_is_counted(repo: Sandbox) -> None:
+    snap(repo, "t", "S", *MANUAL)
+    client = Client("claude", repo.path)
+    for number, edits in enumerate((True, False, True)):
+        if edits:
+            repo.write("a.txt", f"{number}\n")
+        client.turn(f"p{number}")
+    assert since(repo)["turns"] == 3
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+def test_the_ground_moved_below_the_words(repo: Sandbox, turns: int) -> None:
+    """Commits that the words stand on are gone from HEAD: an automatic checkpoint on the new ground must not hide that."""
+    for number in range(3):
+        repo.commit(f"c{number}", **{f"f{number}_txt": "x\n"})
+    snap(repo, "t", "S", *MANUAL)
+    client = Client("claude", repo.path)
+    repo.git("reset", "-q", "--hard", "HEAD~2")
+    for _ in range(turns):
+        client.turn("take it back")
+    for said in (client.fire("start"), repo.ok("resume", "--live").out):
+        assert re.search("behind|rewritten|missing|no longer|gone", said), f"nobody is told that HEAD went back\n{said}"
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+def test_the_branch_changed_since_the_words(repo: Sandbox, turns: int) -> None:
+    snap(repo, "t", "S", *MANUAL)
+    client = Client("claude", repo.path)
+    repo.git("checkout", "-q", "-b", "elsewhere")
+    repo.write("a.txt", "two\n")
+    for _ in range(turns):
+        client.turn("go on")
+    for said in (client.fire("start"), repo.ok("resume", "--live").out):
+        assert "main" in said, f"nobody is told that the words were written on another branch\n{said}"
 
 
 def test_only_auto_checkpoints_have_no_words_to_carry(repo: Sandbox) -> None:

@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support import Sandbox
-from tests.support.agents import PROGRAM, Client, autos, check_next, injected, log_of, written_tree
+from tests.support.agents import PROGRAM, Client, autos, check_next, checkpoints, injected, log_of, written_tree
 from tests.support.state import snap
 
 WORDS = ("--next-cmd", "make check", "--validation", "green")
@@ -123,6 +124,22 @@ def test_a_git_that_sleeps(box: Sandbox, tmp_path: Path, pattern: str) -> None:
     assert autos(box, "t")[0]["files"]["tree"] == written_tree(box)
     assert autos(box, "t")[0]["step"] == "turn ended: p"
     check_next(box)
+
+
+def test_many_late_hooks_take_one_checkpoint(box: Sandbox) -> None:
+    client = Client("claude", box.path)
+    client.fire("prompt", prompt="p")
+    with ThreadPoolExecutor(4) as pool, lock_held(box):
+        assert all(took < BOUND for took, _ in pool.map(lambda _: timed(client, "Stop", {}), range(4)))
+        snap_job = pool.submit(snap, box, "t", "newer words")
+        time.sleep(0.5)
+    snap_job.result()
+    assert wait_for(lambda: autos(box, "t") or checkpoints(box, "t")[-1]["step"] == "newer words")
+    check_next(box, words="newer words")
+    records = checkpoints(box, "t")
+    manual = [r["step"] for r in records].index("newer words")
+    assert all(r["carried"]["step"] == "newer words" for r in records[manual + 1 :])
+    assert len([r for r in records if r["step"] == "turn ended: p"]) <= 1
 
 
 def test_hooks_killed_at_any_time(box: Sandbox) -> None:

@@ -316,3 +316,48 @@ def test_odd_environments(repo: Sandbox, agent: str, env: dict[str, str]) -> Non
     assert "caf\u00e9 \u4e2d" in text
     injected(agent, turn, client.send(turn, client.payload(turn), env=env))
     assert len(autos(repo, "t")) == 1 and log_of(repo) == ""
+
+
+@pytest.mark.parametrize("what", ["fifo", "endless", "folder", "missing", "sparse", "loop"])
+def test_any_transcript(box: Sandbox, tmp_path: Path, what: str) -> None:
+    path = tmp_path / "conversation.jsonl"
+    if what == "fifo":
+        os.mkfifo(path)
+    elif what == "endless":
+        path = Path("/dev/zero")
+    elif what == "folder":
+        path.mkdir()
+    elif what == "sparse":
+        path.touch()
+        os.truncate(path, 3 << 30)
+    elif what == "loop":
+        path.symlink_to(path)
+    client = Client("claude", box.path)
+    for moment in ("start", "prompt", "compact", "turn", "end"):
+        client.fire(moment, prompt="p", transcript_path=str(path))
+    assert len(autos(box, "t")) == 1 and autos(box, "t")[0]["agent"]["transcript"] is None
+
+
+def test_no_name_of_a_session_becomes_a_path(box: Sandbox, tmp_path: Path) -> None:
+    Client("claude", box.path).turn("p")
+    before = set(tmp_path.rglob("*"))
+    for number, name in enumerate(("../../../evil", "/evil", "..", ".", "a/b", "x" * 1000, "\n", "-rf", "\u202e")):
+        box.write("new.txt", f"{number}\n")
+        Client("claude", box.path, session=name).turn(f"p{number}")
+    sessions = box.path / ".git" / "baton" / "sessions"
+    new = {p for p in set(tmp_path.rglob("*")) - before if "objects" not in p.parts and p.parent != sessions}
+    assert not new
+    assert steps(autos(box, "t"))[1:] == [f"turn ended: p{n}" for n in range(9)]
+
+
+def test_the_environment_names_another_repository(box: Sandbox, tmp_path: Path) -> None:
+    other = Sandbox.init(tmp_path / "other")
+    other.commit("o", o_txt="o\n")
+    snap(other, "t", "other's words")
+    other.write("new.txt", "x\n")
+    client, folder = Client("claude", box.path), str(other.path / ".git")
+    env = {"GIT_DIR": folder, "GIT_WORK_TREE": str(other.path), "GIT_INDEX_FILE": f"{folder}/index"}
+    text = injected("claude", "SessionStart", client.send("SessionStart", client.payload("SessionStart"), env=env))
+    assert "other's words" not in text
+    client.send("Stop", client.payload("Stop"), env=env)
+    assert autos(other, "t") == [] and len(autos(box, "t")) == 1

@@ -303,6 +303,22 @@ def test_a_commit_alone_makes_a_new_checkpoint(repo: Sandbox) -> None:
     assert [a["head"] for a in autos(repo, "t")][-1] == repo.head() and len(autos(repo, "t")) == 2
 
 
+def test_in_a_merge_that_stopped(repo: Sandbox) -> None:
+    repo.git("checkout", "-q", "-b", "side")
+    repo.commit("theirs", a_txt="theirs\n")
+    repo.git("checkout", "-q", "main")
+    repo.commit("ours", a_txt="ours\n")
+    snap(repo, "t", "S-manual", *WORDS)
+    assert repo.try_git("merge", "side").code != 0
+    client, state = Client("codex", repo.path), untouched(repo)
+    assert "operation:merge" in client.fire("start")
+    client.turn("merge it")
+    assert untouched(repo) == state
+    (record,) = autos(repo, "t")
+    assert record["files"]["operation"]["kind"] == "merge" and record["files"]["index"]["unmerged"] == 1
+    assert "<<<<<<<" in repo.git("show", f"{record['commit']}:a.txt")
+
+
 @pytest.mark.parametrize("value", ["sometimes", "", "TURN ", "edit,turn", "-1"])
 def test_an_unknown_value_of_baton_auto(repo: Sandbox, value: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)

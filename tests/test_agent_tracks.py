@@ -142,6 +142,14 @@ def test_a_branch_of_the_name_of_another_work_trees_track(repo: Sandbox) -> None
     assert writers(repo).get("topic") == {"a"}, writers(repo)
 
 
+def test_such_a_track_whose_checkpoint_holds_no_files(repo: Sandbox) -> None:
+    snap(repo, "topic", "S", "--no-files")
+    other = linked(repo, "one", "-b", "topic")
+    work(Client("claude", other.path, session="b"), 0)
+    work(Client("claude", repo.path, session="a"), 0)
+    assert writers(repo).get("topic") == {"a"}, writers(repo)
+
+
 def test_the_branch_changes_hands(repo: Sandbox) -> None:
     """Work tree one leaves its branch, work tree two takes it: they must not meet on the track of that branch."""
     snap(repo, "t", "S")
