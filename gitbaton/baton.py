@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from gitbaton import config, mirror, rewrites
 from gitbaton.codec import check_track, encode, timestamp
@@ -19,6 +18,7 @@ from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Oid, S
 from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, tip_ref
 from gitbaton.values import replace
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.git.untracked import Rules
     from gitbaton.git.worktree import Captured

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Literal, cast
 
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
-from gitbaton.values import value
+from gitbaton.values import cast, value
 
 CHECKPOINT_DIR = "runtime/checkpoints"
 MAX_FILE_SIZE = 50 << 20
 EXCLUDE = (".env*", "*.pem", "*.p12", "id_rsa*", "id_ed25519*")
 SHORT = 10
-Auto = Literal["off", "compact", "turn", "edit"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Auto = Literal["off", "compact", "turn", "edit"]
+    Untracked = Literal["all", "none"]
+    Transcripts = Literal["off", "position", "full"]
+else:
+    Auto = Untracked = Transcripts = str
 _SIZE = re.compile(r"([0-9]{1,15})([kKmMgG]?)\Z")
 _UNIT = {"": 0, "k": 10, "m": 20, "g": 30}
 
@@ -25,12 +32,12 @@ class Settings:
 
     track: str | None  # baton.track, under GIT_BATON_TRACK
     checkpoint_dir: str  # baton.checkpointDir
-    untracked: Literal["all", "none"]  # baton.untracked
+    untracked: Untracked  # baton.untracked
     max_file_size: int  # baton.maxFileSize, in bytes
     exclude: tuple[str, ...]  # baton.exclude; one empty value clears the default
     short: int  # core.abbrev: digits of a short id
     auto: Auto  # baton.auto: when hooks take checkpoints
-    transcripts: Literal["off", "position", "full"]  # baton.transcripts
+    transcripts: Transcripts  # baton.transcripts
 
 
 def load(repo: Repo) -> Settings:
@@ -52,12 +59,12 @@ def load(repo: Repo) -> Settings:
     return Settings(
         track=os.environ.get("GIT_BATON_TRACK") or last("baton.track", "") or None,
         checkpoint_dir=last("baton.checkpointdir", CHECKPOINT_DIR),
-        untracked=cast(Literal["all", "none"], one_of("untracked", "all", "none")),
+        untracked=cast(Untracked, one_of("untracked", "all", "none")),
         max_file_size=_size("baton.maxFileSize", last("baton.maxfilesize", str(MAX_FILE_SIZE))),
         exclude=exclude,
         short=_short(abbrev),
         auto=cast(Auto, one_of("auto", "turn", "edit", "compact", "off")),
-        transcripts=cast(Literal["off", "position", "full"], one_of("transcripts", "position", "full", "off")),
+        transcripts=cast(Transcripts, one_of("transcripts", "position", "full", "off")),
     )
 
 

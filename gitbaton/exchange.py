@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gitbaton.model import Agent, Carried, Checkpoint, Kind, Live, Since, Stored, Validation
 from gitbaton.values import value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.store.write import Draft
 

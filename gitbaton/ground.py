@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from gitbaton import rewrites
 from gitbaton.drift import Ground, compare
@@ -13,6 +12,7 @@ from gitbaton.render import in_quotes
 from gitbaton.store import Store
 from gitbaton.values import replace
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeGuard
 

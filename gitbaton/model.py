@@ -7,14 +7,19 @@ Object ids are full lower-case hexadecimal, 40 or 64 digits.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
 
 from gitbaton.values import value
 
 Oid = str
-Validation = Literal["green", "pending", "failed"]
-Kind = Literal["manual", "auto", "safety"]
-Op = Literal["restore", "undo", "redo"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Validation = Literal["green", "pending", "failed"]
+    Kind = Literal["manual", "auto", "safety"]
+    Op = Literal["restore", "undo", "redo"]
+else:
+    Validation = Kind = Op = str
 
 VALIDATIONS: tuple[Validation, ...] = ("green", "pending", "failed")
 KINDS: tuple[Kind, ...] = ("manual", "auto", "safety")

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
 
 from gitbaton.agents.conversation import message_id, places
 from gitbaton.agents.values import NAMES, Event
@@ -28,7 +27,11 @@ from gitbaton.model import Oid, Stored, Transcript
 from gitbaton.store.refs import TRANSCRIPTS
 from gitbaton.values import replace, value
 
-Mode = Literal["off", "position", "full"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Mode = Literal["off", "position", "full"]
 
 CHUNK = 64 << 10
 MAX_STORED = 256 << 20

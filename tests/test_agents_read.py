@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.agents.translate import read
-from gitbaton.agents.values import NAMES, Event, Inject, Moment
+from gitbaton.agents.values import INJECTS, MOMENTS, NAMES, Event, Inject, Moment
 from gitbaton.values import replace
 from tests.support.payloads import captured, opencode_events
 
@@ -359,7 +359,7 @@ def check_event(event: Event | None, agent: str, name: str) -> None:
         assert agent == "claude"
         return
     assert (event.agent, event.name) == (agent, name)
-    assert event.moment in get_args(Moment) and event.inject in get_args(Inject)
+    assert event.moment in MOMENTS and event.inject in INJECTS
     assert isinstance(event.child, bool)
     for path in (event.cwd, event.transcript):
         assert path is None or (path.startswith("/") and "\0" not in path and path.encode("utf-8", "surrogateescape"))

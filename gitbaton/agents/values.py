@@ -17,6 +17,8 @@ else:
     Moment = Inject = str
 
 _SESSIONS = (("claude", "CLAUDE_CODE_SESSION_ID"), ("gemini", "GEMINI_SESSION_ID"))  # set for what a client starts
+MOMENTS = ("start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "other")
+INJECTS = ("no", "full", "short", "flagged")
 NAMES = ("claude", "codex", "gemini", "opencode", "copilot", "cursor")
 
 

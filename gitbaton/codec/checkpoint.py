@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import os
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeVar
 
 from gitbaton.codec.reader import MAX_EXTRAS, MAX_FIELD, Reader
 from gitbaton.codec.text import MAX_BYTES, Json, canonical, is_control, parse
@@ -29,7 +28,11 @@ from gitbaton.model import (
     WorktreeId,
 )
 
-T = TypeVar("T", bound=str)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T", bound=str)
 VERSION = 1
 MAX_SKIPPED = 1000
 MAX_FLAGS = 1000
@@ -146,7 +149,7 @@ def path_document(path: str) -> Json:
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
-        return {"b64": base64.b64encode(os.fsencode(path)).decode()}
+        return {"b64": binascii.b2a_base64(os.fsencode(path), newline=False).decode()}
     return path
 
 

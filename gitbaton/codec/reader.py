@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import os
 import re
 from datetime import datetime
@@ -87,7 +87,7 @@ class Reader:
         value = self.value.get(key)
         if isinstance(value, dict) and set(value) == {"b64"} and isinstance(value["b64"], str):
             try:
-                return os.fsdecode(base64.b64decode(value["b64"], validate=True))
+                return os.fsdecode(binascii.a2b_base64(value["b64"], strict_mode=True))
             except ValueError:
                 raise self.bad(key) from None
         return self.text(key)

@@ -9,7 +9,6 @@ import signal
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
 
 from gitbaton.errors import GitError, GitTimeoutError, RefConflictError
 from gitbaton.git.objects import (
@@ -20,6 +19,7 @@ from gitbaton.git.objects import (
     NewObject,
     Object,
     RefChange,
+    digest,
     is_oid,
     is_ref,
     linked_ref,
@@ -28,6 +28,7 @@ from gitbaton.git.objects import (
 )
 from gitbaton.git.run import Git, checked, memory_file, spawn
 from gitbaton.model import Head, Oid
+from gitbaton.values import cast
 
 _MANY = 64
 _ATTEMPTS = 4
@@ -130,13 +131,11 @@ class BinaryObjects:
 
     def write(self, objects: Iterable[NewObject]) -> None:
         """See Objects. One pack into ``unpack-objects``: any number of objects, byte for byte, by one process."""
-        import hashlib
-
         parts = [_pack_entry(o.kind, o.data) for o in objects]
         if not parts:
             return
         pack = b"PACK" + (2).to_bytes(4, "big") + len(parts).to_bytes(4, "big") + b"".join(parts)
-        pack += hashlib.new(self.algorithm, pack, usedforsecurity=False).digest()
+        pack += digest(self.algorithm, pack)
         for _ in range(_ATTEMPTS):
             result = self.git.run("unpack-objects", "-q", stdin=pack)
             if _NO_FOLDER not in result.err:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, Protocol
 
 from gitbaton.errors import RecordError
 from gitbaton.model import Head, Oid
 from gitbaton.values import value
 
-Kind = Literal["blob", "tree", "commit", "tag"]
-Algorithm = Literal["sha1", "sha256"]
+_SMALL = 1 << 20  # bytes up to which the slower code is the sooner one
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal, Protocol
+
+    Kind = Literal["blob", "tree", "commit", "tag"]
+    Algorithm = Literal["sha1", "sha256"]
+else:
+    Kind = Algorithm = str
+    Protocol = object
 
 OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _REF = re.compile(r"(?:refs/[^\0- \x7f~^:?*\[\\]+|[A-Z][A-Z_]*)\Z")
@@ -152,9 +159,21 @@ def linked_ref(git_dir: str, name: str) -> str | None:
 
 def object_id(algorithm: Algorithm, kind: Kind, data: bytes) -> Oid:
     """The id git gives to an object."""
+    return digest(algorithm, b"%s %d\0" % (kind.encode(), len(data)) + data).hex()
+
+
+def digest(algorithm: Algorithm, data: bytes) -> bytes:
+    """The digest by which git names data. CPython's own SHA-1 where it is there: importing OpenSSL's costs a start 3 ms."""
+    if algorithm == "sha1" and len(data) < _SMALL:
+        try:
+            from _sha1 import sha1  # type: ignore[import-not-found]
+
+            return bytes(sha1(data).digest())
+        except ImportError:
+            pass
     import hashlib
 
-    return hashlib.new(algorithm, b"%s %d\0" % (kind.encode(), len(data)) + data, usedforsecurity=False).hexdigest()
+    return hashlib.new(algorithm, data, usedforsecurity=False).digest()
 
 
 def new_object(algorithm: Algorithm, kind: Kind, data: bytes) -> NewObject:

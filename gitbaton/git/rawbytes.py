@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import select
@@ -359,6 +358,8 @@ def _replace(folder: int, temporary: str, name: str, data: bytes, mode: int) -> 
 
 def temporary_name(path: str) -> str:
     """The name of the file beside ``path`` that ``write_raw`` fills; a killed writer leaves it there."""
+    import hashlib
+
     return f".baton-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}.new"
 
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Literal, cast
 
 from gitbaton.errors import GitError, NotARepositoryError
 from gitbaton.git.ahead import Ahead, ask_layout, ask_settings
@@ -15,9 +14,15 @@ from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.objects import OID, Algorithm, Objects
 from gitbaton.git.run import Git, Process, Result, base_environment
 from gitbaton.model import Operation, WorktreeId
-from gitbaton.values import value
+from gitbaton.values import cast, value
 
-Door = Literal["binary", "libgit2"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Door = Literal["binary", "libgit2"]
+else:
+    Door = str
 LOCK_WAIT = 60.0
 _PLACES = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR")
 

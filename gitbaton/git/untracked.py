@@ -6,12 +6,17 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterable
-from typing import Literal
 
 from gitbaton.git.index import Facts, PrivateIndex
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Skipped
 from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Untracked = Literal["all", "none"]
 
 SCAN_LIMIT = 10_000
 _NAMED = 500
@@ -24,7 +29,7 @@ class Rules:
     """What of the untracked files is taken in. ``max_size`` in bytes; ``exclude`` are gitignore patterns; ``never`` are
     paths that are ours (LATEST) and belong in no checkpoint."""
 
-    untracked: Literal["all", "none"] = "all"
+    untracked: Untracked = "all"
     max_size: int = 50 << 20
     exclude: tuple[str, ...] = ()
     never: frozenset[str] = frozenset()

@@ -10,6 +10,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import first_line, parse_transcript, transcript_text
 from gitbaton.errors import UnchangedError
 from gitbaton.exchange import Request
+from gitbaton.hooks.logbook import log
 from gitbaton.hooks.sessions import Session
 from gitbaton.model import Agent, Carried, Checkpoint, FileState, Stored
 from gitbaton.store.safety import beside
@@ -64,9 +65,11 @@ def take(baton: Baton, event: Event, session: Session, track: str) -> Stored | N
 def _agent(baton: Baton, event: Event, tip: Stored | None) -> Agent:
     """Who takes the checkpoint, and how far the conversation had come."""
     last = tip.checkpoint.agent if tip else None
-    same = last is not None and (last.name, last.session) == (event.agent, event.session)
+    same = (
+        tip is not None and not tip.foreign and last is not None and (last.name, last.session) == (event.agent, event.session)
+    )
     before = parse_transcript(last.transcript) if last is not None and same else None
-    found = transcripts.record(baton, event, baton.settings.transcripts, before)
+    found = transcripts.record(baton, event, baton.settings.transcripts, before, lambda text: log(baton.repo, text))
     return Agent(name=event.agent, session=event.session, transcript=transcript_text(found) if found else None)
 
 

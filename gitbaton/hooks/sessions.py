@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import time
@@ -73,5 +72,7 @@ def prune(repo: Repo) -> None:
 def _path(repo: Repo, event: Event) -> str:
     session = event.session or "none"
     if not _PLAIN.match(session):
+        import hashlib
+
         session = hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()[:40]
     return os.path.join(repo.own_dir, "sessions", f"{event.agent}-{session}")

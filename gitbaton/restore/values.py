@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
 from gitbaton.codec import first_line as line
 from gitbaton.model import Oid, Op, Stored
 from gitbaton.values import value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Literal
 
     from gitbaton.git.putback import Entry
     from gitbaton.git.staged import Scope
     from gitbaton.restore.scene import Scene
 
-Action = Literal["write", "create", "remove", "keep", "conflict", "refuse"]
+    Action = Literal["write", "create", "remove", "keep", "conflict", "refuse"]
+else:
+    Action = str
+
 _SHORT = 10
 CHANGING: tuple[Action, ...] = ("write", "create", "remove")
 

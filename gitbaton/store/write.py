@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
 from gitbaton.codec import check_track, encode, entry, message, parse_note, plain
 from gitbaton.codec.notes import MAX_ENTRIES
@@ -18,7 +17,11 @@ from gitbaton.store.read import Store, root_objects
 from gitbaton.store.refs import NOTES, chain_ref, tip_ref
 from gitbaton.values import replace, value
 
-T = TypeVar("T")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 RETRY_SECONDS = 8.0
 REPAIR_SECONDS = 2.0
 _LOCK_HINT = "a lock file that a killed process left is removed once it is ten seconds old"
