@@ -47,10 +47,10 @@ class Codex:
         path = f"{Path(self.program).parent}:{self.workshop.env['PATH']}"
         self.workshop.install("codex", *words, env={**self.env, "PATH": path})
 
-    def ask(self, prompt: str, *options: str, resume: bool = False, session: str = "") -> Outcome:
+    def ask(self, prompt: str, *options: str, resume: bool = False, session: str = "", cwd: Path | None = None) -> Outcome:
         """One process, one prompt; in the last session, or in one that is named."""
         verb = ("exec", "resume", session or "--last") if resume or session else ("exec",)
-        done = self.workshop.run(self.program, *verb, FREE, *options, prompt, env=self.env)
+        done = self.workshop.run(self.program, *verb, FREE, *options, prompt, env=self.env, cwd=cwd)
         assert done.code == 0, done
         return done
 

@@ -53,3 +53,9 @@ def assert_quiet(workshop: Workshop, model: Model) -> None:
     assert workshop.repo.git("diff", "--cached", "--name-only") == ""
     assert not model.strays
     workshop.repo.fsck()
+
+
+def skill(workshop: Workshop, folder: str) -> str:
+    """The description of our skill: all that a client shows of it before it is used."""
+    lines = (workshop.repo.path / folder / "gitbaton" / "SKILL.md").read_text().splitlines()
+    return next(line for line in lines if line.startswith("description: ")).removeprefix("description: ").strip("'\"")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.clients.client_claude import Claude
-from tests.clients.judge import MOVED, TITLE, assert_checkpoints, assert_once, assert_quiet, assert_told, told
+from tests.clients.judge import MOVED, TITLE, assert_checkpoints, assert_once, assert_quiet, assert_told, skill, told
 from tests.clients.model import Reply
 from tests.support import Sandbox
 
@@ -59,19 +58,13 @@ def test_in_a_second_work_tree_it_writes_a_track_of_its_own(claude: Claude) -> N
     assert_quiet(shop, model)
 
 
-def skill(path: Path) -> str:
-    """The description of a skill: all that a client shows of it before it is used."""
-    line = next(line for line in path.read_text().splitlines() if line.startswith("description: "))
-    return line.removeprefix("description: ").strip("'\"")
-
-
 @pytest.mark.parametrize("instructions", [False, True], ids=["hooks", "with AGENTS.md"])
 def test_the_skill_and_the_instructions_are_offered(claude: Claude, instructions: bool) -> None:
     shop = claude.workshop
     shop.install("claude", *(["--agents-md"] if instructions else []))
     claude.ask("hello")
     text = claude.model.turns[0].text
-    assert skill(shop.repo.path / ".claude/skills/gitbaton/SKILL.md") in text
+    assert skill(shop, ".claude/skills") in text
     block = shop.repo.path / "AGENTS.md"
     assert block.exists() == instructions
     if instructions:  # the client leaves out the comments that mark the block

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.clients.client_codex import BYPASS, PATCH, SMALL, Codex
-from tests.clients.judge import MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, told
+from tests.clients.client_codex import BYPASS, FREE, PATCH, SMALL, Codex
+from tests.clients.judge import MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, skill, told
 from tests.clients.model import Reply
+from tests.support import Sandbox
 
 
 def test_the_baton_is_there_after_start_compaction_and_cold_start(codex: Codex) -> None:
@@ -58,3 +59,44 @@ def test_without_trust_codex_runs_no_hook_of_ours(codex: Codex) -> None:
     assert not codex.workshop.hooks() and not told(codex.model.turns[0])
     codex.ask("two", BYPASS)
     assert_told(codex.model.turns[1], MOVED)
+
+
+def test_killed_in_mid_turn_the_next_one_knows_what_was_edited(codex: Codex) -> None:
+    shop, model = codex.workshop, codex.model
+    codex.install("--trust")
+    shop.repo.git("config", "baton.auto", "edit")
+    model.will_say(Reply("Writing.", "apply_patch", PATCH.format(name="hello.txt")), Reply(never=True))
+    with shop.talk(codex.program, "exec", FREE, "Create hello.txt", env=codex.env) as client:
+        client.hang_up()
+        model.await_turns(2)
+    assert_checkpoints(shop, "after an edit")
+    shop.drift()
+    codex.ask("What now?", resume=True)
+    assert_told(model.turns[-1], MOVED, "after an edit")
+    assert_quiet(shop, model)
+
+
+def test_it_works_from_a_subdirectory_and_offers_the_skill_and_the_instructions(codex: Codex) -> None:
+    shop = codex.workshop
+    codex.install("--trust", "--agents-md")
+    codex.ask("hello", cwd=shop.repo.path / "src")
+    first = codex.model.turns[0]
+    assert_told(first, MOVED)
+    assert skill(shop, ".agents/skills") in first.text
+    assert (shop.repo.path / "AGENTS.md").read_text().strip() in first.text
+    assert_quiet(shop, codex.model)
+
+
+def test_a_second_work_tree_has_a_track_of_its_own(codex: Codex) -> None:
+    shop, model = codex.workshop, codex.model
+    codex.install("--user", "--trust")
+    second = Sandbox(shop.folder / "second")
+    shop.repo.git("worktree", "add", "-q", "-b", "feature", str(second.path))
+    before = shop.repo.git("rev-parse", "refs/baton/tracks/work")
+    model.will_say(Reply("Writing.", "apply_patch", PATCH.format(name="hello.txt")), Reply("Done."))
+    codex.ask("Create hello.txt", cwd=second.path)
+    assert not told(model.turns[0])
+    assert shop.repo.git("rev-parse", "refs/baton/tracks/work") == before
+    made = second.ok("log", "feature", "--json").json["checkpoints"]
+    assert [(c["kind"], c["step"]) for c in made] == [("auto", "turn ended: Create hello.txt")]
+    assert_quiet(shop, model)

@@ -79,3 +79,16 @@ def test_the_baton_is_there_after_an_automatic_compaction(copilot: Copilot) -> N
     for request in compacted:
         assert_told(request, "drift: ", "1 commit")
     assert_quiet(shop, model)
+
+
+def test_the_baton_is_there_after_a_compaction_that_the_user_asks_for(copilot: Copilot) -> None:
+    shop, model = copilot.workshop, copilot.model
+    shop.install("copilot")
+    copilot.ask("Remember this")
+    copilot.ask("/compact", "--continue")
+    assert len(model.summaries) == 1 and len(shop.hooks("preCompact")) == 1
+    shop.drift()
+    copilot.ask("go on", "--continue")
+    assert_told(model.turns[-1], MOVED)
+    assert_once(model.turns[-1])
+    assert_quiet(shop, model)

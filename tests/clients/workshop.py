@@ -222,10 +222,14 @@ class Dialogue:
             if wanted(value):
                 return value
 
-    def end(self) -> int:
-        """Close its input; the exit status."""
+    def hang_up(self) -> None:
+        """Close its input."""
         assert self.child.stdin
         self.child.stdin.close()
+
+    def end(self) -> int:
+        """Close its input; the exit status."""
+        self.hang_up()
         return self.child.wait(PATIENCE)
 
 
