@@ -148,17 +148,28 @@ def memory_file(data: bytes = b"") -> int:
     return fd
 
 
-def spawn(argv: Sequence[str], env: Mapping[str, str], stdin: int, out: int, err: int) -> int:
-    """Start a program with three descriptors as its standard streams; its process id. posix_spawn: no fork of Python."""
+def spawn(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    stdin: int,
+    out: int,
+    err: int,
+    more: Mapping[int, int] | None = None,
+    *,
+    detached: bool = False,
+) -> int:
+    """Start a program with three descriptors as its standard streams, and ``more`` of ours under other numbers; its process
+    id. posix_spawn: no fork of Python. ``detached``: in a session of its own, for one that nobody waits for."""
     # A caller with a closed standard stream gets its number for a new descriptor, and one dup2 would close another's source.
     low = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (stdin, out, err) if fd < 3]
     moved = iter(low)
     actions = [(os.POSIX_SPAWN_DUP2, fd if fd > 2 else next(moved), target) for target, fd in enumerate((stdin, out, err))]
+    actions += [(os.POSIX_SPAWN_DUP2, fd, target) for fd, target in (more or {}).items()]
     try:
-        return os.posix_spawnp(argv[0], list(argv), env, file_actions=actions, setsigdef=[signal.SIGPIPE])
+        return os.posix_spawnp(argv[0], list(argv), env, file_actions=actions, setsid=detached, setsigdef=[signal.SIGPIPE])
     except FileNotFoundError:
         raise GitError(f"'{argv[0]}' is not on PATH") from None
-    except (OSError, ValueError) as error:  # too many words for one command line; a NUL in one
+    except (OSError, ValueError, RuntimeError) as error:  # too many words; a NUL in one; no setsid on this system
         raise GitError(f"'{argv[0]}' cannot be started: {error}") from None
     finally:
         for fd in low:
@@ -166,16 +177,10 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], stdin: int, out: int, err
 
 
 def detach(argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> None:
-    """Start a program that nobody waits for: in a session of its own, its input from memory, its output nowhere.
-
-    Raises GitError when it cannot be started.
-    """
+    """Start a program that nobody waits for, its input from memory, its output nowhere. Raises GitError."""
     source, sink = memory_file(stdin), os.open(os.devnull, os.O_WRONLY)
-    actions = [(os.POSIX_SPAWN_DUP2, source, 0), (os.POSIX_SPAWN_DUP2, sink, 1), (os.POSIX_SPAWN_DUP2, sink, 2)]
     try:
-        os.posix_spawn(argv[0], list(argv), env, file_actions=actions, setsid=True)
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no setsid on this system
-        raise GitError(f"'{argv[0]}' cannot be started: {error}") from None
+        spawn(argv, env, source, sink, sink, detached=True)
     finally:
         os.close(source)
         os.close(sink)
