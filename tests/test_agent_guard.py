@@ -15,7 +15,6 @@ import pytest
 
 from tests.support import Sandbox
 from tests.support.agents import (
-    CLIENTS,
     MOMENTS,
     PROGRAM,
     Client,
@@ -57,11 +56,11 @@ PAYLOADS = {
 
 
 @pytest.mark.parametrize("name", PAYLOADS)
-@pytest.mark.parametrize("agent", ["claude", "gemini", "opencode"])
+@pytest.mark.parametrize("agent", ["claude", "opencode"])
 def test_any_payload(box: Sandbox, agent: str, name: str) -> None:
     client = Client(agent, box.path)
     state = untouched(box)
-    for moment in ("start", "prompt", "edit", "compact", "turn"):
+    for moment in ("start", "prompt", "turn"):
         event = client.words[moment]
         injected(agent, event, client.send(event, PAYLOADS[name]))
     assert untouched(box) == state
@@ -192,10 +191,9 @@ SILENT = ["empty ref", "ref to a branch's commit", "broken HEAD", "broken config
 @pytest.mark.parametrize("how", LOGGED + SILENT)
 def test_a_broken_repository(box: Sandbox, how: str) -> None:
     _break(box, how)
-    for agent in ("claude", "gemini"):
-        client = Client(agent, box.path)
-        for moment in MOMENTS:
-            client.fire(moment, prompt="p")
+    client = Client("gemini", box.path)
+    for moment in MOMENTS:
+        client.fire(moment, prompt="p")
     if how in LOGGED:
         assert log_of(box), "nothing says why no checkpoint was taken"
 
@@ -306,7 +304,7 @@ def test_closed_streams(box: Sandbox, redirection: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "env", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"}, {"HOME": "/nowhere"}]
 )
-@pytest.mark.parametrize("agent", CLIENTS)
+@pytest.mark.parametrize("agent", ["claude", "opencode"])
 def test_odd_environments(repo: Sandbox, agent: str, env: dict[str, str]) -> None:
     snap(repo, "t", "caf\u00e9 \u4e2d")
     repo.write("caf\u00e9.txt", "x\n")
