@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.clients.model import Model, Reply
@@ -28,10 +29,10 @@ class Claude:
         assert done.code == 0, done
         return done
 
-    def converse(self, *prompts: str) -> None:
+    def converse(self, *prompts: str, options: Sequence[str] = ()) -> None:
         """One process, one prompt after the other."""
         words = ("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
-        with self.workshop.talk(self.program, *words, "--permission-mode", "acceptEdits", env=self.env) as client:
+        with self.workshop.talk(self.program, *words, "--permission-mode", "acceptEdits", *options, env=self.env) as client:
             for prompt in prompts:
                 client.say({"type": "user", "message": {"role": "user", "content": prompt}})
                 assert client.wait(lambda heard: heard["type"] == "result")["subtype"] == "success"
