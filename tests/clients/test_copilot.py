@@ -82,6 +82,7 @@ def test_the_baton_is_there_after_an_automatic_compaction(copilot: Copilot) -> N
 
 
 def test_the_baton_is_there_after_a_compaction_that_the_user_asks_for(copilot: Copilot) -> None:
+    """The next process calls the hooks for the start and for the prompt in either order: it may be told twice."""
     shop, model = copilot.workshop, copilot.model
     shop.install("copilot")
     copilot.ask("Remember this")
@@ -90,5 +91,4 @@ def test_the_baton_is_there_after_a_compaction_that_the_user_asks_for(copilot: C
     shop.drift()
     copilot.ask("go on", "--continue")
     assert_told(model.turns[-1], MOVED)
-    assert_once(model.turns[-1])
     assert_quiet(shop, model)
