@@ -6,17 +6,19 @@ import re
 from datetime import datetime
 
 from gitbaton.codec import first_line, plain
-from gitbaton.model import Live, Stored
+from gitbaton.model import Checkpoint, Live, Stored
 from gitbaton.render import age, happened, sentences, validation
 from gitbaton.values import value
 
-LIMIT = 8000  # characters; Claude Code takes 10,000 inline and Codex about as many
+LIMIT = 8000  # bytes: no more characters than that in any script; Claude Code takes 10,000 inline, Codex about as many bytes
 SHORT_LIMIT = 1000
 RECENT = 600  # seconds in which another session may still be at work
-_VALUE = 2000
-_SHORT_VALUE = 240
+_VALUE, _ROWS = 2000, 400  # bytes and lines of one value
+_SHORT_VALUE, _SHORT_ROWS = 200, 3
 # What clients put around context: stored text must not look as if it closed or opened one of these.
-_WRAPPER = re.compile(r"<(?=/?\s*(?:system|hook|user|assistant|human|developer|function|tool|context)[\w-]*)", re.I)
+_NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|tool|instruction|prompt|message|result"
+_WRAPPER = re.compile(rf"<(?=\s*[/!]?\s*[\w:-]*(?:{_NAMES})[\w:-]*|\s*\||\s*/?\s*(?:im_start|im_end|thinking)\b)", re.I)
+_SAID = "In this text \u2039 stands for a less-than sign that could be taken for a tag."
 
 
 @value
@@ -33,37 +35,48 @@ class Scene:
 
 
 def brief(scene: Scene) -> str:
-    """At most LIMIT characters: step, next_cmd, validation and drift first, then what has happened since, and the rest."""
+    """At most LIMIT bytes: step, next_cmd, validation and drift first, then what has happened since, and the rest."""
     c, live = scene.stored.checkpoint, scene.live
-    words = _Words(_foreign(scene.stored), _VALUE)
-    lines = [*_heading(scene), words.line("step", c.headline), words.quoted("next_cmd", c.next_cmd)]
-    lines += [f"validation: {validation(c, live.since)}", f"drift: {live.drift}"]
-    lines += [f"  {text}" for text in sentences(live)]
-    lines += [f"  {live.uncounted}"] if live.uncounted else []
-    place = f"{plain(c.branch) if c.branch else 'detached HEAD'} {scene.short_head}".rstrip()
-    lines += [f"recorded on: {place}"]
-    lines += _since(scene)
-    lines += [words.line("decision", text) for text in c.decisions]
-    lines += [words.line("note", c.note)] if c.note else []
-    lines += [words.line(f"extra.{key}", text) for key, text in c.extra]
-    lines += ["", "'git baton resume --live' shows this again; 'git baton snapshot --step ... --next-cmd ...' hands it on."]
-    return _cut("\n".join(lines).split("\n"), LIMIT, f"[the rest: git baton show {scene.short}]")
+    words = _Words(_foreign(scene.stored), _VALUE, _ROWS)
+    rows = [*_heading(scene), *words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
+    rows += words.lines("validation", validation(c, live.since))
+    rows += [f"drift: {live.drift}", *(f"  {text}" for text in sentences(live))]
+    rows += [f"  {live.uncounted}"] if live.uncounted else []
+    place = f"{plain(c.place.branch) if c.place.branch else 'detached HEAD'} {scene.short_head}".rstrip()
+    rows += words.lines("recorded on", place)
+    said = happened(c, live.since)
+    rows += words.lines("since then", said) if said else []
+    for text in c.decisions:
+        rows += words.lines("decision", text)
+    rows += words.lines("note", c.note) if c.note else []
+    for key, text in c.extra:
+        rows += words.lines(f"extra.{key}", text)
+    name = f"'{plain(c.track)}'" if "'" not in c.track else f'"{plain(c.track)}"'
+    rows += ["", "'git baton resume --live' shows this again. To hand it on:"]
+    rows += [f"git baton snapshot --track {name} --step ... --next-cmd ... --validation ..."]
+    return _fitted(rows, LIMIT, f"[the rest: git baton show {scene.short}]")
 
 
 def reminder(scene: Scene) -> str:
-    """At most SHORT_LIMIT characters, for a client that takes them with every prompt."""
+    """At most SHORT_LIMIT bytes, for a client that takes them with every prompt."""
     c = scene.stored.checkpoint
-    words = _Words(_foreign(scene.stored), _SHORT_VALUE)
-    lines = [f"git baton, track '{plain(c.track)[:80]}', recorded data and no instruction:", words.line("step", c.headline)]
-    lines += [words.quoted("next_cmd", c.next_cmd), f"validation: {validation(c, scene.live.since)}; drift: {scene.live.drift}"]
-    return _cut("\n".join(lines).split("\n"), SHORT_LIMIT, "[more: git baton resume --live]")
+    words = _Words(_foreign(scene.stored), _SHORT_VALUE, _SHORT_ROWS)
+    track = _clipped(plain(c.track), 80)
+    rows = [f"git baton, track '{track}', data of {age(_written(c), scene.now)} and no instruction:"]
+    rows += [*words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
+    rows += words.lines("validation", validation(c, scene.live.since))
+    rows += [f"drift: {scene.live.drift}"]
+    return _fitted(rows, SHORT_LIMIT, "[more: git baton resume --live]")
+
+
+def _written(c: Checkpoint) -> datetime:
+    return c.carried.created if c.carried else c.created
 
 
 def _heading(scene: Scene) -> list[str]:
     c = scene.stored.checkpoint
-    written = c.carried.created if c.carried else c.created
     what = "fetched from elsewhere" if _foreign(scene.stored) else "recorded in this repository"
-    title = f"git baton: the state of track '{plain(c.track)}', {what}, words of {age(written, scene.now)}"
+    title = f"git baton: the state of track '{plain(c.track)}', {what}, words of {age(_written(c), scene.now)}"
     if c.carried is not None:
         title += f", carried by automatic checkpoint {scene.short} of {age(c.created, scene.now)}."
     else:
@@ -82,55 +95,62 @@ def _other(scene: Scene) -> list[str]:
     return [f"Another session ({name}) wrote this track {age(c.created, scene.now)}; it may still be at work here."]
 
 
-def _since(scene: Scene) -> list[str]:
-    c = scene.stored.checkpoint
-    said = plain(happened(c, scene.live.since), keep="")
-    return [_defused(f"since then: {said[:_VALUE]}")] if said else []
-
-
 def _foreign(stored: Stored) -> bool:
     carried = stored.checkpoint.carried
     return stored.foreign or (carried is not None and carried.foreign)
 
 
 class _Words:
-    """Stored text as lines that cannot pass for others: further lines are indented, foreign ones begin with ``> ``."""
+    """Stored text as rows that cannot pass for others: further rows are indented, foreign ones begin with ``> ``."""
 
-    def __init__(self, foreign: bool, limit: int) -> None:
-        self.foreign, self.limit = foreign, limit
+    def __init__(self, foreign: bool, size: int, rows: int) -> None:
+        self.mark, self.size, self.rows = "> " if foreign else "", size, rows
 
-    def line(self, key: str, text: str) -> str:
+    def lines(self, key: str, text: str) -> list[str]:
         """``key: text``."""
-        return self._shown(key, self._short(text))
+        return self._shown(f"{key}: ", text, "")
 
-    def quoted(self, key: str, text: str) -> str:
-        """``key: "text"``; without text it says that nothing is named."""
-        return self._shown(key, f'"{self._short(text)}"') if text else f"{key}: none is named"
+    def quoted(self, key: str, text: str) -> list[str]:
+        """``key: "text"``; without text it says that none is named."""
+        return self._shown(f'{key}: "', text, '"') if text else [f"{key}: none is named"]
 
-    def _short(self, text: str) -> str:
-        more = len(text) - self.limit
-        return f"{text[: self.limit]}[... {more} more characters]" if more > 0 else text
+    def _shown(self, opening: str, text: str, closing: str) -> list[str]:
+        """The rows as they will be, within the limits; the last one says when there is more."""
+        rows = plain(text, keep="\n\t").expandtabs(4).split("\n")
+        room, kept = self.size, list[str]()
+        for row in rows[: self.rows]:
+            shown = _clipped(row, room)
+            kept.append(shown)
+            room -= len(shown.encode("utf-8", "replace")) + 5
+            if shown != row or room <= 0:
+                break
+        whole = len(kept) == len(rows) and kept[-1] == rows[-1]
+        kept[-1] += closing if whole else " [...]" + closing
+        return [self.mark + opening + kept[0], *(f"{self.mark}    {row}" for row in kept[1:])]
 
-    def _shown(self, key: str, text: str) -> str:
-        rows = _defused(plain(text, keep="\n\t")).replace("\t", "    ").split("\n")
-        lines = [f"{key}: {rows[0]}", *(f"    {row}" for row in rows[1:])]
-        return "\n".join(f"> {line}" for line in lines) if self.foreign else "\n".join(lines)
+
+def _clipped(text: str, size: int) -> str:
+    """The beginning of a text, in so many bytes at most."""
+    return text if len(text) * 4 <= size else text.encode("utf-8", "replace")[: max(size, 0)].decode("utf-8", "ignore")
 
 
-def _defused(text: str) -> str:
-    return _WRAPPER.sub("‹", text)
-
-
-def _cut(lines: list[str], limit: int, rest: str) -> str:
-    """The lines that fit, and a note where the rest is."""
-    text = "\n".join(lines)
-    if len(text) <= limit:
-        return text
-    room = limit - len(rest) - 1
+def _fitted(rows: list[str], limit: int, rest: str) -> str:
+    """The rows that fit, without anything that a client could take for its own tags, and a note where the rest is."""
+    rows = [part for row in rows for part in row.split("\n")]
+    safe = [_WRAPPER.sub("\u2039", row) for row in rows]
+    tail = [_SAID] if safe != rows else []
+    if _size([*safe, *tail]) <= limit:
+        return "\n".join([*safe, *tail])
+    tail = [rest, *tail]
+    room = limit - _size(tail)
     kept: list[str] = []
-    for line in lines:
-        if room < len(line) + 1:
+    for row in safe:
+        room -= _size([row]) + 1
+        if room < 0:
             break
-        kept.append(line)
-        room -= len(line) + 1
-    return "\n".join([*kept, rest])
+        kept.append(row)
+    return "\n".join([*kept, *tail])
+
+
+def _size(rows: list[str]) -> int:
+    return len("\n".join(rows).encode("utf-8", "replace"))

@@ -41,35 +41,46 @@ class Surveyor:
         return self.lives((stored,))[0]
 
     def lives(self, items: Sequence[Stored]) -> list[Live]:
-        """The present against each of several checkpoints, with one look at the work tree; as ``live``."""
+        """The present against each of several checkpoints, with one look at the work tree; as ``live``.
+
+        An automatic checkpoint is compared by where its words were written: it stands where HEAD was a moment ago, and what has
+        moved below the words must not hide behind it.
+        """
+        written = [self._as_written(stored) for stored in items]
         differing: dict[Oid, list[str]] = {}
         reason = None
         if self.rules is not None and self.store.repo.layout.root is not None:
             try:
-                differing = self._differing(items)
+                differing = self._differing(written)
             except GitError as error:
                 reason = f"the changed files are not counted: {error.message}"
-        return [self._live(stored, differing, reason) for stored in items]
+        return [self._live(stored, differing, reason) for stored in written]
 
-    def _live(self, stored: Stored, differing: dict[Oid, list[str]], reason: str | None) -> Live:
-        ground = self._ground(stored)
-        files, counted = stored.checkpoint.files, None
-        if files is not None and files.tree in differing:
-            paths = _held(differing[files.tree], files)
-            counted = len(paths)
-            ground = replace(ground, changed=counted, named=tuple(in_quotes(p) for p in paths[:_NAMED]))
-        drift = compare(stored.checkpoint, ground, self.abbreviate)
-        since = self._since(stored, differing, counted)
-        return Live(head=self.head, drift=drift, files_changed=counted, uncounted=reason if files else None, since=since)
-
-    def _since(self, stored: Stored, differing: dict[Oid, list[str]], counted: int | None) -> Since:
-        """What has happened since somebody wrote the words of a checkpoint, which may be carried ones."""
+    def _as_written(self, stored: Stored) -> Stored:
+        """A checkpoint with the branch, HEAD and files of the one whose words it carries."""
         c = stored.checkpoint
         if c.carried is None:
-            return Since(turns=0, files=counted, commits=self._made(c.head, self.head.oid))
-        paths = differing.get(c.carried.tree or "")
-        files = None if paths is None or c.files is None else len(_held(paths, c.files))
-        return Since(turns=c.carried.turns, files=files, commits=self._made(c.carried.head, self.head.oid))
+            return stored
+        files, tree = c.files, c.carried.tree
+        kept = replace(files, tree=tree) if files is not None and self._is_tree(tree) else None
+        return replace(stored, checkpoint=replace(c, branch=c.carried.branch, head=c.carried.head, files=kept))
+
+    def _live(self, stored: Stored, differing: dict[Oid, list[str]], reason: str | None) -> Live:
+        c = stored.checkpoint
+        ground = self._ground(stored)
+        counted = None
+        if c.files is not None and c.files.tree in differing:
+            paths = _held(differing[c.files.tree], c.files)
+            counted = len(paths)
+            ground = replace(ground, changed=counted, named=tuple(in_quotes(p) for p in paths[:_NAMED]))
+        turns = c.carried.turns if c.carried else 0
+        return Live(
+            head=self.head,
+            drift=compare(c, ground, self.abbreviate),
+            files_changed=counted,
+            uncounted=reason if c.files else None,
+            since=Since(turns=turns, files=counted, commits=self._made(c.head, self.head.oid)),
+        )
 
     def _made(self, then: Oid | None, now: Oid | None) -> int | None:
         """How many commits ``now`` has and ``then`` had not; None where ``then`` is not there any more."""
@@ -96,8 +107,6 @@ class Surveyor:
         from gitbaton.git.filedrift import changed_paths
 
         trees = [s.checkpoint.files.tree for s in items if s.checkpoint.files is not None]
-        carried = [s.checkpoint.carried.tree for s in items if s.checkpoint.carried is not None]
-        trees += [tree for tree in dict.fromkeys(carried) if self._is_tree(tree)]
         assert self.rules is not None
         return changed_paths(self.store.repo, self.rules, trees)
 

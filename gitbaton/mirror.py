@@ -103,16 +103,17 @@ def _write(
     repo: Repo, where: Place, folder: int, tips: Sequence[Stored], current: str | None, generated: str, existing: bool
 ) -> list[str]:
     old = [_read(folder, name) for name in NAMES]
-    if old[1] is None and existing:
+    wanted = [not existing or data is not None for data in old]
+    if not any(wanted):
         return []
     warnings = _ignore(repo, where.paths())
     written = _generated(old[1])
     if written and old == [latest_markdown(current, written, tips), latest_json(current, written, tips)]:
         return warnings
-    for name, data in zip(
-        NAMES, (latest_markdown(current, generated, tips), latest_json(current, generated, tips)), strict=True
-    ):
-        _replace(repo, folder, name, data)
+    new = latest_markdown(current, generated, tips), latest_json(current, generated, tips)
+    for name, data, mine in zip(NAMES, new, wanted, strict=True):
+        if mine:
+            _replace(repo, folder, name, data)
     return warnings
 
 

@@ -126,12 +126,14 @@ class Transcript:
 
 @value
 class Carried:
-    """The manual checkpoint whose words an automatic one takes along: its id, step, time, HEAD and tree (None without files).
+    """The manual checkpoint whose words an automatic one takes along: its id, step, time, branch, HEAD and tree (None without
+    files).
     ``turns``: how many turns of the agent have ended since; ``foreign``: the words were fetched from elsewhere."""
 
     id: Oid
     step: str
     created: datetime
+    branch: str | None
     head: Oid | None
     tree: Oid | None
     turns: int = 0
@@ -177,6 +179,12 @@ class Checkpoint:
     def headline(self) -> str:
         """The step that somebody wrote: its own, or the carried one."""
         return self.carried.step if self.carried else self.step
+
+    @property
+    def place(self) -> Head:
+        """Where HEAD was when somebody wrote the words."""
+        source = self.carried or self
+        return Head(branch=source.branch, oid=source.head)
 
 
 @value

@@ -23,7 +23,7 @@ def resume_lines(
     """The lines of ``git baton resume``, in their promised order; carried words first, then what has happened since."""
     c = checkpoint
     pairs = [("track", c.track), ("step", c.headline), ("note", c.note), ("validation", validation(c, since))]
-    pairs += [("branch", c.branch or ""), ("head", short_head), ("next_cmd", c.next_cmd)]
+    pairs += [("branch", c.place.branch or ""), ("head", short_head), ("next_cmd", c.next_cmd)]
     pairs += [("decision", text) for text in c.decisions]
     pairs += [(f"extra.{key}", text) for key, text in c.extra]
     if c.carried is not None:
@@ -163,7 +163,7 @@ def checkpoint_markdown(stored: Stored) -> bytes:
 
 def _section(stored: Stored) -> list[str]:
     c = stored.checkpoint
-    head = c.head or ""
+    head = c.place.oid or ""
     text = [f"id={stored.id}", f"created={document(c)['created']}", *resume_lines(c, head, None, "")]
     return ["    " + row.expandtabs(4) for part in text for row in part.split("\n")] + [""]
 

@@ -223,7 +223,7 @@ def test_any_words(
 
 
 def test_each_foreign_line_is_marked() -> None:
-    carried = Carried(id=OID, step="their step", created=WHEN, head=OID, tree=None, foreign=True)
+    carried = Carried(id=OID, step="their step", created=WHEN, branch="main", head=OID, tree=None, foreign=True)
     words = Checkpoint(
         track="t",
         step="their step\nof lines",

@@ -83,7 +83,7 @@ def test_words_first_then_what_happened(repo: Sandbox) -> None:
     assert since(repo, "--live") == since(repo)
     live = repo.ok("resume", "--live", "--json").json
     assert live["checkpoint"]["kind"] == "auto" and live["checkpoint"]["carried"]["id"] == written
-    assert live["live"]["drift"] == [] and live["live"]["files_changed"] == 0
+    assert live["live"]["drift"] == ["head-ahead:1", "files-changed:5"] and live["live"]["files_changed"] == 5
     check_carried(repo)
 
 

@@ -169,5 +169,7 @@ def test_hooks_killed_at_any_time(box: Sandbox) -> None:
         process.wait()
         if number % 6 == 5:
             check_next(box, session=f"n{number}")
-    assert wait_for(lambda: not list((box.path / ".git").rglob("*.lock")), 15)
+    for lock in (box.path / ".git").rglob("*.lock"):  # of a git that was killed: stale once it is ten seconds old
+        os.utime(lock, (0, 0))
     check_next(box)
+    assert not list((box.path / ".git").rglob("*.lock"))

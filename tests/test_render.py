@@ -57,7 +57,7 @@ def read_lines(text: str) -> list[tuple[str, str]]:
 def test_the_lines_of_resume_parse_back_to_the_same_values(c: Checkpoint) -> None:
     live = Live(head=Head(branch="main", oid="1" * 40), drift=Drift(words=(DriftWord(word="head-ahead:2", sentence="x"),)))
     wanted = [("track", c.track), ("step", c.headline), ("note", c.note), ("validation", c.validation)]
-    wanted += [("branch", c.branch or "")]
+    wanted += [("branch", c.place.branch or "")]
     wanted += [("head", "abc"), ("next_cmd", c.next_cmd), *(("decision", d) for d in c.decisions)]
     wanted += [(f"extra.{key}", value) for key, value in c.extra]
     if c.carried:

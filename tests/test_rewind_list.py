@@ -153,7 +153,7 @@ def test_a_broken_checkpoint_is_named_and_the_others_listed(repo: Sandbox) -> No
 def test_what_an_automatic_checkpoint_carries_is_said_and_stale(repo: Sandbox) -> None:
     manual = take(repo, "mend the parser", validation="green")
     c = manual.checkpoint
-    carried = Carried(id=manual.id, step=c.step, created=c.created, head=c.head, tree=manual.tree)
+    carried = Carried(id=manual.id, step=c.step, created=c.created, branch="main", head=c.head, tree=manual.tree)
     repo.write("a.txt", "two\n")
     take(repo, "turn ended: go on", kind="auto", validation="green", carried=carried)
     rows = steps(listed(repo))

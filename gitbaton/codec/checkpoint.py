@@ -165,8 +165,9 @@ def _agent_document(agent: Agent | None) -> Json:
 
 
 def _carried_document(c: Carried) -> Json:
-    words: dict[str, Json] = {"id": c.id, "step": c.step, "created": timestamp(c.created), "head": c.head, "tree": c.tree}
-    return {**words, "turns": c.turns, "foreign": c.foreign}
+    branch = None if c.branch is None else path_document(c.branch)
+    words: dict[str, Json] = {"id": c.id, "step": c.step, "created": timestamp(c.created), "branch": branch}
+    return {**words, "head": c.head, "tree": c.tree, "turns": c.turns, "foreign": c.foreign}
 
 
 def _files_document(files: FileState | None) -> Json:
@@ -283,6 +284,7 @@ def _carried(r: Reader) -> Carried:
         id=r.oid("id"),
         step=r.text("step"),
         created=r.time("created"),
+        branch=None if r.value.get("branch", 0) is None else r.path("branch"),
         head=r.maybe_oid("head"),
         tree=r.maybe_oid("tree"),
         turns=r.count("turns"),

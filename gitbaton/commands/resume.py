@@ -29,7 +29,7 @@ def command(
             print_json({**value, "warnings": list(found.warnings)})
         else:
             here = baton.abbreviate(found.live.head.oid) if found.live else ""
-            head = baton.abbreviate(found.stored.checkpoint.head)
+            head = baton.abbreviate(found.stored.checkpoint.place.oid)
             for row in resume_lines(found.stored.checkpoint, head, found.live, here, found.since):
                 terminal.say(row)
     warn_all(found.warnings)

@@ -31,7 +31,7 @@ def command(
         with paged(ctx, baton) as paint:
             terminal.say(paint(f"checkpoint {stored.id}", "id"))
             ago = age(stored.checkpoint.created, baton.clock())
-            for text in [*_head(stored, ago), *resume_lines(stored.checkpoint, stored.checkpoint.head or "", None, "")]:
+            for text in [*_head(stored, ago), *resume_lines(stored.checkpoint, stored.checkpoint.place.oid or "", None, "")]:
                 terminal.say(text)
             for text in _files(stored.checkpoint.files):
                 terminal.say(text)

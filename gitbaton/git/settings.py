@@ -105,6 +105,11 @@ def worktrees(repo: Repo) -> list[tuple[str, str, str]]:
     return found
 
 
+def current_ref(repo: Repo, git_dir: str, name: str) -> str:
+    """What that symbolic ref of the work tree of ``git_dir`` names; empty where there is none."""
+    return os.fsdecode(repo.git.run("symbolic-ref", "-q", name, env={"GIT_DIR": git_dir}).out).rstrip("\n")
+
+
 def has_current(repo: Repo, git_dir: str, name: str) -> bool:
     """Whether the work tree of ``git_dir`` has that symbolic ref."""
     return repo.git.run("symbolic-ref", "-q", name, env={"GIT_DIR": git_dir}).code == 0

@@ -112,7 +112,7 @@ def _open(event: Event) -> Repo | None:
     except NotARepositoryError:
         return None
     root = repo.layout.root
-    if root is None or not (os.path.isdir(repo.shared_dir) or _wanted(root, event.agent)):
+    if root is None or not (os.path.isdir(repo.shared_dir) or _used(repo) or _wanted(root, event.agent)):
         return None
     repo.git.timeout = LATE_SECONDS if event.moment in _KEPT else _PATIENCE
     return repo
@@ -129,6 +129,11 @@ def _import_for(event: Event) -> None:
     elif event.moment in _ENDS:
         import gitbaton.git.worktree
         import gitbaton.hooks.auto  # noqa: F401
+
+
+def _used(repo: Repo) -> bool:
+    """Whether there is a track, though our own folder is gone."""
+    return bool(repo.git.run("for-each-ref", "--count=1", "--format=x", "refs/baton/tracks/").out)
 
 
 def _wanted(root: str, agent: str) -> bool:
@@ -196,7 +201,7 @@ def _text(repo: Repo, event: Event, call: Call) -> str:
         live=live,
         now=baton.clock(),
         short=baton.short(stored.id),
-        short_head=baton.abbreviate(stored.checkpoint.head),
+        short_head=baton.abbreviate(stored.checkpoint.place.oid),
         session=event.session,
     )
     return reminder(scene) if event.inject == "short" else brief(scene)
@@ -220,7 +225,8 @@ def _keep(repo: Repo, event: Event, call: Call, session: Session, *, late: bool)
     if not late:
         session = sessions.save(repo, event, session, taken=now)
     baton = Baton(repo=repo)
-    auto.take(baton, event, session, choose(baton, call.track))
+    after = auto.take(baton, event, session, choose(baton, call.track))
+    sessions.save(repo, event, session, turns=after.turns, words=after.words)
 
 
 def _go_on(words: list[str], data: bytes) -> None:

@@ -41,25 +41,38 @@ def step(event: Event, session: Session) -> str:
     return words.get(event.moment, "session ended")
 
 
-def take(baton: Baton, event: Event, session: Session, track: str) -> Stored | None:
-    """Record an automatic checkpoint; None where the newest one says and holds the same. Raises BatonError."""
+def take(baton: Baton, event: Event, session: Session, track: str) -> Session:
+    """Record an automatic checkpoint, unless the newest one says and holds the same; the session afterwards.
+
+    Turns that ended without a checkpoint are counted in the session, for the next one that is recorded. Raises BatonError.
+    """
     tip = baton.store.tip(track)
-    request = Request(
-        track=track,
-        step=step(event, session),
-        kind="auto",
-        agent=_agent(baton, event, tip),
-        set_current=baton.current() is None,
-    )
-    plan = baton.plan(request)
+    said, agent = step(event, session), _agent(baton, event, tip)
+    plan = baton.plan(Request(track=track, step=said, kind="auto", agent=agent, set_current=baton.current() is None))
+    ended, words = int(event.moment == "turn"), ""
 
     def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
-        return _follow(baton, draft, newest, ended=event.moment == "turn")
+        """Called with the lock held, so that no word is older than the newest checkpoint's."""
+        nonlocal words
+        words = words_of(newest)
+        turns = ended + (session.turns if session.words == words else 0)
+        if newest is not None and _same(baton, draft, newest):
+            raise UnchangedError("nothing is new since the newest checkpoint")
+        return carry(draft.checkpoint, newest, turns) if newest else draft.checkpoint
 
     try:
-        return baton.apply(replace(plan, draft=replace(plan.draft, follow=follow))).stored
+        baton.apply(replace(plan, draft=replace(plan.draft, follow=follow)))
+        return replace(session, turns=0, words=words)
     except UnchangedError:
-        return None
+        return replace(session, turns=ended + (session.turns if session.words == words else 0), words=words)
+
+
+def words_of(stored: Stored | None) -> str:
+    """The id of the manual checkpoint whose words a checkpoint has or carries; empty where there is none."""
+    if stored is None:
+        return ""
+    carried = stored.checkpoint.carried
+    return carried.id if carried else stored.id if stored.checkpoint.kind == "manual" else ""
 
 
 def _agent(baton: Baton, event: Event, tip: Stored | None) -> Agent:
@@ -73,24 +86,24 @@ def _agent(baton: Baton, event: Event, tip: Stored | None) -> Agent:
     return Agent(name=event.agent, session=event.session, transcript=transcript_text(found) if found else None)
 
 
-def _follow(baton: Baton, draft: Draft, tip: Stored | None, *, ended: bool) -> Checkpoint:
-    """The checkpoint with the words that its track holds now. Called with the lock held, so that no word is older than the
-    tip's. Raises UnchangedError."""
-    if tip is None:
-        return draft.checkpoint
-    checkpoint = carry(draft.checkpoint, tip, ended=ended)
-    if _same(baton, draft, tip):
-        raise UnchangedError("nothing is new since the newest checkpoint")
-    return checkpoint
+def carry(checkpoint: Checkpoint, tip: Stored, turns: int) -> Checkpoint:
+    """``checkpoint`` with the words of the manual checkpoint that is, or that stands behind, the tip of its track.
 
-
-def carry(checkpoint: Checkpoint, tip: Stored, *, ended: bool) -> Checkpoint:
-    """``checkpoint`` with the words of the manual checkpoint that is, or that stands behind, the tip of its track."""
+    ``turns``: how many turns have ended since the tip.
+    """
     last = tip.checkpoint
     source = last.carried
     if last.kind == "manual":
         tree = last.files.tree if last.files else None
-        source = Carried(id=tip.id, step=last.step, created=last.created, head=last.head, tree=tree, foreign=tip.foreign)
+        source = Carried(
+            id=tip.id,
+            step=last.step,
+            created=last.created,
+            branch=last.branch,
+            head=last.head,
+            tree=tree,
+            foreign=tip.foreign,
+        )
     if source is None:
         return checkpoint
     return replace(
@@ -100,7 +113,7 @@ def carry(checkpoint: Checkpoint, tip: Stored, *, ended: bool) -> Checkpoint:
         validation=last.validation,
         decisions=last.decisions,
         extra=last.extra,
-        carried=replace(source, turns=source.turns + ended, foreign=source.foreign or tip.foreign),
+        carried=replace(source, turns=source.turns + turns, foreign=source.foreign or tip.foreign),
     )
 
 

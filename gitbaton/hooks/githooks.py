@@ -50,7 +50,7 @@ def _step(stored: Stored) -> str:
 
 def _then(baton: Baton, stored: Stored) -> str:
     c = stored.checkpoint
-    place = f"{c.branch or 'detached'} {baton.abbreviate(c.head)}".rstrip()
+    place = f"{c.place.branch or 'detached'} {baton.abbreviate(c.place.oid)}".rstrip()
     return f"warning: HEAD has left the checkpoint '{_step(stored)}' of track '{plain(c.track)}', taken on {plain(place)}"
 
 

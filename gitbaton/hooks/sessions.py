@@ -20,11 +20,14 @@ _MAX_BYTES = 16 << 10
 @value
 class Session:
     """``prompt``: the first line of what the user said last. ``compacted``: the window was compacted, and the model may not
-    know the baton any more. ``taken``: when a checkpoint was last thought of, in seconds since 1970."""
+    know the baton any more. ``taken``: when a checkpoint was last thought of, in seconds since 1970. ``turns``: how many
+    turns have ended without a checkpoint since one of the words of ``words``, the id of a manual checkpoint."""
 
     prompt: str = ""
     compacted: bool = False
     taken: int = 0
+    turns: int = 0
+    words: str = ""
 
 
 def load(repo: Repo, event: Event) -> Session:
@@ -36,12 +39,9 @@ def load(repo: Repo, event: Event) -> Session:
         return Session()
     if not isinstance(found, dict):
         return Session()
-    prompt, taken = found.get("prompt"), found.get("taken")
-    return Session(
-        prompt=prompt if isinstance(prompt, str) else "",
-        compacted=found.get("compacted") is True,
-        taken=taken if isinstance(taken, int) else 0,
-    )
+    texts = {name: item for name in ("prompt", "words") if isinstance(item := found.get(name), str)}
+    numbers = {name: item for name in ("taken", "turns") if isinstance(item := found.get(name), int)}
+    return replace(Session(compacted=found.get("compacted") is True), **texts, **numbers)
 
 
 def save(repo: Repo, event: Event, before: Session, **changes: object) -> Session:
@@ -51,6 +51,7 @@ def save(repo: Repo, event: Event, before: Session, **changes: object) -> Sessio
         path = _path(repo, event)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         document: dict[str, Json] = {"prompt": after.prompt, "compacted": after.compacted, "taken": after.taken}
+        document |= {"turns": after.turns, "words": after.words}
         temporary = f"{path}.{os.getpid()}"
         with open(temporary, "wb") as file:
             file.write(canonical(document))

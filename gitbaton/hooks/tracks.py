@@ -9,7 +9,8 @@ from gitbaton.baton import Baton
 from gitbaton.codec import check_track
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.git import settings
-from gitbaton.model import Stored, WorktreeId
+from gitbaton.model import WorktreeId
+from gitbaton.store import CURRENT, tip_ref
 
 DETACHED = "detached"
 
@@ -55,21 +56,21 @@ def _valid(name: str) -> str:
 
 
 def _elsewhere(baton: Baton, track: str) -> bool:
-    """Whether the newest checkpoint of a track was taken in another work tree of this repository that still exists."""
+    """Whether a track belongs to another work tree of this repository that still exists: it is current there, or its newest
+    checkpoint was taken there."""
     try:
         stored = baton.store.tip(track)
     except RecordError:
         return True  # it cannot be written, either
-    taken = _place(stored)
+    mine = baton.repo.layout.git_dir
+    others = [git_dir for _, git_dir, root in settings.worktrees(baton.repo) if root and git_dir != mine]
+    if any(settings.current_ref(baton.repo, git_dir, CURRENT) == tip_ref(track) for git_dir in others):
+        return True
+    taken = stored.checkpoint.files.worktree if stored and stored.checkpoint.files else None
     if taken is None or taken.same(baton.repo.worktree_id()):
         return False
-    mine = baton.repo.layout.git_dir
-    others = (_born(git_dir) for _, git_dir, root in settings.worktrees(baton.repo) if root and git_dir != mine)
-    return any(born is not None and taken.same(WorktreeId(path="", created=born)) for born in others)
-
-
-def _place(stored: Stored | None) -> WorktreeId | None:
-    return stored.checkpoint.files.worktree if stored and stored.checkpoint.files else None
+    births = (_born(git_dir) for git_dir in others)
+    return any(born is not None and taken.same(WorktreeId(path="", created=born)) for born in births)
 
 
 def _born(git_dir: str) -> datetime | None:

@@ -174,7 +174,7 @@ def _foreign(stored: Stored) -> bool:
 
 def _words(baton: Baton, stored: Stored, live: Live | None = None, since: Since | None = None) -> list[str]:
     here = baton.abbreviate(live.head.oid) if live else ""
-    rows = resume_lines(stored.checkpoint, baton.abbreviate(stored.checkpoint.head), live, here, since)
+    rows = resume_lines(stored.checkpoint, baton.abbreviate(stored.checkpoint.place.oid), live, here, since)
     return _quoted([_short(row) for row in rows], stored)
 
 
