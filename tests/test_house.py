@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "gitbaton"
-ROOMS = ("git", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands")
+ROOMS = ("git", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands", "transcripts")
 FLOORS = (
     ("errors", "values"),
     ("model",),

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton import transcripts
 from gitbaton.agents.values import Event
 from gitbaton.codec import parse_transcript, transcript_text
 from gitbaton.model import Transcript
-from gitbaton.transcripts import CHUNK, Mode, chunks, record
+from gitbaton.transcripts import CHUNK, Mode, chunks, layout, record, storing
 from tests.support import Sandbox, integer_clock
 
 SESSION = "e8b31b82-3a88-40ec-b500-13cf0a0662a6"
@@ -203,7 +202,7 @@ def test_the_last_message_is_found_far_back(repo: Sandbox, path: Path) -> None:
 
 
 def test_a_huge_conversation_has_a_position_only(repo: Sandbox, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcripts, "MAX_STORED", 100_000)
+    monkeypatch.setattr(layout, "MAX_STORED", 100_000)
     path.write_bytes(line(1, 99_000) + line(2, 99_000))
     said: list[str] = []
     with repo.open(door="binary") as baton:
@@ -213,7 +212,7 @@ def test_a_huge_conversation_has_a_position_only(repo: Sandbox, path: Path, monk
 
 
 def test_much_that_is_new_is_stored_in_parts(repo: Sandbox, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcripts, "PART", 200_000)
+    monkeypatch.setattr(storing, "PART", 200_000)
     data = b"".join(line(n, size) for n, size in enumerate([90_000] * 5 + [500_000, 10]))
     path.write_bytes(data)
     said: list[str] = []

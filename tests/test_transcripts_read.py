@@ -16,7 +16,7 @@ from gitbaton import transcripts
 from gitbaton.codec import transcript_text
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.model import Agent, Stored, Transcript
-from gitbaton.transcripts import CHUNK, Mode, read, record
+from gitbaton.transcripts import CHUNK, Mode, layout, read, record
 from gitbaton.values import replace
 from tests.support import Sandbox
 from tests.support.doors import FORMATS, build
@@ -299,10 +299,10 @@ def test_one_chunk_many_times_is_not_read_beyond_the_limit(
     commit = commit_of(repo, ("040000", "tree", folder, "chunks"), ("100644", "blob", meta, "meta"))
     stored = snap(repo, replace(found, size=size, lines=3, stored=commit))
     assert len(back(repo, stored)) == size
-    monkeypatch.setattr(transcripts, "MAX_STORED", size - 1)
+    monkeypatch.setattr(layout, "MAX_STORED", size - 1)
     assert isinstance(refused(repo, stored), RecordError)
-    monkeypatch.setattr(transcripts, "MAX_STORED", size)
-    monkeypatch.setattr(transcripts, "_MAX_CHUNKS", 2)
+    monkeypatch.setattr(layout, "MAX_STORED", size)
+    monkeypatch.setattr(layout, "_MAX_CHUNKS", 2)
     assert isinstance(refused(repo, stored), RecordError)
 
 

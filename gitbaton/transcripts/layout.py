@@ -1,0 +1,104 @@
+"""A stored conversation: its ref, its chunks and what is said of them; written, and read whoever wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gitbaton.codec import Json, canonical, encode_track, parse, parse_transcript
+from gitbaton.errors import RecordError
+from gitbaton.git.objects import NewObject, Objects, TreeEntry, new_object, parse_commit, parse_tree, tree_data
+from gitbaton.model import Oid, Transcript
+from gitbaton.store.refs import TRANSCRIPTS
+from gitbaton.values import value
+
+CHUNK = 64 << 10
+MAX_STORED = 256 << 20
+_MAX_CHUNKS = 10_000
+
+
+@value
+class Kept:
+    """A stored conversation: its commit, how far it goes, and the blobs of its chunks."""
+
+    commit: Oid
+    position: Transcript
+    chunks: tuple[Oid, ...]
+
+
+def transcript_ref(agent: str, session: str) -> str:
+    """The ref of a stored conversation. Raises UsageError for a session that no ref can be named after."""
+    return f"{TRANSCRIPTS}{agent}/{encode_track(session)}"
+
+
+def chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines in chunks: each ends with the line that fills 64 KiB, and a line that is longer is one by itself.
+
+    Where the cuts are follows from what comes before them, so whatever is appended, all chunks but the last stay.
+    """
+    part: list[bytes] = []
+    size = 0
+    for line in lines:
+        if part and len(line) > CHUNK:
+            yield b"".join(part)
+            part, size = [], 0
+        part.append(line)
+        size += len(line)
+        if size >= CHUNK:
+            yield b"".join(part)
+            part, size = [], 0
+    if part:
+        yield b"".join(part)
+
+
+def frame(objects: Objects, entries: list[TreeEntry], meta: bytes) -> list[NewObject]:
+    """The trees and the meta blob around chunks; the last is the tree of the commit."""
+    folder = new_object(objects.algorithm, "tree", tree_data(entries))
+    blob = new_object(objects.algorithm, "blob", meta)
+    top = [
+        TreeEntry(mode=b"40000", name=b"chunks", oid=folder.oid),
+        TreeEntry(mode=b"100644", name=b"meta", oid=blob.oid),
+    ]
+    return [folder, blob, new_object(objects.algorithm, "tree", tree_data(top))]
+
+
+def meta(found: Transcript, agent: str, session: str) -> bytes:
+    """What is said of a conversation that goes as far as this."""
+    said: dict[str, Json] = {"v": 1, "agent": agent, "session": session}
+    return canonical({**said, "bytes": found.size, "lines": found.lines, "last": found.last})
+
+
+def kept(objects: Objects, oid: Oid, agent: str, session: str) -> Kept:
+    """A stored conversation, whoever wrote it. Raises RecordError when it is not one, or is that of another session."""
+    commit = objects.read(oid)
+    if commit is None or commit.kind != "commit" or commit.data is None:
+        raise RecordError(f"'{oid}' is not the commit of a conversation")
+    top = _tree(objects, parse_commit(commit.data).tree, oid)
+    if [(e.name, e.mode) for e in top] != [(b"chunks", b"40000"), (b"meta", b"100644")]:
+        raise RecordError(f"commit {oid} does not hold a conversation")
+    entries = _tree(objects, top[0].oid, oid)
+    if len(entries) > _MAX_CHUNKS or any(e.mode != b"100644" or e.name != b"%08d" % number for number, e in enumerate(entries)):
+        raise RecordError(f"commit {oid} does not hold the chunks of a conversation")
+    return Kept(commit=oid, position=_parsed(objects, top[1].oid, agent, session), chunks=tuple(e.oid for e in entries))
+
+
+def _tree(objects: Objects, oid: Oid, where: Oid) -> list[TreeEntry]:
+    found = objects.read(oid)
+    if found is None or found.kind != "tree" or found.data is None:
+        raise RecordError(f"commit {where} does not hold a conversation")
+    return parse_tree(found.data, objects.algorithm)
+
+
+def _parsed(objects: Objects, oid: Oid, agent: str, session: str) -> Transcript:
+    """The position that a meta blob tells."""
+    found = objects.read(oid)
+    said = parse(found.data) if found and found.kind == "blob" and found.data else None
+    if not isinstance(said, dict) or said.get("v") != 1:
+        raise RecordError(f"'{oid}' does not describe a conversation")
+    if (said.get("agent"), said.get("session")) != (agent, session):
+        raise RecordError(f"'{oid}' describes another conversation")
+    last = said.get("last")
+    text = f"bytes={said.get('bytes')} lines={said.get('lines')}" + (f" last={last}" if last is not None else "")
+    position = parse_transcript(text)
+    if position is None or position.stored is not None or position.size > MAX_STORED:
+        raise RecordError(f"'{oid}' describes no conversation that can be")
+    return position
