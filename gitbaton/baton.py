@@ -36,6 +36,7 @@ class Baton:
     ``checkpoint_dir``: where LATEST lies (default: baton.checkpointDir, then ``runtime/checkpoints``).
     ``door``: ``binary``, ``libgit2``, or None for libgit2 where it can open the repository.
     ``clock``: gives the time of a snapshot, in UTC. ``repo``: an opened repository, instead of ``path``.
+    ``settings``: instead of the repository's own.
     Raises NotARepositoryError. A context manager.
     """
 
@@ -47,13 +48,14 @@ class Baton:
         door: Door | None = None,
         clock: Callable[[], datetime] = system_clock,
         repo: Repo | None = None,
+        settings: config.Settings | None = None,
     ) -> None:
         self.repo: Repo = repo or discover(None if path is None else os.fspath(path), door=door)
         self.repo.prefetch_settings()
         self.store = Store(self.repo)
         self.clock = clock
         self._checkpoint_dir = checkpoint_dir
-        self._settings: config.Settings | None = None
+        self._settings = settings
 
     def __enter__(self) -> Baton:
         return self

@@ -15,8 +15,10 @@ EXCLUDE = (".env*", "*.pem", "*.p12", "id_rsa*", "id_ed25519*")
 SHORT = 10
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
+    from collections.abc import Callable
+    from typing import Literal, TypeVar
 
+    T = TypeVar("T")
     Auto = Literal["off", "compact", "turn", "edit"]
     Untracked = Literal["all", "none"]
     Transcripts = Literal["off", "position", "full"]
@@ -40,19 +42,33 @@ class Settings:
     transcripts: Transcripts  # baton.transcripts
 
 
-def load(repo: Repo) -> Settings:
-    """The settings of a repository. Raises UsageError that names a key whose value cannot be understood."""
+def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
+    """The settings of a repository. Raises UsageError that names a key whose value cannot be understood; with ``complain``
+    it is told that instead, and the default counts."""
     values = repo.settings()
 
     def last(key: str, default: str) -> str:
         return values.get(key, [default])[-1]
 
+    def wrong(text: str, default: T) -> T:
+        if complain is None:
+            raise UsageError(text)
+        complain(text)
+        return default
+
+    def size(key: str, default: int) -> int:
+        given = last(key.lower(), str(default))
+        match = _SIZE.match(given)
+        if match:
+            return int(match.group(1)) << _UNIT[match.group(2).lower()]
+        return wrong(f"{key} is '{given}'; it must be a number of bytes, with k, m or g for larger units", default)
+
     def one_of(key: str, *words: str) -> str:
         given = last(f"baton.{key}", words[0])
-        if given not in words:
-            others = ", ".join(f"'{word}'" for word in words[:-1])
-            raise UsageError(f"baton.{key} is '{given}'; it can be {others} or '{words[-1]}'")
-        return given
+        if given in words:
+            return given
+        others = ", ".join(f"'{word}'" for word in words[:-1])
+        return wrong(f"baton.{key} is '{given}'; it can be {others} or '{words[-1]}'", words[0])
 
     abbrev = last("core.abbrev", "auto").lower()
     exclude = tuple(p for p in values.get("baton.exclude", EXCLUDE) if p)
@@ -60,7 +76,7 @@ def load(repo: Repo) -> Settings:
         track=os.environ.get("GIT_BATON_TRACK") or last("baton.track", "") or None,
         checkpoint_dir=last("baton.checkpointdir", CHECKPOINT_DIR),
         untracked=cast(Untracked, one_of("untracked", "all", "none")),
-        max_file_size=_size("baton.maxFileSize", last("baton.maxfilesize", str(MAX_FILE_SIZE))),
+        max_file_size=size("baton.maxFileSize", MAX_FILE_SIZE),
         exclude=exclude,
         short=_short(abbrev),
         auto=cast(Auto, one_of("auto", "turn", "edit", "compact", "off")),
@@ -72,10 +88,3 @@ def _short(abbrev: str) -> int:
     if abbrev in ("no", "off", "false"):
         return 64
     return min(max(int(abbrev), 4), 64) if abbrev.isdecimal() else SHORT
-
-
-def _size(key: str, text: str) -> int:
-    match = _SIZE.match(text)
-    if not match:
-        raise UsageError(f"{key} is '{text}'; it must be a number of bytes, with k, m or g for larger units")
-    return int(match.group(1)) << _UNIT[match.group(2).lower()]

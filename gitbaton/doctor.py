@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 
-from gitbaton import rewrites
+from gitbaton import config, rewrites
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.errors import BatonError
@@ -36,7 +36,7 @@ class Finding:
 def examine(baton: Baton) -> list[Finding]:
     """Every check, in a fixed order. Only looks; a check that cannot be made is itself a finding."""
     found: list[Finding] = []
-    checks = (_doors, _hooks, _notes, _latest, _refs, _derived, _locks, _history, _filters)
+    checks = (_settings, _doors, _hooks, _notes, _latest, _refs, _derived, _locks, _history, _filters)
     for check in checks:
         try:
             found += check(baton)
@@ -52,6 +52,14 @@ def fix(baton: Baton) -> list[str]:
     with baton.repo.lock((*names, NOTES), wait=LOCK_WAIT):  # taking it removes stale lock files beside these refs
         rewrites.trim(baton.repo)
     return baton.refresh()
+
+
+def _settings(baton: Baton) -> Iterator[Finding]:
+    wrong: list[str] = []
+    config.load(baton.repo, wrong.append)
+    for text in wrong:
+        key = text.split(" ", 1)[0]
+        yield Finding(name="settings", ok=False, text=f"{text}; hooks take the default", mend=f"git config {key} ...")
 
 
 def _doors(baton: Baton) -> Iterator[Finding]:

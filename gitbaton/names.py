@@ -29,7 +29,8 @@ Place = tuple[str | None, Oid]  # a track and a commit of its chain
 
 def resolve(store: Store, name: str, short: int) -> Stored:
     """The checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, an id or a unique prefix of four
-    or more, a label, a commit (the newest checkpoint its note names), ``@`` (also ``@~3``, ``@{yesterday}``).
+    or more, a label, a commit (the newest checkpoint its note names), ``@`` (also ``@~3``, ``@{yesterday}``);
+    ``TRACK@{manual}`` the newest that no hook took.
 
     What is spelled with a track is that track's, and not the commit that git would call so: a track may have a branch's name.
     Raises NotFoundError, AmbiguousNameError, or UsageError for a time that cannot be understood.
@@ -127,6 +128,8 @@ def _at(store: Store, track: str, text: str) -> Stored:
     """The newest checkpoint at a time in git's words; git itself reads them."""
     if text.isascii() and text.isdecimal() and len(text) < 8:
         return _back(store, track, text)
+    if text == "manual":
+        return _manual(store, track)
     asked = store.repo.git.changed({}, f"baton.moment={text}")
     result = asked.run("config", "--type=expiry-date", "--get", "baton.moment")
     if result.code != 0 or not result.out.strip().isdigit():
@@ -148,6 +151,20 @@ def _at(store: Store, track: str, text: str) -> Stored:
             if stored.checkpoint.created <= moment:
                 return stored
     raise NotFoundError(f"track '{track}' has no checkpoint as old as '{text}'")
+
+
+def _manual(store: Store, track: str) -> Stored:
+    """The newest checkpoint of a track that somebody asked for: the one whose words the automatic ones above it carry."""
+    for oid in _chain(store, track):
+        if oid == store.root:
+            break
+        try:
+            stored = store.stored(store.objects.read(oid, _MAX_COMMIT), track, oid)
+        except RecordError:
+            continue
+        if stored.checkpoint.kind == "manual":
+            return stored
+    raise NotFoundError(f"track '{track}' has no manual checkpoint")
 
 
 def _noted(store: Store, name: str) -> set[Oid]:

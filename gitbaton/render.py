@@ -34,17 +34,38 @@ def resume_lines(
 
 
 def validation(c: Checkpoint, since: Since | None) -> str:
-    """How the tests stood; where files changed afterwards it says so, and is no word that a script takes for ``green``."""
-    if since is None or not since.stale:
+    """How the tests stood; where files changed afterwards, or nobody can say, it says so and is no word that a script takes for
+    ``green``."""
+    holds = _holds(c, since)
+    if holds:
         return c.validation
-    return f"{c.validation} (stale: {_count(since.files or 0, 'file')} changed since)"
+    if holds is None:
+        return f"{c.validation} (not compared with the files of today)"
+    count = _count(since.files, "file") if since is not None and since.files else "files"
+    return f"{c.validation} (stale: {count} changed since)"
 
 
 def verdict(stored: Stored, since: Since | None = None) -> str:
-    """``green``, ``pending`` or ``failed`` in one word; ``stale`` where ``green`` was said of other files than these."""
+    """``green``, ``pending`` or ``failed`` in one word; ``stale`` for a ``green`` that was said of other files, or that is
+    carried and cannot be compared."""
     c = stored.checkpoint
-    stale = since.stale if since is not None else c.carried is not None and c.carried.tree != stored.tree
+    holds = _holds(c, since)
+    stale = holds is False or (holds is None and c.carried is not None)
     return "stale" if stale and c.validation == "green" else c.validation
+
+
+def _holds(c: Checkpoint, since: Since | None) -> bool | None:
+    """Whether the files that were validated are those of the checkpoint, or of today where ``since`` has compared them; None
+    where that cannot be said."""
+    if since is not None and since.files is not None:
+        return not since.files
+    if c.carried is None:
+        return True if since is None else None
+    if c.carried.tree is None or c.files is None:
+        return None
+    if c.carried.tree != c.files.tree:
+        return False
+    return True if since is None else None
 
 
 def happened(c: Checkpoint, since: Since | None) -> str:

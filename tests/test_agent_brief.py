@@ -213,7 +213,6 @@ def test_any_words(
         now=WHEN + timedelta(days=1),
         short=OID[:10],
         short_head=OID[:10],
-        session=None,
     )
     text = tell(scene)
     assert len(text) <= (LIMIT if tell is brief else SHORT)
@@ -240,9 +239,7 @@ def test_each_foreign_line_is_marked() -> None:
     for given_words, fetched in ((words, True), (auto, False)):
         for tell in (brief, reminder):
             live = Live(head=Head(branch="main", oid=OID), drift=Drift())
-            scene = Scene(
-                stored=stored(given_words, foreign=fetched), live=live, now=WHEN, short="a", short_head="b", session=None
-            )
+            scene = Scene(stored=stored(given_words, foreign=fetched), live=live, now=WHEN, short="a", short_head="b")
             for row in tell(scene).split("\n"):
                 theirs = "their" in row and (fetched or "their-branch" not in row)
                 assert not theirs or row.startswith("> "), row

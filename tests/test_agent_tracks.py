@@ -230,11 +230,14 @@ def test_a_tip_of_the_future_breaks_nothing(repo: Sandbox) -> None:
     assert len(autos(repo, "t")) == 2 and log_of(repo) == ""
 
 
-def test_after_ones_own_turn_nobody_else_is_named(repo: Sandbox) -> None:
+def test_another_session_is_named_until_it_ends(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     mine, theirs = (Client("claude", repo.path, session=name) for name in ("mine", "theirs"))
     work(theirs, 0)
     assert "another session" in mine.fire("start").lower()
     work(mine, 1)
-    assert "another session" not in mine.fire("start").lower()
+    assert "another session" in mine.fire("start", source="compact").lower(), "one's own checkpoint does not hide the other"
     assert "another session" in theirs.fire("start", source="compact").lower()
+    repo.write("last.txt", "x\n")
+    theirs.fire("end")
+    assert "another session" not in mine.fire("start").lower()

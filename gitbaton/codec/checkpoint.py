@@ -284,7 +284,7 @@ def _carried(r: Reader) -> Carried:
         id=r.oid("id"),
         step=r.text("step"),
         created=r.time("created"),
-        branch=None if r.value.get("branch", 0) is None else r.path("branch"),
+        branch=None if r.value.get("branch") is None else r.path("branch"),
         head=r.maybe_oid("head"),
         tree=r.maybe_oid("tree"),
         turns=r.count("turns"),

@@ -38,6 +38,8 @@ def show_plan(baton: Baton, plan: Plan, safety: Stored | None, said: tuple[str, 
         terminal.tell(f"hint: 'git baton {'redo' if plan.op == 'undo' else 'undo'}' takes it back")
     elif not plan.wanted and not dry_run:
         terminal.say(f"nothing {'has to change' if plan.complete else 'is changed'}: {plan.name}")
+        if plan.target.checkpoint.carried is not None:
+            terminal.tell("hint: that checkpoint is automatic; '@{manual}' is the one whose words it carries")
     if any(step.action == "conflict" for step in plan.steps):
         terminal.tell("hint: a conflict is somebody else's work; --force changes it all the same, and undo brings it back")
     warn_all(said)

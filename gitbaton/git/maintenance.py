@@ -17,19 +17,27 @@ _HELD = 9  # the descriptor by which git holds the lock until it ends
 def tidy(repo: Repo) -> bool:
     """Start ``git repack --geometric`` where there are many loose objects, in the background; whether it was started.
 
-    Nothing is pruned: objects that nothing refers to are packed, too. Not with ``gc.auto=0``, nor while one is at work, nor
-    where objects go somewhere else. Never raises.
+    Nothing is pruned: objects that nothing refers to are packed, too. Not with ``gc.auto=0``, in a partial clone, while one
+    is at work, or where objects go somewhere else. Never raises.
     """
     if "GIT_OBJECT_DIRECTORY" in repo.git.env:
         return False
     try:
         if len(os.listdir(os.path.join(repo.layout.common_dir, "objects", _SAMPLE))) * 256 <= MANY:
             return False
-        if repo.git.run("config", "--type=int", "gc.auto").out.strip() == b"0":
+        if _unwanted(repo):
             return False
         return _start(repo)
     except (OSError, GitError):
         return False
+
+
+def _unwanted(repo: Repo) -> bool:
+    """Whether the user wants no packing, or git cannot do it: a partial clone has packs that it cannot roll up."""
+    pattern = r"^(gc\.auto|extensions\.partialclone|remote\..*\.promisor)$"
+    items = repo.git.run("config", "-z", "--get-regexp", pattern).out.split(b"\0")
+    found = dict(item.split(b"\n", 1) for item in items if b"\n" in item)
+    return found.pop(b"gc.auto", b"").strip() == b"0" or bool(found)
 
 
 def _start(repo: Repo) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from gitbaton import terminal
 from gitbaton.agents.translate import answer, read
@@ -14,14 +15,15 @@ from gitbaton.values import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gitbaton.git.ahead import Ahead
     from gitbaton.git.repo import Repo
     from gitbaton.hooks.sessions import Session
 
 SECONDS = 2.0
 LATE_SECONDS = 120.0
-LATE = "GIT_BATON_LATE"
+TELLING_SECONDS = 1.2  # after so many the text goes out without what is not known yet
+LATE = "GIT_BATON_LATE"  # the step of a checkpoint that is due, in the process that goes on with it; empty: ask again
 MAX_PAYLOAD = 64 << 20
-_PATIENCE = 1.5  # seconds that one git call may take, so that the rest can still be said
 _KEPT = ("compact", "request", "edit", "turn", "end")  # moments at which a checkpoint may be due
 _ENDS = ("compact", "turn", "end")  # and at these one nearly always is
 # Where a client's project settings lie: a repository that has our hooks in them wants checkpoints from the first turn on.
@@ -60,6 +62,31 @@ def parse_call(words: list[str]) -> Call | None:
     return Call(agent=rest[0], event=rest[1], track=track or None) if len(rest) == 2 else None
 
 
+class _Work:
+    """What a hook has come to, for whoever has to end it: the event, the repository, and the checkpoint that is due."""
+
+    def __init__(self, call: Call) -> None:
+        self.call, self.late, self.begun = call, os.environ.get(LATE), time.monotonic()
+        self.data, self.due = b"", self.late
+        self.event: Event | None = None
+        self.ahead: Ahead | None = None
+        self.repo: Repo | None = None
+
+    def log(self, text: str) -> None:
+        """A line in the log of the repository, where one was found."""
+        if self.repo is not None:
+            from gitbaton.hooks.logbook import log
+
+            log(self.repo, f"hook {self.call.agent} {self.call.event}: {text}")
+
+    def close(self) -> None:
+        """Let go of what is under way."""
+        if self.repo is not None:
+            self.repo.close()
+        elif self.ahead is not None:
+            self.ahead.drop()
+
+
 def run(words: list[str]) -> None:
     """``git baton hook AGENT EVENT``: the payload is on standard input, the answer goes to standard output.
 
@@ -69,53 +96,55 @@ def run(words: list[str]) -> None:
     call = parse_call(words)
     if call is None or os.environ.get("GIT_BATON") == "0":
         return
-    late = LATE in os.environ
-    seconds = LATE_SECONDS if late else SECONDS
-    data, event, repo = b"", None, None
+    work = _Work(call)
+    seconds = SECONDS if work.late is None else LATE_SECONDS
     try:
         with deadline(seconds):
-            data = terminal.read_input(MAX_PAYLOAD)
-            event = read(call.agent, call.event, data, os.environ)
-            repo = _open(event) if event is not None else None
-            if event is not None and repo is not None:
-                _attend(repo, event, call, late=late)
+            work.data = terminal.read_input(MAX_PAYLOAD)
+            work.event = read(call.agent, call.event, work.data, os.environ)
+            if work.event is not None and _opened(work, work.event):
+                _attend(work, work.event)
     except DeadlineError:
-        _log(repo, words, f"not done after {seconds:.0f} s")
-        if event is not None and event.moment in _KEPT and not late:
-            _go_on(words, data)
+        work.log(f"not done after {seconds:.0f} s")
+        work.close()
+        if work.event is not None and work.event.moment in _KEPT and work.late is None:
+            _go_on(words, work)
     except Exception as error:
-        _log(repo, words, f"{type(error).__name__}: {error}")
+        work.log(f"{type(error).__name__}: {error}")
 
 
-def _log(repo: Repo | None, words: list[str], text: str) -> None:
-    from gitbaton.hooks.logbook import log
+def _opened(work: _Work, event: Event) -> bool:
+    """Find the repository in which an event happened; False where there is none, or where nobody uses gitbaton."""
+    if event.child or event.moment in ("other", "compacted"):
+        return False
+    return any(_opened_at(work, event, place) for place in _places(event))
 
-    if repo is not None:
-        log(repo, f"hook {' '.join(words)}: {text}")
+
+def _places(event: Event) -> list[str]:
+    """Where the agent works: the payload's directory, else its project, where that one is gone or has no baton."""
+    told = [event.cwd, *(value for name, value in os.environ.items() if name == f"{event.agent.upper()}_PROJECT_DIR")]
+    known = [place for place in dict.fromkeys(told) if place]
+    return [place for place in known if os.path.isdir(place)] if known else [os.getcwd()]
 
 
-def _open(event: Event) -> Repo | None:
-    """The repository in which an event happened; None where there is none, or where nobody uses gitbaton."""
-    if event.child or event.moment in ("other", "compacted") or (event.cwd is not None and not os.path.isdir(event.cwd)):
-        return None
-
+def _opened_at(work: _Work, event: Event, place: str) -> bool:
     from gitbaton.git.ahead import begin
 
-    here = event.cwd or os.getcwd()
     says = event.inject in ("full", "short")  # first, even where a checkpoint follows
-    ahead = begin(here, "look" if says else "capture" if event.moment in _ENDS else "nothing")
+    work.ahead = begin(place, "look" if says else "capture" if event.moment in _ENDS else "nothing")
     from gitbaton.git.repo import discover  # and much besides, while git works
 
     _import_for(event)
     try:
-        repo = discover(here if ahead else event.cwd, door="binary", ahead=ahead)
+        repo = discover(place if work.ahead or event.cwd else None, door="binary", ahead=work.ahead)
     except NotARepositoryError:
-        return None
+        return False
     root = repo.layout.root
     if root is None or not (os.path.isdir(repo.shared_dir) or _used(repo) or _wanted(root, event.agent)):
-        return None
-    repo.git.timeout = LATE_SECONDS if event.moment in _KEPT else _PATIENCE
-    return repo
+        repo.close()
+        return False
+    work.repo = repo
+    return True
 
 
 def _import_for(event: Event) -> None:
@@ -141,100 +170,84 @@ def _wanted(root: str, agent: str) -> bool:
     for name in _SETTINGS[agent]:
         try:
             with open(os.path.join(root, name), "rb") as file:
-                if b"git-baton" in file.read(1 << 20):
+                if f"git-baton hook {agent}".encode() in file.read(1 << 20) or name.endswith("gitbaton.js"):
                     return True
         except OSError:
             continue
     return False
 
 
-def _attend(repo: Repo, event: Event, call: Call, *, late: bool) -> None:
+def _attend(work: _Work, event: Event) -> None:
     """Say first, keep then: the client can have its text while the checkpoint is still being taken."""
     from gitbaton.hooks import sessions
+    from gitbaton.hooks.telling import tell
 
-    session = sessions.load(repo, event)
-    if not late:
-        session = _said(repo, event, call, session)
+    assert work.repo is not None
+    repo, session = work.repo, sessions.load(work.repo, event)
+    if work.late is None:
+        flagged = event.inject == "flagged" and session.compacted
+        if event.inject in ("full", "short") or flagged:
+            try:
+                until = work.begun + TELLING_SECONDS - time.monotonic()
+                terminal.emit(answer(event, tell(repo, event, work.call.track, until, work.log)))
+            except Exception as error:  # what cannot be said must not keep a checkpoint back
+                work.log(f"{type(error).__name__}: {error}")
+        session = _noted(repo, event, session, told=flagged)
     if event.moment in _KEPT:
-        _keep(repo, event, call, session, late=late)
+        _keep(work, event, session)
     elif event.moment == "start":
         sessions.prune(repo)
 
 
-def _said(repo: Repo, event: Event, call: Call, session: Session) -> Session:
-    """Print what the model should know, if anything; the session as it is afterwards."""
+def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session:
+    """Note in the session what the event means for it."""
     from gitbaton.codec import first_line
     from gitbaton.hooks import sessions
 
-    flagged = event.inject == "flagged" and session.compacted
-    if event.inject in ("full", "short") or flagged:
-        text = _text(repo, event, call)
-        terminal.emit(answer(event, text) if text else b"")
-    if event.moment == "start":
-        return sessions.save(repo, event, session, compacted=False)
-    if event.moment == "compact":
-        return sessions.save(repo, event, session, compacted=True)
+    if event.moment in ("start", "compact"):
+        return sessions.save(repo, event, compacted=event.moment == "compact")
     if event.moment == "prompt":
-        prompt = first_line(event.prompt or "")[:500]
-        return sessions.save(repo, event, session, prompt=prompt, compacted=session.compacted and not flagged)
+        changes = {"compacted": False} if told else {}
+        return sessions.save(repo, event, prompt=first_line(event.prompt or "")[:500], **changes)
     return session
 
 
-def _text(repo: Repo, event: Event, call: Call) -> str:
-    """The baton of this work tree's track as text; empty where there is none."""
-    repo.prefetch_settings()
-    from gitbaton.git import filedrift
-
-    filedrift.list_ahead(repo)
-    from gitbaton.baton import Baton
-    from gitbaton.briefing import Scene, brief, reminder
-    from gitbaton.ground import Surveyor
-    from gitbaton.hooks.tracks import choose
-
-    baton = Baton(repo=repo)
-    stored = baton.store.tip(choose(baton, call.track))
-    if stored is None:
-        return ""
-    live = Surveyor(baton.store, baton.settings.short, baton.rules()).live(stored)
-    scene = Scene(
-        stored=stored,
-        live=live,
-        now=baton.clock(),
-        short=baton.short(stored.id),
-        short_head=baton.abbreviate(stored.checkpoint.place.oid),
-        session=event.session,
-    )
-    return reminder(scene) if event.inject == "short" else brief(scene)
-
-
-def _keep(repo: Repo, event: Event, call: Call, session: Session, *, late: bool) -> None:
-    """Take the checkpoint that is due, if one is."""
+def _keep(work: _Work, event: Event, session: Session) -> None:
+    """Take the checkpoint that is due, if one is and no restore is under way."""
     from gitbaton.config import load
     from gitbaton.hooks import auto, sessions
 
+    repo, now = work.repo, auto.now()
+    assert repo is not None
     repo.prefetch_settings()
-    now = auto.now()
-    if not late and not auto.due(load(repo).auto, event, session, now):
+    settings = load(repo, work.log)
+    if not work.late and not auto.due(settings.auto, event, session, now):
         return
-    from gitbaton.git.index import list_ahead
+    work.due = work.late or auto.step(event, session)
+    if os.path.lexists(os.path.join(repo.own_dir, "restore")):
+        work.log("no checkpoint is taken while a restore is under way or waits to be ended")
+        return
+    with auto.alone(repo, late=work.late is not None) as free:
+        if not free:
+            return
+        from gitbaton.baton import Baton
+        from gitbaton.git.index import list_ahead
+        from gitbaton.hooks.tracks import choose
 
-    list_ahead(repo)
-    from gitbaton.baton import Baton
-    from gitbaton.hooks.tracks import choose
-
-    if not late:
-        session = sessions.save(repo, event, session, taken=now)
-    baton = Baton(repo=repo)
-    after = auto.take(baton, event, session, choose(baton, call.track))
-    sessions.save(repo, event, session, turns=after.turns, words=after.words)
+        list_ahead(repo)
+        if work.late is None:
+            session = sessions.save(repo, event, taken=now)
+        baton = Baton(repo=repo, settings=settings)
+        after = auto.take(baton, event, session, lambda: choose(baton, work.call.track), work.due)
+        sessions.save(repo, event, turns=after.turns, words=after.words)
 
 
-def _go_on(words: list[str], data: bytes) -> None:
-    """Take the checkpoint without anybody waiting for it. Never raises."""
+def _go_on(words: list[str], work: _Work) -> None:
+    """Take the checkpoint without anybody waiting for it; the one that is due already is not asked for again. Never raises."""
     from gitbaton.git.run import detach
 
     try:
         if os.path.isfile(sys.argv[0]):
-            detach([sys.executable, sys.argv[0], "hook", *words], {**os.environ, LATE: "1"}, data)
+            detach([sys.executable, sys.argv[0], "hook", *words], {**os.environ, LATE: work.due or ""}, work.data)
     except (BatonError, OSError):
         pass

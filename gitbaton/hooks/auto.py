@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from gitbaton import transcripts
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
-from gitbaton.codec import first_line, parse_transcript, transcript_text
-from gitbaton.errors import UnchangedError
+from gitbaton.briefing import ENDED
+from gitbaton.codec import Json, document, first_line, parse_transcript, transcript_text
+from gitbaton.errors import BatonError, UnchangedError
 from gitbaton.exchange import Request
+from gitbaton.git.repo import Repo
 from gitbaton.hooks.logbook import log
 from gitbaton.hooks.sessions import Session
-from gitbaton.model import Agent, Carried, Checkpoint, FileState, Stored
+from gitbaton.hooks.tracks import makes_current
+from gitbaton.model import Agent, Carried, Checkpoint, Stored
 from gitbaton.store.safety import beside
 from gitbaton.store.write import Draft
 from gitbaton.values import replace
@@ -21,6 +28,8 @@ QUIET = 30  # seconds without a further checkpoint for events that come many tim
 _LEVEL = {"compact": 1, "request": 1, "turn": 2, "end": 2, "edit": 3}  # the least baton.auto at which a moment counts
 _LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
 _PROMPT = 200
+_TRIES = 4
+Track = Callable[[], str]  # asked anew each time, because another work tree may have taken the name
 
 
 def due(auto: str, event: Event, session: Session, now: float) -> bool:
@@ -38,33 +47,72 @@ def step(event: Event, session: Session) -> str:
         said = first_line(session.prompt)[:_PROMPT]
         return f"turn ended: {said}" if said else "turn ended"
     words = {"compact": "before compaction (auto)", "request": "before a request to the model (auto)", "edit": "after an edit"}
-    return words.get(event.moment, "session ended")
+    return words.get(event.moment, ENDED)
 
 
-def take(baton: Baton, event: Event, session: Session, track: str) -> Session:
-    """Record an automatic checkpoint, unless the newest one says and holds the same; the session afterwards.
+@contextmanager
+def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
+    """Whether to go on: of the processes that nobody waits for, one at a time works in a work tree."""
+    if not late:
+        yield True
+        return
+    os.makedirs(repo.own_dir, exist_ok=True)
+    fd = os.open(os.path.join(repo.own_dir, "late-hook"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    try:
+        yield _locked(fd)
+    finally:
+        os.close(fd)
 
-    Turns that ended without a checkpoint are counted in the session, for the next one that is recorded. Raises BatonError.
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class _MovedError(BatonError):
+    """The track has moved since the work tree was looked at."""
+
+
+def take(baton: Baton, event: Event, session: Session, track: Track, said: str) -> Session:
+    """Record an automatic checkpoint that says ``said``, unless the newest one holds the same; the session afterwards.
+
+    It never follows a checkpoint that was recorded while it was taken: that one may hold newer files, so the work tree is
+    looked at again. Turns that ended without a checkpoint are counted in the session, for the next one. Raises BatonError.
     """
+    for left in reversed(range(_TRIES)):
+        try:
+            return _take_once(baton, event, session, track(), said)
+        except _MovedError:
+            if not left:
+                raise
+    return session
+
+
+def _take_once(baton: Baton, event: Event, session: Session, track: str, said: str) -> Session:
     tip = baton.store.tip(track)
-    said, agent = step(event, session), _agent(baton, event, tip)
-    plan = baton.plan(Request(track=track, step=said, kind="auto", agent=agent, set_current=baton.current() is None))
-    ended, words = int(event.moment == "turn"), ""
+    plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=makes_current(baton, track)))
+    checkpoint = replace(plan.draft.checkpoint, agent=_agent(baton, event, tip))  # last: the client may still be writing
+    words, ended = words_of(tip), int(event.moment == "turn")
+    turns = ended + (session.turns if session.words == words else 0)
 
     def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
-        nonlocal words
-        words = words_of(newest)
-        turns = ended + (session.turns if session.words == words else 0)
-        if newest is not None and _same(baton, draft, newest):
+        if (newest and newest.id) != (tip and tip.id):
+            raise _MovedError(f"track '{track}' has moved {_TRIES} times while an automatic checkpoint was taken")
+        if newest is None:
+            return draft.checkpoint
+        if _same(baton, draft, newest):
             raise UnchangedError("nothing is new since the newest checkpoint")
-        return carry(draft.checkpoint, newest, turns) if newest else draft.checkpoint
+        return carry(draft.checkpoint, newest, turns)
 
     try:
-        baton.apply(replace(plan, draft=replace(plan.draft, follow=follow)))
+        baton.apply(replace(plan, draft=replace(plan.draft, checkpoint=checkpoint, follow=follow)))
         return replace(session, turns=0, words=words)
     except UnchangedError:
-        return replace(session, turns=ended + (session.turns if session.words == words else 0), words=words)
+        return replace(session, turns=turns, words=words)
 
 
 def words_of(stored: Stored | None) -> str:
@@ -125,11 +173,15 @@ def _same(baton: Baton, draft: Draft, tip: Stored) -> bool:
     if new.files is None or old.files is None:
         return new.files is old.files
     stages = draft.stages[-1].oid if draft.stages else None
-    return _state(new.files) == _state(old.files) and stages == beside(baton.store, tip)
+    same = new.files.worktree.same(old.files.worktree) and _told(new) == _told(old)
+    return same and stages == beside(baton.store, tip)
 
 
-def _state(files: FileState) -> tuple[object, ...]:
-    return files.index, files.operation, files.skipped, files.raw, files.worktree.created.replace(microsecond=0)
+def _told(c: Checkpoint) -> dict[str, Json]:
+    """What a checkpoint tells of its files, as it is stored: long lists are cut there."""
+    files = document(c)["files"]
+    assert isinstance(files, dict)
+    return {key: item for key, item in files.items() if key not in ("changed", "worktree")}
 
 
 def now() -> int:

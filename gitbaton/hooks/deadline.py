@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -17,7 +18,10 @@ class DeadlineError(BaseException):
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Raise DeadlineError in the main thread when the time is over; a little later the process ends with exit status 0."""
+    """Raise DeadlineError in the main thread when the time is over; a little later the process ends with exit status 0.
+
+    One may stand within another; the outer time goes on.
+    """
     over = False
 
     def ring(_signal: int, _frame: FrameType | None) -> None:
@@ -28,10 +32,12 @@ def deadline(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, GRACE)
         raise DeadlineError
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    begun, before = time.monotonic(), signal.signal(signal.SIGALRM, ring)
+    outer = signal.setitimer(signal.ITIMER_REAL, seconds)[0]
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if outer:
+            signal.setitimer(signal.ITIMER_REAL, max(outer - (time.monotonic() - begun), 0.001))

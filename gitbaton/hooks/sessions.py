@@ -44,8 +44,9 @@ def load(repo: Repo, event: Event) -> Session:
     return replace(Session(compacted=found.get("compacted") is True), **texts, **numbers)
 
 
-def save(repo: Repo, event: Event, before: Session, **changes: object) -> Session:
-    """Leave what has changed; the new state. Raises OSError."""
+def save(repo: Repo, event: Event, **changes: object) -> Session:
+    """Leave what has changed, beside what other hooks of the session left meanwhile; the new state. Raises OSError."""
+    before = load(repo, event)
     after = replace(before, **changes)
     if after != before:
         path = _path(repo, event)

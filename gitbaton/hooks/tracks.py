@@ -18,13 +18,18 @@ DETACHED = "detached"
 def choose(baton: Baton, given: str | None) -> str:
     """The track: the one given, GIT_BATON_TRACK, the current one, the only one, baton.track, or one named after the branch.
 
-    A name that nobody gave for this work tree is never one whose newest checkpoint was taken in another work tree of this
-    repository, nor one that differs from a track only in case. Raises UsageError for a given name that cannot be one.
+    But for GIT_BATON_TRACK and the current one, it is never one that belongs to another work tree of this repository, nor one
+    that differs from a track only in case: then the name of this work tree's directory is added. Raises UsageError for a
+    given name that cannot be one.
     """
-    named = given or os.environ.get("GIT_BATON_TRACK")
-    if named:
+    named = os.environ.get("GIT_BATON_TRACK")
+    if named and not given:
         return check_track(named)
     current = baton.current()
+    if given:
+        name = check_track(given)
+        mine = current == name or not _elsewhere(baton, name)
+        return name if mine else _own(baton, baton.store.chains()[0], name)
     if current is not None:
         return current
     chains = baton.store.chains()[0]
@@ -32,12 +37,24 @@ def choose(baton: Baton, given: str | None) -> str:
         only = next(iter(chains))
         if not _elsewhere(baton, only):
             return only
-    return _own(baton, chains)
+    return _own(baton, chains, baton.settings.track or baton.repo.objects.head().branch or DETACHED)
 
 
-def _own(baton: Baton, chains: dict[str, str]) -> str:
-    """A name of this work tree's own."""
-    name = _valid(baton.settings.track or baton.repo.objects.head().branch or DETACHED)
+def makes_current(baton: Baton, track: str) -> bool:
+    """Whether a hook may make its track current: none is, and no other track could have been meant in this work tree."""
+    if baton.current() is not None:
+        return False
+    return not within_reach(baton) - {track}
+
+
+def within_reach(baton: Baton) -> set[str]:
+    """The tracks that do not belong to another work tree."""
+    return {track for track in baton.store.chains()[0] if not _elsewhere(baton, track)}
+
+
+def _own(baton: Baton, chains: dict[str, str], wanted: str) -> str:
+    """A name of this work tree's own, as near to the one wanted as can be."""
+    name = _valid(wanted)
     folder = os.path.basename(baton.repo.layout.root or baton.repo.layout.git_dir)
     for candidate in (name, _valid(f"{name} {folder}"), *(f"{name} {n}" for n in range(2, 1000))):
         twin = next((t for t in chains if t.casefold() == candidate.casefold()), None)

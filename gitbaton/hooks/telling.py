@@ -1,0 +1,77 @@
+"""What a hook tells the model: the baton of this work tree's track, with what is known of the ground in the time there is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from gitbaton.agents.values import Event
+from gitbaton.baton import Baton
+from gitbaton.briefing import RECENT, Scene, brief, others, overview, reminder
+from gitbaton.config import load
+from gitbaton.git import filedrift
+from gitbaton.git.repo import Repo
+from gitbaton.ground import Surveyor
+from gitbaton.hooks.deadline import DeadlineError, deadline
+from gitbaton.hooks.tracks import choose, within_reach
+from gitbaton.model import Live, Stored
+from gitbaton.values import replace
+
+_LOOKED = 10  # checkpoints that are looked at for other sessions
+_LATE = "the changed files are not counted: there was no time for it"
+
+
+def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: Callable[[str], None]) -> str:
+    """The text for an event; empty where there is no baton. Files are compared only if that is done within ``seconds``.
+
+    Raises BatonError.
+    """
+    repo.prefetch_settings()
+    filedrift.list_ahead(repo)
+    baton = Baton(repo=repo, settings=load(repo, complain))
+    stored = baton.store.tip(choose(baton, track))
+    if stored is None or (stored.checkpoint.kind == "auto" and stored.checkpoint.carried is None):
+        known = _worded(baton)
+        if known and event.inject != "short":
+            return overview(known, baton.clock())
+    if stored is None:
+        return ""
+    now = baton.clock()
+    scene = Scene(
+        stored=stored,
+        live=_live(baton, stored, seconds),
+        now=now,
+        short=baton.short(stored.id),
+        short_head=baton.abbreviate(stored.checkpoint.place.oid),
+    )
+    if event.inject == "short":
+        return reminder(scene)
+    recent = baton.history(stored.checkpoint.track, limit=_LOOKED).items if _is_recent(stored, scene) else ()
+    return brief(replace(scene, others=others(recent, event.session, now), waiting=_waits(repo)))
+
+
+def _live(baton: Baton, stored: Stored, seconds: float) -> Live:
+    """The present, with files where the time allows it."""
+    try:
+        with deadline(max(seconds, 0.05)):
+            return Surveyor(baton.store, baton.settings.short, baton.rules()).live(stored)
+    except DeadlineError:
+        baton.repo.close()  # what was under way; whatever is asked next begins anew
+        return replace(Surveyor(baton.store, baton.settings.short).live(stored), uncounted=_LATE)
+
+
+def _worded(baton: Baton) -> list[Stored]:
+    """The tips of the tracks that could have been meant here and that hold somebody's words, newest first."""
+    if baton.current() is not None:
+        return []
+    near = within_reach(baton)
+    tips = (s for s in baton.store.tips().items if s.checkpoint.track in near)
+    return [s for s in tips if s.checkpoint.kind == "manual" or s.checkpoint.carried is not None]
+
+
+def _is_recent(stored: Stored, scene: Scene) -> bool:
+    return (scene.now - stored.checkpoint.created).total_seconds() < RECENT
+
+
+def _waits(repo: Repo) -> bool:
+    return os.path.lexists(os.path.join(repo.own_dir, "restore"))
