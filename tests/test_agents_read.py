@@ -48,7 +48,7 @@ EXPECTED: dict[str, list[Event]] = {
         Event(**CLAUDE, name="PostToolBatch", moment="edit"),
         Event(**CLAUDE, name="PreToolUse", moment="other"),
         Event(**CLAUDE, name="PostToolUse", moment="edit"),
-        Event(**CLAUDE, name="Stop", moment="turn"),
+        Event(**CLAUDE, name="Stop", moment="turn", said="STUB: I wrote hello.txt."),
         Event(**CLAUDE, name="PreCompact", moment="compact"),
         Event(**CLAUDE, name="SubagentStop", moment="other", child=True),
         Event(**CLAUDE, name="SessionStart", moment="start", inject="full", source="compact"),
@@ -63,7 +63,7 @@ EXPECTED: dict[str, list[Event]] = {
         Event(**CODEX, name="PreCompact", moment="compact"),
         Event(**CODEX, name="PostCompact", moment="compacted"),
         Event(**CODEX, name="SessionStart", moment="start", inject="full", source="compact"),
-        Event(**CODEX, name="Stop", moment="turn"),
+        Event(**CODEX, name="Stop", moment="turn", said="STUB: done after auto compaction."),
         Event(**CODEX, name="SessionEnd", moment="end"),
         Event(**CODEX, name="SessionStart", moment="start", inject="full", source="resume"),
     ],
@@ -306,6 +306,20 @@ def test_of_a_large_payload_the_head_counts() -> None:
     assert told("claude", "Stop", far + b'"}').cwd == "/w"
 
 
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_the_last_words_of_a_turn(agent: str) -> None:
+    def words(found: object) -> str | None:
+        return told(agent, "Stop", {"session_id": "s", "last_assistant_message": found}).said
+
+    assert words(" It is done.\n") == " It is done.\n"
+    assert words("a\ud800b") == "a\ufffdb"
+    for nothing in ("", " \n\t", None, 5, True, ["done"], {"text": "done"}):
+        assert words(nothing) is None, nothing
+    assert told(agent, "Stop", {"prompt": "p"}).said is None
+    assert told(agent, "SubagentStop", {"last_assistant_message": "x"}).said is None
+    assert told("copilot", "agentStop", {"last_assistant_message": "x"}).said is None
+
+
 def test_texts_are_valid_and_paths_keep_their_bytes() -> None:
     event = told("claude", "UserPromptSubmit", b'{"session_id":"a\\ud800b","prompt":"\\ud83d\\ude00 \\udc00","cwd":"/caf\xe9"}')
     assert (event.session, event.prompt, event.cwd) == ("a\ufffdb", "\U0001f600 \ufffd", "/caf\udce9")
@@ -365,7 +379,9 @@ def check_event(event: Event | None, agent: str, name: str) -> None:
         assert path is None or (path.startswith("/") and "\0" not in path and path.encode("utf-8", "surrogateescape"))
     for word in (event.session, event.source):
         assert word is None or 0 < len(word.encode()) <= 4096
-    assert event.prompt is None or isinstance(event.prompt.encode(), bytes)
+    for text in (event.prompt, event.said):
+        assert text is None or isinstance(text.encode(), bytes)
+    assert event.said is None or event.said.strip()
 
 
 @given(st.sampled_from(NAMES), st.sampled_from(EVENTS), PAYLOADS, ENVS, st.booleans())

@@ -89,11 +89,41 @@ def test_full_stores_whole_lines_under_the_session(repo: Sandbox, path: Path) ->
 
 
 def test_only_what_follows_the_last_position_is_read(repo: Sandbox, path: Path) -> None:
+    path.write_bytes(line(1) * 5000 + line(2))
     before = take(repo, path, "position")
-    text = path.read_bytes()
-    path.write_bytes(b"\0" * (before.size - 1) + text[before.size - 1 : before.size] + line(3))  # a file with a hole
+    hole = before.size - len(line(2))
+    path.write_bytes(b"\0" * (hole - 1) + b"\n" + line(2) + line(3))
     found = take(repo, path, "position", before)
-    assert (found.lines, found.last, found.size) == (3, "u-3", before.size + len(line(3)))
+    assert (found.lines, found.last, found.size) == (5002, "u-3", before.size + len(line(3)))
+
+
+@pytest.mark.parametrize("mode", ["position", "full"])
+def test_a_line_that_ends_where_another_did_does_not_go_on_from_it(repo: Sandbox, path: Path, mode: Mode) -> None:
+    path.write_bytes(line(1) + line(2, 500))
+    before = take(repo, path, mode)
+    size = len(line(3)) + len(line(4)) + len(line(5))
+    path.write_bytes(line(3) + line(4) + line(5, before.size - size) + line(6))
+    assert path.read_bytes()[before.size - 1 : before.size] == b"\n"
+    found = take(repo, path, mode, before)
+    assert (found.lines, found.last, found.size) == (4, "u-6", path.stat().st_size)
+
+
+def test_without_an_id_all_is_counted_again(repo: Sandbox, path: Path) -> None:
+    path.write_bytes(b"[]\n" + b"x" * 100 + b"\n")
+    before = take(repo, path, "position")
+    assert (before.lines, before.last) == (2, None)
+    path.write_bytes(b"[]\n" * (before.size // 3) + b"\n" * (before.size % 3) + b"[]\n")
+    assert take(repo, path, "position", before).lines == path.read_bytes().count(b"\n")
+
+
+def test_the_last_message_may_stand_before_other_lines(repo: Sandbox, path: Path) -> None:
+    path.write_bytes(line(1) + line(2) + b'{"type": "mode"}\n' * 9)
+    before = take(repo, path, "position")
+    assert (before.lines, before.last) == (11, "u-2")
+    with path.open("ab") as file:
+        file.write(b'{"type": "mode"}\n')
+    found = take(repo, path, "position", before)
+    assert (found.lines, found.last, found.size) == (12, "u-2", path.stat().st_size)
 
 
 @pytest.mark.parametrize("mode", ["position", "full"])
@@ -118,6 +148,23 @@ def test_a_rewrite_of_the_same_length_is_seen_where_content_is_stored(repo: Sand
     before = take(repo, path)
     path.write_bytes(line(3) + line(2) + line(4))
     check_stored(repo, take(repo, path, before=before), path.read_bytes())
+
+
+@pytest.mark.parametrize("place", [0, 1, 7, 20, 38, 39])
+def test_an_earlier_part_that_was_rewritten_is_seen(repo: Sandbox, path: Path, place: int) -> None:
+    rows = [line(n, 30_000) for n in range(40)]  # more than a megabyte
+    path.write_bytes(b"".join(rows))
+    before = take(repo, path)
+    rows[place] = rows[place].replace(b"xxx", b"yyy", 1)
+    path.write_bytes(b"".join(rows))
+    same = take(repo, path, before=before)
+    assert (same.size, same.lines, same.last) == (before.size, before.lines, before.last)
+    check_stored(repo, same, path.read_bytes())
+    rows[place] = rows[place].replace(b"yyy", b"zzz", 1)
+    path.write_bytes(b"".join([*rows, line(40)]))
+    check_stored(repo, take(repo, path, before=same), path.read_bytes())
+    assert repo.git("rev-list", "--count", REF) == "3"
+    repo.fsck()
 
 
 def test_what_is_appended_costs_only_itself(repo: Sandbox, path: Path) -> None:

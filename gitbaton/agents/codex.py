@@ -30,6 +30,7 @@ def told(fields: Fields) -> dict[str, object]:
         "cwd": fields.get("cwd"),
         "transcript": fields.get("transcript_path"),
         "prompt": fields.get("prompt"),
+        "said": fields.get("last_assistant_message"),
         "source": fields.get("source"),
         "child": isinstance(agent_id, str) and agent_id != "",
     }

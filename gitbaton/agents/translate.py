@@ -36,7 +36,7 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
         return None  # Copilot and Cursor run Claude Code's hooks beside their own: one event, one answer
     moment, inject = client.EVENTS.get(event, ("other", "no"))
     told = client.told(fields)
-    prompt = told.get("prompt")
+    prompt, said = told.get("prompt"), told.get("said")
     places = (told.get("cwd"), *(env.get(name) for name in client.FOLDERS))
     return Event(
         agent=agent,
@@ -47,6 +47,7 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
         cwd=next((place for place in map(absolute, places) if place), None),
         transcript=absolute(told.get("transcript")),
         prompt=valid(prompt) if isinstance(prompt, str) else None,
+        said=valid(said) if moment == "turn" and isinstance(said, str) and said.strip() else None,
         source=word(told.get("source")) if moment == "start" else None,
         child=told.get("child") is True,
     )

@@ -34,7 +34,8 @@ class Event:
     ``inject``: what the client can take here. ``full``: the whole text; ``short``: a few lines, because it comes with
     every prompt; ``flagged``: the whole text, if the session was compacted since; ``no``: nothing.
     ``cwd``: absolute, where the agent works. ``source``: why a session starts, in the client's words.
-    ``transcript``: the path of the file with the conversation. ``child``: the event belongs to a subagent.
+    ``transcript``: the path of the file with the conversation. ``said``: the last words of a turn.
+    ``child``: the event belongs to a subagent.
     """
 
     agent: str
@@ -45,6 +46,7 @@ class Event:
     cwd: str | None = None
     transcript: str | None = None
     prompt: str | None = None
+    said: str | None = None
     source: str | None = None
     child: bool = False
 

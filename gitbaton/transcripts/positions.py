@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+import time
 
-from gitbaton.agents.conversation import message_id
+from gitbaton.agents.conversation import MAX_LINE, message_id, messages
+from gitbaton.agents.values import Event
 from gitbaton.model import Transcript
 from gitbaton.transcripts.files import blocks
 
 _MAX_COUNTED = 1 << 30
 _LOOKED = 64 << 20
 _WINDOW = 64 << 10
+_TAIL = 256 << 10
+_ESCAPED = 6  # bytes that JSON takes at most for one of text
+_PAUSES, _PAUSE = 15, 0.01  # seconds each
 
 
 def measure(fd: int, agent: str, before: Transcript | None, most: int | None = None) -> Transcript | None:
     """Where the last whole line ends, of ``most`` bytes at most; what lies before ``before`` is not read again."""
     size = os.fstat(fd).st_size if most is None else most
-    known = before is not None and 0 < before.size <= size and os.pread(fd, 1, before.size - 1) == b"\n"
+    known = before is not None and before.size <= size and _goes_on(fd, agent, before)
     start, lines, last = (before.size, before.lines, before.last) if before is not None and known else (0, 0, None)
     if size - start > _MAX_COUNTED:
         return None
@@ -28,6 +33,34 @@ def measure(fd: int, agent: str, before: Transcript | None, most: int | None = N
     if end == 0:
         return None
     return Transcript(size=end, lines=lines, last=_last(fd, agent, start, end) or last)
+
+
+def _goes_on(fd: int, agent: str, before: Transcript) -> bool:
+    """Whether a line still ends at a position, and the last message up to there is the same; else the file was rewritten."""
+    if before.last is None or before.size < 1 or os.pread(fd, 1, before.size - 1) != b"\n":
+        return False
+    return _last(fd, agent, 0, before.size) == before.last
+
+
+def settle(fd: int, event: Event) -> None:
+    """Wait until the file holds the last words of a turn, and not for long: a client may write them after it called us."""
+    if event.moment != "turn" or event.said is None or not event.said.strip():
+        return
+    words = event.said.strip()
+    tail = min(MAX_LINE, _TAIL + _ESCAPED * len(words.encode("utf-8", "replace")))
+    seen = -1
+    for _ in range(_PAUSES):
+        size = os.fstat(fd).st_size
+        if size != seen and _ends_with(event.agent, os.pread(fd, tail, max(0, size - tail)), words):
+            return
+        seen = size
+        time.sleep(_PAUSE)
+
+
+def _ends_with(agent: str, tail: bytes, words: str) -> bool:
+    """Whether the last thing said in whole lines is the assistant's, and ends with these words."""
+    said = [message for message in messages(agent, tail[: tail.rfind(b"\n") + 1]) if message.who != "system"]
+    return bool(said) and said[-1].who == "assistant" and said[-1].text.strip().endswith(words)
 
 
 def _last(fd: int, agent: str, start: int, end: int) -> str | None:

@@ -10,7 +10,7 @@ from gitbaton.baton import Baton
 from gitbaton.errors import BatonError
 from gitbaton.model import Transcript
 from gitbaton.transcripts.files import opened
-from gitbaton.transcripts.positions import measure
+from gitbaton.transcripts.positions import measure, settle
 from gitbaton.transcripts.storing import keep
 
 TYPE_CHECKING = False
@@ -27,14 +27,15 @@ def record(
 ) -> Transcript | None:
     """How far the conversation that an event names has come, at a line's end; in mode ``full`` its content is stored, too.
 
-    ``before`` is the last position of the same session: only what follows it is read. None in mode ``off``, and where there is
-    no regular file that can be read or it holds no whole line. What cannot be stored is told to ``warn``, and the position
-    comes back without it.
+    ``before`` is the last position of the same session: where the file goes on from it, only what follows is read. The last
+    words of a turn are waited for, for a moment. None in mode ``off``, and where there is no regular file that can be read or
+    it holds no whole line. What cannot be stored is told to ``warn``, and the position comes back without it.
     """
     fd = opened(event.transcript) if mode != "off" else None
     if fd is None:
         return None
     try:
+        settle(fd, event)
         if mode != "full" or event.session is None or event.agent not in NAMES:
             return measure(fd, event.agent, before)
         try:
