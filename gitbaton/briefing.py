@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from gitbaton.codec import first_line, plain
@@ -123,7 +123,7 @@ def _other(stored: Stored, now: datetime) -> str:
     return f"Another session ({name}) wrote this track {age(c.created, now)}; it may still be at work here."
 
 
-def others(items: Sequence[Stored], session: str | None, now: datetime) -> tuple[Stored, ...]:
+def others(items: Iterable[Stored], session: str | None, now: datetime) -> tuple[Stored, ...]:
     """Of a track's checkpoints, newest first: the newest of each other session in the last ten minutes that has not ended."""
     found: dict[str, Stored] = {}
     for stored in items:

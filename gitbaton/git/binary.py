@@ -264,6 +264,10 @@ class BinaryObjects:
             self._batch = _Batch(self.git)
         return self._batch
 
+    def warm(self) -> None:
+        """See Objects."""
+        self._ask()
+
     def close(self) -> None:
         """See Objects."""
         if self._batch is not None:

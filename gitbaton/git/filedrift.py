@@ -102,7 +102,12 @@ class _Comparison:
 
     def run(self) -> dict[Oid, list[str]]:
         """The paths that differ, by tree."""
-        ahead, flags = self._ahead(), self._flags()
+        ahead, first = self._ahead(), self.trees[0]
+        # Neither asks the work tree: what is hidden there does not matter to them.
+        staged = self.index.git.start("diff-index", *_STAGED, first, "--")
+        pairs = "".join(f"{first} {tree}\n" for tree in self.trees[1:])
+        trees = self.index.git.start(*_TREES, stdin=pairs.encode()) if pairs else None
+        flags = self._flags()
         self.index.relied = True
         self.index.reveal(Facts(tree="", flags=flags), self.root)
         if ahead is not None and self.index.revealed:
@@ -110,9 +115,6 @@ class _Comparison:
                 process.stop()
             ahead = None
         tracked, others = ahead or look(self.index.git)
-        first, pairs = self.trees[0], "".join(f"{self.trees[0]} {tree}\n" for tree in self.trees[1:])
-        staged = self.index.git.start("diff-index", *_STAGED, first, "--")
-        trees = self.index.git.start(*_TREES, stdin=pairs.encode()) if pairs else None
         self._suspect_tracked(tracked.finish())
         self._suspect_untracked(zsplit(checked(others.finish(), "ls-files")))
         base = {c.path: c for c in _records(checked(staged.finish(), "diff-index"))[0][1]}

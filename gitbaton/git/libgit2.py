@@ -242,6 +242,9 @@ class Libgit2Objects:
                 break
         return oid[:length]
 
+    def warm(self) -> None:
+        """See Objects."""
+
     def close(self) -> None:
         """See Objects."""
         self.repository.free()

@@ -134,6 +134,9 @@ class Objects(Protocol):
     def abbreviate(self, oid: Oid, length: int) -> str:
         """The shortest prefix of at least ``length`` digits that names only this object."""
 
+    def warm(self) -> None:
+        """Get ready to answer, while something else is done."""
+
     def close(self) -> None:
         """Let go of processes and handles."""
 

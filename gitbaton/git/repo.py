@@ -90,6 +90,7 @@ class Repo:
         if ahead.index != self.layout.index or ahead.directory != self.layout.root or "GIT_DIR" in self.git.env:
             ahead.drop_listings()
         self._reading, self.listings = ahead.settings, ahead.listings
+        self.objects.warm()
 
     def prefetch_settings(self) -> None:
         """Start reading the configuration while other things are done."""

@@ -124,12 +124,12 @@ def specials(git: Git, root: str, closed: Collection[str] = ()) -> list[str]:
                 break
             entries = _entries(os.path.join(root, folder), top=not folder)
             left -= len(entries)
-            for entry in entries:
+            for entry in [e for e in entries if not e.is_file(follow_symlinks=False)]:
                 path = folder + entry.name
                 if entry.is_dir(follow_symlinks=False):
                     if path not in closed:
                         deeper.append(path + "/")
-                elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
+                elif not entry.is_symlink():
                     found.append(path)
         level = deeper
     return _not_ignored(git, found)
@@ -141,9 +141,10 @@ def _entries(folder: str, *, top: bool) -> list[os.DirEntry[str]]:
             listed = list(entries)
     except OSError:
         return []
-    if any(e.name == ".git" for e in listed):  # the top's own, or a nested repository, which is not ours to look into
-        return [e for e in listed if e.name != ".git"] if top else []
-    return listed
+    if top:
+        return [e for e in listed if e.name != ".git"]
+    nested = os.path.lexists(os.path.join(folder, ".git"))  # a repository, which is not ours to look into
+    return [] if nested else listed
 
 
 def _not_ignored(git: Git, paths: list[str]) -> list[str]:

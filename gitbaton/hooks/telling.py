@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import islice
 
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
-from gitbaton.briefing import RECENT, Scene, brief, others, overview, reminder
+from gitbaton.briefing import Scene, brief, others, overview, reminder
 from gitbaton.config import load
 from gitbaton.git import filedrift
 from gitbaton.git.repo import Repo
@@ -29,6 +30,8 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     repo.prefetch_settings()
     filedrift.list_ahead(repo)
     baton = Baton(repo=repo, settings=load(repo, complain))
+    if baton.current() is None and not baton.store.chains()[0]:
+        return ""
     stored = baton.store.tip(choose(baton, track))
     if stored is None or (stored.checkpoint.kind == "auto" and stored.checkpoint.carried is None):
         known = _worded(baton)
@@ -46,8 +49,8 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     )
     if event.inject == "short":
         return reminder(scene)
-    recent = baton.history(stored.checkpoint.track, limit=_LOOKED).items if _is_recent(stored, scene) else ()
-    return brief(replace(scene, others=others(recent, event.session, now), waiting=_waits(repo)))
+    seen = others(islice(baton.store.newest(stored), _LOOKED), event.session, now)
+    return brief(replace(scene, others=seen, waiting=_waits(repo)))
 
 
 def _live(baton: Baton, stored: Stored, seconds: float) -> Live:
@@ -67,10 +70,6 @@ def _worded(baton: Baton) -> list[Stored]:
     near = within_reach(baton)
     tips = (s for s in baton.store.tips().items if s.checkpoint.track in near)
     return [s for s in tips if s.checkpoint.kind == "manual" or s.checkpoint.carried is not None]
-
-
-def _is_recent(stored: Stored, scene: Scene) -> bool:
-    return (scene.now - stored.checkpoint.created).total_seconds() < RECENT
 
 
 def _waits(repo: Repo) -> bool:

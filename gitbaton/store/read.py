@@ -141,6 +141,20 @@ class Store:
             (items if isinstance(stored, Stored) else problems).append(stored)  # type: ignore[arg-type]
         return History(items=tuple(items), problems=tuple(problems))
 
+    def newest(self, tip: Stored) -> Iterator[Stored]:
+        """A tip and the checkpoints below it, one by one: for the first few of a long chain. A broken record ends it."""
+        stored: Stored | None = tip
+        while stored is not None:
+            yield stored
+            found = self.objects.read(stored.commit, _MAX_COMMIT)
+            parents = parse_commit(found.data).parents if found is not None and found.data else ()
+            if not parents or parents[0] == self.root:
+                return
+            try:
+                stored = self.stored(self.objects.read(parents[0], _MAX_COMMIT), tip.checkpoint.track, parents[0])
+            except RecordError:
+                return
+
     def tip_at(self, ref: str) -> Stored | None:
         """The newest checkpoint of the chain at a ref of any name; None when there is none. Raises RecordError."""
         found = self._at(ref, _MAX_COMMIT)
