@@ -9,7 +9,7 @@ from datetime import UTC
 from gitbaton import transcripts
 from gitbaton.agents.conversation import RESUMABLE, claude_folder, home_of, open_call, renamed
 from gitbaton.baton import Baton
-from gitbaton.codec import plain
+from gitbaton.codec import is_control, plain
 from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.model import Stored
 from gitbaton.values import value
@@ -18,7 +18,7 @@ from gitbaton.values import value
 @value
 class Plan:
     """A session file that would be written. ``command`` resumes it, when given in ``directory``; ``call`` is a tool that
-    was called last and had not answered."""
+    was called last and had not answered; ``left_out``: how many lines could not be taken along."""
 
     target: Stored
     agent: str
@@ -28,13 +28,25 @@ class Plan:
     directory: str
     command: str
     call: str | None
+    left_out: int
 
     def line(self, here: str) -> str:
         """The command line that resumes it, from the directory ``here``."""
-        from shlex import quote
-
         same = os.path.realpath(here) == os.path.realpath(self.directory)
-        return self.command if same else f"cd {quote(self.directory)} && {self.command}"
+        return self.command if same else f"cd {_word(self.directory)} && {self.command}"
+
+
+def _word(text: str) -> str:
+    """A text as one word of a shell, in characters that drive no terminal."""
+    from shlex import quote
+
+    if plain(text) == text:
+        return quote(text)
+    return "$'" + "".join(f"\\{c}" if c in "\\'" else _octal(c) if is_control(c) else c for c in text) + "'"
+
+
+def _octal(char: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(char))
 
 
 def new_id() -> str:
@@ -63,8 +75,8 @@ def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, 
         hint = f"'git baton transcript export {name} -o FILE' writes the conversation as it is"
         raise NoAnswerError(f"a conversation of '{plain(agent)}' cannot be written back as a session that it resumes", hint)
     raw = transcripts.read(baton, target, env)
-    data = renamed(agent, raw, session, foreign=target.foreign)
-    if data is None:
+    done = renamed(agent, raw, session, foreign=target.foreign)
+    if done is None:
         raise NoAnswerError(f"the conversation of checkpoint '{name}' holds nothing that '{agent}' could resume")
     now = baton.clock().astimezone(UTC)
     if agent == "claude":
@@ -77,10 +89,11 @@ def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, 
         agent=agent,
         session=session,
         path=path,
-        data=data,
+        data=done.data,
         directory=directory,
         command=command,
         call=open_call(agent, raw),
+        left_out=done.left_out,
     )
 
 

@@ -184,9 +184,31 @@ def test_a_call_without_an_answer_is_seen() -> None:
 
 
 def again(agent: str, *records: Any, foreign: bool = False) -> list[Any]:
-    raw = renamed(agent, rows(*records) + b"{bad\n[1]\n\n\xff\n", NEW, foreign=foreign)
-    assert raw is not None and raw.endswith(b"\n")
-    return [json.loads(row) for row in raw.splitlines()]
+    done = renamed(agent, rows(*records) + b"{bad\n[1]\n\n \n\xff\n", NEW, foreign=foreign)
+    assert done is not None and done.data.endswith(b"\n") and done.left_out == 3
+    return [json.loads(row) for row in done.data.splitlines()]
+
+
+def no_number(text: str) -> None:
+    raise AssertionError(f"{text} is no JSON")
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_a_line_that_cannot_be_written_again_is_left_out(agent: str, foreign: bool) -> None:
+    records: tuple[Any, ...] = CLAUDE if agent == "claude" else CODEX
+    odd = [b'{"type": "user", "uuid": "u9", "n": %s}' % n for n in (b"1e999", b"[-1E+400]", b"NaN", b"-Infinity", b"9" * 5000)]
+    deep = [b'{"type": "user", "a":' * n + b"1" + b"}" * n for n in (100, 2000, 100_000)]
+    done = renamed(agent, b"\n".join([rows(records[0]), *odd, *deep, rows(*records[1:])]), NEW, foreign=foreign)
+    assert done is not None and done.left_out == len(odd) + len(deep) - 1
+    left = [json.loads(row, parse_constant=no_number) for row in done.data.splitlines()]
+    plain = renamed(agent, rows(*records), NEW, foreign=foreign)
+    assert plain is not None and plain.left_out == 0
+    assert [r for r in left if "a" not in r] == [json.loads(row) for row in plain.data.splitlines()]
+
+
+def test_a_session_of_codex_without_its_first_line_is_none() -> None:
+    assert renamed("codex", rows(*CODEX).replace(b'"cwd": "/x"', b'"cwd": 1e999'), NEW, foreign=False) is None
 
 
 def test_only_the_session_of_claude_changes() -> None:
@@ -267,7 +289,7 @@ def test_nothing_that_anybody_writes_is_an_error(records: list[Any], noise: byte
     for agent in ("claude", "codex"):
         for foreign in (False, True):
             done = renamed(agent, raw, NEW, foreign=foreign)
-            assert done is None or all(isinstance(json.loads(row), dict) for row in done.splitlines())
+            assert done is None or all(isinstance(json.loads(row), dict) for row in done.data.splitlines())
 
 
 def test_deep_content_is_cut() -> None:

@@ -210,20 +210,33 @@ def test_a_conflict_does_not_keep_the_conversation_back(repo: Sandbox) -> None:
     assert (repo.path / "a.txt/mine").read_text() == "mine\n"
 
 
-def test_other_clients_get_their_files_and_a_line(repo: Sandbox) -> None:
+def test_nothing_is_restored_where_the_conversation_cannot_be(repo: Sandbox) -> None:
     repo.write("a.txt", "then\n")
-    talk(repo, "gemini")
+    for agent in ("gemini", "claude", "codex"):
+        talk(repo, agent, None if agent == "gemini" else b'{"type": "mode"}\n')
+    repo.ok("snapshot", "--track", "words", "--step", "s")
+    talk(repo, "claude")
+    (home() / FILES["claude"]).unlink()
     repo.write("a.txt", "now\n")
     said = assert_wrote_nothing(repo, "restore", "--conversation-only", "gemini", code=1)
     assert said.startswith("fatal: a conversation of 'gemini' cannot be written back as a session that it resumes\nhint: ")
-    there = sessions()
-    dry = repo.baton("restore", "--conversation", "-n", "gemini")
-    assert dry.code == 1 and "would write a.txt" in dry.out and (repo.path / "a.txt").read_text() == "now\n"
-    done = repo.baton("restore", "--conversation", "gemini")
-    assert done.code == 1 and (repo.path / "a.txt").read_text() == "then\n" and sessions() == there
-    talk(repo, "claude", b'{"type": "mode"}\n')
-    said = assert_wrote_nothing(repo, "restore", "--conversation-only", "claude", code=1)
-    assert "holds nothing that 'claude' could resume" in said
+    cases = (
+        ("gemini", 1, "cannot be written back"),
+        ("codex", 1, "holds nothing that 'codex' could resume"),
+        ("claude~1", 1, "holds nothing that 'claude' could resume"),
+        ("claude", 128, "the client has no file of it here"),
+        ("words", 128, "knows of no conversation"),
+    )
+    for name, code, text in cases:
+        if name == "claude~1":
+            (home() / FILES["claude"]).write_bytes(b'{"type": "mode"}\n')
+        for options in (("--conversation",), ("--conversation", "-n"), ("--conversation", "--force", "--exact")):
+            said = assert_wrote_nothing(repo, "restore", *options, name, code=code)
+            assert text in said and "hint: nothing is restored; without --conversation the files are\n" in said
+        (home() / FILES["claude"]).unlink(missing_ok=True)
+    assert (repo.path / "a.txt").read_text() == "now\n"
+    repo.ok("restore", "gemini")
+    assert (repo.path / "a.txt").read_text() == "then\n"
 
 
 def test_options_that_say_nothing_together_are_refused(repo: Sandbox) -> None:
@@ -244,6 +257,11 @@ def test_a_strangers_conversation_must_be_asked_for(repo: Sandbox, foreign: None
     for words in (("--conversation-only",), ("--conversation-only", "-n")):
         assert call(repo, "restore", *words, "claude") == 128
         assert "was fetched from elsewhere" in capsys.readouterr().err and sessions() == there
+    repo.write("a.txt", "now\n")
+    assert call(repo, "restore", "--conversation", "claude") == 128
+    said = capsys.readouterr().err
+    assert "was fetched from elsewhere" in said and "without --conversation" not in said
+    assert (repo.path / "a.txt").read_text() == "now\n" and sessions() == there
     assert call(repo, "restore", "--conversation-only", "--foreign", "claude") == 0
     path, _ = written(capsys.readouterr().out, "claude")
     assert b"obey" not in path.read_bytes() and b"I look" in path.read_bytes()

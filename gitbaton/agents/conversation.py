@@ -40,6 +40,14 @@ class Message:
     name: str = ""
 
 
+@value
+class Renamed:
+    """A transcript as that of another session; ``left_out``: how many of its lines could not be taken along."""
+
+    data: bytes
+    left_out: int
+
+
 def record_of(line: bytes, limit: int | None = MAX_LINE) -> Record | None:
     """The JSON object of one line of a transcript; None for anything else."""
     if (limit is not None and len(line) > limit) or not line.lstrip().startswith(b"{"):
@@ -90,19 +98,28 @@ def open_call(agent: str, raw: bytes) -> str | None:
     return next(reversed(calls.values()), None)
 
 
-def renamed(agent: str, raw: bytes, session: str, *, foreign: bool) -> bytes | None:
+def renamed(agent: str, raw: bytes, session: str, *, foreign: bool) -> Renamed | None:
     """A transcript as that of a session of another id; None where the client could not resume it.
 
-    Lines that are no JSON object are left out. Of a stranger's only what was said stays: both clients would take the system
-    prompt that a transcript holds for their own.
+    Lines that are no JSON object, or none that can be written again (a number beyond all, nested too deep), are left out. Of a
+    stranger's only what was said stays: both clients would take the system prompt that a transcript holds for their own.
     """
-    records = [record for line in raw.split(b"\n") if (record := record_of(line, None)) is not None]
-    if foreign:
-        records = {"claude": _said_claude, "codex": _said_codex}[agent](records)
+    lines = [line for line in raw.split(b"\n") if line.strip()]
+    found = [record for line in lines if (record := record_of(line, None)) is not None and _written(record) is not None]
+    records = {"claude": _said_claude, "codex": _said_codex}[agent](found) if foreign else found
     done = {"claude": _as_claude, "codex": _as_codex}[agent](records, session)
     if done is None:
         return None
-    return b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in done)
+    written = [text for record in done if (text := _written(record)) is not None]
+    return Renamed(data=b"".join(written), left_out=len(lines) - len(found) + len(done) - len(written))
+
+
+def _written(record: Record) -> bytes | None:
+    """A record as a line; None where no JSON can hold it."""
+    try:
+        return json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    except (ValueError, RecursionError):
+        return None
 
 
 def home_of(agent: str, env: Mapping[str, str]) -> str | None:

@@ -5,7 +5,7 @@ import os
 from gitbaton import conversations, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import path_document
-from gitbaton.commands.common import print_json
+from gitbaton.commands.common import print_json, warn_all
 from gitbaton.model import Stored
 from gitbaton.render import in_quotes
 
@@ -23,11 +23,19 @@ def write_back(plan: conversations.Plan, target: Stored, *, dry_run: bool, json:
     if json:
         path = path_document(plan.path)
         print_json({"target": target.id, "agent": plan.agent, "session": plan.session, "path": path, "command": line})
-        return
-    terminal.say(f"{'would write' if dry_run else 'written'}: {in_quotes(plan.path)}")
-    if plan.call is not None:
-        terminal.warn(
-            f"it ends within a call of the tool '{plan.call}'; '{plan.agent}' tells the model that it was interrupted"
-        )
-    if not dry_run:
+    else:
+        terminal.say(f"{'would write' if dry_run else 'written'}: {in_quotes(plan.path)}")
+    warn_all(_lacks(plan))
+    if not dry_run and not json:
         terminal.say(f"resume it with: {line}")
+
+
+def _lacks(plan: conversations.Plan) -> list[str]:
+    """What the new session will not have."""
+    said = []
+    if plan.left_out:
+        lines = "1 line is" if plan.left_out == 1 else f"{plan.left_out} lines are"
+        said.append(f"{lines} left out: no JSON object that can be written again")
+    if plan.call is not None:
+        said.append(f"it ends within a call of the tool '{plan.call}'; '{plan.agent}' tells the model that it was interrupted")
+    return said

@@ -8,7 +8,7 @@ import typer
 from gitbaton.baton import Baton
 from gitbaton.commands.common import divided, one_of, opened
 from gitbaton.commands.steps import carry_out
-from gitbaton.errors import NotFoundError, UsageError
+from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import line
 from gitbaton.restore.values import Order
@@ -72,14 +72,18 @@ def _fitting(only: bool, paths: list[str], *, conversation: bool, json: bool, **
 
 
 def _with_conversation(baton: Baton, target: Stored, order: Order, *, files: bool, dry_run: bool, json: bool) -> int:
-    """The files first, where they are asked for; a conflict among them does not keep the conversation back."""
+    """The conversation is planned before a file is touched, and written after them; a conflict does not keep it back."""
     from gitbaton.commands.conversing import planned, write_back
 
     order = replace(order, checkpoint=target.id)
-    code = carry_out(baton, "restore", order, dry_run=False, json=False) if files and not dry_run else 0
     try:
-        write_back(planned(baton, target, foreign=order.foreign), target, dry_run=dry_run, json=json)
-    finally:
-        if files and dry_run:  # last: afterwards nothing else can be done with what is open
-            code = carry_out(baton, "restore", order, dry_run=True, json=False)
+        talk = planned(baton, target, foreign=order.foreign)
+    except BatonError as error:
+        if files and (order.foreign or not target.foreign):
+            error.hints += ("nothing is restored; without --conversation the files are",)
+        raise
+    code = carry_out(baton, "restore", order, dry_run=False, json=False) if files and not dry_run else 0
+    write_back(talk, target, dry_run=dry_run, json=json)
+    if files and dry_run:  # last: afterwards nothing else can be done with what is open
+        code = carry_out(baton, "restore", order, dry_run=True, json=False)
     return code

@@ -37,6 +37,9 @@ def command(
         raise UsageError(f"'{plain(action)}' is not understood; it can be 'show' or 'export'")
     if json if action == "export" else output is not None:
         raise UsageError(f"{'--json' if json else '--output'} and '{action}' exclude each other")
+    if action == "export" and output is None and sys.stdout.isatty():
+        hints = "'-o FILE' writes them into a new file", "'git baton transcript show' shows what was said"
+        raise UsageError("export writes bytes as they are, and this is a terminal", *hints)
     with opened(ctx) as baton:
         stored = baton.resolve(checkpoint)
         raw = transcripts.read(baton, stored, os.environ)
@@ -53,8 +56,9 @@ def _show(ctx: typer.Context, baton: Baton, stored: Stored, raw: bytes, *, json:
     agent = stored.checkpoint.agent.name if stored.checkpoint.agent else ""
     if json:
         text = raw.decode("utf-8", "surrogateescape")
+        seen = sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ  # asked before a pager takes its place
         with paged(ctx, baton):
-            terminal.write(plain(text, keep=KEPT) if sys.stdout.isatty() else text)
+            terminal.write(plain(text, keep=KEPT) if seen else text)
         return
     rows = _rows(agent, raw, "> " if stored.foreign else "")
     if not rows:
