@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, document, plain, timestamp
+from gitbaton.codec import Json, document, first_line, plain, timestamp
 from gitbaton.comparing import tree_now, tree_of
 from gitbaton.errors import GitTimeoutError, UsageError
 from gitbaton.exchange import Request
@@ -195,6 +195,7 @@ def diff(baton: Baton, call: Call) -> Answer:
     import tempfile
 
     given, track = call.given, call.given.get("track")
+    paths = _paths(given.get("paths", ()))
     found = [_meant(baton, name, track) for name in given.get("checkpoints", ())] or [baton.tip(track)]
     forms = [f"--{name.replace('_', '-')}" for name in ("stat", "name_status", "patch") if given.get(name)]
     warnings: list[str] = []
@@ -204,7 +205,7 @@ def diff(baton: Baton, call: Call) -> Answer:
             tree, warnings = tree_now(baton, found[0], folder)
             trees.append(tree)
         git = baton.repo.git.changed({}, directory=call.place)
-        words = ("diff", "--no-color", "--no-ext-diff", *forms, "--end-of-options", *trees, "--", *given.get("paths", ()))
+        words = ("diff", "--no-color", "--no-ext-diff", *forms, "--end-of-options", *trees, "--", *paths)
         raw, cut = _beginning(git.start(*words))
     shown = raw.decode("utf-8", "replace")
     if cut:
@@ -213,6 +214,16 @@ def diff(baton: Baton, call: Call) -> Answer:
     text = [_origin(baton, stored) for stored in found] + ([] if len(found) > 1 else ["against the work tree as it is now"])
     text += _quoted(plain(shown, keep="\n\t").removesuffix("\n").split("\n") if shown else ["no difference"], *found)
     return _with_warnings({"checkpoints": ids, "diff": shown, "truncated": cut}, "\n".join(text), tuple(warnings))
+
+
+def _paths(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Paths as they are given. Raises UsageError for what can be none, before anything is done."""
+    for path in given:
+        if not path:
+            raise UsageError("a path in 'paths' is empty", "'.' means all that is where the server was started")
+        if "\0" in path:
+            raise UsageError(f"no path can be '{first_line(path)[:60]}': it holds a NUL")
+    return given
 
 
 def _beginning(process: Process) -> tuple[bytes, bool]:
