@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 else:
     Moment = Inject = str
 
-_SESSIONS = (("claude", "CLAUDE_CODE_SESSION_ID"), ("gemini", "GEMINI_SESSION_ID"))  # set for what a client starts
+_SESSIONS = (  # set for what a client starts, with the id that its hooks get; Gemini CLI sets it for hooks alone
+    ("claude", "CLAUDE_CODE_SESSION_ID"),
+    ("codex", "CODEX_SESSION_ID"),
+    ("copilot", "COPILOT_AGENT_SESSION_ID"),
+)
 MOMENTS = ("start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "other")
 INJECTS = ("no", "full", "short", "flagged")
 NAMES = ("claude", "codex", "gemini", "opencode", "copilot", "cursor")
