@@ -130,9 +130,9 @@ def _at(store: Store, track: str, text: str) -> Stored:
         return _back(store, track, text)
     if text == "manual":
         return _manual(store, track)
-    asked = store.repo.git.changed({}, f"baton.moment={text}")
+    asked = store.repo.git.changed({}, f"baton.moment={text.replace(chr(0), '?')}")
     result = asked.run("config", "--type=expiry-date", "--get", "baton.moment")
-    if result.code != 0 or not result.out.strip().isdigit():
+    if "\0" in text or result.code != 0 or not result.out.strip().isdigit():
         raise UsageError(f"'{text}' is not a time that git understands")
     seconds = min(int(result.out), 253_402_300_799)
     moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=999_999)

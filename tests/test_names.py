@@ -189,3 +189,10 @@ def test_names_among_10000_checkpoints(repo: Sandbox) -> None:
             begun = time.perf_counter()
             assert baton.resolve(name).id == wanted
             assert time.perf_counter() - begun < 30  # a bound against taking every record apart many times; it takes 0.1 to 0.3
+
+
+def test_a_moment_with_a_nul_is_none(repo: Sandbox) -> None:
+    with repo.open() as baton:
+        baton.snapshot("s", track="t")
+        with pytest.raises(UsageError, match="not a time that git understands"):
+            baton.resolve("t@{a\0}")

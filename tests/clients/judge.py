@@ -10,7 +10,7 @@ from tests.clients.workshop import NEXT, NOTE, STEP, TRACK, Workshop
 TITLE = f"git baton: the state of track '{TRACK}'"
 REMINDER = f"git baton, track '{TRACK}'"
 END = "'git baton resume --live' shows this again"
-MOVED = "drift: head-ahead:1,files-changed:"
+MOVED = "drift: head-ahead:"
 
 
 def told(request: Request, title: str = TITLE) -> str:

@@ -22,7 +22,7 @@ def test_the_baton_is_there_after_start_compaction_and_cold_start(codex: Codex) 
     _, _, resumed, after = model.turns
     assert_told(resumed, MOVED)
     assert resumed.number < model.summaries[0].number < after.number
-    assert_told(after, "drift: none", "2 commits")
+    assert_told(after, "drift: head-ahead:2", "2 commits")
     assert_once(after)
     shop.drift()
     codex.ask("And anew")
