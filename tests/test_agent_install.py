@@ -201,7 +201,10 @@ def test_it_says_what_the_client_asks_and_where_it_is_blind(repo: Sandbox) -> No
 
 def test_list(repo: Sandbox) -> None:
     repo.ok("agent", "install", "codex", "gemini")
-    repo.write(FILES["gemini"], (repo.path / FILES["gemini"]).read_text().replace("10000", "9000"))
+    repo.write(
+        FILES["gemini"],
+        (repo.path / FILES["gemini"]).read_text().replace("command -v git-baton >/dev/null 2>&1 || exit 0; ", ""),
+    )
     repo.write(FILES["cursor"], "[ git-baton hook")
     rows = {(r["agent"], r["level"]): r for r in repo.ok("agent", "list", "--json").json["agents"]}
     assert len(rows) == 12

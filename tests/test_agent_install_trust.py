@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.agents.clients import CLIENTS
+from gitbaton.agents.clients import CLIENTS, SILENT
 from tests.support import Outcome, Sandbox
 from tests.test_agent_install import both, home
 from tests.test_agent_install_refused import expect_refusal
@@ -119,7 +119,7 @@ def test_another_track_is_trusted_anew(repo: Sandbox, codex: Path) -> None:
     done = repo.baton("agent", "doctor", "--json")
     found = findings(done)["codex user trust"]
     assert done.code == 1 and found["text"] == "codex trusts 0 of our 6 hooks, and runs no other"
-    assert found["mend"] == "git baton agent install codex --user --track x --trust"
+    assert found["mend"] == "git baton agent install codex --user --trust"
     assert repo.run("sh", "-c", found["mend"]).code == 0
     assert findings(repo.baton("agent", "doctor", "--json"))["codex user trust"]["ok"]
 
@@ -201,7 +201,7 @@ def test_doctor_of_what_would_not_run(repo: Sandbox) -> None:
     assert "claude start" not in found and "levels" not in found
     settings = repo.path / ".claude/settings.json"
     settings.write_text(
-        settings.read_text().replace("{\n", '{\n  "disableAllHooks": true,\n', 1).replace('"timeout": 30', '"timeout": 3')
+        settings.read_text().replace("{\n", '{\n  "disableAllHooks": true,\n', 1).replace(json.dumps(SILENT)[1:-1], "")
     )
     found = findings(repo.baton("agent", "doctor", "--json"))
     assert found["claude project"]["mend"] == "git baton agent install claude --project"

@@ -169,7 +169,8 @@ def test_older_and_doubled_entries_become_one() -> None:
     mine = {"hooks": [{"type": "command", "command": "mine"}]}
     text = json.dumps({"hooks": {"Stop": [old, mine, old], "PostCompact": [mine, gone]}}, indent=1)
     hooks = parsed(merge(text, CLAUDE, None).text)["hooks"]
-    assert hooks["Stop"] == [entries(CLAUDE)["Stop"], mine]
+    (entry,) = entries(CLAUDE)["Stop"]["hooks"]
+    assert hooks["Stop"] == [{"hooks": [{**entry, "timeout": 1}]}, mine], "a timeout of the user's stays"
     assert hooks["PostCompact"] == [mine]
 
 

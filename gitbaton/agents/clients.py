@@ -34,8 +34,9 @@ class Client:
     ``project``: the file below the work tree's root. ``folder``: its folder below the home folder, ``moved`` the variables
     that say where it is instead (a tail is joined to the value); ``user``: the file in it. ``comments``: whether the format
     of its settings allows them. ``twice``: hooks at both levels run twice. ``upward``: it finds the project's file from a
-    subdirectory. ``trust`` and ``remarks``: lines for the user at project level, and at any. ``skills``: where its own
-    skills are, below the root and below the client's folder; the shared place otherwise.
+    subdirectory. ``trust`` and ``remarks``: lines for the user at project level, and at any; ``untrusted``: one where no
+    trust was given with the install. ``skills``: where its own skills are, below the root and below the client's folder;
+    the shared place otherwise.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Client:
     twice: bool = True
     upward: bool = True
     trust: str = ""
+    untrusted: str = ""
     remarks: tuple[str, ...] = ()
     skills: tuple[str, str] | None = None
 
@@ -98,7 +100,7 @@ CLIENTS: tuple[Client, ...] = (
             Hook(event="SessionEnd", timeout=3),  # it cuts a longer time
         ),
         trust="it reads the hooks of a trusted project only: start codex here and accept, or codex exec --trust",
-        remarks=("it runs no hook before you trust it, and does not say so: /hooks in codex, or install with --trust",),
+        untrusted="it runs no hook before you trust it, and does not say so: /hooks in codex, or install with --trust",
     ),
     Client(
         name="gemini",
@@ -180,7 +182,13 @@ CLIENTS: tuple[Client, ...] = (
     ),
 )
 
-_CALL = re.compile(rf"(?<![\w./-]){OURS} (?:{'|'.join(client.name for client in CLIENTS)})\b")
+KEYS = ("command", "bash", "powershell")
+_CALL = rf"{OURS} (?P<agent>[a-z]+) [A-Za-z]+"
+_FORMS = (  # every line that a version of ours has written, whole
+    re.compile(rf"(?:{re.escape(SILENT)})?{_CALL}(?: --track (?P<track>'(?:[^']|'\\'')*'))?"),
+    re.compile(rf"if \(Get-Command git-baton -ErrorAction SilentlyContinue\) \{{ {_CALL}(?: --track '(?:[^']|'')*')? \}}"),
+)
+_QUOTES = re.compile("['\u2018-\u201b]")  # each of them ends a single-quoted string in PowerShell
 
 
 def command(agent: str, event: str, track: str | None = None) -> str:
@@ -191,7 +199,7 @@ def command(agent: str, event: str, track: str | None = None) -> str:
 
 def powershell(agent: str, event: str, track: str | None = None) -> str:
     """The same for PowerShell."""
-    tail = " --track '" + track.replace("'", "''") + "'" if track is not None else ""
+    tail = " --track '" + _QUOTES.sub(lambda found: found.group() * 2, track) + "'" if track is not None else ""
     return f"if (Get-Command git-baton -ErrorAction SilentlyContinue) {{ {OURS} {agent} {event}{tail} }}"
 
 
@@ -217,17 +225,32 @@ def _entry(client: Client, hook: Hook, track: str | None) -> dict[str, Any]:
     return {**matcher, "hooks": [handler]}
 
 
-def is_ours(handler: object) -> bool:
-    """Whether a handler in a client's settings runs git baton."""
-    return bool(lines(handler))
+def is_ours(handler: object, client: Client) -> bool:
+    """Whether a handler in the client's settings is one that we wrote: each of its command lines is, from end to end."""
+    found = lines(handler)
+    return bool(found) and all(_written(line, client) for line in found)
+
+
+def mentions(handler: object) -> list[str]:
+    """The command lines of a handler that name our hook, whoever wrote them."""
+    return [line for line in lines(handler) if OURS in line]
 
 
 def lines(handler: object) -> list[str]:
-    """The command lines of a handler that run git baton."""
-    if not isinstance(handler, dict):
-        return []
-    texts = (handler.get(key) for key in ("command", "bash", "powershell"))
-    return [text for text in texts if isinstance(text, str) and _CALL.search(text)]
+    """The command lines of a handler."""
+    texts = (handler.get(key) for key in KEYS) if isinstance(handler, dict) else ()
+    return [text for text in texts if isinstance(text, str)]
+
+
+def track_of(line: str) -> str | None:
+    """The track that a line of ours for a shell names."""
+    found = _FORMS[0].fullmatch(line)
+    text = found.group("track") if found else None
+    return text[1:-1].replace("'\\''", "'") if text is not None else None
+
+
+def _written(line: str, client: Client) -> bool:
+    return any((found := form.fullmatch(line)) and found.group("agent") == client.name for form in _FORMS)
 
 
 def folder(client: Client, env: Mapping[str, str]) -> str:

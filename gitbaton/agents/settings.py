@@ -14,9 +14,11 @@ Path = Sequence[str | int]
 BOM = "\ufeff"
 _BLANKS = " \t\r\n"
 _DEPTH = 128
+_DIGITS = 640  # Python may be told to read no longer number
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"')
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![0-9A-Za-z_.+-])|(?:true|false|null)\b")
 _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 class MalformedError(ValueError):
@@ -52,10 +54,11 @@ class Edit:
 
 
 class _Reader:
-    """Strict JSON; with ``comments`` also ``//`` and ``/* */`` between its parts."""
+    """Strict JSON; with ``comments`` also ``//`` and ``/* */`` between its parts, whose places are ``seen``."""
 
     def __init__(self, text: str, *, comments: bool) -> None:
         self.text, self.comments = text, comments
+        self.seen: dict[int, int] = {}
 
     def skip(self, at: int) -> int:
         """The first place from ``at`` that is neither blank nor comment."""
@@ -63,6 +66,7 @@ class _Reader:
             if self.text[at] in _BLANKS:
                 at += 1
             elif self.text[at] == "/" and self.comments and (found := _COMMENT.match(self.text, at)):
+                self.seen[at] = found.end()
                 at = found.end()
             else:
                 break
@@ -93,6 +97,8 @@ class _Reader:
         found = _SCALAR.match(self.text, at)
         if not found:
             raise self.fail(at, "a value is expected" if opening not in ("/", "#") else "a comment is not allowed here")
+        if found.end() - at > _DIGITS:
+            raise self.fail(at, "a number of too many digits")
         return Node(kind="scalar", start=at, end=found.end())
 
     def _container(self, start: int, depth: int) -> Node:
@@ -121,15 +127,17 @@ class _Reader:
 
 
 class Document:
-    """JSON text under edit. Every edit is an insertion, or takes out one whole member; ``edits`` undoes them all.
+    """JSON text under edit: members are added or taken out, scalars replaced, comments kept; ``edits`` undoes it all.
 
-    Raises MalformedError for text that is not JSON. Blank text has no ``root`` until ``begin``.
+    Raises MalformedError for text that is not JSON. Blank text has no ``root`` until ``begin``. ``notes``: where each of its
+    comments begins and ends.
     """
 
     def __init__(self, text: str, *, comments: bool = False) -> None:
         self.text, self.comments = text, comments
         self.edits: list[Edit] = []
         self.root: Node | None = None
+        self.notes: list[tuple[int, int]] = []
         self._parse()
         newline = re.search(r"\r?\n", text)
         self.newline = newline.group() if newline else "\n"
@@ -139,13 +147,11 @@ class Document:
     def _parse(self) -> None:
         reader = _Reader(self.text, comments=self.comments)
         start = reader.skip(len(BOM) if self.text.startswith(BOM) else 0)
-        if start == len(self.text):
-            self.root = None
-            return
-        self.root = reader.read(start)
-        end = reader.skip(self.root.end)
+        self.root = reader.read(start) if start < len(self.text) else None
+        end = reader.skip(self.root.end) if self.root else start
         if end != len(self.text):
             raise reader.fail(end, "nothing is expected after the value")
+        self.notes = sorted(reader.seen.items())
 
     def _unit(self) -> str:
         """One step of indentation, as this text has it."""
@@ -157,8 +163,8 @@ class Document:
 
     def _tight(self) -> bool:
         """Whether nothing stands behind the colons of this text."""
-        found = re.search(r'"[ \t]*:(\s?)', self.text)
-        return bool(found) and not (found and found.group(1))
+        members = self.root.members if self.root and self.root.kind == "object" else ()
+        return bool(members) and self.text[members[0].node.start - 1] == ":"
 
     def begin(self, value: dict[str, Any]) -> None:
         """Make blank text an object."""
@@ -197,44 +203,56 @@ class Document:
         """Add an item at the end of the array at ``path``."""
         self._add(path, "", value)
 
-    def replace(self, path: Path, value: Any) -> None:
-        """Put another value in the place of the one at ``path``."""
-        node, parent = self._known(path), self._known(path[:-1])
-        inline = self._inline(path[:-1]) or ("\n" not in self.text[node.start : node.end] and bool(parent.members))
-        indent = self._line_indent(node.start)
-        self._edit((node.start, node.end, self._dumped(value, None if inline else indent)))
+    def replace(self, path: Path, value: str) -> None:
+        """Put a string in the place of the value at ``path``."""
+        node = self._known(path)
+        self._edit((node.start, node.end, json.dumps(value, ensure_ascii=False)))
 
     def remove(self, path: Path) -> None:
-        """Take out a member or item with its comma, and the blanks that stood for it."""
+        """Take out a member or item with its comma and the blanks that stood for it; comments in it and beside it stay."""
         parent, word = self._known(path[:-1]), path[-1]
         index = word if isinstance(word, int) else max(i for i, m in enumerate(parent.members) if m.key == word)
         member, reader = parent.members[index], _Reader(self.text, comments=self.comments)
+        end, kept = member.node.end, self._comments_in(member)
         if index + 1 < len(parent.members):
-            comma = reader.skip(member.node.end)
-            if self.text[member.node.end : comma].strip(_BLANKS):  # somebody's comment, which stays
-                self._edit((comma, comma + 1, ""), (member.start, member.node.end, ""))
+            comma = reader.skip(end)
+            if kept or self.text[end:comma].strip(_BLANKS):  # somebody's comment
+                self._edit((comma, comma + 1, ""), (member.start, end, kept))
                 return
             rest = self.text[comma + 1 :]
             self._edit((member.start, comma + 1 + len(rest) - len(rest.lstrip(_BLANKS)), ""))
             return
-        start = self._before(member, parent.members[index - 1].node.end if index else parent.start + 1)
+        floor = parent.members[index - 1].node.end if index else parent.start + 1
+        start = member.start if kept else self._before(member, floor)
         if index:
             comma = reader.skip(parent.members[index - 1].node.end)
-            alone = ((comma, member.node.end, ""),)
-            self._edit(*(alone if comma + 1 == start else ((start, member.node.end, ""), (comma, comma + 1, ""))))
+            alone = ((comma, end, ""),)
+            self._edit(*(alone if comma + 1 == start and not kept else ((start, end, kept), (comma, comma + 1, ""))))
             return
-        inner = self.text[parent.start + 1 : start], self.text[member.node.end : parent.end - 1]
-        bare = not "".join(inner).strip(_BLANKS)
-        self._edit((parent.start + 1, parent.end - 1, "") if bare else (start, member.node.end, ""))
+        inner = self.text[parent.start + 1 : start] + kept + self.text[end : parent.end - 1]
+        self._edit((start, end, kept) if inner.strip(_BLANKS) else (parent.start + 1, parent.end - 1, ""))
+
+    def _comments_in(self, member: Member) -> str:
+        """The comments inside a member, as they can stand in its place."""
+        kept = ""
+        for start, end in self.notes:
+            if member.start <= start and end <= member.node.end:
+                line = self.text.startswith("//", start)
+                kept += self.text[start:end] + (self.newline + self._line_indent(member.start) if line else " ")
+        return kept
 
     def _before(self, member: Member, floor: int) -> int:
         """Where the blanks before a member begin, but for the end of a line that a comment needs."""
         start = max(floor, len(self.text[: member.start].rstrip(_BLANKS)))
         rest = self.text[member.node.end :].lstrip(" \t")
-        line = self.text.rfind("\n", floor, start) + 1 or floor
-        if "//" in self.text[line:start] and not rest.startswith(("\n", "\r\n")):
-            return self.text.index("\n", start) + 1
+        newline = _NEWLINE.match(self.text, start)
+        if newline and not _NEWLINE.match(rest) and self._ends_a_line(start):
+            return newline.end()
         return start
+
+    def _ends_a_line(self, at: int) -> bool:
+        """Whether a comment that ends at ``at`` goes to the end of its line."""
+        return any(end == at and self.text.startswith("//", start) for start, end in self.notes)
 
     def _known(self, path: Path) -> Node:
         node = self.at(*path)
@@ -247,7 +265,7 @@ class Document:
         inline = self._inline(path)
         inner = parent.members[-1].node.end if parent.members else parent.start + 1
         tail = self._behind_comments(inner, parent.end - 1) or inner
-        if tail > inner and self.text.rfind("//", inner, tail) > self.text.rfind("\n", inner, tail):
+        if self._ends_a_line(tail):
             inline = False  # what follows on that line would be part of the comment
         if inline:
             gap = " " if tail > inner or (parent.members and not self.tight) else ""
@@ -264,8 +282,7 @@ class Document:
 
     def _behind_comments(self, start: int, end: int) -> int:
         """Where the last comment ends between two places that hold only blanks and comments; 0 when there is none."""
-        ends = [found.end() for found in _COMMENT.finditer(self.text, start, end)] if self.comments else []
-        return ends[-1] if ends else 0
+        return max((e for s, e in self.notes if start <= s and e <= end), default=0)
 
     def _inline(self, path: Path) -> bool:
         """Whether what is added to the container at ``path`` goes on in its line."""

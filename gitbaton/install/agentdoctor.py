@@ -11,9 +11,10 @@ from gitbaton.agents.clients import folder
 from gitbaton.agents.settings import Document, MalformedError
 from gitbaton.errors import BatonError
 from gitbaton.git.appserver import says
-from gitbaton.git.hookfiles import read
 from gitbaton.install import trust
-from gitbaton.install.agents import Place, Row, doubled, program, rows
+from gitbaton.install.agentfiles import bytes_of
+from gitbaton.install.agentplaces import Place
+from gitbaton.install.agentrows import Row, doubled, program, rows
 from gitbaton.values import value
 
 SECONDS = 5.0
@@ -37,8 +38,9 @@ def examine(places: Iterable[Place], cwd: str) -> list[Finding]:
     result = [_path(next(iter(known.values())).env)]
     if not there:
         result.append(Finding(name="agents", ok=True, text="none is installed: git baton agent install AGENT"))
+    root = known["project"].root if "project" in known else None
     for row in there:
-        result += _row(row, known[row.level], cwd)
+        result += _row(row, known[row.level], root, cwd)
         if row.level == "project" and not row.client.upward:
             result += _start(row, known[row.level], found, cwd)
     result += [Finding(name="levels", ok=False, text=text, mend=_keep_one(text)) for text in doubled(found)]
@@ -64,14 +66,14 @@ def _path(env: Mapping[str, str]) -> Finding:
     return Finding(name="path", ok=True, text=text)
 
 
-def _row(row: Row, where: Place, cwd: str) -> Iterator[Finding]:
-    """One client at one level."""
+def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding]:
+    """One client at one level; ``root``: the work tree's, whatever the level."""
     name = f"{row.client.name} {row.level}"
     if row.state == "unreadable":
         yield Finding(name=name, ok=False, text=row.reason, mend="mend the file")
         return
-    track = _words(row.tracks)
-    line = f"git baton agent install {row.client.name} --{row.level}{track}"
+    several = " --track NAME" if len(row.tracks) > 1 else ""
+    line = f"git baton agent install {row.client.name} --{row.level}{several}"
     if row.state == "outdated":
         yield Finding(name=name, ok=False, text=f"'{row.file}' is not as this version writes it", mend=line)
     else:
@@ -79,17 +81,20 @@ def _row(row: Row, where: Place, cwd: str) -> Iterator[Finding]:
     if program(row.client, where.env) is None:
         text = f"'{row.client.programs[0]}' is not on PATH, so nothing calls these hooks from here"
         yield Finding(name=f"{name} program", ok=True, text=text)
-    checks = {"claude": _claude, "codex": _codex, "gemini": _gemini, "copilot": _copilot}
-    check = checks.get(row.client.name)
-    if check is not None:
-        for finding in check(row, where, cwd):
-            yield Finding(name=f"{name} {finding.name}", ok=finding.ok, text=finding.text, mend=finding.mend)
+    for finding in _own(row, where, root, cwd):
+        yield Finding(name=f"{name} {finding.name}", ok=finding.ok, text=finding.text, mend=finding.mend)
 
 
-def _words(tracks: tuple[str | None, ...]) -> str:
-    import shlex
-
-    return f" --track {shlex.quote(tracks[0])}" if len(tracks) == 1 and tracks[0] is not None else ""
+def _own(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding]:
+    """What this client alone asks for."""
+    if row.client.name == "claude":
+        yield from _claude(row, where, root)
+    elif row.client.name == "codex":
+        yield from _codex(row, where, cwd)
+    elif row.client.name == "gemini":
+        yield from _gemini(row, where, root)
+    elif row.client.name == "copilot":
+        yield from _copilot(row, where)
 
 
 def _start(row: Row, where: Place, found: list[Row], cwd: str) -> Iterator[Finding]:
@@ -103,20 +108,34 @@ def _start(row: Row, where: Place, found: list[Row], cwd: str) -> Iterator[Findi
     yield Finding(name=f"{row.client.name} start", ok=False, text=text, mend=mend)
 
 
-def _settings(path: str, *, comments: bool) -> dict[str, Any]:
+def _settings(path: str) -> dict[str, Any]:
     """The settings of a client; nothing where they cannot be read."""
     try:
-        text = (read(path, limit=-1) or b"").decode("utf-8")
-        document = Document(text, comments=comments)
+        document = Document((bytes_of(path) or b"").decode("utf-8"), comments=True)
         data = document.plain(document.root) if document.root is not None else {}
     except (ValueError, MalformedError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
 
 
-def _claude(row: Row, where: Place, cwd: str) -> Iterator[Finding]:
-    if _settings(row.path, comments=False).get("disableAllHooks") is True:
-        text = f"'disableAllHooks' in '{row.file}' switches every hook off"
+def _layers(row: Row, where: Place, root: str | None, *names: str) -> list[tuple[str, dict[str, Any]]]:
+    """The settings that a client reads, each with its path: those of the work tree (``names``) before the user's."""
+    home = os.path.join(os.path.abspath(folder(row.client, where.env)), "settings.json")
+    paths = [*(os.path.join(root, name) for name in names if root is not None), home]
+    return [(path, _settings(path)) for path in dict.fromkeys(paths)]
+
+
+def _said(layers: list[tuple[str, dict[str, Any]]], *keys: str) -> tuple[str, object]:
+    """What the first of the settings says that says anything of a switch, and where."""
+    found = ((path, _inner(data, *keys)) for path, data in layers)
+    return next(((path, on) for path, on in found if isinstance(on, bool)), ("", None))
+
+
+def _claude(row: Row, where: Place, root: str | None) -> Iterator[Finding]:
+    layers = _layers(row, where, root, ".claude/settings.local.json", ".claude/settings.json")
+    path, off = _said(layers, "disableAllHooks")
+    if off is True:
+        text = f"'disableAllHooks' in '{path}' switches every hook off"
         yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
 
 
@@ -126,13 +145,14 @@ def _codex(row: Row, where: Place, cwd: str) -> Iterator[Finding]:
         yield Finding(name="trust", ok=True, text="cannot be asked: codex is not on PATH")
         return
     wanted = trust.wanted(row.client, row.tracks[0] if row.tracks else None)
+    of = trust.Question(program=codex, env=where.env, cwd=where.root or cwd, path=row.path, wanted=wanted)
     try:
-        listed = trust.asked(codex, where.env, where.root or cwd, row.path, wanted)
+        listed = trust.asked(of)
     except BatonError as error:
         yield Finding(name="trust", ok=False, text=f"cannot be asked: {error.message}", mend="codex app-server")
         return
     open_ones = [item for item in listed if item.status not in trust.TRUSTED]
-    line = f"git baton agent install codex --{row.level}{_words(row.tracks)} --trust"
+    line = f"git baton agent install codex --{row.level} --trust"
     if len(listed) < len(wanted) and where.root is not None:
         text = f"codex lists {len(listed)} of our {len(wanted)} hooks: it does not trust this project"
         yield Finding(name="trust", ok=False, text=text, mend=f"start codex in '{where.root}' and accept; then: {line}")
@@ -143,21 +163,21 @@ def _codex(row: Row, where: Place, cwd: str) -> Iterator[Finding]:
         yield Finding(name="trust", ok=True, text=f"codex trusts our {len(wanted)} hooks")
 
 
-def _gemini(row: Row, where: Place, cwd: str) -> Iterator[Finding]:
-    home = os.path.abspath(folder(row.client, where.env))
-    named = [_settings(path, comments=True) for path in (os.path.join(home, "settings.json"), row.path)]
-    if any(_inner(data, "hooksConfig", "enabled") is False for data in named):
-        text = "'hooksConfig.enabled' is false, so no hook runs"
+def _gemini(row: Row, where: Place, root: str | None) -> Iterator[Finding]:
+    home, layers = os.path.abspath(folder(row.client, where.env)), _layers(row, where, root, row.client.project)
+    path, on = _said(layers, "hooksConfig", "enabled")
+    if on is False:
+        text = f"'hooksConfig.enabled' is false in '{path}', so no hook runs"
         yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
-    off = [name for data in named for name in _list(_inner(data, "hooksConfig", "disabled")) if name.startswith("gitbaton-")]
+    off = [name for _, data in layers for name in _list(_inner(data, "hooksConfig", "disabled")) if name in row.names]
     if off:
         text = f"'hooksConfig.disabled' names {', '.join(dict.fromkeys(off))}"
         yield Finding(name="hooks", ok=False, text=text, mend="gemini, then /hooks enable")
-    unasked = _inner(named[0], "security", "folderTrust", "enabled") is False
+    unasked = _inner(layers[-1][1], "security", "folderTrust", "enabled") is False
     if where.root is None or unasked or where.env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
         return
-    path = where.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(home, "trustedFolders.json")
-    yield _trusted(_gemini_rule(_settings(path, comments=True), where.root) is True, "gemini", where.root)
+    rules = where.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(home, "trustedFolders.json")
+    yield _trusted(_gemini_rule(_settings(rules), where.root) is True, "gemini", where.root)
 
 
 def _gemini_rule(rules: dict[str, Any], root: str) -> bool | None:
@@ -170,11 +190,11 @@ def _gemini_rule(rules: dict[str, Any], root: str) -> bool | None:
     return answer
 
 
-def _copilot(row: Row, where: Place, cwd: str) -> Iterator[Finding]:
+def _copilot(row: Row, where: Place) -> Iterator[Finding]:
     if where.root is None or where.env.get("COPILOT_ALLOW_ALL") == "true":
         return
     home, root = os.path.abspath(folder(row.client, where.env)), where.root
-    named = [_settings(os.path.join(home, name), comments=True) for name in ("config.json", "settings.json")]
+    named = [_settings(os.path.join(home, name)) for name in ("config.json", "settings.json")]
     folders = [f for data in named for key in ("trustedFolders", "trusted_folders") for f in _list(data.get(key))]
     yield _trusted(any(_covers(path, root) for path in folders), "copilot", root)
 

@@ -1,16 +1,12 @@
-"""Files of other programs that install changes: looked at first, written after, and remembered, so that they go back."""
+"""Files of other programs that install changes: looked at first, and written whole, with what they have kept."""
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Iterable
-from typing import Any
 
-from gitbaton.agents.settings import Edit
 from gitbaton.errors import BatonError
-from gitbaton.git.hookfiles import digest, read, write
 from gitbaton.values import value
 
 MAX_BYTES = 4 << 20
@@ -18,43 +14,24 @@ MAX_BYTES = 4 << 20
 
 @value
 class File:
-    """A file as it was looked at. ``shown`` is its name for the user, ``real`` where its bytes are; None: it is not there."""
+    """A file as it was looked at. ``shown`` is its name for the user, ``real`` where its bytes are; None: it is not there.
+
+    ``owner``: its user and group; ``links``: how many names it has.
+    """
 
     shown: str
     real: str
     data: bytes | None
     mode: int
-
-
-@value
-class Record:
-    """What install did to a file. ``digest`` of its bytes then; ``edits`` lead back from them, None where none do exactly.
-
-    ``made``: the containers that were not there before, None where that is not known. ``created``: the file itself was not
-    there. ``folders``: those that were made for it.
-    """
-
-    digest: str
-    edits: tuple[Edit, ...] | None = None
-    made: tuple[str, ...] | None = ()
-    created: bool = False
-    folders: tuple[str, ...] = ()
-
-
-@value
-class Change:
-    """A file, the bytes it is to have (None: it is to go), and what is remembered of it from then on."""
-
-    file: File
-    after: bytes | None
-    record: Record | None = None
+    owner: tuple[int, int] | None = None
+    links: int = 1
 
 
 def look(path: str, shown: str, *, inside: str | None = None, git_dir: str | None = None) -> File:
-    """A file to be changed, symbolic links followed; ``inside``: it must not lead out of that directory.
+    """A file that may be changed, symbolic links followed; ``inside``: it must not lead out of that directory.
 
-    Raises BatonError in one line for what cannot be changed: a directory, a device, a file that is too large or not ours to
-    read, a link that leads out of the work tree or into ``git_dir``.
+    Raises BatonError in one line for what is not read: a directory, a device, a file that is too large or not ours to read,
+    a link that leads out of the work tree or into ``git_dir``.
     """
     real = os.path.realpath(path)
     if inside is not None and not _below(real, os.path.realpath(inside)):
@@ -62,36 +39,66 @@ def look(path: str, shown: str, *, inside: str | None = None, git_dir: str | Non
     if git_dir is not None and _below(real, os.path.realpath(git_dir)):
         raise BatonError(f"'{shown}' leads into the repository's own directory")
     try:
-        found = os.stat(path)
+        data, found = _read(real, shown)
     except FileNotFoundError:
-        _writable(real, shown)
         return File(shown=shown, real=real, data=None, mode=_new_mode())
     except OSError as error:
         raise BatonError(f"'{shown}' cannot be read: {error.strerror}") from None
+    mode, owner = stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid)
+    return File(shown=shown, real=real, data=data, mode=mode, owner=owner, links=found.st_nlink)
+
+
+def _read(path: str, shown: str) -> tuple[bytes, os.stat_result]:
+    """The bytes of a plain file of no great size. Raises BatonError for any other, OSError."""
+    found = os.stat(path)
+    _plain(found, shown)
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        found = os.fstat(file.fileno())  # another one may stand there by now
+        _plain(found, shown)
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise BatonError(f"'{shown}' is over {MAX_BYTES >> 20} MiB")
+    return data, found
+
+
+def _plain(found: os.stat_result, shown: str) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise BatonError(f"'{shown}' is {'a directory' if stat.S_ISDIR(found.st_mode) else 'not a plain file'}")
-    if found.st_size > MAX_BYTES:
-        raise BatonError(f"'{shown}' is over {MAX_BYTES >> 20} MiB")
-    data = read(real, limit=-1)
-    if data is None:
-        raise BatonError(f"'{shown}' cannot be read")
-    _writable(real, shown)
-    return File(shown=shown, real=real, data=data, mode=stat.S_IMODE(found.st_mode))
+
+
+def bytes_of(path: str) -> bytes | None:
+    """The bytes of a plain file, symbolic links followed; None when there is none, or one that is too large."""
+    try:
+        return _read(path, path)[0]
+    except (OSError, ValueError, BatonError):
+        return None
 
 
 def _below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 
-def _writable(real: str, shown: str) -> None:
-    """Whether a file can be put into its folder, or into the nearest one that is there."""
-    folder = os.path.dirname(real)
+def check_writable(file: File, *, gone: bool) -> None:
+    """Raise BatonError when a file cannot be written (``gone``: removed) or would not stay what it is."""
+    folder = os.path.dirname(file.real)
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):
-        raise BatonError(f"'{shown}' cannot be written: '{folder}' is not a directory")
+        raise BatonError(f"'{file.shown}' cannot be written: '{folder}' is not a directory")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise BatonError(f"'{shown}' cannot be written: '{folder}' may not be changed")
+        raise BatonError(f"'{file.shown}' cannot be written: '{folder}' may not be changed")
+    if file.data is None:
+        return
+    if not file.mode & 0o222 or not os.access(file.real, os.W_OK):
+        raise BatonError(f"'{file.shown}' is read-only, and is left as it is")
+    if gone:
+        return
+    if file.links > 1:
+        raise BatonError(f"'{file.shown}' is one of {file.links} names of a file (hard links), and is left as it is")
+    if file.owner is not None and os.geteuid() != 0:
+        user, group = file.owner
+        if user != os.geteuid() or group not in (os.getegid(), *os.getgroups()):
+            raise BatonError(f"'{file.shown}' belongs to somebody else, and is left as it is")
 
 
 def _new_mode() -> int:
@@ -100,61 +107,34 @@ def _new_mode() -> int:
     return 0o666 & ~mask
 
 
-class Records:
-    """What install remembers of the files it changed, in a file of its own."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.files: dict[str, Record] = {}
-        self.folders: tuple[str, ...] = ()
-        try:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                data = json.load(file)
-            self.folders = tuple(map(str, data["folders"]))
-            self.files = {str(name): _record(item) for name, item in data["files"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            pass  # what is ours is then told by its marks alone
-
-    def of(self, file: File) -> Record | None:
-        """What is remembered of a file."""
-        return self.files.get(file.real)
-
-    def exact(self, file: File) -> Record | None:
-        """The same, if nobody has changed the file since."""
-        record = self.of(file)
-        return record if record and file.data is not None and record.digest == digest(file.data) else None
-
-    def put(self, name: str, record: Record | None) -> None:
-        """Remember a file, or forget it."""
-        if record is None and self.files.pop(name, None) is None:
-            return
-        if record is not None:
-            self.files[name] = record
-        if self.files:
-            self.folders += tuple(make_folders(os.path.dirname(self.path)))
-            text = json.dumps({"v": 1, "folders": self.folders, "files": {k: _plain(v) for k, v in self.files.items()}})
-            write(self.path, text.encode("utf-8", "surrogateescape"), 0o600)
-        elif os.path.lexists(self.path):
-            os.unlink(self.path)
-            drop_folders(self.folders)
+def check_unchanged(file: File, after: bytes | None) -> bool:
+    """Whether the file has the bytes it is to have already. Raises BatonError when it is not what it was, either."""
+    try:
+        now: bytes | None = _read(file.real, file.shown)[0]
+    except FileNotFoundError:
+        now = None
+    except OSError as error:
+        raise BatonError(f"'{file.shown}' cannot be read: {error.strerror}") from None
+    if now not in (file.data, after):
+        raise BatonError(f"'{file.shown}' has just been changed by somebody else, and is left as it is", "run it again")
+    return now == after
 
 
-def _plain(record: Record) -> dict[str, Any]:
-    edits = None if record.edits is None else [[e.start, e.length, e.old] for e in record.edits]
-    fields = {"made": record.made, "created": record.created, "folders": record.folders}
-    return {"digest": record.digest, "edits": edits, **fields}
-
-
-def _record(data: dict[str, Any]) -> Record:
-    edits, made = data["edits"], data["made"]
-    known = None if edits is None else tuple(Edit(start=int(s), length=int(n), old=str(old)) for s, n, old in edits)
-    return Record(
-        digest=str(data["digest"]),
-        edits=known,
-        made=None if made is None else tuple(map(str, made)),
-        created=data["created"] is True,
-        folders=tuple(map(str, data["folders"])),
-    )
+def write(path: str, data: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
+    """Write a file whole or not at all, with its mode and owner. Raises OSError."""
+    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode & 0o600)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+            made = os.fstat(fd)
+            if owner is not None and owner != (made.st_uid, made.st_gid):
+                os.fchown(fd, *owner)
+            os.fchmod(fd, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 def make_folders(folder: str) -> list[str]:
@@ -163,9 +143,14 @@ def make_folders(folder: str) -> list[str]:
     while not os.path.isdir(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)
+    made = []
     for path in reversed(missing):
-        os.mkdir(path)
-    return missing
+        try:
+            os.mkdir(path)
+        except FileExistsError:  # somebody else was faster
+            continue
+        made.append(path)
+    return made
 
 
 def drop_folders(folders: Iterable[str]) -> None:
@@ -175,29 +160,3 @@ def drop_folders(folders: Iterable[str]) -> None:
             os.rmdir(folder)
         except OSError:
             continue
-
-
-def unchanged(change: Change) -> None:
-    """Raise BatonError when the file is not what it was when it was looked at."""
-    path = change.file.real
-    if (read(path, limit=-1) if os.path.lexists(path) else None) != change.file.data:
-        raise BatonError(f"'{change.file.shown}' has just been changed by somebody else, and is left as it is", "run it again")
-
-
-def carry_out(change: Change, records: Records) -> None:
-    """Write or remove one file, and remember it. Raises BatonError, OSError."""
-    unchanged(change)
-    real, record = change.file.real, change.record
-    if change.after is None:
-        os.unlink(real)
-        records.put(real, None)
-        return
-    if record is not None:
-        made = make_folders(os.path.dirname(real))
-        fields = {name: getattr(record, name) for name in ("digest", "edits", "made", "created")}
-        record = Record(**fields, folders=(*record.folders, *made))
-    if record is not None:
-        records.put(real, record)  # before the file: one that is remembered and unwritten does no harm
-    write(real, change.after, change.file.mode)
-    if record is None:
-        records.put(real, None)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection
 from typing import Any
 
-from gitbaton.agents.clients import Client, entries, is_ours, lines
+from gitbaton.agents.clients import KEYS, Client, entries, is_ours, lines, mentions, track_of
 from gitbaton.agents.settings import Document, Edit, MalformedError, Node
 from gitbaton.values import value
 
-HOOKS, VERSION = "hooks", "version"
+HOOKS, VERSION, TYPE = "hooks", "version", "type"
+_READ = frozenset((HOOKS, "matcher", TYPE, *KEYS))
 
 
 @value
@@ -24,10 +24,15 @@ class Merged:
 
 @value
 class Found:
-    """What settings hold of ours: how many entries, and for which tracks they were made."""
+    """What a file holds of ours: how many entries, for which tracks they were made, and what they are called, if anything.
+
+    ``foreign``: command lines that name our hook, too, and that somebody else wrote.
+    """
 
     count: int
     tracks: tuple[str | None, ...]
+    names: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
 
 
 def merge(text: str, client: Client, track: str | None) -> Merged:
@@ -54,9 +59,9 @@ def merge(text: str, client: Client, track: str | None) -> Merged:
         elif node.kind != "array":
             raise MalformedError(f"'hooks.{event}' is not a list")
         else:
-            _one(document, event, item)
+            _one(document, client, event, item)
     for event in [member.key for member in hooks.members if member.key not in wanted]:
-        _drop(document, event, None)
+        _drop(document, client, event)
     return _merged(document, made)
 
 
@@ -66,7 +71,7 @@ def strip(text: str, client: Client, made: Collection[str] | None = None) -> Mer
     if document.root is None or (hooks := _hooks(document)) is None:
         return Merged(text=text)
     for event in [member.key for member in hooks.members]:
-        dropped = _drop(document, event, None)
+        dropped = _drop(document, client, event)
         node = document.at(HOOKS, event)
         if dropped and node is not None and not node.members and (made is None or event in made):
             document.remove((HOOKS, event))
@@ -91,25 +96,22 @@ def found(text: str, client: Client) -> Found:
         if event.node.kind == "array"
         for item in document.plain(event.node)
         for handler in _handlers(item)
-        if is_ours(handler)
     ]
-    tracks = [_track(line) for handler in handlers for line in lines(handler)[:1]]
-    return Found(count=len(handlers), tracks=tuple(dict.fromkeys(tracks)))
+    ours = [handler for handler in handlers if is_ours(handler, client)]
+    foreign = [line for handler in handlers if not is_ours(handler, client) for line in mentions(handler)]
+    return Found(
+        count=len(ours),
+        tracks=tuple(dict.fromkeys(track_of(lines(handler)[0]) for handler in ours)),
+        names=tuple(handler["name"] for handler in ours if isinstance(handler.get("name"), str)),
+        foreign=tuple(dict.fromkeys(foreign)),
+    )
 
 
 def is_empty(text: str, client: Client, made: Collection[str]) -> bool:
-    """Whether nothing is left in the text but what install put there beside our entries."""
+    """Whether nothing is left in the text, not even a comment, but what install put there beside our entries."""
     document = Document(text, comments=client.comments)
     left = document.plain(document.root) if document.root is not None else {}
-    return left == {} or (VERSION in made and left == {VERSION: 1})
-
-
-def _track(line: str) -> str | None:
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        return None
-    return words[words.index("--track") + 1] if "--track" in words[:-1] else None
+    return not document.notes and (left == {} or (VERSION in made and left == {VERSION: 1}))
 
 
 def _root(document: Document) -> Node:
@@ -128,6 +130,12 @@ def _hooks(document: Document) -> Node | None:
     if hooks.kind != "object":
         raise MalformedError("'hooks' is not an object")
     _unique(hooks, {member.key for member in hooks.members})
+    for event in hooks.members:
+        for item in event.node.members if event.node.kind == "array" else ():
+            _unique(item.node, _READ)
+            for group in [member.node for member in item.node.members if member.key == HOOKS]:
+                for handler in group.members:
+                    _unique(handler.node, _READ)
     return hooks
 
 
@@ -144,53 +152,45 @@ def _handlers(item: Any) -> list[Any]:
     return group if isinstance(group, list) else [item]
 
 
-def _pure(item: Any) -> bool:
-    handlers = _handlers(item)
-    return bool(handlers) and all(map(is_ours, handlers))
-
-
-def _one(document: Document, event: str, wanted: dict[str, Any]) -> None:
-    """Let the event hold our entry once: as it is, in the place of another one of ours, or at the end."""
+def _ours(document: Document, client: Client, event: str) -> list[tuple[tuple[str | int, ...], Any]]:
+    """Where the entries of ours in an event stand, and what they are."""
     node = document.at(HOOKS, event)
-    items = document.plain(node) if node is not None else []
-    whole = [at for at, item in enumerate(items) if _pure(item)]
-    keep = next((at for at in whole if items[at] == wanted), whole[0] if whole else None)
-    if keep is not None and items[keep] != wanted:
-        document.replace((HOOKS, event, keep), wanted)
-    if keep is None:
-        keep = _shared(document, event, items, wanted)
-    _drop(document, event, keep)
-    if keep is None:
+    found: list[tuple[tuple[str | int, ...], Any]] = []
+    for at, item in enumerate(document.plain(node) if node is not None and node.kind == "array" else ()):
+        inner = isinstance(item, dict) and isinstance(item.get(HOOKS), list)
+        for place, handler in enumerate(_handlers(item)):
+            if is_ours(handler, client):
+                found.append(((HOOKS, event, at, HOOKS, place) if inner else (HOOKS, event, at), handler))
+    return found
+
+
+def _one(document: Document, client: Client, event: str, wanted: dict[str, Any]) -> None:
+    """Let the event hold our entry once: in the place of one of ours, with its lines alone renewed, or at the end."""
+    entry = _handlers(wanted)[0]
+    written = {key: entry[key] for key in (TYPE, *KEYS) if key in entry}  # the rest may be set otherwise by the user
+    depth = 5 if HOOKS in wanted else 3
+    there = [one for one in _ours(document, client, event) if len(one[0]) == depth]
+    if not there:
+        _drop(document, client, event)
         document.append((HOOKS, event), wanted)
+        return
+    keep, handler = next((one for one in there if written.items() <= one[1].items()), there[0])
+    for key, text in written.items():
+        if key not in handler:
+            document.put(keep, key, text)
+        elif handler[key] != text:
+            document.replace((*keep, key), text)
+    _drop(document, client, event, keep)
 
 
-def _shared(document: Document, event: str, items: list[Any], wanted: dict[str, Any]) -> int | None:
-    """A group that holds other handlers beside ours, for the same matcher: ours may stay in it."""
-    for at, item in enumerate(items):
-        places = [i for i, handler in enumerate(_handlers(item)) if is_ours(handler)]
-        if len(places) == 1 and HOOKS in wanted and HOOKS in item and item.get("matcher") == wanted.get("matcher"):
-            if item[HOOKS][places[0]] != wanted[HOOKS][0]:
-                document.replace((HOOKS, event, at, HOOKS, places[0]), wanted[HOOKS][0])
-            return at
-    return None
-
-
-def _drop(document: Document, event: str, keep: int | None) -> bool:
-    """Take our entries out of an event, but for the item ``keep``; whether there were any."""
-    node = document.at(HOOKS, event)
-    if node is None or node.kind != "array":
-        return False
-    before = len(document.edits)
-    for at, item in reversed(list(enumerate(document.plain(node)))):
-        if at == keep:
-            continue
-        if _pure(item):
-            document.remove((HOOKS, event, at))
-            continue
-        handlers = _handlers(item)
-        for place in reversed([i for i, handler in enumerate(handlers) if is_ours(handler)]):
-            document.remove((HOOKS, event, at, HOOKS, place))
-    return len(document.edits) > before
+def _drop(document: Document, client: Client, event: str, keep: tuple[str | int, ...] | None = None) -> bool:
+    """Take our entries out of an event, but for ``keep``, and the groups that held nothing else; whether there were any."""
+    gone = [path for path, _ in _ours(document, client, event) if path != keep]
+    for path in reversed(gone):
+        group = document.at(*path[:-1])
+        alone = len(path) > 3 and group is not None and len(group.members) == 1
+        document.remove(path[:3] if alone else path)
+    return bool(gone)
 
 
 def _merged(document: Document, made: list[str]) -> Merged:

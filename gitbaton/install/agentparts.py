@@ -17,7 +17,8 @@ SKILL_MARK = "<!-- gitbaton:skill -->"
 PLUGIN_MARK = "// gitbaton:plugin"
 BEGIN, END = "<!-- gitbaton:begin -->", "<!-- gitbaton:end -->"
 NONE = Found(count=0, tracks=())
-_TRACK = re.compile(r"^const TRACK = (.*)$", re.MULTILINE)
+_TRACK = re.compile(r"^const TRACK = (null|\"(?:[^\"\\\n]|\\.)*\")$", re.MULTILINE)
+_NO_TRACK = "const TRACK = null"
 
 
 def shipped(name: str) -> str:
@@ -29,11 +30,32 @@ def shipped(name: str) -> str:
     return data.decode("utf-8")
 
 
+def digest_of(text: str) -> str:
+    """What the list of shipped texts has of a text, whatever its line ends."""
+    from gitbaton.git.hookfiles import digest
+
+    return digest(text.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
+
+
+def is_shipped(name: str, text: str) -> bool:
+    """Whether a version of ours has shipped this text under a name."""
+    return f"{digest_of(text)} {name}" in shipped("shipped").splitlines() or text.replace("\r\n", "\n") == shipped(name)
+
+
 class Part:
-    """Something of ours in a file. ``whole``: the file is ours altogether."""
+    """Something of ours in a file. ``whole``: the file is ours altogether; ``track``: the one it names."""
 
     whole = False
     errors = "strict"
+    track: str | None = None
+
+    def known(self, text: str) -> bool:
+        """Whether what the text holds of ours is as a version of ours wrote it."""
+        return True
+
+    def kept(self, shown: str) -> str:
+        """How to say that our part of a file was ..."""
+        return f"'{shown}' was"
 
     def put(self, text: str) -> Merged:
         """The text with our part in it, once. Raises MalformedError."""
@@ -108,6 +130,11 @@ class Whole(Part):
         """Whether it is as this version writes it, for whatever track."""
         return text.replace("\r\n", "\n") == self._written(self._named(text))
 
+    def known(self, text: str) -> bool:
+        """Whether it is as some version wrote it, for whatever track."""
+        plain = text.replace("\r\n", "\n")
+        return is_shipped(self.name, _TRACK.sub(_NO_TRACK, plain, count=1) if self.mark == PLUGIN_MARK else plain)
+
     def _written(self, track: str | None) -> str:
         import json
 
@@ -160,6 +187,16 @@ class Block(Part):
     def find(self, text: str) -> Found:
         """Whether there is a block."""
         return Found(count=1, tracks=(None,)) if _block(text) is not None else NONE
+
+    def known(self, text: str) -> bool:
+        """Whether the lines between the marks are as some version wrote them."""
+        start, end = _block(text) or (0, 0)
+        inner = text[start:end].replace("\r\n", "\n").removeprefix(BEGIN + "\n").removesuffix(END)
+        return is_shipped("AGENTS.md", inner)
+
+    def kept(self, shown: str) -> str:
+        """The block, and not the whole file."""
+        return f"the block in '{shown}' was"
 
 
 def _block(text: str) -> tuple[int, int] | None:

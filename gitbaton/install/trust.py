@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gitbaton import __version__
-from gitbaton.agents.clients import Client, command
-from gitbaton.errors import BatonError
+from gitbaton.agents.clients import CLIENTS, Client, command
+from gitbaton.errors import BatonError, UsageError
 from gitbaton.git.appserver import Peer
+from gitbaton.install.agentplaces import Place, path_of
+from gitbaton.install.agentrows import program
+from gitbaton.install.agents import chosen
 from gitbaton.values import value
 
 SECONDS = 20.0
+CODEX = next(client for client in CLIENTS if client.name == "codex")
 TRUSTED = ("trusted", "managed")
+_TEXTS = ("key", "currentHash", "command", "sourcePath")
 
 
 @value
@@ -25,32 +30,66 @@ class Trust:
     status: str
 
 
-def asked(program: str, env: Mapping[str, str], cwd: str, path: str, wanted: Collection[str]) -> list[Trust]:
-    """Our hooks in the file ``path`` as Codex, started in ``cwd``, sees them. Raises BatonError when it does not say."""
-    with _server(program, env) as peer:
-        return _ours(peer, cwd, path, wanted)
+@value
+class Question:
+    """Of which hooks Codex is asked: whole command lines in one file, as Codex started in ``cwd`` sees them."""
+
+    program: str
+    env: Mapping[str, str]
+    cwd: str
+    path: str
+    wanted: frozenset[str]
 
 
-def give(program: str, env: Mapping[str, str], cwd: str, path: str, wanted: Collection[str]) -> int:
-    """Let Codex trust our hooks in the file ``path``; how many it trusts anew. Raises BatonError when it does not.
+def question(where: Place, clients: Sequence[Client], track: str | None, cwd: str) -> Question:
+    """The question for an install with --trust. Raises UsageError without codex, BatonError where its program is missing."""
+    client = next((client for client in clients if client.name == CODEX.name), None)
+    if client is None:
+        raise UsageError("--trust is for codex")
+    found = program(client, where.env)
+    if found is None:
+        raise BatonError("--trust needs codex, and it is not on PATH", "install without --trust, and use /hooks in codex")
+    lines = wanted(client, chosen(where, client, track))
+    return Question(program=found, env=where.env, cwd=where.root or cwd, path=path_of(where, client), wanted=lines)
 
-    ``wanted`` are whole command lines: a line that only resembles ours is not trusted.
+
+def asked(of: Question) -> list[Trust]:
+    """Our hooks as Codex sees them. Raises BatonError when it does not say."""
+    with _server(of) as peer:
+        return _ours(peer, of)
+
+
+def give(of: Question) -> int:
+    """Let Codex trust our hooks; how many it trusts anew. Raises BatonError when it does not.
+
+    A line that only resembles ours is not trusted.
     """
-    with _server(program, env) as peer:
-        known = _ours(peer, cwd, path, wanted)
-        if len(known) < len(wanted):
+    with _server(of) as peer:
+        known = _ours(peer, of)
+        if len(known) < len(of.wanted):
             raise BatonError(
-                f"codex lists {len(known)} of our {len(wanted)} hooks in '{path}', so nothing was trusted",
+                f"codex lists {len(known)} of our {len(of.wanted)} hooks in '{of.path}', so nothing was trusted",
                 "it reads a project's hooks only when the project is trusted: start codex here once and accept",
             )
         open_ones = {item.key: {"trusted_hash": item.hash} for item in known if item.status not in TRUSTED}
         if open_ones:
             edit = {"keyPath": "hooks.state", "value": open_ones, "mergeStrategy": "upsert"}
             peer.request("config/batchWrite", {"edits": [edit], "reloadUserConfig": True})
-            left = [item for item in _ours(peer, cwd, path, wanted) if item.status not in TRUSTED]
+            left = [item for item in _ours(peer, of) if item.status not in TRUSTED]
             if left:
                 raise BatonError(f"codex was told to trust our hooks and still does not trust {len(left)} of them")
         return len(open_ones)
+
+
+def offered(of: Question) -> str:
+    """What ``given`` would do, for a dry run."""
+    return f"would let codex trust our {len(of.wanted)} hooks, through its app server"
+
+
+def given(of: Question) -> str:
+    """Let Codex trust our hooks; what was done, in a line. Raises BatonError as ``give`` does."""
+    count = give(of)
+    return f"codex trusts our {len(of.wanted)} hooks, {count} of them anew" if count else "codex trusts our hooks already"
 
 
 def wanted(client: Client, track: str | None) -> frozenset[str]:
@@ -58,8 +97,8 @@ def wanted(client: Client, track: str | None) -> frozenset[str]:
     return frozenset(command(client.name, hook.event, track) for hook in client.hooks)
 
 
-def _server(program: str, env: Mapping[str, str]) -> Peer:
-    peer = Peer([program, "app-server"], env, SECONDS)
+def _server(of: Question) -> Peer:
+    peer = Peer([of.program, "app-server"], of.env, SECONDS)
     try:
         info = {"name": "gitbaton", "title": "gitbaton", "version": __version__}
         peer.request("initialize", {"clientInfo": info, "capabilities": None})
@@ -70,13 +109,21 @@ def _server(program: str, env: Mapping[str, str]) -> Peer:
     return peer
 
 
-def _ours(peer: Peer, cwd: str, path: str, wanted: Collection[str]) -> list[Trust]:
-    real = os.path.realpath(path)
+def _ours(peer: Peer, of: Question) -> list[Trust]:
+    real = os.path.realpath(of.path)
     return [
         Trust(key=hook["key"], hash=hook["currentHash"], status=str(hook.get("trustStatus")))
-        for hook in _hooks(peer.request("hooks/list", {"cwds": [cwd]}))
-        if hook.get("command") in wanted and os.path.realpath(str(hook.get("sourcePath"))) == real
+        for hook in _hooks(peer.request("hooks/list", {"cwds": [of.cwd]}))
+        if hook["command"] in of.wanted and _real(hook["sourcePath"]) == real
     ]
+
+
+def _real(path: str) -> str | None:
+    """Where a path of an answer leads; None for a text that is none."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # a NUL, or half a character
+        return None
 
 
 def _hooks(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -85,5 +132,5 @@ def _hooks(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for entry in entries if isinstance(entries, list) else []:
         hooks = entry.get("hooks") if isinstance(entry, dict) else None
         for hook in hooks if isinstance(hooks, list) else []:
-            if isinstance(hook, dict) and isinstance(hook.get("key"), str) and isinstance(hook.get("currentHash"), str):
+            if isinstance(hook, dict) and all(isinstance(hook.get(name), str) for name in _TEXTS):
                 yield hook
