@@ -286,3 +286,59 @@ def test_the_first_is_taken_out_and_comments_stay(text: str, left: str) -> None:
     document = Document(text, comments=True)
     document.remove((0,))
     assert document.text == left and undone(left, document.edits) == text
+
+
+def line_of(event: str) -> str:
+    return str(entries(GEMINI)[event]["hooks"][0]["command"])
+
+
+OWN = st.fixed_dictionaries(
+    {"command": st.sampled_from([line_of("SessionStart"), line_of("BeforeAgent"), "git-baton hook gemini Gone"])},
+    optional={"type": st.sampled_from(["command", "prompt"]), "timeout": st.integers(1, 9), "name": st.just("n")},
+)
+OWN_GROUP = st.fixed_dictionaries(
+    {"hooks": st.lists(HANDLER | OWN, min_size=1, max_size=3)}, optional={"matcher": st.just("x")}
+)
+OWN_HOOKS = st.dictionaries(
+    st.sampled_from(["SessionStart", "BeforeAgent", "Other"]), st.lists(OWN_GROUP | GROUP, max_size=3), max_size=3
+)
+
+
+def users(hooks: dict[str, Any]) -> dict[str, list[Any]]:
+    """The handlers of the user's by event, in their order."""
+    found = {
+        e: [h for g in groups for h in g.get("hooks", []) if "hook gemini" not in h["command"]] for e, groups in hooks.items()
+    }
+    return {event: handlers for event, handlers in found.items() if handlers}
+
+
+@settings(max_examples=120, deadline=None)
+@given(hooks=OWN_HOOKS, data=st.data())
+def test_random_documents_with_comments_around_our_entries(hooks: dict[str, Any], data: Any) -> None:
+    text = spelled({"a": 1, "hooks": hooks}, data.draw, BLANKS + COMMENTS)
+    before = Document(text, comments=True)
+    for after in (merge(text, GEMINI, None), strip(text, GEMINI)):
+        left = Document(after.text, comments=True)
+        assert left.root is not None and len(left.notes) == len(before.notes), "comments stay, also those in our entries"
+        plain = left.plain(left.root)
+        assert plain["a"] == 1 and users(plain.get("hooks", {})) == users(hooks)
+        assert undone(after.text, after.edits) == text
+    once = merge(text, GEMINI, "t").text
+    assert merge(once, GEMINI, "t").text == once and found(once, GEMINI).tracks == ("t",)
+    assert found(once, GEMINI).count == len(GEMINI.hooks) and found(strip(once, GEMINI).text, GEMINI).count == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("[/* // */ 1]", "[/* // */]"),
+        ("// \n[/* a *//* // b */1] ", "// \n[/* a *//* // b */] "),
+        ("[/* // */ {}// c\n]", "[/* // */// c\n]"),
+        ("[// a\r1]", "[// a\r]"),
+        ('[{/* a */"b" // c\n:1}]', "[/* a */ // c\n]"),
+    ],
+)
+def test_slashes_inside_a_comment_begin_none(text: str, left: str) -> None:
+    document = Document(text, comments=True)
+    document.remove((0,))
+    assert document.text == left and undone(left, document.edits) == text

@@ -13,7 +13,7 @@ from gitbaton.errors import BatonError
 from gitbaton.git.appserver import says
 from gitbaton.install import trust
 from gitbaton.install.agentfiles import bytes_of
-from gitbaton.install.agentplaces import Place
+from gitbaton.install.agentplaces import Place, shown
 from gitbaton.install.agentrows import Row, doubled, program, rows
 from gitbaton.values import value
 
@@ -135,7 +135,7 @@ def _claude(row: Row, where: Place, root: str | None) -> Iterator[Finding]:
     layers = _layers(row, where, root, ".claude/settings.local.json", ".claude/settings.json")
     path, off = _said(layers, "disableAllHooks")
     if off is True:
-        text = f"'disableAllHooks' in '{path}' switches every hook off"
+        text = f"'disableAllHooks' in '{shown(where, path)}' switches every hook off"
         yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
 
 
@@ -167,7 +167,7 @@ def _gemini(row: Row, where: Place, root: str | None) -> Iterator[Finding]:
     home, layers = os.path.abspath(folder(row.client, where.env)), _layers(row, where, root, row.client.project)
     path, on = _said(layers, "hooksConfig", "enabled")
     if on is False:
-        text = f"'hooksConfig.enabled' is false in '{path}', so no hook runs"
+        text = f"'hooksConfig.enabled' is false in '{shown(where, path)}', so no hook runs"
         yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
     off = [name for _, data in layers for name in _list(_inner(data, "hooksConfig", "disabled")) if name in row.names]
     if off:

@@ -133,7 +133,7 @@ def apply(plan: Plan, done: Callable[[str], None] = lambda text: None) -> None:
     """
     if not plan.steps:
         return
-    about = "the records of what is installed cannot be written"
+    about, count = "the records of what is installed cannot be written", 0
     try:
         with plan.records.locked():
             check_all(plan.changes)
@@ -141,8 +141,10 @@ def apply(plan: Plan, done: Callable[[str], None] = lambda text: None) -> None:
                 about = step.text
                 step.run()
                 done(step.text)
+                count += 1
     except OSError as error:
-        raise BatonError(f"{about}: {error.strerror or error}") from None
+        stays = [f"{count} of {len(plan.steps)} steps are done and stay; run it again for the rest"] if count else []
+        raise BatonError(f"{about}: {error.strerror or error}", *stays) from None
     drop_folders(plan.folders)
 
 
