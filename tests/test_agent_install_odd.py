@@ -113,7 +113,7 @@ def test_settings_that_are_ambiguous_or_too_long(repo: Sandbox, text: str, reaso
     assert "bug" not in repo.baton("agent", "doctor").err
 
 
-@pytest.mark.parametrize("place", ["", "relative/home", "."])
+@pytest.mark.parametrize("place", ["", "relative/home"])
 def test_a_home_that_is_none(repo: Sandbox, place: str) -> None:
     for action in ("install", "uninstall"):
         done = repo.baton("agent", action, "codex", "--user", env={"HOME": place})
@@ -170,19 +170,24 @@ SWITCHES: tuple[tuple[dict[str, Any], str, bool | None], ...] = (
 )
 
 
-@pytest.mark.parametrize("level", ["project", "user"])
-@pytest.mark.parametrize(("said", "name", "expected"), SWITCHES)
-def test_hooks_that_are_switched_off(repo: Sandbox, level: str, said: dict[str, Any], name: str, expected: bool | None) -> None:
-    repo.ok("agent", "install", name, f"--{level}")
-    paths = {place: folder / f".{name}/settings.json" for place, folder in (("home", home()), ("project", repo.path))}
-    paths["local"] = repo.path / f".{name}/settings.local.json"
-    for place, more in said.items():
-        path = paths[place]
-        data = json.loads(path.read_text()) if path.exists() else {}
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps({**data, **more}))
-    finding = findings(repo.baton("agent", "doctor", "--json")).get(f"{name} {level} hooks")
-    assert (finding["ok"] if finding else None) == expected
+def test_hooks_that_are_switched_off(repo: Sandbox) -> None:
+    for level in ("--user", "--project"):
+        repo.ok("agent", "install", "claude", "gemini", level)
+    for said, name, expected in SWITCHES:
+        paths = {place: folder / f".{name}/settings.json" for place, folder in (("home", home()), ("project", repo.path))}
+        paths["local"] = repo.path / f".{name}/settings.local.json"
+        before = {path: path.read_text() for path in paths.values() if path.exists()}
+        for place, more in said.items():
+            path = paths[place]
+            path.write_text(json.dumps({**json.loads(before.get(path, "{}")), **more}))
+        found = findings(repo.baton("agent", "doctor", "--json"))
+        for level in ("user", "project"):
+            finding = found.get(f"{name} {level} hooks")
+            assert (finding["ok"] if finding else None) == expected, (said, level)
+        for path in paths.values():
+            path.unlink(missing_ok=True)
+        for path, text in before.items():
+            path.write_text(text)
 
 
 @pytest.mark.parametrize(
@@ -209,6 +214,8 @@ def test_an_odd_hook_in_an_answer_is_not_ours(repo: Sandbox, tmp_path: Path, odd
     program.chmod(0o755)
     of = trust.Question(program=str(program), env=os.environ, cwd=str(repo.path), path="/y", wanted=frozenset(("x",)))
     assert trust.asked(of) == []
+    if "key" not in odd:
+        return  # the verbs once
     path = {"PATH": f"{program.parent}:{os.environ['PATH']}"}
     done = repo.baton("agent", "install", "codex", "--trust", env=path)
     assert done.code == 128 and "fatal: codex lists 0 of our 6 hooks" in done.err

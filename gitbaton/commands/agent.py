@@ -30,7 +30,7 @@ def command(
     project: Annotated[bool, typer.Option("--project", help="In this work tree; the default.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Every client found here; every one that is installed.")] = False,
     track: Annotated[
-        Optional[str], typer.Option(metavar="NAME", help="The hooks' track, '' for none; else theirs stays.")
+        Optional[str], typer.Option(metavar="NAME", help="The hooks' track, '' for none; not given: as it is.")
     ] = None,
     agents_md: Annotated[bool, typer.Option("--agents-md", help="Also a marked block in AGENTS.md.")] = False,
     give: Annotated[bool, typer.Option("--trust", help="Let Codex trust these hooks, through its app server.")] = False,
