@@ -61,7 +61,15 @@ FILES = st.builds(
     worktree=st.builds(WorktreeId, path=PATH, created=TIME),
 )
 CARRIED = st.builds(
-    Carried, id=SHA, step=SEEN, created=TIME, branch=st.none() | PATH, head=SHA, tree=st.none() | SHA, turns=COUNT, foreign=st.booleans()
+    Carried,
+    id=SHA,
+    step=SEEN,
+    created=TIME,
+    branch=st.none() | PATH,
+    head=SHA,
+    tree=st.none() | SHA,
+    turns=COUNT,
+    foreign=st.booleans(),
 )
 CHECKPOINTS = st.builds(
     Checkpoint,
