@@ -248,7 +248,7 @@ class Baton:
         """Bring LATEST and ``expect`` in line with the tips, which were read under the lock."""
         current = self.store.current()
         tip = next((s for s in tips.items if s.checkpoint.track == current), None)
-        head = tip.checkpoint.head if tip else None
+        head = tip.checkpoint.place.oid if tip else None
         if head is not None and head != self.repo.objects.head().oid:
             head = rewrites.successor(rewrites.pairs(self.repo), head)
         self.repo.expect(head)
@@ -273,7 +273,7 @@ class Baton:
             except OSError:
                 continue
             if mine and git_dir != self.repo.layout.git_dir:
-                self.repo.expect(tip.head, git_dir)
+                self.repo.expect(tip.place.oid, git_dir)
 
     def latest_is_stale(self) -> bool:
         """Whether LATEST.json is there and says something else than the tracks do."""

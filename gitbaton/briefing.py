@@ -19,9 +19,10 @@ _VALUE, _ROWS = 2000, 400  # bytes and lines of one value
 _SHORT_VALUE, _SHORT_ROWS = 200, 3
 _SENTENCE, _LISTED = 400, 10
 # What clients put around context: stored text must not look as if it closed or opened one of these.
-_NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|tool|instruction|prompt|message|result"
-_WRAPPER = re.compile(rf"<(?=\s*[/!]?\s*[\w:-]*(?:{_NAMES})[\w:-]*|\s*\||\s*/?\s*(?:im_start|im_end|thinking)\b)", re.I)
-_SAID = "In this text \u2039 stands for a less-than sign that could be taken for a tag."
+_NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|instruction|prompt"
+_MORE = r"invoke|parameter|important|bash-|im_start|im_end|thinking\b|env\b"
+_WRAPPER = re.compile(rf"<(?=\s*[/!]?\s*[\w:-]*(?:{_NAMES}|{_MORE})[\w:-]*(?:\s[^<>]*)?>|\s*\|)", re.I)
+_SAID = "In this text \u2039 stands for a less-than sign that could be taken for a tag; git baton resume has the exact words."
 
 
 @value
@@ -56,7 +57,7 @@ def brief(scene: Scene) -> str:
     rows += words.lines("note", c.note) if c.note else []
     for key, text in c.extra:
         rows += words.lines(f"extra.{key}", text)
-    name = f"'{plain(c.track)}'" if "'" not in c.track else f'"{plain(c.track)}"'
+    name = "'" + plain(c.track).replace("'", "'\\''") + "'"
     rows += ["", "'git baton resume --live' shows this again. To hand it on:"]
     rows += [f"git baton snapshot --track {name} --step ... --next-cmd ... --validation ..."]
     return _fitted(rows, LIMIT, f"[the rest: git baton show {scene.short}]")
@@ -166,7 +167,7 @@ class _Words:
                 break
         whole = len(kept) == len(rows) and kept[-1] == rows[-1]
         kept[-1] += closing if whole else " [...]" + closing
-        return [self.mark + opening + kept[0], *(f"{self.mark}    {row}" for row in kept[1:])]
+        return ["\n".join([self.mark + opening + kept[0], *(f"{self.mark}    {row}" for row in kept[1:])])]
 
 
 def _clipped(text: str, size: int) -> str:
@@ -175,8 +176,8 @@ def _clipped(text: str, size: int) -> str:
 
 
 def _fitted(rows: list[str], limit: int, rest: str) -> str:
-    """The rows that fit, without anything that a client could take for its own tags, and a note where the rest is."""
-    rows = [part for row in rows for part in row.split("\n")]
+    """The rows that fit, each whole with all its lines, and a note where the rest is. Nothing in them could be taken for a tag
+    of the client's."""
     safe = [_WRAPPER.sub("\u2039", row) for row in rows]
     tail = [_SAID] if safe != rows else []
     if _size([*safe, *tail]) <= limit:

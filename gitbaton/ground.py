@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _NEAR = 50
 _SAME_HEAD = 200
 _NAMED = 3
+_OUTSIDE = ("excluded", "too-large", "untracked")
 
 
 class Surveyor:
@@ -57,12 +58,16 @@ class Surveyor:
         return [self._live(stored, differing, reason) for stored in written]
 
     def _as_written(self, stored: Stored) -> Stored:
-        """A checkpoint with the branch, HEAD and files of the one whose words it carries."""
+        """A checkpoint with the branch, HEAD, files and operation of the one whose words it carries."""
         c = stored.checkpoint
         if c.carried is None:
             return stored
         files, tree = c.files, c.carried.tree
-        kept = replace(files, tree=tree) if files is not None and self._is_tree(tree) else None
+        kept = None
+        if files is not None and self._is_tree(tree):
+            operation = Operation(kind=c.carried.operation) if c.carried.operation else None
+            skipped = tuple(s for s in files.skipped if s.reason not in _OUTSIDE)  # the words' tree may hold those
+            kept = replace(files, tree=tree, operation=operation, skipped=skipped)
         return replace(stored, checkpoint=replace(c, branch=c.carried.branch, head=c.carried.head, files=kept))
 
     def _live(self, stored: Stored, differing: dict[Oid, list[str]], reason: str | None) -> Live:
@@ -73,12 +78,14 @@ class Surveyor:
             paths = _held(differing[c.files.tree], c.files)
             counted = len(paths)
             ground = replace(ground, changed=counted, named=tuple(in_quotes(p) for p in paths[:_NAMED]))
+        if c.files is None and c.carried is not None and c.carried.tree is not None and self.rules is not None:
+            reason = "the changed files are not counted: those of the words are not in this repository"
         turns = c.carried.turns if c.carried else 0
         return Live(
             head=self.head,
             drift=compare(c, ground, self.abbreviate),
             files_changed=counted,
-            uncounted=reason if c.files else None,
+            uncounted=reason if c.files or c.carried else None,
             since=Since(turns=turns, files=counted, commits=self._made(c.head, self.head.oid)),
         )
 
@@ -182,7 +189,8 @@ class Surveyor:
 
     def _same_head(self, stored: Stored) -> set[Oid]:
         history = self.store.history(stored.checkpoint.track, _SAME_HEAD).items
-        return {s.id for s in history if s.checkpoint.head == stored.checkpoint.head}
+        carried = stored.checkpoint.carried  # which may lie below many automatic ones
+        return {s.id for s in history if s.checkpoint.head == stored.checkpoint.head} | ({carried.id} if carried else set())
 
 
 def _held(paths: list[str], files: FileState) -> list[str]:

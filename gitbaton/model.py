@@ -127,8 +127,8 @@ class Transcript:
 @value
 class Carried:
     """The manual checkpoint whose words an automatic one takes along: its id, step, time, branch, HEAD and tree (None without
-    files).
-    ``turns``: how many turns of the agent have ended since; ``foreign``: the words were fetched from elsewhere."""
+    files). ``turns``: how many turns of the agent have ended since; ``operation``: the kind that was in progress then;
+    ``foreign``: the words were fetched from elsewhere."""
 
     id: Oid
     step: str
@@ -137,6 +137,7 @@ class Carried:
     head: Oid | None
     tree: Oid | None
     turns: int = 0
+    operation: str | None = None
     foreign: bool = False
 
 

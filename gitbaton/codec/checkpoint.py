@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     T = TypeVar("T", bound=str)
 VERSION = 1
 MAX_SKIPPED = 1000
+MAX_TRACK = 200
 MAX_FLAGS = 1000
 _MAX_PATHS = 256 << 10  # bytes of the skipped paths listed, so that no work tree can push a checkpoint over 1 MiB
 EXTRA_KEY_FORM = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -167,7 +168,7 @@ def _agent_document(agent: Agent | None) -> Json:
 def _carried_document(c: Carried) -> Json:
     branch = None if c.branch is None else path_document(c.branch)
     words: dict[str, Json] = {"id": c.id, "step": c.step, "created": timestamp(c.created), "branch": branch}
-    return {**words, "head": c.head, "tree": c.tree, "turns": c.turns, "foreign": c.foreign}
+    return {**words, "head": c.head, "tree": c.tree, "turns": c.turns, "operation": c.operation, "foreign": c.foreign}
 
 
 def _files_document(files: FileState | None) -> Json:
@@ -230,6 +231,8 @@ def decode(raw: bytes) -> Checkpoint:
         raise r.bad("extra")
     if not r.text("step").strip():
         raise r.bad("step")
+    if not 0 < len(r.text("track")) <= MAX_TRACK:
+        raise r.bad("track")
     return Checkpoint(
         track=r.text("track"),
         step=r.text("step"),
@@ -288,6 +291,7 @@ def _carried(r: Reader) -> Carried:
         head=r.maybe_oid("head"),
         tree=r.maybe_oid("tree"),
         turns=r.count("turns"),
+        operation=None if r.value.get("operation") is None else r.text("operation"),
         foreign=r.flag("foreign"),
     )
 

@@ -270,9 +270,9 @@ class BinaryObjects:
 
     def close(self) -> None:
         """See Objects."""
-        if self._batch is not None:
-            self._batch.close()
-            self._batch = None
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            batch.close()
 
 
 class _Batch:
@@ -347,9 +347,8 @@ class _Batch:
             raise GitError(f"'git cat-file' ended early: {reason}")
 
     def close(self) -> None:
-        """End the process and wait for it."""
-        if self.dead:
-            os.kill(self.pid, signal.SIGKILL)
+        """End the process, which only reads, and wait for it."""
+        os.kill(self.pid, signal.SIGKILL)
         for fd in (self.writer, self.reader, self.err):
             os.close(fd)
         os.waitpid(self.pid, 0)

@@ -45,7 +45,7 @@ def _start(repo: Repo) -> bool:
     null = os.open(os.devnull, os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        argv = repo.git.argv("repack", "-q", "-d", "-l", "--geometric=2")
+        argv = repo.git.argv("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index")
         spawn(argv, repo.git.env, null, null, null, {lock: _HELD}, detached=True)
         return True
     except BlockingIOError:

@@ -10,7 +10,7 @@ from gitbaton import terminal
 from gitbaton.agents.translate import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
-from gitbaton.hooks.deadline import DeadlineError, deadline
+from gitbaton.hooks.deadline import AgainError, DeadlineError, deadline
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -80,11 +80,14 @@ class _Work:
             log(self.repo, f"hook {self.call.agent} {self.call.event}: {text}")
 
     def close(self) -> None:
-        """Let go of what is under way."""
-        if self.repo is not None:
-            self.repo.close()
-        elif self.ahead is not None:
-            self.ahead.drop()
+        """Let go of what is under way. Never raises."""
+        try:
+            if self.repo is not None:
+                self.repo.close()
+            elif self.ahead is not None:
+                self.ahead.drop()
+        except OSError:
+            return
 
 
 def run(words: list[str]) -> None:
@@ -106,9 +109,11 @@ def run(words: list[str]) -> None:
                 _attend(work, work.event)
     except DeadlineError:
         work.log(f"not done after {seconds:.0f} s")
+        _go_on(words, work)
         work.close()
-        if work.event is not None and work.event.moment in _KEPT and work.late is None:
-            _go_on(words, work)
+    except AgainError as error:
+        work.log(error.message)
+        _go_on(words, work)
     except Exception as error:
         work.log(f"{type(error).__name__}: {error}")
 
@@ -229,6 +234,7 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
         return
     with auto.alone(repo, late=work.late is not None) as free:
         if not free:
+            work.log("two processes are at it already, and this one gives up")
             return
         from gitbaton.baton import Baton
         from gitbaton.git.index import list_ahead
@@ -246,8 +252,10 @@ def _go_on(words: list[str], work: _Work) -> None:
     """Take the checkpoint without anybody waiting for it; the one that is due already is not asked for again. Never raises."""
     from gitbaton.git.run import detach
 
+    if work.event is None or work.event.moment not in _KEPT or work.late is not None:
+        return
     try:
         if os.path.isfile(sys.argv[0]):
             detach([sys.executable, sys.argv[0], "hook", *words], {**os.environ, LATE: work.due or ""}, work.data)
-    except (BatonError, OSError):
-        pass
+    except (BatonError, OSError) as error:
+        work.log(f"{type(error).__name__}: {error}")

@@ -13,9 +13,10 @@ from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
 from gitbaton.briefing import ENDED
 from gitbaton.codec import Json, document, first_line, parse_transcript, transcript_text
-from gitbaton.errors import BatonError, UnchangedError
+from gitbaton.errors import UnchangedError
 from gitbaton.exchange import Request
 from gitbaton.git.repo import Repo
+from gitbaton.hooks.deadline import AgainError
 from gitbaton.hooks.logbook import log
 from gitbaton.hooks.sessions import Session
 from gitbaton.hooks.tracks import makes_current
@@ -52,16 +53,22 @@ def step(event: Event, session: Session) -> str:
 
 @contextmanager
 def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
-    """Whether to go on: of the processes that nobody waits for, one at a time works in a work tree."""
+    """Whether to go on: of the processes that nobody waits for, one at a time works in a work tree and one waits for it, so
+    that the last state is recorded, too."""
     if not late:
         yield True
         return
     os.makedirs(repo.own_dir, exist_ok=True)
-    fd = os.open(os.path.join(repo.own_dir, "late-hook"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    fds = [_lock_file(repo, name) for name in ("late-hook", "late-hook-waits")]
     try:
-        yield _locked(fd)
+        yield _locked(fds[0]) or _waited(*fds)
     finally:
-        os.close(fd)
+        for fd in fds:
+            os.close(fd)
+
+
+def _lock_file(repo: Repo, name: str) -> int:
+    return os.open(os.path.join(repo.own_dir, name), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
 
 
 def _locked(fd: int) -> bool:
@@ -72,8 +79,13 @@ def _locked(fd: int) -> bool:
     return True
 
 
-class _MovedError(BatonError):
-    """The track has moved since the work tree was looked at."""
+def _waited(work: int, turn: int) -> bool:
+    """Wait for the lock of the work, as the only one that does; the deadline bounds it."""
+    if not _locked(turn):
+        return False
+    fcntl.flock(work, fcntl.LOCK_EX)
+    fcntl.flock(turn, fcntl.LOCK_UN)
+    return True
 
 
 def take(baton: Baton, event: Event, session: Session, track: Track, said: str) -> Session:
@@ -85,7 +97,7 @@ def take(baton: Baton, event: Event, session: Session, track: Track, said: str) 
     for left in reversed(range(_TRIES)):
         try:
             return _take_once(baton, event, session, track(), said)
-        except _MovedError:
+        except AgainError:
             if not left:
                 raise
     return session
@@ -101,7 +113,7 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
     def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
         if (newest and newest.id) != (tip and tip.id):
-            raise _MovedError(f"track '{track}' has moved {_TRIES} times while an automatic checkpoint was taken")
+            raise AgainError(f"track '{track}' has moved {_TRIES} times while an automatic checkpoint was taken")
         if newest is None:
             return draft.checkpoint
         if _same(baton, draft, newest):
@@ -150,6 +162,7 @@ def carry(checkpoint: Checkpoint, tip: Stored, turns: int) -> Checkpoint:
             branch=last.branch,
             head=last.head,
             tree=tree,
+            operation=last.files.operation.kind if last.files and last.files.operation else None,
             foreign=tip.foreign,
         )
     if source is None:

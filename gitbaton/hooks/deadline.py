@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from gitbaton.errors import BatonError
+
 GRACE = 0.5  # seconds in which what was begun may be cleaned up
 
 
@@ -16,28 +18,38 @@ class DeadlineError(BaseException):
     """The time is over. No ``except Exception`` on the way may take it for an error of its own."""
 
 
+class AgainError(BatonError):
+    """What was begun cannot be ended now; a process that nobody waits for may begin it anew."""
+
+
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
     """Raise DeadlineError in the main thread when the time is over; a little later the process ends with exit status 0.
 
-    One may stand within another; the outer time goes on.
+    One may stand within another: then the outer time goes on, and only its end ends the process.
     """
-    over = False
+    begun, before = time.monotonic(), signal.getsignal(signal.SIGALRM)
+    outer, over = signal.getitimer(signal.ITIMER_REAL)[0], False
+
+    def hand_back() -> None:
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, max(outer - (time.monotonic() - begun), 0.001) if outer else 0)
 
     def ring(_signal: int, _frame: FrameType | None) -> None:
         nonlocal over
         if over:
             os._exit(0)
         over = True
-        signal.setitimer(signal.ITIMER_REAL, GRACE)
+        if outer:
+            hand_back()
+        else:
+            signal.setitimer(signal.ITIMER_REAL, GRACE)
         raise DeadlineError
 
-    begun, before = time.monotonic(), signal.signal(signal.SIGALRM, ring)
-    outer = signal.setitimer(signal.ITIMER_REAL, seconds)[0]
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, min(seconds, outer) if outer else seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        if outer:
-            signal.setitimer(signal.ITIMER_REAL, max(outer - (time.monotonic() - begun), 0.001))
+        if not (over and outer):
+            hand_back()

@@ -15,10 +15,12 @@ from gitbaton.git.repo import Repo
 from gitbaton.ground import Surveyor
 from gitbaton.hooks.deadline import DeadlineError, deadline
 from gitbaton.hooks.tracks import choose, within_reach
-from gitbaton.model import Live, Stored
+from gitbaton.model import Drift, Live, Stored
 from gitbaton.values import replace
 
 _LOOKED = 10  # checkpoints that are looked at for other sessions
+_SECOND = 0.3  # seconds for a look without files
+_NOTHING = "nothing is compared: there was no time for it"
 _LATE = "the changed files are not counted: there was no time for it"
 
 
@@ -60,7 +62,12 @@ def _live(baton: Baton, stored: Stored, seconds: float) -> Live:
             return Surveyor(baton.store, baton.settings.short, baton.rules()).live(stored)
     except DeadlineError:
         baton.repo.close()  # what was under way; whatever is asked next begins anew
-        return replace(Surveyor(baton.store, baton.settings.short).live(stored), uncounted=_LATE)
+    try:
+        with deadline(_SECOND):
+            return replace(Surveyor(baton.store, baton.settings.short).live(stored), uncounted=_LATE)
+    except DeadlineError:
+        baton.repo.close()
+        return Live(head=baton.repo.objects.head(), drift=Drift(), uncounted=_NOTHING)
 
 
 def _worded(baton: Baton) -> list[Stored]:

@@ -9,7 +9,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import check_track
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.git import settings
-from gitbaton.model import WorktreeId
+from gitbaton.model import Stored, WorktreeId
 from gitbaton.store import CURRENT, tip_ref
 
 DETACHED = "detached"
@@ -26,18 +26,19 @@ def choose(baton: Baton, given: str | None) -> str:
     if named and not given:
         return check_track(named)
     current = baton.current()
+    if given and current == check_track(given):
+        return current
+    if current is not None and not given:
+        return current
+    others, chains = _Others(baton), baton.store.chains()[0]
     if given:
         name = check_track(given)
-        mine = current == name or not _elsewhere(baton, name)
-        return name if mine else _own(baton, baton.store.chains()[0], name)
-    if current is not None:
-        return current
-    chains = baton.store.chains()[0]
+        return _own(baton, chains, name, others) if others.have(baton, name) else name
     if len(chains) == 1:
         only = next(iter(chains))
-        if not _elsewhere(baton, only):
+        if not others.have(baton, only):
             return only
-    return _own(baton, chains, baton.settings.track or baton.repo.objects.head().branch or DETACHED)
+    return _own(baton, chains, baton.settings.track or baton.repo.objects.head().branch or DETACHED, others)
 
 
 def makes_current(baton: Baton, track: str) -> bool:
@@ -49,16 +50,17 @@ def makes_current(baton: Baton, track: str) -> bool:
 
 def within_reach(baton: Baton) -> set[str]:
     """The tracks that do not belong to another work tree."""
-    return {track for track in baton.store.chains()[0] if not _elsewhere(baton, track)}
+    others, tips = _Others(baton), baton.store.tips().items
+    return {s.checkpoint.track for s in tips if not others.own(s.checkpoint.track, s)}
 
 
-def _own(baton: Baton, chains: dict[str, str], wanted: str) -> str:
+def _own(baton: Baton, chains: dict[str, str], wanted: str, others: _Others) -> str:
     """A name of this work tree's own, as near to the one wanted as can be."""
     name = _valid(wanted)
     folder = os.path.basename(baton.repo.layout.root or baton.repo.layout.git_dir)
     for candidate in (name, _valid(f"{name} {folder}"), *(f"{name} {n}" for n in range(2, 1000))):
         twin = next((t for t in chains if t.casefold() == candidate.casefold()), None)
-        if twin is None or (twin == candidate and not _elsewhere(baton, twin)):
+        if twin is None or (twin == candidate and not others.have(baton, twin)):
             return candidate
     raise UsageError(f"no name is free for a track of this work tree beside '{name}'")
 
@@ -72,22 +74,31 @@ def _valid(name: str) -> str:
         return check_track(kept.strip()[:100].strip() or DETACHED)
 
 
-def _elsewhere(baton: Baton, track: str) -> bool:
-    """Whether a track belongs to another work tree of this repository that still exists: it is current there, or its newest
-    checkpoint was taken there."""
-    try:
-        stored = baton.store.tip(track)
-    except RecordError:
-        return True  # it cannot be written, either
-    mine = baton.repo.layout.git_dir
-    others = [git_dir for _, git_dir, root in settings.worktrees(baton.repo) if root and git_dir != mine]
-    if any(settings.current_ref(baton.repo, git_dir, CURRENT) == tip_ref(track) for git_dir in others):
-        return True
-    taken = stored.checkpoint.files.worktree if stored and stored.checkpoint.files else None
-    if taken is None or taken.same(baton.repo.worktree_id()):
-        return False
-    births = (_born(git_dir) for git_dir in others)
-    return any(born is not None and taken.same(WorktreeId(path="", created=born)) for born in births)
+class _Others:
+    """The other work trees of this repository that still exist: their current tracks, and when gitbaton first met them."""
+
+    def __init__(self, baton: Baton) -> None:
+        mine = baton.repo.layout.git_dir
+        places = [git_dir for _, git_dir, root in settings.worktrees(baton.repo) if root and git_dir != mine]
+        self.currents = {settings.current_ref(baton.repo, git_dir, CURRENT) for git_dir in places}
+        self.births = [born for git_dir in places if (born := _born(git_dir)) is not None]
+        self.here = baton.repo.worktree_id() if places else None
+
+    def have(self, baton: Baton, track: str) -> bool:
+        """Whether a track belongs to one of them."""
+        try:
+            return self.own(track, baton.store.tip(track))
+        except RecordError:
+            return True  # it cannot be written, either
+
+    def own(self, track: str, tip: Stored | None) -> bool:
+        """Whether a track is current in one of them, or its newest checkpoint was taken there."""
+        if tip_ref(track) in self.currents:
+            return True
+        taken = tip.checkpoint.files.worktree if tip and tip.checkpoint.files else None
+        if taken is None or self.here is None or taken.same(self.here):
+            return False
+        return any(taken.same(WorktreeId(path="", created=born)) for born in self.births)
 
 
 def _born(git_dir: str) -> datetime | None:

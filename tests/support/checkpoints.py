@@ -69,6 +69,7 @@ CARRIED = st.builds(
     head=SHA,
     tree=st.none() | SHA,
     turns=COUNT,
+    operation=st.none() | st.sampled_from(["merge", "rebase"]),
     foreign=st.booleans(),
 )
 CHECKPOINTS = st.builds(
