@@ -64,11 +64,11 @@ def test_the_last_of_several_late_states_is_recorded(repo: Sandbox, tmp_path: Pa
     for number in range(2):
         repo.write("c.txt", f"{number}\n")
         client.send("Stop", client.payload("Stop"), env=env)
-    for _ in range(120):
+    held, end = "", time.monotonic() + 12
+    while held != "1" and time.monotonic() < end:
         time.sleep(0.1)
-        if autos(repo, "t") and repo.git("show", "refs/baton/tracks/t:c.txt") == "1":
-            return
-    raise AssertionError(log_of(repo))
+        held = repo.git("show", "refs/baton/tracks/t:c.txt") if autos(repo, "t") else ""
+    assert held == "1", log_of(repo)
 
 
 def test_a_file_that_grew_too_large_has_changed(repo: Sandbox) -> None:

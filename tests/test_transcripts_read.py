@@ -149,7 +149,8 @@ def test_a_session_never_becomes_a_path(repo: Sandbox, tmp_path: Path, session: 
     for name in ("home/secret.jsonl", f"{FOLDER}/a.jsonl", f"{FOLDER}/.jsonl"):
         (tmp_path / name).write_bytes(line(1))
     found = Transcript(size=len(line(1)), lines=1, last="u-1")
-    refused(repo, snap(repo, found, session=session))
+    error = refused(repo, snap(repo, found, session=session))
+    assert "conversation" in error.message and "secret" not in "".join(error.hints)
 
 
 def test_a_checkpoint_without_a_conversation_says_so(repo: Sandbox) -> None:

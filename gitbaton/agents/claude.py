@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gitbaton.agents.payload import specific
+from gitbaton.agents.payload import specific as shape
+from gitbaton.agents.payload import told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.agents.payload import Fields
     from gitbaton.agents.values import Inject, Moment
 
 # It would take context at more events, but not at PreCompact and PostCompact: there the error ends up in the conversation.
@@ -23,21 +23,4 @@ EVENTS: dict[str, tuple[Moment, Inject]] = {
 }
 FOLDERS = ("CLAUDE_PROJECT_DIR",)
 
-
-def told(fields: Fields) -> dict[str, object]:
-    """What a payload says; a subagent's events carry its parent's session and an ``agent_id``."""
-    agent_id = fields.get("agent_id")
-    return {
-        "session": fields.get("session_id"),
-        "cwd": fields.get("cwd"),
-        "transcript": fields.get("transcript_path"),
-        "prompt": fields.get("prompt"),
-        "said": fields.get("last_assistant_message"),
-        "source": fields.get("source"),
-        "child": isinstance(agent_id, str) and agent_id != "",
-    }
-
-
-def shape(name: str, text: str) -> str:
-    """Context for the model at the event ``name``."""
-    return specific(name, text)
+__all__ = ["EVENTS", "FOLDERS", "shape", "told"]

@@ -112,3 +112,17 @@ def _skip(text: str, at: int, sign: str = "") -> int:
     while text[at : at + 1] in (" ", "\t", "\n", "\r"):
         at += 1
     return at + len(sign) if text.startswith(sign, at) else 0
+
+
+def told(fields: Fields) -> dict[str, object]:
+    """What a payload in Claude Code's form says; a subagent's events carry its parent's session and an ``agent_id``."""
+    agent_id = fields.get("agent_id")
+    return {
+        "session": fields.get("session_id"),
+        "cwd": fields.get("cwd"),
+        "transcript": fields.get("transcript_path"),
+        "prompt": fields.get("prompt"),
+        "said": fields.get("last_assistant_message"),
+        "source": fields.get("source"),
+        "child": isinstance(agent_id, str) and agent_id != "",
+    }
