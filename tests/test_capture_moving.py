@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.git.index import PrivateIndex
+from gitbaton.git.repo import discover
 from tests.support import Sandbox
 from tests.test_capture_kit import CHAIN, TRACK, check, expected_tree, flags, index_path, skipped, snap
 
@@ -237,3 +239,12 @@ def test_t24_a_racy_edit_beside_another_change_is_seen(repo: Sandbox) -> None:
         repo.write("a.txt", f"{number:04d} two\n")
         repo.write("d/b.txt", f"{number}\n")
         check(repo)
+
+
+def test_a_lock_that_a_killed_git_left_on_the_copy_is_in_nobodys_way(repo: Sandbox, tmp_path: Path) -> None:
+    found = discover(str(repo.path), door="binary")
+    index = PrivateIndex(found, found.layout.index, str(tmp_path / "copy"))
+    index.copy()
+    (tmp_path / "copy.lock").touch()
+    assert index.write_tree() == repo.git("rev-parse", "HEAD^{tree}")
+    found.close()

@@ -115,6 +115,13 @@ class PrivateIndex:
                 self.revealed = True
                 self._write("update-index", "-z", option, "--stdin", stdin=b"".join(os.fsencode(p) + b"\0" for p in paths))
 
+    def unlock(self) -> None:
+        """Remove the lock of the copy that a killed git left (a file that shrinks under it kills it); nobody else writes here."""
+        try:
+            os.unlink(self.path + ".lock")
+        except FileNotFoundError:
+            return
+
     def forget(self, paths: Collection[bytes]) -> None:
         """Remove paths from the copy, every stage of them."""
         nothing = b"0" * (40 if self.repo.layout.algorithm == "sha1" else 64)
@@ -131,6 +138,7 @@ class PrivateIndex:
         Git would read racily clean files again while it writes, only to mark those that differ: it stops where a required
         filter fails, and dies where a file shrinks under it. With its old mtime the copy needs no marks.
         """
+        self.unlock()
         empty = os.path.join(os.path.dirname(self.path), "empty")
         os.makedirs(empty, exist_ok=True)
         env = {"GIT_DIR": self.repo.layout.git_dir, "GIT_WORK_TREE": empty}

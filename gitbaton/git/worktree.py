@@ -350,10 +350,7 @@ class _Intake:
 
 def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool) -> Result:
     """``git add``, with nothing in its way that is only there to warn a person."""
-    try:
-        os.unlink(index.path + ".lock")  # of an earlier one that was killed; nobody else writes here
-    except FileNotFoundError:
-        pass
+    index.unlock()
     settings = ("core.safecrlf=false", "advice.addEmbeddedRepo=false", "advice.addIgnoredFile=false")
     options = ("-u" if update else "-A", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
     stdin = b"".join(os.fsencode(s) + b"\0" for s in specs)
