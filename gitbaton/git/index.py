@@ -116,7 +116,7 @@ class PrivateIndex:
                 self._write("update-index", "-z", option, "--stdin", stdin=b"".join(os.fsencode(p) + b"\0" for p in paths))
 
     def unlock(self) -> None:
-        """Remove the lock of the copy that a killed git left (a file that shrinks under it kills it); nobody else writes here."""
+        """Remove the lock that a killed git left on the copy (a file that shrinks under it kills it); nobody else writes it."""
         try:
             os.unlink(self.path + ".lock")
         except FileNotFoundError:
