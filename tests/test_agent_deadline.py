@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -126,6 +127,17 @@ def test_a_git_that_sleeps(box: Sandbox, tmp_path: Path, pattern: str) -> None:
     check_next(box)
 
 
+def nobody_is_late(box: Sandbox) -> bool:
+    """Whether no process that nobody waits for is at work in the work tree, nor waits for its turn."""
+    for name in ("late-hook", "late-hook-waits"):
+        with open(box.path / ".git/baton" / name, "a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+    return True
+
+
 def test_many_late_hooks_take_one_checkpoint(box: Sandbox) -> None:
     client = Client("claude", box.path)
     client.fire("prompt", prompt="p")
@@ -135,6 +147,7 @@ def test_many_late_hooks_take_one_checkpoint(box: Sandbox) -> None:
         time.sleep(0.5)
     snap_job.result()
     assert wait_for(lambda: autos(box, "t") or checkpoints(box, "t")[-1]["step"] == "newer words")
+    assert wait_for(lambda: nobody_is_late(box))
     check_next(box, words="newer words")
     records = checkpoints(box, "t")
     manual = [r["step"] for r in records].index("newer words")

@@ -335,20 +335,21 @@ class _Batch:
         return answer
 
     def _more(self, deadline: float) -> None:
+        self.dead = True  # until it has answered: whoever is interrupted while it waits must not wait again
         if not self.poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
-            self.dead = True
             raise GitTimeoutError("'git cat-file' did not answer in its time and was stopped")
         chunk = os.read(self.reader, 1 << 20)
         self.buffer += chunk
+        self.dead = not chunk
         if not chunk:
-            self.dead = True
             said = os.pread(self.err, 4096, 0).decode("utf-8", "replace").strip().splitlines()
             reason = said[-1].removeprefix("fatal: ").removeprefix("error: ") if said else "no answer"
             raise GitError(f"'git cat-file' ended early: {reason}")
 
     def close(self) -> None:
-        """End the process, which only reads, and wait for it."""
-        os.kill(self.pid, signal.SIGKILL)
+        """End the process and wait for it."""
+        if self.dead:
+            os.kill(self.pid, signal.SIGKILL)
         for fd in (self.writer, self.reader, self.err):
             os.close(fd)
         os.waitpid(self.pid, 0)

@@ -236,10 +236,11 @@ class _Intake:
 
     def _add(self, paths: list[str] | None) -> Result:
         """``git add`` of paths, or of everything, less those left out and those that a filter fails on."""
-        specs = [":(top)"] if paths is None else [f":(top,literal){p}" for p in paths if p not in self.raw]
+        specs = [":(top)"] if paths is None else self._named(paths)
+        wanted = bool(specs)
         specs += [f":(top,exclude,literal){p}" for p in (*self.left, *self.raw)]
         result = Result(code=0, out=b"", err="")
-        if paths is None or len(specs) > len(self.left) + len(self.raw):
+        if wanted:
             result = _add(self.index, self.index.git, specs, update=self.rules.untracked == "none")
         raw = [p for p in self.raw if paths is None or p in paths]
         if raw and result.code in (0, 1):
@@ -249,6 +250,15 @@ class _Intake:
             again = _add(self.index, git, [f":(top,literal){p}" for p in raw], update=self.rules.untracked == "none")
             result = again if again.code else result
         return result
+
+    def _named(self, paths: list[str]) -> list[str]:
+        """Pathspecs for what was listed, and for no more: where a file stood, a directory may stand by now, and what is in it
+        was not looked at."""
+        folders = {*self.facts.gitlinks, *(p.rstrip("/") for p in self.changes.untracked if p.endswith("/"))}
+        above = {p[:at] for p in self.changes.untracked for at, char in enumerate(p.rstrip("/")) if char == "/"} - folders
+        named = [p for p in paths if p not in self.raw and p not in above]
+        shut = [f":(top,exclude,literal){p}/" for p in named if p not in folders]
+        return [f":(top,literal){p}" for p in named] + shut
 
     def _one_by_one(self) -> set[str]:
         """Find the paths that git stops at (a broken submodule, an encoding that does not fit, a file that shrinks)."""
