@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from gitbaton.errors import GitError, NotARepositoryError
 from gitbaton.git.ahead import Ahead, ask_layout, ask_settings
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
+from gitbaton.git.folders import be_born
 from gitbaton.git.objects import OID, Algorithm, Objects
 from gitbaton.git.run import Git, Process, Result, base_environment
 from gitbaton.model import Operation, WorktreeId
@@ -190,7 +191,7 @@ class Repo:
         try:
             born = os.stat(path).st_mtime_ns
         except FileNotFoundError:
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o666))
+            be_born(path)
             born = os.stat(path).st_mtime_ns
         created = datetime.fromtimestamp(born // 1_000_000_000, UTC).replace(microsecond=born // 1000 % 1_000_000)
         return WorktreeId(path=self.layout.root or self.layout.git_dir, created=created)
