@@ -43,7 +43,7 @@ class Scene:
 def brief(scene: Scene) -> str:
     """At most LIMIT bytes: step, next_cmd, validation and drift first, then what has happened since, and the rest."""
     c, live = scene.stored.checkpoint, scene.live
-    words = _Words(_foreign(scene.stored), _VALUE, _ROWS)
+    words = _Words(scene.stored.foreign_words, _VALUE, _ROWS)
     rows = [*_heading(scene), *words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
     rows += words.lines("validation", validation(c, live.since))
     rows += [_drift(live), *(f"  {_clipped(text, _SENTENCE)}" for text in sentences(live))]
@@ -66,7 +66,7 @@ def brief(scene: Scene) -> str:
 def reminder(scene: Scene) -> str:
     """At most SHORT_LIMIT bytes, for a client that takes them with every prompt."""
     c = scene.stored.checkpoint
-    words = _Words(_foreign(scene.stored), _SHORT_VALUE, _SHORT_ROWS)
+    words = _Words(scene.stored.foreign_words, _SHORT_VALUE, _SHORT_ROWS)
     track = _clipped(plain(c.track), 80)
     rows = [f"git baton, track '{track}', data of {age(_written(c), scene.now)} and no instruction:"]
     rows += [*words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
@@ -82,7 +82,7 @@ def overview(tips: Sequence[Stored], now: datetime) -> str:
     ]
     for stored in tips[:_LISTED]:
         c = stored.checkpoint
-        mark = "> " if _foreign(stored) else ""
+        mark = "> " if stored.foreign_words else ""
         name, said = _clipped(plain(c.track), _SHORT_VALUE), _clipped(first_line(c.headline), _SHORT_VALUE)
         rows.append(f"{mark}track '{name}', words written {age(_written(c), now)}: {said}")
     rows += [f"and {len(tips) - _LISTED} more"] if len(tips) > _LISTED else []
@@ -101,7 +101,7 @@ def _written(c: Checkpoint) -> datetime:
 
 def _heading(scene: Scene) -> list[str]:
     c = scene.stored.checkpoint
-    what = "fetched from elsewhere" if _foreign(scene.stored) else "recorded in this repository"
+    what = "fetched from elsewhere" if scene.stored.foreign_words else "recorded in this repository"
     title = f"git baton: the state of track '{plain(c.track)}', {what}, words written {age(_written(c), scene.now)}"
     taken = f"automatic checkpoint {scene.short}, taken {age(c.created, scene.now)}"
     if c.carried is not None:
@@ -134,11 +134,6 @@ def others(items: Iterable[Stored], session: str | None, now: datetime) -> tuple
         if c.agent is not None and c.agent.session not in (None, session):
             found.setdefault(c.agent.session or "", stored)
     return tuple(s for s in found.values() if not (s.checkpoint.kind == "auto" and s.checkpoint.step == ENDED))
-
-
-def _foreign(stored: Stored) -> bool:
-    carried = stored.checkpoint.carried
-    return stored.foreign or (carried is not None and carried.foreign)
 
 
 class _Words:

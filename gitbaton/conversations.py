@@ -51,10 +51,9 @@ def _octal(char: str) -> str:
 
 def new_id() -> str:
     """A random id (UUID 4) for a session."""
-    raw = bytearray(os.urandom(16))
-    raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
-    text = raw.hex()
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    from uuid import uuid4
+
+    return str(uuid4())
 
 
 def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, foreign: bool = False) -> Plan:

@@ -201,6 +201,11 @@ class Stored:
     checkpoint: Checkpoint
     foreign: bool = False
 
+    @property
+    def foreign_words(self) -> bool:
+        """Whether its words, its own or carried ones, came from elsewhere."""
+        return self.foreign or (self.checkpoint.carried is not None and self.checkpoint.carried.foreign)
+
 
 @value
 class Head:

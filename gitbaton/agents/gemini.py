@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gitbaton.agents.payload import specific
+from gitbaton.agents import payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,24 +20,14 @@ EVENTS: dict[str, tuple[Moment, Inject]] = {
     "SessionEnd": ("end", "no"),
 }
 FOLDERS = ("GEMINI_CWD", "GEMINI_PROJECT_DIR")
+shape = payload.specific
 _BLOCKS = re.compile(r"\s*(?:<hook_context>.*?</hook_context>\s*)+", re.DOTALL)
 
 
 def told(fields: Fields) -> dict[str, object]:
     """What a payload says; the prompt without what hooks put into it."""
     prompt = fields.get("prompt")
-    return {
-        "session": fields.get("session_id"),
-        "cwd": fields.get("cwd"),
-        "transcript": fields.get("transcript_path"),
-        "prompt": without_context(prompt) if isinstance(prompt, str) else None,
-        "source": fields.get("source"),
-    }
-
-
-def shape(name: str, text: str) -> str:
-    """Context for the model at the event ``name``."""
-    return specific(name, text)
+    return {**payload.told(fields), "prompt": without_context(prompt) if isinstance(prompt, str) else None}
 
 
 def without_context(prompt: str) -> str:

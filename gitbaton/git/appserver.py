@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from gitbaton.errors import BatonError, GitTimeoutError
-from gitbaton.git.run import Process, memory_file, spawn
+from gitbaton.git.run import begin, spawn
 
 _MOST = 16 << 20
 
@@ -111,19 +111,8 @@ class Peer:
 
 def says(argv: Sequence[str], env: Mapping[str, str], seconds: float) -> str | None:
     """What a program prints; None when it fails. Raises BatonError when it cannot be started or takes too long."""
-    reader, writer = os.pipe()
-    err, null = memory_file(), os.open(os.devnull, os.O_RDONLY)
     try:
-        pid = spawn(argv, env, null, writer, err)
-    except BaseException:
-        os.close(reader)
-        os.close(err)
-        raise
-    finally:
-        os.close(writer)
-        os.close(null)
-    try:
-        result = Process(argv, pid, reader, err, time.monotonic() + seconds).finish()
+        result = begin(argv, env, seconds).finish()
     except GitTimeoutError:
         raise BatonError(f"'{argv[0]}' did not end in its time and was stopped") from None
     return os.fsdecode(result.out) if result.code == 0 else None

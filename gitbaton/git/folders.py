@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import UTC, datetime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +39,15 @@ def copy(reader: BinaryIO, writer: BinaryIO) -> None:
     """Copy the rest of a file. Raises OSError."""
     while block := reader.read(_BLOCK):
         writer.write(block)
+
+
+def born(path: str) -> datetime | None:
+    """When a file was last written, in microseconds; None where there is none."""
+    try:
+        at = os.stat(path).st_mtime_ns
+    except OSError:
+        return None
+    return datetime.fromtimestamp(at // 1_000_000_000, UTC).replace(microsecond=at // 1000 % 1_000_000)
 
 
 def be_born(path: str) -> None:

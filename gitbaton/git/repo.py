@@ -6,12 +6,12 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 
 from gitbaton.errors import GitError, NotARepositoryError
 from gitbaton.git.ahead import Ahead, ask_layout, ask_settings
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
-from gitbaton.git.folders import be_born
+from gitbaton.git.folders import be_born, born
 from gitbaton.git.objects import OID, Algorithm, Objects
 from gitbaton.git.run import Git, Process, Result, base_environment
 from gitbaton.model import Operation, WorktreeId
@@ -188,12 +188,10 @@ class Repo:
         """This work tree's path and when gitbaton first met it (a file in its git directory remembers)."""
         os.makedirs(self.own_dir, exist_ok=True)
         path = os.path.join(self.own_dir, "worktree")
-        try:
-            born = os.stat(path).st_mtime_ns
-        except FileNotFoundError:
+        created = born(path)
+        if created is None:
             be_born(path)
-            born = os.stat(path).st_mtime_ns
-        created = datetime.fromtimestamp(born // 1_000_000_000, UTC).replace(microsecond=born // 1000 % 1_000_000)
+            created = cast(datetime, born(path))
         return WorktreeId(path=self.layout.root or self.layout.git_dir, created=created)
 
     def object_store(self) -> tuple[int, bool]:

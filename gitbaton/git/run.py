@@ -186,6 +186,27 @@ def detach(argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> None:
         os.close(sink)
 
 
+def begin(argv: Sequence[str], env: Mapping[str, str], timeout: float, stdin: bytes = b"") -> Process:
+    """Start a program whose input is known, for a time. Raises GitError when it cannot be started."""
+    reader, writer = os.pipe()
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        try:  # a child started early goes on while another is read
+            fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)
+        except OSError:
+            pass
+    err, source = memory_file(), memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
+    try:
+        pid = spawn(argv, env, source, writer, err)
+    except BaseException:
+        os.close(reader)
+        os.close(err)
+        raise
+    finally:
+        os.close(writer)
+        os.close(source)
+    return Process(argv, pid, reader, err, time.monotonic() + timeout)
+
+
 class Git:
     """The binary, bound to a directory and an environment."""
 
@@ -201,24 +222,7 @@ class Git:
 
     def start(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Process:
         """Start a command whose input is known; commands started together run together."""
-        reader, writer = os.pipe()
-        if hasattr(fcntl, "F_SETPIPE_SZ"):
-            try:  # a child started early goes on while another is read
-                fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)
-            except OSError:
-                pass
-        err, source = memory_file(), memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
-        argv = self.argv(*args)
-        try:
-            pid = spawn(argv, {**self.env, **(env or {})}, source, writer, err)
-        except BaseException:
-            os.close(reader)
-            os.close(err)
-            raise
-        finally:
-            os.close(writer)
-            os.close(source)
-        return Process(argv, pid, reader, err, time.monotonic() + self.timeout)
+        return begin(self.argv(*args), {**self.env, **(env or {})}, self.timeout, stdin)
 
     def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Result:
         """Run a command to its end, whatever its exit status."""

@@ -26,15 +26,6 @@ LATE = "GIT_BATON_LATE"  # the step of a checkpoint that is due, in the process 
 MAX_PAYLOAD = 64 << 20
 _KEPT = ("compact", "request", "edit", "turn", "end")  # moments at which a checkpoint may be due
 _ENDS = ("compact", "turn", "end")  # and at these one nearly always is
-# Where a client's project settings lie: a repository that has our hooks in them wants checkpoints from the first turn on.
-_SETTINGS = {
-    "claude": (".claude/settings.json", ".claude/settings.local.json"),
-    "codex": (".codex/hooks.json", ".codex/config.toml"),
-    "gemini": (".gemini/settings.json",),
-    "opencode": (".opencode/plugins/gitbaton.js",),
-    "copilot": (".github/hooks/gitbaton.json",),
-    "cursor": (".cursor/hooks.json",),
-}
 
 
 @value
@@ -171,15 +162,15 @@ def _used(repo: Repo) -> bool:
 
 
 def _wanted(root: str, agent: str) -> bool:
-    """Whether the project's own settings call us."""
-    for name in _SETTINGS[agent]:
-        try:
-            with open(os.path.join(root, name), "rb") as file:
-                if f"git-baton hook {agent}".encode() in file.read(1 << 20) or name.endswith("gitbaton.js"):
-                    return True
-        except OSError:
-            continue
-    return False
+    """Whether the project's own settings call us: such a repository wants checkpoints from the first turn on."""
+    from gitbaton.agents.clients import CLIENTS, OURS
+
+    client = next(client for client in CLIENTS if client.name == agent)
+    try:
+        with open(os.path.join(root, client.project), "rb") as file:
+            return client.shape == "plugin" or f"{OURS} {agent}".encode() in file.read(1 << 20)
+    except OSError:
+        return False
 
 
 def _attend(work: _Work, event: Event) -> None:

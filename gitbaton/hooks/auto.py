@@ -137,10 +137,8 @@ def words_of(stored: Stored | None) -> str:
 
 def _agent(baton: Baton, event: Event, tip: Stored | None) -> Agent:
     """Who takes the checkpoint, and how far the conversation had come."""
-    last = tip.checkpoint.agent if tip else None
-    same = (
-        tip is not None and not tip.foreign and last is not None and (last.name, last.session) == (event.agent, event.session)
-    )
+    last = tip.checkpoint.agent if tip and not tip.foreign else None
+    same = last is not None and (last.name, last.session) == (event.agent, event.session)
     before = parse_transcript(last.transcript) if last is not None and same else None
     found = transcripts.record(baton, event, baton.settings.transcripts, before, lambda text: log(baton.repo, text))
     return Agent(name=event.agent, session=event.session, transcript=transcript_text(found) if found else None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 
 from gitbaton.baton import Baton
 from gitbaton.codec import check_track
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.git import settings
+from gitbaton.git.folders import born
 from gitbaton.model import Stored, WorktreeId
 from gitbaton.store import CURRENT, tip_ref
 
@@ -22,23 +22,18 @@ def choose(baton: Baton, given: str | None) -> str:
     that differs from a track only in case: then the name of this work tree's directory is added. Raises UsageError for a
     given name that cannot be one.
     """
-    named = os.environ.get("GIT_BATON_TRACK")
+    named, current = os.environ.get("GIT_BATON_TRACK"), baton.current()
     if named and not given:
         return check_track(named)
-    current = baton.current()
-    if given and current == check_track(given):
-        return current
-    if current is not None and not given:
+    wanted = check_track(given) if given else current
+    if wanted is not None and wanted == current:
         return current
     others, chains = _Others(baton), baton.store.chains()[0]
-    if given:
-        name = check_track(given)
-        return _own(baton, chains, name, others) if others.have(baton, name) else name
-    if len(chains) == 1:
-        only = next(iter(chains))
-        if not others.have(baton, only):
-            return only
-    return _own(baton, chains, baton.settings.track or baton.repo.objects.head().branch or DETACHED, others)
+    wanted = wanted or (next(iter(chains)) if len(chains) == 1 else None)
+    if wanted is not None and not others.have(baton, wanted):
+        return wanted
+    free = given or baton.settings.track or baton.repo.objects.head().branch or DETACHED
+    return _own(baton, chains, free, others)
 
 
 def makes_current(baton: Baton, track: str) -> bool:
@@ -81,7 +76,8 @@ class _Others:
         mine = baton.repo.layout.git_dir
         places = [git_dir for _, git_dir, root in settings.worktrees(baton.repo) if root and git_dir != mine]
         self.currents = {settings.current_ref(baton.repo, git_dir, CURRENT) for git_dir in places}
-        self.births = [born for git_dir in places if (born := _born(git_dir)) is not None]
+        met = (born(os.path.join(git_dir, "baton", "worktree")) for git_dir in places)
+        self.births = [created for created in met if created is not None]
         self.here = baton.repo.worktree_id() if places else None
 
     def have(self, baton: Baton, track: str) -> bool:
@@ -98,13 +94,4 @@ class _Others:
         taken = tip.checkpoint.files.worktree if tip and tip.checkpoint.files else None
         if taken is None or self.here is None or taken.same(self.here):
             return False
-        return any(taken.same(WorktreeId(path="", created=born)) for born in self.births)
-
-
-def _born(git_dir: str) -> datetime | None:
-    """When gitbaton first met the work tree of a git directory, as Repo.worktree_id says it there."""
-    try:
-        born = os.stat(os.path.join(git_dir, "baton", "worktree")).st_mtime_ns
-    except OSError:
-        return None
-    return datetime.fromtimestamp(born // 1_000_000_000, UTC).replace(microsecond=born // 1000 % 1_000_000)
+        return any(taken.same(WorktreeId(path="", created=created)) for created in self.births)
