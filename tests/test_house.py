@@ -11,15 +11,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "gitbaton"
-ROOMS = ("git", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands", "transcripts")
+ROOMS = ("git", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands", "transcripts", "secrets", "sync", "retention")
 FLOORS = (
     ("errors", "values"),
     ("model",),
-    ("codec", "drift", "git", "agents"),
+    ("codec", "drift", "git", "agents", "secrets"),
     ("config", "render", "columns", "terminal", "store", "rewrites"),
     ("names", "mirror", "ground", "exchange", "owners", "briefing"),
     ("baton",),
-    ("transcripts",),
+    ("transcripts", "scanning"),
     ("hooks", "install", "restore", "retention", "sync", "journal", "porting", "branching", "bisection", "comparing"),
     ("doctor", "drilling", "worktrees", "conversations", "rewinding"),
     ("langgraph", "mcpserver"),

@@ -10,6 +10,10 @@ NOTES = "refs/notes/checkpoints"
 CURRENT = "BATON_HEAD"
 SAFETY = "refs/baton/safety/"
 TRANSCRIPTS = "refs/baton/transcripts/"
+THREADS = "refs/baton/threads/"
+RUNS = "refs/baton/runs/"
+META = "refs/baton/meta"
+REMOTES = "refs/baton/remotes/"
 
 
 def chain_ref(track: str) -> str:
@@ -35,3 +39,8 @@ def safety_ref(git_dir: str, common_dir: str) -> str:
     if git_dir == common_dir:
         return SAFETY + "main-worktree"
     return SAFETY + "worktrees/" + git_dir.rstrip("/").rpartition("/")[2]
+
+
+def remote_ref(remote: str, rest: str = "") -> str:
+    """Where what was fetched from a remote lies: ``tracks/<encoded track>``, ``notes``, ``meta``, ... below its name."""
+    return f"{REMOTES}{encode_track(remote)}/{rest}"
