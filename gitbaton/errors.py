@@ -4,7 +4,8 @@ BatonError                128  fatal, in one line
 |- UsageError             129  the command line or a value given to the API is wrong
 |- NotFoundError            2  no such checkpoint or track
 |- NoAnswerError            1  the answer is no
-|  `- UnchangedError        1  nothing is new since the newest checkpoint
+|  |- UnchangedError        1  nothing is new since the newest checkpoint
+|  `- RemoteError           1  a remote cannot be reached, refuses, or does not answer in its time
 |- AmbiguousNameError     128  a name that could mean several checkpoints
 |- NotARepositoryError    128  no repository here, or git refuses to open it
 |- GitError               128  git failed where it should not
@@ -47,6 +48,14 @@ class NoAnswerError(BatonError):
 
 class UnchangedError(NoAnswerError):
     """Nothing is new since the newest checkpoint, and nothing was recorded."""
+
+
+class RemoteError(NoAnswerError):
+    """A remote cannot be reached, refuses, or does not answer; ``kind`` is one of KINDS of gitbaton.git.refusals."""
+
+    def __init__(self, message: str, *hints: str, kind: str = "other") -> None:
+        super().__init__(message, *hints)
+        self.kind = kind
 
 
 class AmbiguousNameError(BatonError):
