@@ -1,0 +1,150 @@
+"""Git commands that talk to a remote: one allowance of time for all of them, and no prompt where nobody can answer."""
+
+from __future__ import annotations
+
+import os
+import select
+import shlex
+import signal
+import time
+from collections.abc import Mapping
+
+from gitbaton.errors import GitError
+from gitbaton.git.run import Git, Result, memory_file, spawn
+
+_GRACE = 2.0  # seconds that git has to take its temporary files away
+_PLINK = ("plink", "tortoiseplink", "putty")
+
+
+class OutOfTimeError(GitError):
+    """The allowance is used up; the command and all that it started were ended."""
+
+
+class Bounded:
+    """Git bound to an allowance of ``seconds``; only the time in its commands counts. ``prompts``: somebody sits at the
+    terminal and may be asked for a password."""
+
+    def __init__(self, git: Git, seconds: float, *, prompts: bool) -> None:
+        self.left, self.prompts = seconds, prompts
+        self.git = git.changed({}, *_settings(git, prompts=prompts))
+        self.env = environment(git, prompts=prompts)
+
+    def run(self, *args: str, stdin: bytes = b"") -> Result:
+        """Run a command to its end, whatever its exit status. Raises OutOfTimeError."""
+        began = time.monotonic()
+        if self.left <= 0:
+            raise OutOfTimeError(f"'git {args[0]}' has no time left")
+        reader, writer = os.pipe()
+        err, source = memory_file(), memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
+        try:
+            pid = spawn(self.git.argv(*args), self.env, source, writer, err, detached=not self.prompts)
+        except BaseException:
+            os.close(reader)
+            os.close(err)
+            raise
+        finally:
+            os.close(writer)
+            os.close(source)
+        try:
+            return self._collect(args[0], pid, reader, err, began + self.left)
+        finally:
+            self.left -= time.monotonic() - began
+
+    def _collect(self, verb: str, pid: int, out: int, err: int, deadline: float) -> Result:
+        chunks: list[bytes] = []
+        ended = False
+        try:
+            poll = select.poll()
+            poll.register(out, select.POLLIN)
+            while poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
+                chunk = os.read(out, 1 << 20)
+                if not chunk:
+                    ended = True
+                    break
+                chunks.append(chunk)
+        finally:
+            if not ended:
+                _end(pid, group=not self.prompts)
+            os.close(out)
+            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            size = os.lseek(err, 0, os.SEEK_END)
+            said = os.pread(err, min(size, 1 << 20), 0)
+            os.close(err)
+        if not ended:
+            raise OutOfTimeError(f"'git {verb}' did not end in its time and was stopped")
+        return Result(code=code, out=b"".join(chunks), err=said.decode("utf-8", "surrogateescape"))
+
+
+def environment(git: Git, *, prompts: bool) -> dict[str, str]:
+    """The environment of an exchange; without ``prompts`` neither git nor ssh asks anybody."""
+    env = dict(git.env)
+    if prompts:
+        given = os.environ.get("GIT_TERMINAL_PROMPT")
+        return {k: v for k, v in env.items() if k != "GIT_TERMINAL_PROMPT"} | ({"GIT_TERMINAL_PROMPT": given} if given else {})
+    env.pop("SSH_ASKPASS", None)  # a window that nobody sees; GIT_ASKPASS is how scripts give a password
+    env |= {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS_REQUIRE": "never", "GCM_INTERACTIVE": "never"}
+    command = _ssh(git, env)
+    if command is not None:
+        env["GIT_SSH_COMMAND"] = command
+    return env
+
+
+def _settings(git: Git, *, prompts: bool) -> tuple[str, ...]:
+    """Settings for the exchange: without ``prompts`` credential helpers that know it do not ask either."""
+    return () if prompts else ("credential.interactive=false",)
+
+
+def _ssh(git: Git, env: Mapping[str, str]) -> str | None:
+    """The user's ssh command made to ask nothing; None where it is not known to take an option for that.
+
+    Such a one has no terminal to ask on all the same: it runs in a session of its own.
+    """
+    command = env.get("GIT_SSH_COMMAND") or _setting(git, "core.sshCommand")
+    if not command:
+        command = shlex.quote(env["GIT_SSH"]) if env.get("GIT_SSH") else "ssh"
+    variant = (env.get("GIT_SSH_VARIANT") or _setting(git, "ssh.variant") or "auto").lower()
+    if variant == "auto":
+        try:
+            words = shlex.split(command)
+        except ValueError:
+            return None
+        variant = os.path.basename(words[0]).lower().removesuffix(".exe") if words else ""
+    if variant == "ssh":
+        return command + " -o BatchMode=yes"
+    return command + " -batch" if variant in _PLINK else None
+
+
+def _setting(git: Git, key: str) -> str:
+    return os.fsdecode(git.run("config", "--get", key).out).rstrip("\n")
+
+
+def _end(pid: int, *, group: bool) -> None:
+    """End a command and its helpers: first so that they can tidy up, then for good."""
+    others = [] if group else _below(pid)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for target in (pid, *others):
+            try:
+                os.killpg(target, number) if group else os.kill(target, number)
+            except (ProcessLookupError, PermissionError):
+                pass
+        if number == signal.SIGTERM:
+            _wait(pid, _GRACE)
+
+
+def _wait(pid: int, seconds: float) -> None:
+    """Wait until a child has ended, without taking its status."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return
+        time.sleep(0.01)
+
+
+def _below(pid: int) -> list[int]:
+    """The processes that a process started, and theirs, where the system tells."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            children = [int(word) for word in file.read().split()]
+    except (OSError, ValueError):
+        return []
+    return [found for child in children for found in (child, *_below(child))]

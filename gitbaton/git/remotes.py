@@ -1,0 +1,234 @@
+"""Remotes: which one is meant, what it has, and the exchange of named refs with it: bounded, leased, and silent."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from gitbaton.errors import RemoteError, UsageError
+from gitbaton.git.bounded import Bounded, OutOfTimeError
+from gitbaton.git.objects import is_oid, is_ref
+from gitbaton.git.refusals import failure, hook_line, refused, timed_out, without_credentials
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import Result
+from gitbaton.model import Oid
+from gitbaton.values import value
+
+_WANTED = r"^(remote\..*\.(url|pushurl)|branch\..*\.(remote|pushremote)|remote\.pushdefault)$"
+_SCP = re.compile(r"(?:[^/@:]*@)?([^/:]+:.*)\Z", re.DOTALL)
+_BUNDLE = re.compile(rb"# v[23] git bundle\n")
+_MAX_NAME = 60  # what is longer is cut and told apart by a digest; each of its bytes may take three in a ref
+_ROW = re.compile(r"([ +\-*!=])\t([^\t]*):([^\t:]*)\t(.*)\Z")
+_NO_ATOMIC = "does not support --atomic"
+_NO_REF = "couldn't find remote ref"
+_ASIDE = ("-c", "maintenance.auto=false", "-c", "gc.auto=0", "-c", "push.gpgSign=false")
+_FETCH = ("-q", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-recurse-submodules", "--no-auto-gc", "--no-prune")
+_PUSH = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-recurse-submodules", "--no-signed", "--no-force-if-includes")
+
+
+@value
+class Remote:
+    """A remote. ``name`` is what refs are named after, ``shown`` what messages call it, both without credentials; ``fetch``
+    and ``push`` are what git is given. ``bundle``: a file that is only read."""
+
+    name: str
+    shown: str
+    fetch: str
+    push: tuple[str, ...]
+    bundle: bool = False
+
+
+@value
+class Pushed:
+    """What became of one ref: ``kind`` is empty when the remote has it now, else one of gitbaton.git.refusals.KINDS, with the
+    remote's ``reason``."""
+
+    ref: str
+    kind: str
+    reason: str
+
+
+class _Config:
+    """What git's configuration says of remotes: all values of the keys, in their order."""
+
+    def __init__(self, repo: Repo) -> None:
+        raw = repo.git.run("config", "-z", "--get-regexp", _WANTED).out
+        self.values: dict[str, list[str]] = {}
+        for item in raw.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+            key, _, text = item.partition("\n")
+            self.values.setdefault(key, []).append(text)
+
+    def last(self, key: str) -> str:
+        return self.values.get(key, [""])[-1]
+
+    def names(self) -> list[str]:
+        """Remotes that have a URL, in their order."""
+        found = (key[len("remote.") :].rpartition(".")[0] for key in self.values if key.endswith((".url", ".pushurl")))
+        return list(dict.fromkeys(found))
+
+
+def names(repo: Repo) -> list[str]:
+    """The configured remotes that have a URL."""
+    return _Config(repo).names()
+
+
+def default(repo: Repo, *, pushing: bool) -> str:
+    """The remote that git would choose here without being told. Raises UsageError when there is none."""
+    config, branch = _Config(repo), repo.objects.head().branch
+    there = config.names()
+    keys = [f"branch.{branch}.pushremote", "remote.pushdefault"] if pushing else []
+    chosen = [config.last(key) for key in (*keys, f"branch.{branch}.remote")]
+    for name in (*chosen, "origin" if "origin" in there else "", *(there if len(there) == 1 else [])):
+        if name and name != ".":
+            return name
+    if not there:
+        raise UsageError("no remote is configured", "name a URL or a path, or 'git remote add origin URL'")
+    raise UsageError("no remote is named and none is the default", "the remotes are " + ", ".join(f"'{n}'" for n in there))
+
+
+def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False) -> Remote:
+    """The remote that a word means: a configured name, a URL, a path from ``directory``, a bundle; None for the default.
+
+    Raises UsageError for what can be none of these.
+    """
+    repo.settings()  # git must know the hooks to switch off
+    word = default(repo, pushing=pushing) if word is None else word
+    if not word.strip() or word.startswith("-"):
+        raise UsageError(f"'{word}' cannot be a remote", "a remote is a configured name, a URL or a path")
+    config = _Config(repo)
+    if word in config.names():
+        return _configured(config, word)
+    path = os.path.join(directory, word)
+    if os.path.isfile(path):
+        return _bundle(word, os.path.abspath(path))
+    if os.path.isdir(path):
+        path = os.path.abspath(path)
+        return Remote(name=_ref_name(path), shown=path, fetch=path, push=(path,))
+    if _is_address(word):
+        shown = address(word)
+        return Remote(name=_ref_name(shown), shown=shown, fetch=word, push=(word,))
+    there = config.names()
+    hint = "the remotes are " + ", ".join(f"'{name}'" for name in there) if there else "no remote is configured"
+    raise UsageError(f"'{without_credentials(word)}' is neither a remote nor a URL nor a path", hint)
+
+
+def _configured(config: _Config, name: str) -> Remote:
+    """A configured remote; where it is pushed to other places than fetched from, or several, each is one of ``push``."""
+    urls, pushed = config.values.get(f"remote.{name}.url", []), config.values.get(f"remote.{name}.pushurl", [])
+    places = pushed or urls
+    push = (name,) if len(places) == 1 and places == urls[:1] else tuple(places)
+    return Remote(name=_ref_name(name), shown=name, fetch=name, push=push)
+
+
+def _is_address(word: str) -> bool:
+    return "/" in word or _SCP.match(word) is not None
+
+
+def address(url: str) -> str:
+    """A URL without user, password, query and fragment."""
+    if "://" in url:
+        return re.sub(r"[?#].*\Z", "", without_credentials(url), flags=re.DOTALL)
+    match = _SCP.match(url)
+    return match.group(1) if match else url
+
+
+def _ref_name(shown: str) -> str:
+    """A name short enough for a ref: itself, or its last part and a digest."""
+    if len(os.fsencode(shown)) <= _MAX_NAME and shown.isprintable():
+        return shown
+    import hashlib
+
+    tail = re.sub(r"[^A-Za-z0-9._-]", "", shown.rstrip("/").rpartition("/")[2])[:30]
+    return f"{tail}-{hashlib.sha256(os.fsencode(shown)).hexdigest()[:12]}".lstrip("-")
+
+
+def _bundle(word: str, path: str) -> Remote:
+    try:
+        with open(path, "rb") as file:
+            start = file.read(32)
+    except OSError as error:
+        raise UsageError(f"'{word}' cannot be read: {error.strerror}") from None
+    if not _BUNDLE.match(start):
+        raise UsageError(f"'{word}' is a file and no bundle", "'git bundle create' makes one")
+    return Remote(name=_ref_name(path), shown=word, fetch=path, push=(), bundle=True)
+
+
+class Connection:
+    """The exchange with one remote; everything it does shares one allowance of ``seconds``. ``prompts`` as in Bounded.
+
+    Whatever the remote does, a failure is a RemoteError in one line.
+    """
+
+    def __init__(self, repo: Repo, remote: Remote, seconds: float, *, prompts: bool = False) -> None:
+        self.repo, self.remote, self.seconds = repo, remote, seconds
+        self.bounded = Bounded(repo.git, seconds, prompts=prompts)
+
+    def _run(self, *args: str, stdin: bytes = b"") -> Result:
+        try:
+            return self.bounded.run(*_ASIDE, *args, stdin=stdin)
+        except OutOfTimeError:
+            raise timed_out(self.remote.shown, self.seconds) from None
+
+    def listed(self, *patterns: str, place: str | None = None) -> dict[str, Oid]:
+        """The refs of the remote, or of ``place``, one of its push addresses, that match ``git ls-remote``'s patterns.
+
+        What is no ref name or no id of this repository's object format is an error: nothing of such an answer is used.
+        """
+        result = self._run("ls-remote", "-q", "--refs", "--", place or self.remote.fetch, *patterns)
+        if result.code != 0:
+            raise failure(self.remote.shown, result.err)
+        found = {}
+        for row in os.fsdecode(result.out).split("\n")[:-1]:
+            oid, _, name = row.partition("\t")
+            if not is_ref(name) or not is_oid(self.repo.layout.algorithm, oid):
+                raise RemoteError(f"'{self.remote.shown}' has refs that this repository cannot hold: {row[:100]}")
+            found[name] = oid
+        return found
+
+    def fetch(self, refs: Mapping[str, str | None], place: str | None = None) -> bool:
+        """Fetch refs of the remote, each into a ref of ours (forced), or only its objects for None.
+
+        False when a ref has gone since it was listed: then nothing was fetched, and the caller looks again.
+        """
+        if not refs:
+            return True
+        specs = "".join(f"+{theirs}:{ours}\n" if ours else f"{theirs}\n" for theirs, ours in refs.items())
+        result = self._run("fetch", *_FETCH, "--stdin", "--", place or self.remote.fetch, stdin=os.fsencode(specs))
+        if result.code == 0:
+            return True
+        if _NO_REF in result.err:
+            return False
+        raise failure(self.remote.shown, result.err)
+
+    def push(self, moves: Mapping[str, tuple[Oid | None, Oid | None]], place: str) -> tuple[Pushed, ...]:
+        """Move refs of the remote: each from what was seen there (None: nothing) to an object of ours (None: delete it).
+
+        All or none, where the server can; where it cannot, each for itself. Each move is one only from what was seen.
+        """
+        leases = [f"--force-with-lease={ref}:{seen or ''}" for ref, (seen, _) in moves.items()]
+        specs = [f"{new or ''}:{ref}" for ref, (_, new) in moves.items()]
+        mirror = () if "=" in place else ("-c", f"remote.{place}.mirror=false")
+        for atomic in (("--atomic",), ("--no-atomic",)):
+            result = self._run(*mirror, "push", *_PUSH, *atomic, *leases, "--", place, *specs)
+            rows = _rows(result)
+            if _NO_ATOMIC not in result.err:
+                break
+        if set(rows) != set(moves) and result.code != 0:
+            raise failure(self.remote.shown, result.err, writing=True)
+        return tuple(rows.get(ref, Pushed(ref=ref, kind="other", reason="git says nothing of it")) for ref in moves)
+
+
+def _rows(result: Result) -> dict[str, Pushed]:
+    """What ``git push --porcelain`` said of each ref."""
+    rows = {}
+    hook = hook_line(result.err)
+    for line in os.fsdecode(result.out).split("\n"):
+        match = _ROW.match(line)
+        if match is None:
+            continue
+        flag, _, ref, summary = match.groups()
+        reason = without_credentials(summary.partition(" (")[2].rstrip(")"))
+        kind = refused(reason) if flag == "!" else ""
+        rows[ref] = Pushed(ref=ref, kind=kind, reason=hook if kind == "hook" and hook else reason)
+    return rows
