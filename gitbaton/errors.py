@@ -13,6 +13,7 @@ BatonError                128  fatal, in one line
 |  |- StaleError          128  the work tree or index is no longer what was looked at; nothing was written
 |  `- PathError           128  some paths cannot be written or removed
 |- RecordError            128  a stored record is not what gitbaton writes
+|- ScanError              128  the scanner for secrets failed; nothing was written
 `- RefConflictError       128  somebody else moved a ref between our read and our write
 """
 
@@ -89,6 +90,10 @@ class PathError(GitError):
 
 class RecordError(BatonError):
     """A stored record breaks the format; nothing in it is used."""
+
+
+class ScanError(BatonError):
+    """The scanner for secrets failed on a text: nothing is known of it, so nothing was written."""
 
 
 class RefConflictError(BatonError):

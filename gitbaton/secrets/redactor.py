@@ -1,0 +1,172 @@
+"""The redactor: finds secrets in words and puts placeholders in their place, the same ones each time."""
+
+from __future__ import annotations
+
+import re
+
+from gitbaton.errors import ScanError, UsageError
+from gitbaton.model import Checkpoint
+from gitbaton.secrets.scan import may_hold, scan
+from gitbaton.values import replace, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Literal
+
+    Mode = Literal["on", "off", "strict"]
+else:
+    Mode = str
+
+_PLACEHOLDER = re.compile(r"\[redacted:[a-z][a-z0-9-]{1,30}\]")
+_MARK = "[redacted:"
+_STRING = re.compile(r'"((?:[^"\\]|\\.){0,67108864})"(\s{0,32}:)?', re.DOTALL)
+_STRUCTURE = re.compile(r"[\s{}\[\]:,0-9eE+.truefalsn-]*")
+_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
+_ESCAPED = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\b": "\b", "\\f": "\f"}
+
+
+@value
+class Finding:
+    """A secret in a text: ``kind`` is the placeholder's word, ``start`` and ``end`` are as in a slice."""
+
+    kind: str
+    start: int
+    end: int
+
+
+class Redactor:
+    """Finds secrets by the rules of this room.
+
+    ``mode``: ``off`` finds nothing, ``strict`` also takes what merely looks random. ``allow``: regular expressions; a secret
+    that one of them matches whole is none. Raises UsageError for an expression that is not one, ScanError, from every method,
+    when the scanner itself fails: then nothing is known of the text.
+    """
+
+    def __init__(self, mode: Mode = "on", allow: tuple[str, ...] = ()) -> None:
+        self.mode = mode
+        self.allow = tuple(map(_allowed, allow))
+
+    def text(self, text: str) -> str:
+        """The text with ``[redacted:KIND]`` for each secret. What it gives it leaves alone a second time."""
+        while found := self.find(text, sure=False):
+            for finding in reversed(found):
+                text = f"{text[: finding.start]}[redacted:{finding.kind}]{text[finding.end :]}"
+        return text
+
+    def assigned(self, key: str, text: str) -> str:
+        """The value of a pair; what it is called counts."""
+        return "".join(self._units(list(text), f"{key}="))
+
+    def _units(self, units: list[str], head: str = "") -> list[str]:
+        """A text as the pieces of which each stands for one character, redacted as what follows ``head``."""
+        while True:
+            text = head + "".join(map(_unescaped, units))
+            found = [f for f in self.find(text, sure=False) if f.end > len(head)]
+            if not found:
+                return units
+            for finding in reversed(found):
+                start, end = max(finding.start - len(head), 0), finding.end - len(head)
+                units[start:end] = f"[redacted:{finding.kind}]"
+
+    def checkpoint(self, c: Checkpoint) -> Checkpoint:
+        """The checkpoint with all its words redacted; the very same one where there is nothing to redact."""
+        if self.mode == "off":
+            return c
+        carried = c.carried and replace(c.carried, step=self.text(c.carried.step))
+        new = replace(
+            c,
+            step=self.text(c.step),
+            note=self.text(c.note),
+            next_cmd=self.text(c.next_cmd),
+            decisions=tuple(map(self.text, c.decisions)),
+            label=None if c.label is None else self.text(c.label),
+            extra=tuple((key, self.assigned(key, text)) for key, text in c.extra),
+            carried=carried,
+        )
+        return c if new == c else new
+
+    def line(self, raw: bytes) -> bytes:
+        """One line of JSON Lines, or of any text, redacted; valid JSON stays so, and what holds no secret stays as it is."""
+        if b"\n" in raw[:-1]:
+            return b"".join(map(self.line, raw.splitlines(keepends=True)))
+        text = raw.decode("utf-8", "surrogateescape")
+        body = text.rstrip("\r\n")
+        if not (may_hold(body, strict=self.mode == "strict") or "\\u" in body or "\\/" in body):
+            return raw
+        if _STRUCTURE.fullmatch(_STRING.sub("", body)):
+            new = self._literals(body) if self.mode != "off" else body
+        else:
+            new = self.text(body)
+        return raw if new == body else (new + text[len(body) :]).encode("utf-8", "surrogateescape")
+
+    def _literals(self, body: str) -> str:
+        """A line of JSON, each of its strings redacted in place; a value counts with the name before it."""
+        parts: list[str] = []
+        done, key = 0, ""
+        for match in _STRING.finditer(body):
+            if match.group(2):
+                key = match.group(1)
+            old = match.group(1)
+            new = self._literal(old, "" if match.group(2) else key)
+            if not match.group(2):
+                key = ""
+            if new != old:
+                parts += [body[done : match.start(1)], new]
+                done = match.end(1)
+        return "".join([*parts, body[done:]])
+
+    def _literal(self, raw: str, key: str) -> str:
+        """The inside of a JSON string; every escape but those within a secret stays as it was written."""
+        units = _ESCAPE.findall(raw) if "\\" in raw else list(raw)
+        return "".join(self._units(units, f"{key}=" if key else ""))
+
+    def find(self, text: str | bytes, *, sure: bool) -> list[Finding]:
+        """The secrets of a text, in order, none within another. ``sure``: only what cannot be anything else, for files."""
+        if self.mode == "off":
+            return []
+        if isinstance(text, bytes):
+            text = text.decode("latin-1")
+        try:
+            return _merged(self._raw(text, sure))
+        except (RecursionError, MemoryError, ArithmeticError, LookupError, ValueError, TypeError, re.error) as error:
+            raise ScanError(f"the scanner for secrets failed: {error}") from error
+
+    def _raw(self, text: str, sure: bool) -> Iterator[tuple[int, int, int, str]]:
+        """Start, end, rank and kind of everything that a rule takes for a secret."""
+        if _MARK in text:
+            text = _PLACEHOLDER.sub(lambda m: "\f" * len(m.group()), text)
+        for start, end, rank, kind in scan(text, sure=sure, strict=self.mode == "strict"):
+            if not any(pattern.fullmatch(text, start, end) for pattern in self.allow):
+                yield start, end, rank, kind
+
+
+def _allowed(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(f"baton.redactAllow is '{pattern[:100]}', which is not a regular expression: {error}") from None
+
+
+def _merged(found: Iterator[tuple[int, int, int, str]]) -> list[Finding]:
+    """What overlaps is one secret, of the kind of the most particular rule."""
+    result: list[list[int]] = []
+    kinds: list[str] = []
+    for start, end, rank, kind in sorted(found):
+        if result and start < result[-1][1]:
+            last = result[-1]
+            last[1] = max(last[1], end)
+            if rank < last[2]:
+                last[2], kinds[-1] = rank, kind
+        else:
+            result.append([start, end, rank])
+            kinds.append(kind)
+    return [Finding(kind=kind, start=start, end=end) for kind, (start, end, _) in zip(kinds, result, strict=True)]
+
+
+def _unescaped(unit: str) -> str:
+    if unit[0] != "\\":
+        return unit
+    if unit[:2] == "\\u" and len(unit) == 6:
+        return chr(int(unit[2:], 16))
+    return _ESCAPED.get(unit, unit[-1])

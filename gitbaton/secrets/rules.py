@@ -1,0 +1,126 @@
+"""Our own rules: formats that the library of ``shipped.py`` lacks, knows only in part, or takes for more than they are.
+
+A rule is (kind, needles, pattern, sure). One of the needles stands in every text that the pattern matches, in lower case where
+the pattern ignores case; a rule without needles needs a word of LONG characters. The secret is group 1, or the whole match
+where the pattern has no group. Every quantifier is bounded. ``sure``: nothing but a secret looks like this.
+"""
+
+from __future__ import annotations
+
+LONG = 55
+# Where a short prefix may begin: not within a word, but after an escape as in "\nAKIA" or "%3DAKIA".
+_B = r"(?:(?<![0-9A-Za-z])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))"
+_E = r"(?![0-9A-Za-z])"
+_SEP = r"(?:\\[nrt]|[\s\"'+>|,;*#-])"
+_PEM = (
+    r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:"
+    r"(?:(?!-----)[\s\S]){40,20000}-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|"
+    rf"{_SEP}{{0,16}}(?:[A-Z][A-Za-z-]{{1,20}}:[^\n\\]{{0,100}}{_SEP}{{1,16}}){{0,6}}"
+    rf"[A-Za-z0-9+/=]{{16,20000}}(?:{_SEP}{{1,16}}[A-Za-z0-9+/=]{{16,20000}}){{0,500}})"
+)
+_PUTTY = r"PuTTY-User-Key-File-[23]:(?:(?!Private-MAC|PuTTY-User)[\s\S]){0,20000}Private-MAC: ?[0-9a-f]{40,64}"
+
+Rule = tuple[str, tuple[str, ...], str, bool]
+
+RULES: tuple[Rule, ...] = (
+    ("private-key", ("PRIVATE KEY",), _PEM, True),
+    ("private-key", ("PuTTY-User-Key-File",), _PUTTY, True),
+    ("anthropic-key", ("sk-ant-",), r"sk-ant-[a-z0-9]{2,10}-[A-Za-z0-9_-]{20,200}", True),
+    ("openai-key", ("sk-",), rf"{_B}sk-(?:proj|svcacct|admin|service|None)-[A-Za-z0-9_-]{{20,250}}", True),
+    ("openai-key", ("sk-",), rf"{_B}sk-[A-Za-z0-9]{{48}}{_E}", True),
+    ("openrouter-key", ("sk-or-",), r"sk-or-v1-[0-9a-f]{64}", True),
+    ("google-key", ("AIza",), rf"AIza[0-9A-Za-z_-]{{35}}{_E}", True),
+    ("google-oauth", ("GOCSPX-",), r"GOCSPX-[A-Za-z0-9_-]{28}", True),
+    ("google-oauth", ("ya29.",), rf"{_B}ya29\.[A-Za-z0-9_-]{{20,1024}}", True),
+    ("google-oauth", ("1//0",), rf"{_B}1//0[A-Za-z0-9_-]{{40,200}}", True),
+    ("github-token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{36,255}", True),
+    ("github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{36,255}", True),
+    ("gitlab-token", ("gl",), r"\bgl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas|ffct|wt)-[A-Za-z0-9_.=-]{20,300}", True),
+    ("huggingface-token", ("hf_", "api_org_"), rf"{_B}(?:hf|api_org)_[A-Za-z]{{34}}{_E}", True),
+    ("huggingface-token", ("hf_",), rf"{_B}hf_(?=[A-Za-z]{{0,36}}[0-9])[A-Za-z0-9]{{30,40}}{_E}", True),
+    ("digitalocean-token", ("_v1_",), r"do[opr]_v1_[a-f0-9]{64}", True),
+    ("shopify-token", ("shp",), r"shp(?:at|ca|pa|ss|ua)_[a-fA-F0-9]{32}", True),
+    ("databricks-token", ("dapi",), rf"{_B}dapi[a-f0-9]{{32}}(?:-\d)?{_E}", True),
+    ("linear-key", ("lin_",), r"lin_(?:api|oauth)_[A-Za-z0-9]{40,64}", True),
+    ("notion-token", ("ntn_",), rf"{_B}ntn_[A-Za-z0-9]{{40,60}}{_E}", True),
+    ("notion-token", ("secret_",), rf"{_B}secret_[A-Za-z0-9]{{43}}{_E}", True),
+    ("vault-token", ("hvs.", "hvb.", "hvr."), rf"{_B}hv[sbr]\.[A-Za-z0-9_-]{{20,300}}", True),
+    ("docker-token", ("dckr_",), r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,60}", True),
+    (
+        "grafana-token",
+        ("glsa_", "glc_"),
+        rf"{_B}(?:glsa_[A-Za-z0-9]{{32}}_[A-Fa-f0-9]{{8}}|glc_[A-Za-z0-9+/]{{32,400}}={{0,3}})",
+        True,
+    ),
+    (
+        "doppler-token",
+        ("dp.",),
+        rf"{_B}dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{{1,40}}\.)?[A-Za-z0-9]{{40,44}}{_E}",
+        True,
+    ),
+    ("planetscale-token", ("pscale_",), r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{32,64}", True),
+    ("sentry-token", ("sntry",), r"sntry[su]_[A-Za-z0-9+/=_-]{40,400}", True),
+    ("newrelic-key", ("NRAK-", "NRJS-", "NRII-", "NRAA-"), r"NR(?:AK|JS|II|AA)-[A-Za-z0-9_-]{19,40}", True),
+    ("telegram-token", (":AA",), rf"{_B}[0-9]{{8,10}}:AA[0-9A-Za-z_-]{{33}}(?![0-9A-Za-z_-])", True),
+    (
+        "discord-webhook",
+        ("/webhooks/",),
+        r"discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/([0-9]{17,20}/[A-Za-z0-9_-]{60,80})",
+        True,
+    ),
+    ("slack-token", ("xox", "xapp-"), r"(?:xox[a-z]|xapp)(?:-[A-Za-z0-9.]{1,256}){2,8}", True),
+    (
+        "slack-webhook",
+        ("hooks.slack",),
+        r"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9_/-]{20,120})",
+        True,
+    ),
+    ("stripe-key", ("k_live_", "k_test_"), r"[sr]k_(?:live|test)_[0-9a-zA-Z]{16,247}", True),
+    ("stripe-key", ("whsec_",), rf"{_B}whsec_[A-Za-z0-9+/=]{{32,64}}", True),
+    ("mailgun-key", ("key-",), rf"{_B}key-[0-9a-f]{{32}}{_E}", True),
+    ("square-token", ("EAAA", "sq0"), rf"{_B}(?:EAAA[A-Za-z0-9_-]{{60}}|sq0(?:atp|csp|idp)-[A-Za-z0-9_-]{{22,43}}){_E}", True),
+    ("npm-token", ("npm_",), rf"{_B}npm_[A-Za-z0-9]{{36}}{_E}", True),
+    (
+        "npm-token",
+        ("_authToken", "_auth", "_password"),
+        r"//[^\s\"']{1,200}/:_(?:authToken|auth|password)\s{0,8}=\s{0,8}[\"']?([^\s\"'${<]{8,300})",
+        True,
+    ),
+    ("pypi-token", ("pypi-AgE",), r"pypi-AgE[A-Za-z0-9_-]{40,1024}", True),
+    ("rubygems-key", ("rubygems_",), rf"{_B}rubygems_[a-f0-9]{{48}}{_E}", True),
+    ("cargo-token", ("cio",), rf"{_B}cio[A-Za-z0-9]{{32}}{_E}", False),
+    ("groq-key", ("gsk_",), rf"{_B}gsk_[A-Za-z0-9]{{52}}{_E}", True),
+    ("xai-key", ("xai-",), rf"{_B}xai-[A-Za-z0-9]{{70,90}}{_E}", True),
+    ("perplexity-key", ("pplx-",), rf"{_B}pplx-[A-Za-z0-9]{{40,60}}{_E}", True),
+    ("replicate-token", ("r8_",), rf"{_B}r8_[A-Za-z0-9]{{37,40}}{_E}", True),
+    ("fly-token", ("fo1_", "fm1", "fm2_"), rf"{_B}(?:fo1_[A-Za-z0-9_-]{{43}}|fm[12][ar]?_[A-Za-z0-9+/=]{{100,1000}})", True),
+    ("supabase-key", ("sbp_", "sb_secret_"), rf"{_B}(?:sbp_[a-f0-9]{{40}}|sb_secret_[A-Za-z0-9_-]{{20,60}}){_E}", True),
+    ("postman-key", ("PMAK-",), r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}", True),
+    ("pulumi-token", ("pul-",), rf"{_B}pul-[a-f0-9]{{40}}{_E}", True),
+    ("terraform-token", ("atlasv1",), r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}", True),
+    (
+        "atlassian-token",
+        ("ATATT3", "ATCTT3", "ATBB"),
+        rf"{_B}(?:AT[AC]TT3[A-Za-z0-9_=-]{{60,300}}|ATBB[A-Za-z0-9]{{32}}{_E})",
+        True,
+    ),
+    ("age-key", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]{58,2000}", True),
+    ("azure-secret", ("Q~",), r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])", True),
+    (
+        "azure-storage-key",
+        ("AccountKey", "SharedAccessKey"),
+        r"(?:AccountKey|SharedAccessKey)\s{0,4}=\s{0,4}([A-Za-z0-9+/]{43,86}={1,2})",
+        True,
+    ),
+    ("azure-sas", ("sig=",), r"[?&]sig=([A-Za-z0-9%+/=]{40,120})", True),
+    ("aws-key", ("AKIA", "ASIA", "ABIA", "ACCA", "A3T"), rf"{_B}(?:A3T[A-Z0-9]|A(?:KIA|SIA|BIA|CCA))[A-Z0-9]{{16}}{_E}", True),
+    (
+        "aws-secret",
+        ("secret", "aws"),
+        r"(?i:aws[\w .-]{0,20}(?:secret|key|token)|secret_?access_?key)[\w \"'\]-]{0,12}"
+        r"(?:=>|:=|[:=])\s{0,4}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
+        True,
+    ),
+    ("jwt", ("eyJ",), rf"{_B}eyJ[A-Za-z0-9_-]{{10,2000}}\.eyJ[A-Za-z0-9_-]{{8,16000}}(?:\.[A-Za-z0-9_-]{{0,2000}})?", False),
+    ("jwt", ("eyJ",), rf"{_B}eyJ[A-Za-z0-9_-]{{10,2000}}(?:\.[A-Za-z0-9_-]{{0,8000}}){{4}}", False),
+)
