@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from gitbaton.errors import NotFoundError, RecordError
 from gitbaton.git.objects import RefChange, lookup, parse_commit
@@ -28,6 +29,11 @@ def steps(store: Store, ref: str) -> Steps:
         entries = store.chain(ref, None).items
     except NotFoundError:
         return Steps(undo=(), redo=())
+    return replay(store, entries)
+
+
+def replay(store: Store, entries: Sequence[Stored]) -> Steps:
+    """The same for the checkpoints of such a chain, newest first."""
     undo: list[Stored] = []
     redo: list[Stored] = []
     for entry in reversed(entries):
