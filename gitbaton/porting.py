@@ -12,15 +12,15 @@ from typing import Any
 
 from gitbaton import mirror
 from gitbaton.baton import Baton
-from gitbaton.codec import check_track, encode, message, payload, plain, timestamp
+from gitbaton.codec import check_track, encode, message, plain, timestamp
 from gitbaton.codec.older import Old, moment_of, older, unknown
 from gitbaton.errors import BatonError, RecordError, UsageError
-from gitbaton.git.objects import NewObject, RefChange, new_object
+from gitbaton.git.objects import new_object
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import checkpoint_markdown, exported_json
-from gitbaton.store import NOTES, TIPS, chain_ref, tip_ref
-from gitbaton.store.bundle import more_entries, plan_notes
-from gitbaton.store.join import Joined, Link, joined
+from gitbaton.store import NOTES, chain_ref, tip_ref
+from gitbaton.store.join import Link
+from gitbaton.store.revision import Revision
 from gitbaton.store.write import NOBODY
 from gitbaton.values import replace, value
 
@@ -231,10 +231,8 @@ class _Plan:
 
     def __init__(self, baton: Baton) -> None:
         self.store, self.algorithm = baton.store, baton.repo.layout.algorithm
-        self.shown = self.store.objects.refs(TIPS)
+        self.revision = Revision(baton.store)
         self.tracks = {track.casefold(): track for track in self.store.chains()[0]}
-        self.objects: list[NewObject] = []
-        self.changes: list[RefChange] = []
         self.added: list[tuple[str, int]] = []
         self.new: dict[Oid, Checkpoint] = {}
         self.warnings: list[str] = []
@@ -250,17 +248,13 @@ class _Plan:
         if twin != track:
             raise RecordError(f"{items[0][1].source}: track '{track}' differs from the track '{twin}' only in case")
         exists = self.store.objects.info(chain_ref(track)) is not None
-        self.tracks[track.casefold()] = track
-        before = self.store.history(track).items if exists else ()
-        known = [s.checkpoint for s in before]
+        known = [s.checkpoint for s in self.store.history(track).items] if exists else []
         new = {self._id(c): c for c in unknown([(c, r.latest, r.old.timed) for c, r in items], known)}
-        if not new:
-            self.added.append((track, 0))
-            return
-        plan = joined(self.store, track, [self._link(oid, c) for oid, c in new.items()])
+        plan = self.revision.join(track, [self._link(oid, c) for oid, c in new.items()])
+        if exists or plan.added:
+            self.tracks[track.casefold()] = track
         self.added.append((track, plan.added))
-        self.new |= new
-        self._move(plan, track, before[0].id if before else None)
+        self.new |= {link.id: new[link.id] for link in plan.fresh}
 
     def _id(self, checkpoint: Checkpoint) -> Oid:
         return new_object(self.algorithm, "blob", encode(checkpoint)).oid
@@ -278,50 +272,14 @@ class _Plan:
             author=NOBODY + b" %d +0000" % int(checkpoint.created.timestamp()),
         )
 
-    def _move(self, plan: Joined, track: str, tip: Oid | None) -> None:
-        """The chain's ref, and the tip's, unless that was behind before: then its repair also looks for lost notes."""
-        if plan.change is None:
-            return
-        self.objects += plan.objects
-        self.changes.append(plan.change)
-        shown, last = self.shown.get(tip_ref(track)), plan.links[-1]
-        if last.id != shown and shown == tip:
-            self.objects.append(new_object(self.algorithm, "blob", payload(last.message)))
-            self.changes.append(RefChange(name=tip_ref(track), new=last.id, old=shown))
-
     def apply(self) -> None:
         """Write everything: the objects, then all refs in one transaction."""
-        try:
-            self._note()
-        except RecordError as error:
-            self.warnings.append(f"no notes are written: {error.message}")
+        self.revision.apply()
+        self.warnings += self.revision.warnings
         lost = sum(1 for c in self.new.values() if c.head is None and "imported.head" in dict(c.extra))
         if lost:
             name = "checkpoint names" if lost == 1 else "checkpoints name"
             self.warnings.append(f"{lost} {name} a commit that is not here or not unique; it is kept as extra.imported.head")
-        if self.changes:
-            self.store.objects.write(self.objects)
-            # Tips last: one that is up to date proves that the note is. That they are free is asked first.
-            tips = [c for c in self.changes if c.name.startswith(TIPS)]
-            first = [c for c in self.changes if c not in tips]
-            free = [RefChange(name=c.name, new=c.old, old=c.old) for c in tips]
-            self.store.objects.update([*first, *free], *([tips] if tips else []))
-
-    def _note(self) -> None:
-        by_head: dict[Oid, list[tuple[Oid, Checkpoint]]] = {}
-        for oid, c in self.new.items():
-            if c.head is not None and c.kind == "manual":
-                by_head.setdefault(c.head, []).append((oid, c))
-        if not by_head:
-            return
-        old = self.store.notes_tree()[1]
-        times = {s.id: s.checkpoint.created for s in self.store.everything(self.store.chains()[0]).items}
-        texts = {head: more_entries(self.store.note(head, old), new, times) for head, new in by_head.items()}
-        latest = max(c.created for c in self.new.values())
-        author = NOBODY + b" %d +0000" % int(latest.timestamp())
-        objects, change = plan_notes(self.store, texts, author, b"checkpoints imported\n")
-        self.objects += objects
-        self.changes.append(change)
 
 
 def history_files(stored: Stored, taken: Collection[str] = ()) -> tuple[tuple[str, bytes], ...]:

@@ -109,7 +109,7 @@ def test_nothing_new_moves_nothing(store: Store) -> None:
     insert(store, "t", items)
     ref = store.objects.info(chain_ref("t"))
     plan = joined(store, "t", items[:2])
-    assert (plan.added, plan.change, plan.objects) == (0, None, ()) and [p.id for p in plan.links] == [i.id for i in items]
+    assert (plan.added, plan.change, plan.objects) == (0, None, ()) and (plan.kept, plan.removed) == (0, ())
     assert insert(store, "t", items) == 0 and insert(store, "t", []) == 0
     assert store.objects.info(chain_ref("t")) == ref
     assert insert(store, "other", []) == 0 and store.objects.info(chain_ref("other")) is None
@@ -132,7 +132,8 @@ def test_of_two_forms_of_one_checkpoint_everybody_takes_the_same(store: Store) -
         for form in order:
             insert(store, name, [form])
     assert len({tuple(commits(store, name)) for name in "abc"}) == 1
-    assert links(store, "a")[0].message == long.message
+    smallest = min(forms, key=lambda f: commit_data(tree=f.tree, parents=(), author=f.author, message=f.message))
+    assert replace(links(store, "a")[0], commit=None) == smallest
 
 
 def test_a_base_that_becomes_the_first_parent_gets_a_stand_in(store: Store) -> None:
@@ -307,4 +308,4 @@ def test_merging_is_pure_and_has_no_favourite(store: Store) -> None:
     twisted = [link(store, n, tail=b"" if n % 2 else b"\nx\n") for n in range(8)]
     shuffled = random.Random(1).sample(items, 8)
     assert merged(items, twisted) == merged(twisted, shuffled) == merged((), [*shuffled, *twisted])
-    assert all(m.message.endswith(b"\nx\n") for m in merged(items, twisted))
+    assert not any(m.message.endswith(b"\nx\n") for m in merged(items, twisted))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import NewObject, Objects, TreeEntry, new_object, parse_tree, tree_data
@@ -46,6 +47,40 @@ def edit(objects: Objects, tree: Oid | None, commit: Oid, blob: Oid) -> list[New
             above = [e for e in levels[-1].entries if e.name != name]
             levels[-1].entries = [*above, TreeEntry(mode=b"40000", name=name, oid=made[-1].oid)]
     return made
+
+
+def walk(objects: Objects, tree: Oid, spent: str = "") -> Iterator[tuple[Oid, Oid]]:
+    """Every note of a notes tree: the id of the object it is for, and its blob. Raises RecordError for a tree not there."""
+    length = 40 if objects.algorithm == "sha1" else 64
+    for entry in _entries(objects, tree):
+        if _is_fan(entry) and len(spent) < length - 2:
+            yield from walk(objects, entry.oid, spent + entry.name.decode())
+        elif not entry.is_tree and _HEX.match(entry.name) and len(spent) + len(entry.name) == length:
+            yield spent + entry.name.decode(), entry.oid
+
+
+def exchange(objects: Objects, tree: Oid, blobs: Mapping[Oid, Oid | None]) -> list[NewObject]:
+    """The trees to write so that other blobs stand where these stood, None for none at all; the last one is the new root.
+
+    Folders that become empty go; everything else stays where it is.
+    """
+    made: list[NewObject] = []
+    kept = []
+    for entry in _entries(objects, tree):
+        if _is_fan(entry):
+            below = exchange(objects, entry.oid, blobs)
+            if below and below[-1].data == b"":
+                continue
+            made += below
+            entry = TreeEntry(mode=entry.mode, name=entry.name, oid=below[-1].oid if below else entry.oid)
+        elif not entry.is_tree and entry.oid in blobs:
+            other = blobs[entry.oid]
+            if other is None:
+                continue
+            entry = TreeEntry(mode=entry.mode, name=entry.name, oid=other)
+        kept.append(entry)
+    root = new_object(objects.algorithm, "tree", tree_data(kept))
+    return [*made, root]
 
 
 def _path(objects: Objects, tree: Oid | None, commit: Oid) -> list[_Level]:

@@ -2,48 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import cast
 
-from gitbaton.codec import entry, parse_note
-from gitbaton.git.notes import edit
+from gitbaton.codec import Note, parse_note
+from gitbaton.errors import RecordError
+from gitbaton.git.notes import edit, exchange, walk
 from gitbaton.git.objects import MAX_READ, NewObject, Object, Objects, RefChange, commit_data, new_object, parse_tree
-from gitbaton.model import Checkpoint, Oid
+from gitbaton.model import Oid
 from gitbaton.store.read import Store
 from gitbaton.store.refs import NOTES
 from gitbaton.values import replace
 
 
-def plan_notes(store: Store, notes: Mapping[Oid, bytes], author: bytes, message: bytes) -> tuple[list[NewObject], RefChange]:
-    """The objects to write so that each text is the note of its commit, and the move of the notes ref. Reads only.
+def plan_notes(
+    store: Store, notes: Mapping[Oid, bytes], author: bytes, message: bytes, removed: Collection[Oid] = ()
+) -> tuple[list[NewObject], RefChange | None]:
+    """The objects to write so that each text is the note of its commit, and the move of the notes ref, None when it stays.
 
-    ``author`` has a date. Raises RecordError when something else stands at the ref.
+    The entries of the checkpoints ``removed`` go from all notes, wherever git has copied them, and then the new commit has no
+    parent, so that it does not lead to the old text. Reads only. ``author`` has a date. Raises RecordError when something
+    else stands at the ref.
     """
     old, tree = store.notes_tree()
     pending = _Pending(store.objects)
-    blobs = []
+    blobs = _without(store.objects, tree, removed) if tree and removed else {}
+    if tree and blobs:
+        texts = {blob: text and new_object(pending.algorithm, "blob", text) for blob, text in blobs.items()}
+        made = exchange(store.objects, tree, {blob: new.oid if new else None for blob, new in texts.items()})
+        pending.add(made)
+        tree = made[-1].oid
+    elif not notes:
+        return [], None
+    new = [made for made in texts.values() if made] if blobs else []
     for target, text in notes.items():
-        blobs.append(new_object(pending.algorithm, "blob", text))
-        made = edit(cast(Objects, pending), tree, target, blobs[-1].oid)
+        new.append(new_object(pending.algorithm, "blob", text))
+        made = edit(cast(Objects, pending), tree, target, new[-1].oid)
         pending.add(made)
         tree = made[-1].oid
     root = tree or new_object(pending.algorithm, "tree", b"").oid
-    data = commit_data(tree=root, parents=(old,) if old else (), author=author, message=message)
+    parents = (old,) if old and not blobs else ()
+    data = commit_data(tree=root, parents=parents, author=author, message=message)
     commit = new_object(pending.algorithm, "commit", data)
-    return [*blobs, *pending.below(root), commit], RefChange(name=NOTES, new=commit.oid, old=old)
+    return [*new, *pending.below(root), commit], RefChange(name=NOTES, new=commit.oid, old=old)
 
 
-def more_entries(raw: bytes, new: Iterable[tuple[Oid, Checkpoint]], times: Mapping[Oid, datetime]) -> bytes:
-    """A note with the entries of more checkpoints, newest first; one whose time ``times`` does not know stays where it is."""
-    note = parse_note(raw)
-    entries = list(note.entries)
-    known = dict(times)
-    for oid, c in sorted(new, key=lambda item: (item[1].created, item[0])):
-        known[oid] = c.created
-        places = (place for place, (other, _) in enumerate(entries) if other in known and known[other] <= c.created)
-        entries.insert(next(places, len(entries)), (oid, entry(oid, c)))
-    return replace(note, entries=tuple(entries)).render()
+def _without(objects: Objects, tree: Oid, removed: Collection[Oid]) -> dict[Oid, bytes]:
+    """The blobs of a notes tree that have entries of checkpoints, and their text without these. Raises RecordError for one
+    that cannot be read."""
+    named: dict[Oid, Oid] = {}
+    for target, blob in walk(objects, tree):
+        named.setdefault(blob, target)
+    gone = frozenset(removed)
+    changed = {}
+    for (blob, target), found in zip(named.items(), objects.read_many(list(named)), strict=True):
+        if found is None or found.data is None:
+            raise RecordError(f"the note of {target} cannot be read, so that nothing can be removed from it")
+        note = parse_note(found.data)
+        kept = tuple(item for item in note.entries if item[0] not in gone)
+        if len(kept) != len(note.entries):
+            empty = not kept and not note.preamble and not note.older
+            changed[blob] = b"" if empty else replace(note, entries=kept).render()
+    return changed
+
+
+def merged_note(
+    raws: Iterable[bytes], new: Mapping[Oid, bytes], times: Mapping[Oid, bytes], dropped: Callable[[Oid], bool]
+) -> bytes:
+    """Several notes of one commit and new entries as one note: whoever joins the same ones writes the same.
+
+    ``times``: when checkpoints were created, as text that sorts; entries stand newest first, and one whose time is not known
+    after them. Entries of ``dropped`` checkpoints are left out; text that is not ours is kept.
+    """
+    notes = [parse_note(raw) for raw in raws]
+    entries: dict[Oid, bytes] = dict(new)
+    for note in notes:
+        for oid, text in note.entries:
+            entries[oid] = min(text, entries.get(oid, text)) if oid not in new else new[oid]
+    order = sorted((oid for oid in entries if not dropped(oid)), key=lambda oid: (times.get(oid, b""), oid), reverse=True)
+    preamble = b""
+    for note in notes:
+        preamble = _all_text(preamble, note.preamble)
+    older = any(note.older for note in notes)
+    return Note(preamble=preamble, entries=tuple((oid, entries[oid]) for oid in order), older=older).render()
+
+
+def _all_text(one: bytes, other: bytes) -> bytes:
+    """Two texts that are not ours as one that has the paragraphs of both; the same whichever is first."""
+    first, second = ({p.strip(b"\n") for p in text.split(b"\n\n")} - {b""} for text in (one, other))
+    if first == second:
+        return min(one, other)
+    if first >= second:
+        return one
+    if second >= first:
+        return other
+    return b"\n\n".join(sorted(first | second)) + b"\n"
 
 
 class _Pending:

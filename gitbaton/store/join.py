@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import pairwise
 
+from gitbaton.codec import payload, timestamp
 from gitbaton.errors import RecordError
-from gitbaton.git.objects import Algorithm, Commit, NewObject, RefChange, commit_data, new_object, parse_commit
+from gitbaton.git.objects import Algorithm, Commit, NewObject, RefChange, commit_data, new_object, object_id, parse_commit
 from gitbaton.model import Oid, Stored
+from gitbaton.store.meta import NOTHING, Meta
 from gitbaton.store.read import Store, root_objects
 from gitbaton.store.refs import chain_ref
 from gitbaton.values import replace, value
 
 _INDEX_MESSAGE = b"gitbaton index 1\n"
 _MAX_COMMIT = 3 << 20
+_CREATED = re.compile(rb'\n  "created": "([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)",\n')
+Mark = tuple[bytes, Oid]  # a checkpoint's place in the order: its time as it is stored, and its id
 
 
 @value
@@ -35,13 +42,24 @@ class Link:
 
 @value
 class Joined:
-    """What putting links into a track comes to: ``added`` new ids, the objects to write, the move of the chain's ref (None
-    when it stays), and the links of the whole chain, oldest first."""
+    """What putting links into a track comes to.
 
-    added: int
-    objects: tuple[NewObject, ...]
-    change: RefChange | None
-    links: tuple[Link, ...]
+    ``fresh``: the links that are new, ``added`` their number; ``removed``: ids that are no longer in the chain; ``objects`` to
+    write; ``change``: the move of the chain's ref, None when it stays, its end when no checkpoint is left. ``links``: the
+    chain as it will be above its first ``kept`` checkpoints, which nothing can have changed, oldest first.
+    """
+
+    fresh: tuple[Link, ...] = ()
+    removed: tuple[Oid, ...] = ()
+    objects: tuple[NewObject, ...] = ()
+    change: RefChange | None = None
+    links: tuple[Link, ...] = ()
+    kept: int = 0
+
+    @property
+    def added(self) -> int:
+        """How many ids are new."""
+        return len(self.fresh)
 
 
 def links(store: Store, track: str, start: Oid | None = None) -> list[Link]:
@@ -51,10 +69,37 @@ def links(store: Store, track: str, start: Oid | None = None) -> list[Link]:
     """
     if start is None:
         tip = store.objects.info(chain_ref(track))
-        if tip is None:
-            return []
-        start = tip.oid
-    found = list(_records(store, track, store.objects.first_parents(start)))[::-1]
+        start = tip.oid if tip is not None else None
+    return _links(store, track, _commits(store, track, start))
+
+
+def news(store: Store, track: str, start: Oid) -> list[Link]:
+    """The checkpoints of the chain at ``start`` above the last commit that it has in common with the track's own chain.
+
+    As ``links``, and as good for a join; what both chains hold is not looked at. Raises RecordError.
+    """
+    tip = store.objects.info(chain_ref(track))
+    own = set(_commits(store, track, tip.oid)) if tip is not None else set()
+    oids = store.objects.first_parents(start)
+    common = next((place for place, oid in enumerate(oids) if oid in own), None)
+    if common is None:
+        return links(store, track, start)
+    return _links(store, track, oids[:common][::-1])
+
+
+def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
+    """The commits of a chain, oldest first, without its root."""
+    if start is None:
+        return []
+    oids = store.objects.first_parents(start)
+    if oids[-1] != store.root:
+        list(_records(store, track, oids[-1:]))
+        raise RecordError(f"track '{track}' has a broken record: its chain does not begin at the root")
+    return oids[-2::-1]
+
+
+def _links(store: Store, track: str, oids: Sequence[Oid]) -> list[Link]:
+    found = list(_records(store, track, oids))
     bases = _bases(store, found)
     return [
         Link(
@@ -71,16 +116,12 @@ def links(store: Store, track: str, start: Oid | None = None) -> list[Link]:
 
 
 def _records(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[tuple[Stored, Commit]]:
-    root = store.root
     for oid, found in zip(oids, store.objects.read_many(oids, _MAX_COMMIT), strict=True):
-        if oid == root:
-            return
         try:
             stored = store.stored(found, track, oid)
         except RecordError as error:
             raise RecordError(f"track '{track}' has a broken record: {error.message}") from None
         yield stored, parse_commit(found.data if found is not None and found.data is not None else b"")
-    raise RecordError(f"track '{track}' has a broken record: its chain does not begin at the root")
 
 
 def _bases(store: Store, found: Sequence[tuple[Stored, Commit]]) -> dict[Oid, Oid]:
@@ -107,24 +148,83 @@ def _may_stand_in(stored: Stored) -> bool:
     return head is not None and stored.base is not None and stored.base != head and not flagged
 
 
-def joined(store: Store, track: str, more: Iterable[Link]) -> Joined:
-    """Plan to put links into a track that may not exist yet; reads only. Called with the lock held.
+def joined(
+    store: Store, track: str, more: Iterable[Link] = (), *, meta: Meta = NOTHING, keep: Collection[Oid] | None = None
+) -> Joined:
+    """Plan to put links into a track that may not exist yet, less what ``meta`` drops and, with ``keep``, less all but these
+    ids; reads only. Called with the lock held.
 
     The common beginning keeps its commits; what comes after the first difference is written again with its own bytes.
     Whatever the order and the way in which the same checkpoints come together, the same chain comes out. Raises RecordError
     when a chain is broken, or a link's tree or base is not there.
     """
+
+    def dropped(oid: Oid) -> bool:
+        return meta.dropped(oid) or (keep is not None and oid not in keep)
+
+    coming = [link for link in more if not dropped(link.id)]
     tip = store.objects.info(chain_ref(track))
-    have = links(store, track)
-    union = merged(have, more)
-    objects, links_now = _placed(store.objects.algorithm, have, union)
-    _require(store, links_now, objects)
-    added = len({link.id for link in union} - {link.id for link in have})
-    last = links_now[-1].commit if links_now else None
-    if last is None or (tip is not None and last == tip.oid):
-        return Joined(added=0, objects=(), change=None, links=tuple(links_now))
-    change = RefChange(name=chain_ref(track), new=last, old=tip.oid if tip else None)
-    return Joined(added=added, objects=tuple(objects), change=change, links=tuple(links_now))
+    if not coming and (tip is None or not (meta.drops or keep is not None)):
+        return Joined()
+    own = _commits(store, track, tip.oid if tip is not None else None)
+    kept = _untouched(store, own, coming, dropped)
+    have = _links(store, track, own[kept:])
+    union = [link for link in merged(have, coming) if not dropped(link.id)]
+    below, tree = _below(store, own, kept)
+    objects, placed = _placed(store.objects.algorithm, below, tree, union)
+    _require(store, placed, objects)
+    last = placed[-1].commit if placed else below if kept else None
+    old = tip.oid if tip is not None else None
+    if last == old:
+        return Joined(links=tuple(placed), kept=kept)
+    before, after = {link.id for link in have}, {link.id for link in placed}
+    return Joined(
+        fresh=tuple(link for link in placed if link.id not in before),
+        removed=tuple(link.id for link in have if link.id not in after),
+        objects=tuple(objects),
+        change=RefChange(name=chain_ref(track), new=last, old=old),
+        links=tuple(placed),
+        kept=kept,
+    )
+
+
+def _untouched(store: Store, own: Sequence[Oid], coming: Iterable[Link], dropped: Callable[[Oid], bool]) -> int:
+    """How many of a chain's first checkpoints stay as they are, whatever comes: none of them is dropped, and each is before
+    all that comes. Where the chain is not in order, or that cannot be seen, none."""
+    found = list(marks(store, own))
+    if any(mark is None for mark in found):
+        return 0
+    order = [mark for mark in found if mark is not None]
+    if any(first >= second for first, second in pairwise(order)):
+        return 0
+    first = min(((timestamp(link.created).encode(), link.id) for link in coming), default=None)
+    place = len(order) if first is None else bisect_left(order, first)
+    return next((n for n, (_, oid) in enumerate(order[:place]) if dropped(oid)), place)
+
+
+def marks(store: Store, oids: Sequence[Oid]) -> Iterator[Mark | None]:
+    """The places of chain commits in the order of time, taken from their bytes; None for one that does not show its own.
+
+    Their JSON is not taken apart, so this says nothing of whether they can be used.
+    """
+    for found in store.objects.read_many(oids, _MAX_COMMIT):
+        try:
+            raw = payload(found.data.partition(b"\n\n")[2]) if found is not None and found.data is not None else b""
+        except RecordError:
+            raw = b""
+        times = _CREATED.findall(raw)
+        yield (times[0], object_id(store.objects.algorithm, "blob", raw)) if len(times) == 1 else None
+
+
+def _below(store: Store, own: Sequence[Oid], kept: int) -> tuple[Oid, Oid]:
+    """The commit on which the rest of a chain is put, and its tree."""
+    if kept == 0:
+        empty, root = root_objects(store.objects.algorithm)
+        return root.oid, empty.oid
+    tree = store.tree_of(own[kept - 1])
+    if tree is None:
+        raise RecordError(f"commit {own[kept - 1]} cannot be read")
+    return own[kept - 1], tree
 
 
 def insert(store: Store, track: str, more: Iterable[Link]) -> int:
@@ -142,39 +242,45 @@ def insert(store: Store, track: str, more: Iterable[Link]) -> int:
 def merged(have: Iterable[Link], more: Iterable[Link]) -> list[Link]:
     """The union by id in the order of time. Pure.
 
-    Of two links with one id that differ in what surrounds the checkpoint's bytes, everybody takes the same one: the longer
-    message, so that later paragraphs are kept, then one with a base.
+    Of two commits with one id everybody takes the same: the one whose raw bytes without the parent lines are smaller, then the
+    one with the smaller base id; one without a base comes last, because a base keeps a user's commit.
     """
     chosen: dict[Oid, Link] = {}
     for link in (*have, *more):
         other = chosen.get(link.id)
-        if other is None or _rank(link) > _rank(other):
+        if other is None or (not _alike(link, other) and _rank(link) < _rank(other)):
             chosen[link.id] = link
     return sorted(chosen.values(), key=lambda link: (link.created, link.id))
 
 
-def _rank(link: Link) -> tuple[object, ...]:
-    return len(link.message), link.message, link.base is not None, link.base or "", link.tree, link.author
+def _alike(one: Link, other: Link) -> bool:
+    return (one.base, one.tree, one.author, one.message) == (other.base, other.tree, other.author, other.message)
 
 
-def _placed(algorithm: Algorithm, have: Sequence[Link], union: Sequence[Link]) -> tuple[list[NewObject], list[Link]]:
-    """The commits of a union and the objects to write for them: links that stand where they stood keep theirs. Pure."""
+def _rank(link: Link) -> tuple[bytes, bool, Oid]:
+    raw = commit_data(tree=link.tree, parents=(), author=link.author, message=link.message)
+    return raw, link.base is None, link.base or ""
+
+
+def _placed(algorithm: Algorithm, parent: Oid, tree: Oid, union: Iterable[Link]) -> tuple[list[NewObject], list[Link]]:
+    """The links on top of the commit ``parent`` with its ``tree``, each where it will stand, and the objects to write. Pure.
+
+    A link that stands there already, byte for byte as it would be written, keeps its commit.
+    """
     objects = root_objects(algorithm)
-    tree, parent, same = objects[0].oid, objects[1].oid, True
     result = []
-    for place, link in enumerate(union):
-        same = same and place < len(have) and have[place] == link and link.commit is not None
-        if not same:
-            parents = (parent,) if link.base is None else (parent, link.base)
-            if link.base == parent:  # the parents of a commit are never equal: a commit of the index stands in
-                data = commit_data(tree=tree, parents=(parent,), author=link.author, message=_INDEX_MESSAGE)
-                objects.append(new_object(algorithm, "commit", data))
-                parents = (parent, objects[-1].oid)
-            data = commit_data(tree=link.tree, parents=parents, author=link.author, message=link.message)
-            objects.append(new_object(algorithm, "commit", data))
-        moved = link.commit if same and link.commit is not None else objects[-1].oid
-        result.append(replace(link, commit=moved))
-        tree, parent = link.tree, moved
+    for link in union:
+        parents, made = (parent,) if link.base is None else (parent, link.base), []
+        if link.base == parent:  # the parents of a commit are never equal: a commit of the index stands in
+            data = commit_data(tree=tree, parents=(parent,), author=link.author, message=_INDEX_MESSAGE)
+            made.append(new_object(algorithm, "commit", data))
+            parents = (parent, made[-1].oid)
+        data = commit_data(tree=link.tree, parents=parents, author=link.author, message=link.message)
+        made.append(new_object(algorithm, "commit", data))
+        tree, parent = link.tree, made[-1].oid
+        if parent != link.commit:
+            objects += made
+        result.append(replace(link, commit=parent))
     return objects, result
 
 

@@ -20,4 +20,4 @@ def put_notes(store: Store, notes: Mapping[Oid, bytes], seconds: int) -> None:
     author = b"gitbaton <gitbaton@localhost> %d +0000" % seconds
     objects, change = plan_notes(store, notes, author, b"notes carried along\n")
     store.objects.write(objects)
-    store.objects.update([change])
+    store.objects.update([change] if change else [])

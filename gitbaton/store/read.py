@@ -10,6 +10,7 @@ from gitbaton.git.notes import find
 from gitbaton.git.objects import MAX_READ, Algorithm, NewObject, Object, commit_data, new_object, object_id, parse_commit
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
+from gitbaton.store.foreign import Marks
 from gitbaton.store.refs import CHAINS, CURRENT, NOTES, TIPS, chain_ref, tip_ref, track_of
 from gitbaton.values import replace, value
 
@@ -46,6 +47,7 @@ class Store:
     def __init__(self, repo: Repo) -> None:
         self.repo, self.objects = repo, repo.objects
         self.root = root_objects(repo.layout.algorithm)[-1].oid
+        self._marks = Marks(repo)
 
     def chains(self) -> tuple[dict[str, Oid], list[Problem]]:
         """All tracks by name with their chains' tips, and refs in our namespace that are not ours."""
@@ -76,10 +78,10 @@ class Store:
 
     def tip(self, track: str) -> Stored | None:
         """The newest checkpoint of a track; None when there is no such track. Raises RecordError when it is broken."""
-        found = self._at(chain_ref(track), _MAX_COMMIT)
+        found = self.at(chain_ref(track), _MAX_COMMIT)
         return None if found is None else self.stored(found, track, found.oid)
 
-    def _at(self, ref: str, limit: int = MAX_READ) -> Object | None:
+    def at(self, ref: str, limit: int = MAX_READ) -> Object | None:
         """The object at a ref; None when there is no such ref. Raises RecordError when it cannot be read."""
         found = self.objects.read(ref, limit)
         if found is None:
@@ -109,7 +111,8 @@ class Store:
             checkpoint = replace(checkpoint, track=track)
         base = commit.parents[1] if len(commit.parents) == 2 else None
         oid = object_id(self.objects.algorithm, "blob", raw)
-        return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint)
+        foreign = track is not None and oid in self._marks.of(track)
+        return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint, foreign=foreign)
 
     def tree_of(self, commit: Oid | None) -> Oid | None:
         """The tree of a commit; None when there is no such commit."""
@@ -127,7 +130,7 @@ class Store:
 
     def chain(self, ref: str, track: str | None, limit: int | None = None) -> History:
         """The checkpoints of the chain at a ref, as ``history``; ``track`` as in ``stored``. Raises NotFoundError."""
-        start = self._at(ref, _MAX_COMMIT)
+        start = self.at(ref, _MAX_COMMIT)
         if start is None:
             raise NotFoundError(f"there is no track '{track}'" if track is not None else f"there is no ref '{ref}'")
         if start.kind != "commit":
@@ -157,7 +160,7 @@ class Store:
 
     def tip_at(self, ref: str) -> Stored | None:
         """The newest checkpoint of the chain at a ref of any name; None when there is none. Raises RecordError."""
-        found = self._at(ref, _MAX_COMMIT)
+        found = self.at(ref, _MAX_COMMIT)
         return None if found is None else self.stored(found, None, found.oid)
 
     def _walk(self, ref: str, track: str | None, oids: list[Oid]) -> Iterator[Stored | Problem]:
@@ -185,7 +188,7 @@ class Store:
 
     def notes_tree(self) -> tuple[Oid | None, Oid | None]:
         """The notes ref's commit and its tree. Raises RecordError when something else is there."""
-        found = self._at(NOTES)
+        found = self.at(NOTES)
         if found is None:
             return None, None
         if found.kind != "commit" or found.data is None:

@@ -1,0 +1,88 @@
+"""What a change of several refs is about to do, kept in a file while it does it: git can be killed between two refs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from gitbaton.errors import BatonError, GitError, RefConflictError
+from gitbaton.git.objects import OID, RefChange, is_ref
+from gitbaton.git.repo import Repo
+from gitbaton.store.read import Store
+
+_HEADER = b"gitbaton revision 1\n"
+_END = b"end\n"
+
+
+def _path(repo: Repo) -> str:
+    return os.path.join(repo.shared_dir, "revision")
+
+
+def pending(repo: Repo) -> bool:
+    """Whether a change of several refs was begun and not ended: one look at a file's name."""
+    return os.path.lexists(_path(repo))
+
+
+def carry_out(store: Store, first: Sequence[RefChange], last: Sequence[RefChange]) -> None:
+    """Carry out ``first`` wholly or not at all, then ``last``, which are derived from it. Called with the lock held.
+
+    After a kill ``settle`` does what is left. Raises RefConflictError and GitError where nothing was changed.
+    """
+    free = [RefChange(name=c.name, new=c.old, old=c.old) for c in last if c.old is not None]
+    _keep(store, [*first, *last])
+    try:
+        store.objects.update([*first, *free], *([last] if last else []))
+    except (RefConflictError, GitError):
+        found = store.objects.info(first[0].name)
+        if (found.oid if found is not None else None) != first[0].new:
+            _forget(store)
+            raise
+    _forget(store)
+
+
+def settle(store: Store) -> list[str]:
+    """Finish what a killed process had begun; what is in the way is said, and tried again the next time.
+
+    A ref that has moved on since stays where it is. Called with the lock held.
+    """
+    if not pending(store.repo):
+        return []
+    try:
+        changes = _kept(store)
+        for change in changes:
+            found = store.objects.info(change.name)
+            if (found.oid if found is not None else None) == change.old != change.new:
+                store.objects.update([change])
+        _forget(store)
+    except (BatonError, OSError) as error:
+        return [f"a change that was begun is not finished yet: {error}"]
+    return []
+
+
+def _keep(store: Store, changes: Sequence[RefChange]) -> None:
+    rows = [f"{c.name} {c.old or '-'} {c.new or '-'}\n" for c in changes]
+    path = _path(store.repo)
+    os.makedirs(store.repo.shared_dir, exist_ok=True)
+    with open(path + ".new", "wb") as file:
+        file.write(_HEADER + os.fsencode("".join(rows)) + _END)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
+
+
+def _kept(store: Store) -> list[RefChange]:
+    """The changes of the file; none of a file that is not whole, as after a power loss."""
+    with open(_path(store.repo), "rb") as file:
+        raw = file.read(64 << 20)
+    if not raw.startswith(_HEADER) or not raw.endswith(_END):
+        return []
+    rows = [row.split(" ") for row in os.fsdecode(raw[len(_HEADER) : -len(_END)]).splitlines()]
+    ids = [tuple(None if oid == "-" else oid for oid in row[1:]) for row in rows]
+    if not all(len(row) == 3 and is_ref(row[0]) for row in rows) or not all(o is None or OID.match(o) for p in ids for o in p):
+        return []
+    return [RefChange(name=row[0], old=pair[0], new=pair[1]) for row, pair in zip(rows, ids, strict=True)]
+
+
+def _forget(store: Store) -> None:
+    if pending(store.repo):
+        os.unlink(_path(store.repo))

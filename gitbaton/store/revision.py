@@ -1,0 +1,191 @@
+"""A change of several tracks at once: chains, what is pinned and dropped, and notes, planned whole and then written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from gitbaton.codec import check_track, decode, entry, parse_note, payload, plain, timestamp
+from gitbaton.errors import RecordError
+from gitbaton.git.objects import NewObject, RefChange, new_object
+from gitbaton.model import Oid
+from gitbaton.store import foreign, intent, meta
+from gitbaton.store.bundle import merged_note, plan_notes
+from gitbaton.store.join import Joined, Link, joined, marks
+from gitbaton.store.read import Store
+from gitbaton.store.refs import META, TIPS, tip_ref
+from gitbaton.store.write import NOBODY
+
+_CHUNK = 256
+
+
+class Revision:
+    """What a change of several tracks comes to. Nothing is written before ``apply``; called with the lock held.
+
+    ``meta``: what is pinned and dropped afterwards; set it before the first join. ``warnings``: what should be said about it.
+    Raises RecordError where what stands at refs/baton/meta is not what gitbaton writes.
+    """
+
+    def __init__(self, store: Store) -> None:
+        intent.settle(store)
+        self.store = store
+        self.meta = self._meta = meta.read(store)
+        self.warnings: list[str] = []
+        self._names = {track.casefold(): track for track in store.chains()[0]}
+        self._more: dict[str, list[Link]] = {}
+        self._keep: dict[str, frozenset[Oid]] = {}
+        self._foreign: dict[str, set[Oid]] = {}
+        self._plans: dict[str, Joined] = {}
+        self._notes: dict[Oid, bytes] = {}
+        self._also: tuple[list[NewObject], list[RefChange]] = ([], [])
+
+    def join(self, track: str, links: Iterable[Link], *, fetched: bool = False) -> Joined:
+        """Put links into a track that may not exist yet: the union with what is there, less what ``meta`` drops.
+
+        ``links`` as ``join.links`` reads them, or ``join.news`` those that the track's chain lacks, which is sooner done. With
+        ``fetched`` the new ones are marked as foreign. Raises RecordError for a broken chain, and for a name that
+        differs from another track's only in case.
+        """
+        track = check_track(track)
+        twin = self._names.setdefault(track.casefold(), track)
+        if twin != track:
+            raise RecordError(f"track '{plain(track)}' differs from the track '{plain(twin)}' only in case")
+        links = list(links)
+        self._more.setdefault(track, []).extend(links)
+        if fetched:
+            self._foreign.setdefault(track, set()).update(link.id for link in links)
+        return self._plan(track)
+
+    def keep(self, track: str, ids: Collection[Oid]) -> Joined:
+        """The track with only these checkpoints, their order and bytes kept; without any it goes. Raises RecordError."""
+        self._keep[track] = frozenset(ids)
+        return self._plan(track)
+
+    def drop_track(self, track: str) -> Joined:
+        """The end of a track, as ``keep`` with no ids."""
+        return self.keep(track, ())
+
+    def _plan(self, track: str) -> Joined:
+        made = joined(self.store, track, self._more.get(track, ()), meta=self.meta, keep=self._keep.get(track))
+        self._plans[track] = made
+        return made
+
+    def notes(self, texts: Mapping[Oid, bytes]) -> None:
+        """Fetched notes by the commit they are for: each is merged with the note that is here, entry by entry."""
+        self._notes |= texts
+
+    def also(self, objects: Iterable[NewObject], changes: Iterable[RefChange]) -> None:
+        """Further refs to move in the same transaction, and the objects that they need."""
+        self._also[0].extend(objects)
+        self._also[1].extend(changes)
+
+    @property
+    def removed(self) -> frozenset[Oid]:
+        """The ids that some track loses."""
+        return frozenset(oid for plan in self._plans.values() for oid in plan.removed)
+
+    def apply(self) -> None:
+        """Write everything: objects; then chains, meta and notes in one transaction; then the tips' blobs.
+
+        A kill leaves the state before, or one that the next writer finishes. Raises RefConflictError when somebody moved a ref
+        meanwhile, and RecordError when the notes cannot be read and something must be removed from them: nothing is changed.
+        """
+        objects, first, tips = self.drawn()
+        if not first:
+            return
+        self.store.objects.write(objects)
+        for track, ids in self._foreign.items():
+            if self._plans[track].change is not None:
+                foreign.mark(self.store, track, ids & {link.id for link in self._plans[track].fresh})
+        intent.carry_out(self.store, first, tips)
+
+    def drawn(self) -> tuple[list[NewObject], list[RefChange], list[RefChange]]:
+        """What ``apply`` does: the objects, the moves of refs in one transaction, and those of the tips after it. Reads only."""
+        plans = {track: plan for track, plan in self._plans.items() if plan.change is not None}
+        objects = [*self._also[0], *(item for plan in plans.values() for item in plan.objects)]
+        first = [*(plan.change for plan in plans.values() if plan.change is not None), *self._also[1]]
+        if self.meta != self._meta:
+            found = self.store.objects.info(META)
+            objects += meta.objects_for(self.store, self.meta)
+            first.append(RefChange(name=META, new=objects[-1].oid, old=found.oid if found else None))
+        made, change = self._noted(plans)
+        objects += made
+        first += [change] if change is not None else []
+        return objects, first, self._tips(plans, objects)
+
+    def _tips(self, plans: Mapping[str, Joined], objects: list[NewObject]) -> list[RefChange]:
+        """The moves of the tips' refs; one that was behind before stays so: its repair also looks for lost notes."""
+        shown = self.store.objects.refs(TIPS) if plans else {}
+        changes = []
+        for track, plan in plans.items():
+            ref, change = tip_ref(track), plan.change
+            old = shown.get(ref)
+            raw = payload(plan.links[-1].message) if plan.links else self._raw(change.new) if change else None
+            new = new_object(self.store.objects.algorithm, "blob", raw) if raw is not None else None
+            if old == (new.oid if new is not None else None):
+                continue
+            before = self._raw(change.old) if change else None
+            was = new_object(self.store.objects.algorithm, "blob", before).oid if before is not None else None
+            if new is None or old == was or old in plan.removed:
+                objects += [new] if new is not None else []
+                changes.append(RefChange(name=ref, new=new.oid if new else None, old=old))
+        return changes
+
+    def _raw(self, commit: Oid | None) -> bytes | None:
+        """The stored bytes of the checkpoint at a commit that is there."""
+        found = self.store.objects.read(commit) if commit else None
+        return payload(found.data.partition(b"\n\n")[2]) if found is not None and found.data else None
+
+    def _noted(self, plans: Mapping[str, Joined]) -> tuple[list[NewObject], RefChange | None]:
+        """The notes' objects and the move of their ref. Where they cannot be read, what would be added is a warning."""
+        removed = self.removed
+        try:
+            texts = self._texts(plans)
+            author = NOBODY + b" %d +0000" % self._latest(plans)
+            said = b"checkpoints removed\n" if removed else b"checkpoints joined\n"
+            return plan_notes(self.store, texts, author, said, removed)
+        except RecordError as error:
+            if removed:
+                raise RecordError(f"nothing is removed: {error.message}") from None
+            self.warnings.append(f"no notes are written: {error.message}")
+            return [], None
+
+    def _latest(self, plans: Mapping[str, Joined]) -> int:
+        times = [int(link.created.timestamp()) for plan in plans.values() for link in plan.links[-1:]]
+        return max(times, default=0)
+
+    def _texts(self, plans: Mapping[str, Joined]) -> dict[Oid, bytes]:
+        """The notes to write: with the entries of new manual checkpoints, and with what was fetched."""
+        new: dict[Oid, dict[Oid, bytes]] = {oid: {} for oid in self._notes}
+        times: dict[Oid, bytes] = {}
+        for plan in plans.values():
+            times |= {link.id: timestamp(link.created).encode() for link in plan.links}
+            for link in plan.fresh:
+                checkpoint = decode(payload(link.message))
+                if checkpoint.kind == "manual" and checkpoint.head is not None:
+                    new.setdefault(checkpoint.head, {})[link.id] = entry(link.id, checkpoint)
+        if not new:
+            return {}
+        tree = self.store.notes_tree()[1]
+        here = {commit: self.store.note(commit, tree) for commit in new}
+        raws = {commit: [raw, self._notes.get(commit, b"")] for commit, raw in here.items()}
+        self._find_times(times, raws.values(), plans)
+        removed = self.removed
+
+        def dropped(oid: Oid) -> bool:
+            return oid in removed or self.meta.dropped(oid)
+
+        texts = {commit: merged_note(both, new[commit], times, dropped) for commit, both in raws.items()}
+        return {commit: text for commit, text in texts.items() if text and text != here[commit]}
+
+    def _find_times(self, times: dict[Oid, bytes], notes: Iterable[Iterable[bytes]], plans: Mapping[str, Joined]) -> None:
+        """Add when the checkpoints that notes name were created, as far as some chain knows them."""
+        wanted = {oid for raws in notes for raw in raws for oid, _ in parse_note(raw).entries} - times.keys()
+        chains = self.store.chains()[0]
+        for track in sorted(chains, key=lambda name: name not in plans):
+            oids = self.store.objects.first_parents(chains[track]) if wanted else []
+            for start in range(0, len(oids), _CHUNK):
+                if not wanted:
+                    break
+                found = {mark[1]: mark[0] for mark in marks(self.store, oids[start : start + _CHUNK]) if mark is not None}
+                times |= {oid: found[oid] for oid in wanted & found.keys()}
+                wanted -= found.keys()
