@@ -1,0 +1,162 @@
+"""Objects in bulk, for those who look at every one: what is reachable, how large it is, what it holds, who brought it in."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from gitbaton.errors import GitError, GitTimeoutError
+from gitbaton.git.objects import is_oid
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import Git, checked
+from gitbaton.model import Oid
+from gitbaton.values import value
+
+_BATCH = 4 << 20  # bytes of contents that are held at once, unless one object is larger
+_ASKED = 50_000
+_WANTED = 1000
+_LOG = (
+    *("--literal-pathspecs", "log", "-z", "--reverse", "--raw", "--no-abbrev", "--no-renames", "--no-notes", "--no-decorate"),
+    *("--no-color", "--no-ext-diff", "--diff-merges=first-parent", "--format=%H"),
+)
+
+
+@value
+class Listed:
+    """An object, its type and its size in bytes."""
+
+    oid: Oid
+    kind: str
+    size: int
+
+
+def reachable(repo: Repo, wants: Sequence[Oid], haves: Iterable[Oid]) -> dict[Oid, bytes]:
+    """Every object that is reachable from ``wants`` and not from ``haves``, with the path by which git came to it first.
+
+    Of ``haves``, what is not here excludes nothing. What a partial clone left out is passed over: its remote has it.
+    Raises GitError where anything else is missing.
+    """
+    algorithm = repo.layout.algorithm
+    for oid in wants:
+        if not is_oid(algorithm, oid) or repo.objects.info(oid) is None:
+            raise GitError(f"object {oid} does not exist")
+    known = {oid for oid in haves if is_oid(algorithm, oid) and repo.objects.info(oid) is not None}
+    if not wants:
+        return {}
+    stdin = "".join([f"{oid}\n" for oid in wants] + [f"^{oid}\n" for oid in known]).encode()
+    raw = repo.git.out("rev-list", "--objects", "--missing=allow-promisor", "--stdin", stdin=stdin)
+    pairs = (line.partition(b" ") for line in raw.split(b"\n") if line)
+    return {oid.decode("ascii", "replace"): path for oid, _, path in pairs}
+
+
+def sizes(git: Git, oids: Sequence[Oid]) -> Iterator[Listed]:
+    """Type and size of each object, in their order. Raises GitError when one is missing or cannot be read."""
+    for start in range(0, len(oids), _ASKED):
+        asked = oids[start : start + _ASKED]
+        raw = git.out("cat-file", "--batch-check", "--buffer", stdin=_lines(asked))
+        rows = raw.decode("ascii", "replace").split("\n")[:-1]
+        for oid, row in zip(asked, rows + [""] * (len(asked) - len(rows)), strict=True):
+            fields = row.split(" ")
+            if len(fields) != 3 or fields[0] != oid or not fields[2].isdigit():
+                raise GitError(f"object {oid} cannot be read")
+            yield Listed(oid=oid, kind=fields[1], size=int(fields[2]))
+
+
+def contents(git: Git, items: Iterable[Listed]) -> Iterator[tuple[Listed, bytes]]:
+    """Each object with its bytes; a few MiB are held at once. Raises GitError when one cannot be read."""
+    batch: list[Listed] = []
+    total = 0
+    for item in items:
+        if batch and total + item.size > _BATCH:
+            yield from _batch(git, batch)
+            batch, total = [], 0
+        batch.append(item)
+        total += item.size
+    yield from _batch(git, batch)
+
+
+def _batch(git: Git, items: Sequence[Listed]) -> Iterator[tuple[Listed, bytes]]:
+    if not items:
+        return
+    raw = git.run("cat-file", "--batch", "--buffer", stdin=_lines([item.oid for item in items])).out
+    at = 0
+    for item in items:
+        head = f"{item.oid} {item.kind} {item.size}\n".encode()
+        end = at + len(head) + item.size
+        if not raw.startswith(head, at) or len(raw) <= end:
+            raise GitError(f"object {item.oid} cannot be read")
+        yield item, raw[at + len(head) : end]
+        at = end + 1
+
+
+def first_bytes(git: Git, oid: Oid, count: int) -> bytes:
+    """The first bytes of a blob of any size. Raises GitError when it cannot be read, GitTimeoutError."""
+    process = git.start("cat-file", "blob", oid)
+    data = b""
+    poll = select.poll()
+    poll.register(process.out, select.POLLIN)
+    try:
+        while len(data) < count:
+            if not poll.poll(max(0, int((process.deadline - time.monotonic()) * 1000))):
+                raise GitTimeoutError("'git cat-file' did not answer in its time and was stopped")
+            chunk = os.read(process.out, count - len(data))
+            if not chunk:
+                break
+            data += chunk
+    finally:
+        process.stop()
+    if not data:
+        raise GitError(f"object {oid} cannot be read")
+    return data
+
+
+def introduced(
+    git: Git, blobs: Collection[Oid], wants: Iterable[Oid], haves: Iterable[Oid], *, paths: Sequence[bytes] = ()
+) -> dict[Oid, list[tuple[Oid, bytes]]]:
+    """For each blob the commits reachable from ``wants`` and not from ``haves`` that brought it in, and at which path.
+
+    The oldest comes first, and a merge is held against its first parent. With ``paths``: only at these. What is no commit
+    counts for nothing. Raises GitError.
+    """
+    ends = [*_commits(git, list(wants)), *("^" + oid for oid in _commits(git, list(haves)))]
+    found: dict[Oid, list[tuple[Oid, bytes]]] = {}
+    if not any(not end.startswith("^") for end in ends):
+        return found
+    stdin = "".join(f"{end}\n" for end in ends).encode()
+    stdin += b"--\n" + b"".join(path + b"\n" for path in paths if path) if paths else b""
+    quiet = git.changed({}, "log.showRoot=true", "log.showSignature=false", "log.follow=false")
+    wanted = sorted(blobs)
+    for start in range(0, len(wanted), _WANTED):
+        part = set(wanted[start : start + _WANTED])
+        looked = [f"--find-object={oid}" for oid in sorted(part)]
+        result = quiet.run(*_LOG, *looked, "--stdin", stdin=stdin)
+        if result.code != 0:  # in a partial clone it asks for blobs that are not there; without the option it lists everything
+            result = quiet.run(*_LOG, "--stdin", stdin=stdin)
+        commit = ""
+        fields: list[str] = []
+        for token in checked(result, "log").split(b"\0"):
+            text = token.removeprefix(b"\n")
+            if fields:
+                if fields[3] in part:
+                    found.setdefault(fields[3], []).append((commit, token))
+                fields = []
+            elif text.startswith(b":"):
+                fields = text.decode("ascii", "replace").split(" ")
+            else:
+                commit = text.decode("ascii", "replace")
+    return found
+
+
+def _commits(git: Git, oids: Sequence[Oid]) -> list[Oid]:
+    """Those that are commits, or tags, and exist."""
+    if not oids:
+        return []
+    raw = git.out("cat-file", "--batch-check", "--buffer", stdin=_lines(oids)).decode("ascii", "replace")
+    rows = [row.split(" ") for row in raw.split("\n")]
+    return [row[0] for row in rows if len(row) == 3 and row[1] in ("commit", "tag")]
+
+
+def _lines(oids: Iterable[Oid]) -> bytes:
+    return "".join(f"{oid}\n" for oid in oids).encode()

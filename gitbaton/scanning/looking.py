@@ -1,0 +1,276 @@
+"""The scan itself: objects come in, hits with their places come out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, message, parse, plain
+from gitbaton.errors import RecordError
+from gitbaton.git.objectlists import Listed, contents, first_bytes, introduced, reachable, sizes
+from gitbaton.git.objects import OID, Commit, lookup, object_id, parse_commit
+from gitbaton.model import Oid
+from gitbaton.scanning.records import others, record_in, words
+from gitbaton.scanning.values import NOT_SCANNED, Hit
+from gitbaton.secrets import Redactor
+from gitbaton.values import replace
+
+MAX_MESSAGE = 16 << 20
+INDEX, _STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"
+_LOOK = 8000  # git itself takes a NUL among so many bytes for the sign of a binary file
+_SHOWN, _LONG = 4, 20
+# Stands between texts that are looked at together: no rule takes what is on both sides of it for one secret.
+_BETWEEN = "\n}-----{\n"
+_TOGETHER = 256 << 10
+_REMEMBERED = 10_000
+_CHUNK = re.compile(rb"chunks/[0-9]{8}\Z")
+_ENTRY = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
+_PLACEHOLDER = re.compile(rb"\[redacted:([a-z0-9-]{1,40})\]")
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def scanner(baton: Baton) -> Redactor:
+    """What to look with: as redaction is set, and at least by its usual rules. Who stores secrets need not send them."""
+    settings = baton.settings
+    return Redactor("strict" if settings.redact == "strict" else "on", settings.redact_allow)
+
+
+def lacking(baton: Baton, wants: Sequence[Oid], haves: Sequence[Oid] = ()) -> tuple[Hit, ...]:
+    """What must not leave: secrets in every object that is reachable from ``wants`` and not from ``haves``.
+
+    Words of checkpoints are held against all rules; files, notes, conversations and other messages against those that cannot
+    be mistaken. Of ``haves``, what is not here excludes nothing. Raises GitError where an object cannot be read.
+    """
+    scan = Scan(baton)
+    scan.objects(wants, haves)
+    return tuple(scan.hits)
+
+
+class Scan:
+    """One scan: what it has found so far, in ``hits``. What was looked at once is not looked at again. ``thorough``: whatever
+    would be redacted today in the lines of a conversation counts."""
+
+    def __init__(self, baton: Baton, *, thorough: bool = False) -> None:
+        self.repo, self.limit = baton.repo, baton.settings.max_file_size
+        self.redactor = scanner(baton)
+        self.find, self.thorough = self.redactor.find, thorough
+        self.hits: list[Hit] = []
+        self.checkpoints: dict[Oid, Oid] = {}  # commit -> id
+        self._ids: set[Oid] = set()
+        self._seen: set[Oid] = set()
+        self._harmless: set[str] = set()  # names and paths that each checkpoint repeats
+        self._bases: dict[Oid, Oid] = {}  # base -> the id of the first checkpoint on it
+        self._ours: dict[Oid, Oid | None] = {}  # index commit -> its stages commit
+
+    def commits(self, oids: Sequence[Oid]) -> None:
+        """Look at the messages of commits."""
+        fresh = [oid for oid in oids if oid not in self._seen]
+        self._messages(item for item in sizes(self.repo.git, fresh))
+
+    def objects(self, wants: Sequence[Oid], haves: Sequence[Oid]) -> None:
+        """Look at every object that is reachable from ``wants`` and not from ``haves``. Raises GitError."""
+        paths = reachable(self.repo, wants, haves)
+        blobs: list[Listed] = []
+        messages: list[Listed] = []
+        for item in sizes(self.repo.git, [oid for oid in paths if oid not in self._seen]):
+            if item.kind != "tree":
+                (blobs if item.kind == "blob" else messages).append(item)
+        self._messages(messages)
+        self._files(blobs, paths, _Found(self, wants, haves))
+
+    def _messages(self, items: Iterable[Listed]) -> None:
+        for item, data in contents(self.repo.git, self._small(items)):
+            self._seen.add(item.oid)
+            if item.kind == "commit":
+                self._commit(item.oid, data)
+            else:
+                self._text(Hit(checkpoint=None, commit=item.oid, path="message", line=0, kind=""), data, sure=True)
+
+    def _small(self, items: Iterable[Listed]) -> Iterator[Listed]:
+        for item in items:
+            if item.size <= MAX_MESSAGE:
+                yield item
+            else:
+                self.hits.append(Hit(checkpoint=None, commit=item.oid, path="message", line=0, kind=NOT_SCANNED))
+
+    def _commit(self, oid: Oid, data: bytes) -> None:
+        """The words of a checkpoint and what stands around them; of any other commit everything."""
+        commit = parse_commit(data)
+        raw, record = record_in(commit.message)
+        if record is None:
+            if commit.message in (INDEX, _STAGES):
+                self._ours[oid] = commit.parents[1] if len(commit.parents) > 1 else None
+            self._text(Hit(checkpoint=None, commit=oid, path="message", line=0, kind=""), data, sure=True)
+            return
+        own = object_id(self.repo.layout.algorithm, "blob", raw)
+        self._link(own, oid, commit)
+        at = Hit(checkpoint=own, commit=oid, path="message", line=0, kind="")
+        found = self._record_words(at, record)
+        if commit.message != message(str(record["step"]), raw) and not found:  # else the subject is cut from the step
+            self._text(at, commit.message.replace(raw, b"", 1), sure=True)
+
+    def _link(self, own: Oid, oid: Oid, commit: Commit) -> None:
+        self._ids.add(own)
+        self.checkpoints[oid] = own
+        if len(commit.parents) > 1:
+            self._bases.setdefault(commit.parents[1], own)
+
+    def _record_words(self, at: Hit, record: dict[str, Json]) -> bool:
+        """Look at what a checkpoint says; whether there was something."""
+        before = len(self.hits)
+        said = list(words(record))
+        if self.find(_BETWEEN.join([head + text for _, head, text in said]), sure=False):
+            for name, head, text in said:
+                self._text(replace(at, path=name), text, sure=False, head=head)
+        rest = [(name, text) for name, text in others(record, {w[2] for w in said}) if text not in self._harmless]
+        for name, text in rest:
+            self._text(replace(at, path=name), text, sure=True)
+        if len(self.hits) == before and len(self._harmless) < _REMEMBERED:
+            self._harmless.update(text for _, text in rest)
+        return len(self.hits) > before
+
+    def _text(self, at: Hit, text: str | bytes, *, sure: bool, head: str = "") -> None:
+        """Look at one text that has no lines to name; each kind counts once. ``head``: what it is called by."""
+        whole = head + text if isinstance(text, str) else text
+        found = {f.kind: f for f in reversed(self.find(whole, sure=sure)) if f.end > len(head)} if text else {}
+        for kind, finding in found.items():
+            said = whole[finding.start : finding.end]
+            unmistakable = sure or any(f.kind == kind for f in self.find(said, sure=True))
+            self.hits.append(replace(at, kind=kind, shown=_masked(said) if unmistakable else ""))
+
+    def _files(self, blobs: Sequence[Listed], paths: Mapping[Oid, bytes], found: _Found) -> None:
+        """Look at the contents of files; where each hit belongs is asked at last, for those blobs only."""
+        small = [item for item in blobs if item.size <= self.limit]
+        for item in blobs:
+            if item.size > self.limit and not _binary(first_bytes(self.repo.git, item.oid, _LOOK)):
+                found.add(item.oid, paths[item.oid], _nowhere(1, NOT_SCANNED))
+        group: list[tuple[Oid, bytes]] = []
+        size = 0
+        for item, data in contents(self.repo.git, small):
+            self._seen.add(item.oid)
+            text = b"" if not paths[item.oid] and self._is_tip(item.oid, data) else _text_of(data)
+            if size + len(text) > _TOGETHER:
+                self._group(group, paths, found)
+                group, size = [], 0
+            group += [(item.oid, text)] if text else []
+            size += len(text)
+        self._group(group, paths, found)
+        self.hits += found.settled()
+
+    def _group(self, group: Sequence[tuple[Oid, bytes]], paths: Mapping[Oid, bytes], found: _Found) -> None:
+        """Look at some files together, and at each where there is something."""
+        if self.thorough:
+            for oid, text in group:
+                if _CHUNK.match(paths[oid]):
+                    self._lines(oid, text, paths[oid], found)
+            group = [(oid, text) for oid, text in group if not _CHUNK.match(paths[oid])]
+        if len(group) > 1 and not self.find(_BETWEEN.encode().join([text for _, text in group]), sure=True):
+            return
+        for oid, text in group:
+            noted = _is_note(paths[oid])
+            for finding in self.find(text, sure=True):
+                hit = _nowhere(text.count(b"\n", 0, finding.start) + 1, finding.kind)
+                ids = [m.group(1).decode() for m in _ENTRY.finditer(text, 0, finding.start)] if noted else []
+                shown = _masked(text[finding.start : finding.end])
+                found.add(oid, paths[oid], replace(hit, shown=shown, checkpoint=ids[-1] if ids else None))
+
+    def _lines(self, oid: Oid, text: bytes, path: bytes, found: _Found) -> None:
+        """Look at the lines of a conversation as redaction does; each kind counts once a line."""
+        for number, line in enumerate(text.split(b"\n"), 1):
+            clean = self.redactor.line(line)
+            if clean is not line and clean != line:
+                before = _PLACEHOLDER.findall(line)
+                for kind in dict.fromkeys(_PLACEHOLDER.findall(clean)):
+                    if clean.count(b"[redacted:%s]" % kind) > before.count(kind):
+                        found.add(oid, path, _nowhere(number, kind.decode()))
+
+    def _is_tip(self, oid: Oid, data: bytes) -> bool:
+        """Whether a blob that stands in no tree is a checkpoint's JSON; one whose chain was looked at says nothing new."""
+        record = record_in(b"\n\n" + data)[1] if oid not in self._ids else {}
+        if record:
+            self._record_words(Hit(checkpoint=oid, commit=None, path="", line=0, kind=""), record)
+        return record is not None
+
+    def owner(self, commit: Oid) -> Oid | None:
+        """The checkpoint that a commit is, or is a part of."""
+        if commit in self._ours:
+            index = next((i for i, stages in self._ours.items() if stages == commit), commit)
+            return self._bases.get(index)
+        return self.checkpoints.get(commit)
+
+
+class _Found:
+    """Hits in files before anybody knows which commit brought them in."""
+
+    def __init__(self, scan: Scan, wants: Sequence[Oid], haves: Sequence[Oid]) -> None:
+        self.scan, self.wants, self.haves = scan, wants, haves
+        self.hits: dict[Oid, list[Hit]] = {}
+        self.paths: dict[Oid, bytes] = {}
+
+    def add(self, oid: Oid, path: bytes, hit: Hit) -> None:
+        """Remember a hit in a blob that git names by ``path``."""
+        self.hits.setdefault(oid, []).append(hit)
+        self.paths[oid] = path
+
+    def settled(self) -> Iterator[Hit]:
+        """Every hit with its path, commit and checkpoint, less those in blobs that ``haves`` hold elsewhere."""
+        git = self.scan.repo.git
+        if not self.hits:
+            return
+        # rev-list stops at the trees of the commits it ends at; older ones may hold a blob as well.
+        held = introduced(git, self.hits, self.haves, (), paths=sorted(set(self.paths.values())))
+        left = [oid for oid in self.hits if oid not in held]
+        brought = introduced(git, left, self.wants, self.haves)
+        for oid in left:
+            places = brought.get(oid, [])
+            own = next((place for place in places if self.scan.owner(place[0])), None)
+            commit, path = own or (places[0] if places else (None, self.paths[oid]))
+            owner, where = self.scan.owner(commit) if commit else None, self._path(path, commit)
+            yield from (replace(h, path=where, commit=commit, checkpoint=h.checkpoint or owner) for h in self.hits[oid])
+
+    def _path(self, path: bytes, commit: Oid | None) -> str:
+        """The path as people know it; that of a conversation's chunk after the conversation."""
+        if commit is not None and _CHUNK.match(path):
+            return _conversation(self.scan, commit) + os.fsdecode(path)
+        return os.fsdecode(path) or "message"
+
+
+def _conversation(scan: Scan, commit: Oid) -> str:
+    """``transcripts/AGENT/SESSION/`` of the commit of a conversation; empty where it is none."""
+    objects = scan.repo.objects
+    found = objects.read(commit)
+    try:
+        entry = lookup(objects, parse_commit(found.data).tree, b"meta") if found and found.data else None
+        meta = objects.read(entry.oid) if entry else None
+        said = parse(meta.data) if meta and meta.data else None
+    except RecordError:
+        return ""
+    return f"transcripts/{said.get('agent')}/{said.get('session')}/" if isinstance(said, dict) else ""
+
+
+def _text_of(data: bytes) -> bytes:
+    """A file's text in UTF-8 or whatever it is in; empty for a binary file."""
+    if data[:2] in _UTF16:
+        data = data.decode("utf-16", "replace").encode("utf-8", "replace")
+    return b"" if _binary(data) else data
+
+
+def _binary(data: bytes) -> bool:
+    return b"\0" in data[:_LOOK]
+
+
+def _is_note(path: bytes) -> bool:
+    """Whether a path is that of a commit's note in a notes tree, with any fan-out."""
+    return OID.match(path.replace(b"/", b"").decode("ascii", "replace")) is not None
+
+
+def _nowhere(line: int, kind: str) -> Hit:
+    return Hit(checkpoint=None, commit=None, path="", line=line, kind=kind)
+
+
+def _masked(said: str | bytes) -> str:
+    """The first characters of what is long and of a form whose beginning everybody knows."""
+    text = said if isinstance(said, str) else said.decode("ascii", "replace")
+    return plain(text[:_SHOWN]) + "…" if len(text) >= _LONG else ""
