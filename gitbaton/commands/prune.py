@@ -1,0 +1,110 @@
+"""``git baton prune``."""
+
+from collections.abc import Iterator
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, plain, timestamp
+from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.commands.retaining import amount, counted
+from gitbaton.render import line
+from gitbaton.retention.planning import Plan, plan, prune
+from gitbaton.retention.wishes import Wish, parse_rules
+
+OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily": "--keep-daily", "keepWeekly": "--keep-weekly"}
+
+
+def command(
+    ctx: typer.Context,
+    tracks: Annotated[
+        Optional[list[str]], typer.Argument(metavar="[TRACK]...", help="Only these. Default: every track, and what is stale.")
+    ] = None,
+    keep_last: Annotated[Optional[str], typer.Option(metavar="N", help="Keep the newest N of each track.")] = None,
+    keep_within: Annotated[
+        Optional[str], typer.Option(metavar="DURATION", help="Keep those within 24h, 14d, 8w, 6m, 1y, 2d12h of the newest.")
+    ] = None,
+    keep_daily: Annotated[
+        Optional[str], typer.Option(metavar="N", help="Keep the newest of each of the last N days (UTC) that have any.")
+    ] = None,
+    keep_weekly: Annotated[
+        Optional[str], typer.Option(metavar="N", help="Keep the newest of each of the last N ISO weeks that have any.")
+    ] = None,
+    drop_milestones: Annotated[
+        bool, typer.Option("--drop-milestones", help="Let labelled checkpoints go like others.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be kept and removed.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Remove the checkpoints that no rule keeps; other clones drop them when they sync.
+
+    What any rule keeps stays, and always each track's newest checkpoint, its last manual one, pinned and labelled ones, and
+    what an unfinished run needs. Rules may stand in the configuration: baton.keepLast or baton.<track>.keepLast, and so on.
+    """
+    rules = parse_rules(lambda key: OPTIONS[key], keep_last, keep_within, keep_daily, keep_weekly)
+    wish = Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones)
+    with opened(ctx, dry_run=dry_run) as baton:
+        made = plan(baton, wish, weigh=True) if dry_run else prune(baton, wish)
+        if json:
+            print_json(document(made, dry_run=dry_run))
+            return 0
+        with paged(ctx, baton):
+            for text in planned(baton, made) if dry_run else done(made):
+                terminal.say(text)
+    return 0
+
+
+def planned(baton: Baton, made: Plan) -> Iterator[str]:
+    """What would stay and go, one line each, and what that would free."""
+    for part in made.tracks:
+        yield f"track '{plain(part.track)}': {counted(len(part.remove), 'checkpoint')} to remove, {len(part.keep)} to keep"
+        for stored, reasons in part.keep:
+            yield f"keep {baton.short(stored.id)} {line(stored.checkpoint.step)}: {plain(', '.join(reasons))}"
+        for stored in part.remove:
+            yield f"remove {baton.short(stored.id)} {line(stored.checkpoint.step)}"
+    for piece in made.safety:
+        for stored in piece.remove:
+            yield f"remove safety {baton.short(stored.id)} {line(stored.checkpoint.step)}"
+    for talk in made.conversations:
+        yield f"remove transcript {talk.agent} {plain(talk.session)}"
+    yield (
+        f"about {amount(made.bytes or 0)} would be free once git has collected garbage"
+        if not made.empty
+        else "nothing to remove"
+    )
+
+
+def done(made: Plan) -> Iterator[str]:
+    """What was removed."""
+    for part in made.tracks:
+        if part.remove:
+            yield f"track '{plain(part.track)}': {counted(len(part.remove), 'checkpoint')} removed, {len(part.keep)} kept"
+    safety = sum(len(piece.remove) for piece in made.safety)
+    if safety:
+        yield f"{counted(safety, 'safety checkpoint')} removed"
+    if made.conversations:
+        yield f"{counted(len(made.conversations), 'transcript')} removed"
+    if made.empty:
+        yield "nothing to remove"
+    else:
+        yield f"about {amount(made.bytes or 0)} will be free once git has collected garbage; 'git gc' does, in its own time"
+
+
+def document(made: Plan, *, dry_run: bool) -> dict[str, Json]:
+    """The JSON of a plan, carried out or not."""
+    tracks: list[Json] = []
+    for part in made.tracks:
+        keep: list[Json] = [
+            {"id": s.id, "step": s.checkpoint.step, "created": timestamp(s.checkpoint.created), "reasons": list(reasons)}
+            for s, reasons in part.keep
+        ]
+        remove: list[Json] = [
+            {"id": s.id, "step": s.checkpoint.step, "created": timestamp(s.checkpoint.created), "kind": s.checkpoint.kind}
+            for s in part.remove
+        ]
+        tracks.append({"track": part.track, "keep": keep, "remove": remove})
+    safety: list[Json] = [{"ref": p.chain.ref, "remove": [s.id for s in p.remove]} for p in made.safety]
+    talks: list[Json] = [{"agent": t.agent, "session": t.session, "ref": t.ref} for t in made.conversations]
+    return {"dry_run": dry_run, "tracks": tracks, "safety": safety, "transcripts": talks, "bytes": made.bytes}

@@ -1,0 +1,18 @@
+"""What the verbs of retention share: amounts and counts in words."""
+
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
+
+
+def amount(count: int) -> str:
+    """A number of bytes for people, as ``12.3 KiB``."""
+    if count < 1024:
+        return f"{count} bytes" if count != 1 else "1 byte"
+    power = 1
+    while count / 1024**power >= 1000 and power < len(_UNITS):
+        power += 1
+    return f"{count / 1024**power:.1f} {_UNITS[power - 1]}"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 checkpoint``, ``2 checkpoints``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

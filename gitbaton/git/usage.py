@@ -1,0 +1,111 @@
+"""What objects cost on disk: which ones refs reach, how large each is there, and how large new ones would be."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from gitbaton.errors import RecordError
+from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.objects import OID, NewObject
+from gitbaton.git.repo import Repo
+from gitbaton.model import Oid
+from gitbaton.values import value
+
+_MISSING = "--missing=allow-promisor"
+_FRAME = 32  # bytes of a pack around its objects
+_HASHED = re.compile(r"[0-9a-f]{2}\Z")
+
+
+@value
+class Size:
+    """An object on disk: ``bytes`` it takes there, and the object that it is stored as a difference to (None: it is whole)."""
+
+    kind: str
+    bytes: int
+    delta: Oid | None
+
+
+def reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> dict[Oid, bytes]:
+    """Every object that ``tips`` reach and, as far as git can tell without looking at all of them, ``without`` do not; each
+    with a path at which it was met. Raises RecordError when one of them is missing or cannot be parsed."""
+    lines = sorted(set(tips)) + sorted({f"^{oid}" for oid in without})
+    words = ("rev-list", "--objects", _MISSING, "--stdin")
+    result = repo.git.run(*words, stdin="".join(line + "\n" for line in lines).encode())
+    if result.code != 0:
+        raise RecordError(f"not every object can be read: {result.fatal()}")
+    return _named(result.out)
+
+
+def everything(repo: Repo) -> dict[Oid, bytes]:
+    """Every object that any ref, any HEAD, the indexes and the reflogs of all work trees reach. Raises RecordError."""
+    result = repo.git.run("rev-list", "--objects", _MISSING, "--all", "--reflog", "--indexed-objects")
+    if result.code != 0:
+        raise RecordError(f"not every object can be read: {result.fatal()}")
+    return _named(result.out)
+
+
+def _named(raw: bytes) -> dict[Oid, bytes]:
+    rows = (line.partition(b" ") for line in raw.split(b"\n")[:-1])
+    return {oid.decode("ascii"): path for oid, _, path in rows}
+
+
+def commits(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> set[Oid]:
+    """The commits that ``tips`` reach and ``without`` do not. Raises RecordError when one is missing."""
+    lines = [*sorted(set(tips)), *sorted({f"^{oid}" for oid in without})]
+    result = repo.git.run("rev-list", _MISSING, "--stdin", stdin="".join(line + "\n" for line in lines).encode())
+    if result.code != 0:
+        raise RecordError(f"not every commit can be read: {result.fatal()}")
+    return set(result.out.decode("ascii").split())
+
+
+def sizes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, Size]:
+    """How large objects are on disk; what does not exist is left out."""
+    names = "".join(f"{oid}\n" for oid in oids).encode()
+    form = "--batch-check=%(objectname) %(objecttype) %(objectsize:disk) %(deltabase)"
+    raw = repo.git.out("cat-file", form, "--buffer", stdin=names) if names else b""
+    rows = (line.split() for line in raw.decode("ascii", "replace").splitlines())
+    found = (row for row in rows if len(row) == 4)
+    return {row[0]: Size(kind=row[1], bytes=int(row[2]), delta=row[3] if row[3].strip("0") else None) for row in found}
+
+
+def loose(repo: Repo) -> frozenset[Oid]:
+    """The objects that have a file of their own."""
+    top, found = place(repo), []
+    for folder in os.listdir(top):
+        if _HASHED.match(folder):
+            found += [folder + rest for rest in os.listdir(os.path.join(top, folder))]
+    return frozenset(oid for oid in found if OID.match(oid))
+
+
+def place(repo: Repo) -> str:
+    """The directory of this repository's own objects."""
+    return repo.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(repo.layout.common_dir, "objects")
+
+
+def packed(repo: Repo, new: Iterable[NewObject], old: Mapping[Oid, bytes]) -> int:
+    """How many bytes a pack of new objects and of some that exist (each with a path) would take; nothing of it stays.
+
+    Git decides what is stored as a difference to what, as its garbage collection would.
+    """
+    import tempfile
+
+    items = {item.oid: item for item in new}
+    if not items and not old:
+        return 0
+    with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
+        os.mkdir(os.path.join(folder, "pack"))
+        others = repo.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
+        quoted = '"' + place(repo).replace("\\", "\\\\").replace('"', '\\"') + '"'
+        alternates = quoted + (os.pathsep + others if others else "")
+        git = repo.git.changed({"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": alternates})
+        door = BinaryObjects(git, repo.layout.git_dir, repo.layout.common_dir, repo.layout.algorithm)
+        try:
+            door.write(items.values())
+        finally:
+            door.close()
+        rows = [f"{oid}\n".encode() for oid in items if oid not in old]
+        rows += [oid.encode() + b" " + path + b"\n" for oid, path in old.items()]
+        made = git.out("pack-objects", "-q", "--stdout", "--delta-base-offset", "--threads=1", stdin=b"".join(rows))
+    return len(made) - _FRAME

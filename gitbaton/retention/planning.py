@@ -1,0 +1,217 @@
+"""The plan of a prune, and carrying it out: all of it or nothing, and never what was not planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from gitbaton.baton import Baton
+from gitbaton.codec import check_track, plain
+from gitbaton.errors import NotFoundError, RefConflictError
+from gitbaton.git.objects import NewObject, RefChange
+from gitbaton.model import Oid, Stored
+from gitbaton.retention.looking import LATE, Chain, Conversation, Found, look, own_refs
+from gitbaton.retention.rules import Item, keep, keep_auto
+from gitbaton.retention.trimming import DAYS, old, resting, without
+from gitbaton.retention.wishes import Wish, no_rule, rules_of
+from gitbaton.store import NOTES, TIPS, chain_ref
+from gitbaton.store.intent import pending, settle
+from gitbaton.store.refs import META, REMOTES, RUNS, THREADS
+from gitbaton.store.revision import Revision
+from gitbaton.values import replace, value
+
+_TRIES = 4
+Kept = tuple[Stored, tuple[str, ...]]
+
+
+@value
+class TrackPlan:
+    """What becomes of a track: what stays, each with its reasons, and what goes; both newest first."""
+
+    track: str
+    keep: tuple[Kept, ...]
+    remove: tuple[Stored, ...]
+
+
+@value
+class SafetyPlan:
+    """What goes of the states before each restore of a work tree, newest first."""
+
+    chain: Chain
+    remove: tuple[Stored, ...]
+
+
+@value
+class Plan:
+    """What a prune removes; good for the refs that were ``seen``. ``bytes``: about how much of the disk ``git gc --prune=now``
+    frees afterwards, None where nobody asked."""
+
+    tracks: tuple[TrackPlan, ...]
+    safety: tuple[SafetyPlan, ...]
+    conversations: tuple[Conversation, ...]
+    seen: Mapping[str, Oid]
+    bytes: int | None = None
+
+    @property
+    def removed(self) -> frozenset[Oid]:
+        """The checkpoints that go from tracks."""
+        return frozenset(stored.id for plan in self.tracks for stored in plan.remove)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing goes."""
+        return not self.removed and not self.safety and not self.conversations
+
+
+def plan(baton: Baton, wish: Wish, *, weigh: bool = False) -> Plan:
+    """What a prune would remove; with ``weigh`` also what that frees. Removes nothing.
+
+    Raises RecordError when anything of ours cannot be read or is a stranger's, NotFoundError for a track that is not there, and
+    UsageError when no rule says what stays.
+    """
+    store, now = baton.store, baton.clock()
+    finish(baton)
+    for name in wish.tracks:
+        if store.objects.info(chain_ref(check_track(name))) is None:
+            raise NotFoundError(f"there is no track '{plain(name)}'", "'git baton tracks' lists them")
+    found = look(store)
+    names = {check_track(name) for name in wish.tracks}
+    tracks = tuple(_track(baton, found, chain, wish, now) for chain in found.tracks if not names or chain.name in names)
+    if not wish.auto and not any(ruled for _, ruled in tracks) and (tracks or not wish.rules.given):
+        raise no_rule(wish.tracks)
+    plans = tuple(made for made, _ in tracks)
+    whole = not (names or wish.auto)
+    safety = [SafetyPlan(chain=chain, remove=old(store, chain, now)) for chain in found.safety] if whole else []
+    trimmed = tuple(part for part in safety if part.remove)
+    talks = _conversations(baton, found, plans, trimmed, now) if whole else ()
+    made = Plan(tracks=plans, safety=trimmed, conversations=talks, seen=found.refs)
+    if not weigh:
+        return made
+    from gitbaton.retention.weighing import freed
+
+    return replace(made, bytes=freed(store, found, *_drawn(baton, made)) if not made.empty else 0)
+
+
+def finish(baton: Baton) -> None:
+    """End a change of several refs that was killed, so that what is read is whole."""
+    if pending(baton.repo):
+        with baton.repo.lock(()):
+            settle(baton.store)
+
+
+def items(found: Found, chain: Chain) -> list[Item]:
+    """A chain as the rules look at it."""
+    return [
+        Item(
+            id=s.id,
+            created=s.checkpoint.created,
+            kind=s.checkpoint.kind,
+            label=s.checkpoint.label,
+            carried=s.checkpoint.carried.id if s.checkpoint.carried else None,
+            pinned=found.meta.pinned(s.id),
+            run=s.commit in found.runs,
+        )
+        for s in chain.items
+    ]
+
+
+def _track(baton: Baton, found: Found, chain: Chain, wish: Wish, now: datetime) -> tuple[TrackPlan, bool]:
+    """The plan for a track, and whether any rule was given for it; without one all of it stays."""
+    rules = rules_of(baton.repo.settings(), chain.name, wish.rules) if not wish.auto else wish.rules
+    rows = items(found, chain)
+    if wish.auto:
+        kept = keep_auto(rows, now)
+    elif rules.given:
+        kept = keep(rows, rules, milestones=wish.milestones)
+    else:
+        kept = {item.id: ("no rule",) for item in rows}
+    stay = tuple((stored, kept[stored.id]) for stored in chain.items if stored.id in kept)
+    gone = tuple(stored for stored in chain.items if stored.id not in kept)
+    return TrackPlan(track=chain.name, keep=stay, remove=gone), rules.given
+
+
+def _conversations(
+    baton: Baton, found: Found, tracks: Sequence[TrackPlan], safety: Sequence[SafetyPlan], now: datetime
+) -> tuple[Conversation, ...]:
+    """The stored conversations that have not grown for 14 days and that nothing mentions which stays, here or as fetched."""
+    if not found.conversations:
+        return ()
+    removed = [*(part.remove for part in tracks), *(piece.remove for piece in safety)]
+    gone = {stored.id for part in removed for stored in part}
+    stay = [s for chain in (*found.tracks, *found.safety) for s in chain.items if s.id not in gone]
+    for ref in found.refs:
+        if ref.startswith(REMOTES) and "/tracks/" in ref:
+            chain = baton.store.chain(ref, None)
+            if chain.problems:
+                return ()  # nobody knows what it mentions
+            stay += [s for s in chain.items if s.id not in gone and not found.meta.dropped(s.id)]
+    agents = [stored.checkpoint.agent for stored in stay]
+    named = {(agent.name, agent.session) for agent in agents if agent is not None}
+    least = now - timedelta(days=DAYS)
+    old_ones = (talk for talk in found.conversations if talk.newest < least)
+    return tuple(talk for talk in old_ones if (talk.agent, talk.session) not in named)
+
+
+def _drawn(baton: Baton, made: Plan) -> tuple[list[NewObject], list[RefChange]]:
+    """The objects that carrying out a plan would write, and all moves of refs."""
+    objects, first, tips = _revision(baton, made, frozenset(part.chain.ref for part in made.safety)).drawn()
+    return objects, [*first, *tips]
+
+
+def _revision(baton: Baton, made: Plan, free: frozenset[str]) -> Revision:
+    """A plan as one change; ``free`` are the safety chains that may be trimmed."""
+    revision = Revision(baton.store)
+    if made.removed:
+        revision.meta = replace(revision.meta, pruned=revision.meta.pruned | made.removed)
+    for part in made.tracks:
+        if part.remove:
+            revision.keep(part.track, [stored.id for stored, _ in part.keep])
+    for piece in made.safety:
+        if piece.chain.ref in free:
+            objects, change = without(baton.store, piece.chain, {stored.id for stored in piece.remove})
+            revision.also(objects, [change])
+    revision.also((), [RefChange(name=talk.ref, new=None, old=talk.tip) for talk in made.conversations])
+    return revision
+
+
+def apply(baton: Baton, made: Plan) -> Plan:
+    """Carry out a plan: all of it in one transaction; what was removed in the end.
+
+    Raises RefConflictError when what it was made for has moved meanwhile: nothing is removed then.
+    """
+    names = [chain_ref(part.track) for part in made.tracks if part.remove]
+    chains = [part.chain for part in made.safety]
+    lock = baton.repo.lock((*names, *(chain.ref for chain in chains), META, NOTES))
+    with lock, resting(baton.repo, chains) as free:
+        revision = _revision(baton, made, free)
+        moved = _moved(baton, made)
+        if moved is not None:
+            raise RefConflictError(f"nothing is removed: '{moved}' moved meanwhile", "try again")
+        revision.apply()
+    return replace(made, safety=tuple(part for part in made.safety if part.chain.ref in free))
+
+
+def _moved(baton: Baton, made: Plan) -> str | None:
+    """A ref that the plan depends on and that is not where it was seen; None without one."""
+    now = own_refs(baton.store)
+    changed = {ref for ref in now.keys() | made.seen.keys() if now.get(ref) != made.seen.get(ref)}
+    if not made.conversations:
+        touched = {chain_ref(part.track) for part in made.tracks if part.remove} | {p.chain.ref for p in made.safety}
+        kinds = (RUNS, THREADS, LATE)
+        changed = {ref for ref in changed if ref in touched or ref == META or ref.startswith(kinds)}
+    shown = (TIPS, REMOTES) if made.conversations else (TIPS,)
+    return min((ref for ref in changed if not ref.startswith(shown) and ref != NOTES), default=None)
+
+
+def prune(baton: Baton, wish: Wish) -> Plan:
+    """Plan and carry out; where somebody records checkpoints meanwhile, plan again, a few times. Raises as both."""
+    for left in reversed(range(_TRIES)):
+        made = plan(baton, wish, weigh=not wish.auto)
+        if made.empty:
+            return made
+        try:
+            return apply(baton, made)
+        except RefConflictError:
+            if not left:
+                raise
+    raise RefConflictError("nothing is removed: other processes are faster")
