@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.git.untracked import Rules
     from gitbaton.git.worktree import Captured
+    from gitbaton.secrets import Redactor
 
 
 def system_clock() -> datetime:
@@ -56,6 +57,7 @@ class Baton:
         self.clock = clock
         self._checkpoint_dir = checkpoint_dir
         self._settings = settings
+        self._redactor: Redactor | None = None
 
     def __enter__(self) -> Baton:
         return self
@@ -73,6 +75,19 @@ class Baton:
         if self._settings is None:
             self._settings = config.load(self.repo)
         return self._settings
+
+    @property
+    def redactor(self) -> Redactor:
+        """What takes secrets out of words, as baton.redact and baton.redactAllow have it. Raises UsageError."""
+        if self._redactor is None:
+            from gitbaton.secrets import Redactor
+
+            self._redactor = Redactor(self.settings.redact, self.settings.redact_allow)
+        return self._redactor
+
+    def exported(self, items: Sequence[Stored]) -> tuple[Stored, ...]:
+        """Checkpoints as they may stand in files and reach a model: older ones may hold secrets. Raises ScanError."""
+        return tuple(replace(s, checkpoint=self.redactor.checkpoint(s.checkpoint)) for s in items)
 
     @property
     def latest(self) -> mirror.Place | None:
@@ -117,18 +132,23 @@ class Baton:
     def plan(self, request: Request) -> Plan:
         """Capture the work tree and put a checkpoint together; only objects are written that nothing refers to yet.
 
-        Raises UsageError for words that cannot be stored, GitError when the work tree cannot be captured.
+        Raises UsageError for words that cannot be stored, ScanError when they cannot be scanned, GitError when the work tree
+        cannot be captured.
         """
+        from gitbaton.secrets import differences, told
         from gitbaton.store.write import Draft
 
         _ = self.latest  # refuse a bad checkpoint directory before anything is written
         seen = self.repo.object_store()
         self.repo.prefetch_identity()
         head = self.repo.objects.head()
-        checkpoint = self._words(request, head)
-        encode(checkpoint)
+        written = self._words(request, head)
+        encode(written)
+        checkpoint = self.redactor.checkpoint(written)  # before the capture: a scanner that fails leaves no object
+        redacted = differences(written, checkpoint) if checkpoint is not written else ()
         captured = self._capture(checkpoint, head) if request.files and self.repo.layout.root else None
         author, warnings = self.author()
+        warnings += [told(redacted)] if redacted else []
         if head.branch is None:
             warnings.append("HEAD is detached; the checkpoint names no branch")
         files = self.file_state(captured) if captured else None
@@ -141,7 +161,7 @@ class Baton:
             seen=seen,
         )
         quiet = request.kind == "auto"  # nobody asked for files
-        return Plan(draft=draft, set_current=request.set_current, warnings=tuple(warnings), quiet=quiet)
+        return Plan(draft=draft, set_current=request.set_current, warnings=tuple(warnings), redacted=redacted, quiet=quiet)
 
     def author(self) -> tuple[bytes, list[str]]:
         """``Name <email>`` of the user, or ours where git has no identity."""
@@ -233,12 +253,12 @@ class Baton:
                 if plan.set_current:
                     self._make_current(track)
                 files = stored.checkpoint.files
-                staged = _whole_index(files)
+                staged = files.index.whole if files else None
                 warnings += self._mirror(self.store.tips(), only_existing=plan.quiet, staged=staged)
             except (BatonError, OSError) as error:
                 warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {error}")
         tidy(self.repo)
-        return Snapshot(stored=stored, warnings=tuple(warnings))
+        return Snapshot(stored=stored, warnings=tuple(warnings), redacted=plan.redacted)
 
     def _make_current(self, track: str) -> None:
         if self.repo.objects.symref(CURRENT) != tip_ref(track):
@@ -259,8 +279,8 @@ class Baton:
             return []
         if tips.problems:
             return [f"the LATEST files are left as they are: '{tips.problems[0].where}': {tips.problems[0].reason}"]
-        generated = timestamp(self.clock())
-        return mirror.refresh(self.repo, where, tips.items, current, generated, only_existing=only_existing, staged=staged)
+        shown, generated = self.exported(tips.items), timestamp(self.clock())
+        return mirror.refresh(self.repo, where, shown, current, generated, only_existing=only_existing, staged=staged)
 
     def _expect_elsewhere(self, tip: Checkpoint) -> None:
         """Other work trees may have the same current track; their hooks compare with their own ``expect``."""
@@ -278,7 +298,7 @@ class Baton:
     def latest_is_stale(self) -> bool:
         """Whether LATEST.json is there and says something else than the tracks do."""
         where = self.latest
-        return where is not None and mirror.is_stale(where, self.store.tips().items, self.store.current())
+        return where is not None and mirror.is_stale(where, self.exported(self.store.tips().items), self.store.current())
 
     def refresh(self) -> list[str]:
         """Repair what is derived from the chains, and LATEST; a repository that cannot be written is left as it is."""
@@ -376,10 +396,3 @@ class Baton:
         with self.repo.lock(()):
             self._make_current(stored.checkpoint.track)
         return self.refresh()
-
-
-def _whole_index(files: FileState | None) -> Oid | None:
-    """The index's tree, where it holds every path of the index: not those in conflict, nor intent-to-add."""
-    if files is None or files.index.unmerged or files.index.flags_more or any("i" in f.bits for f in files.index.flags):
-        return None
-    return files.index.tree

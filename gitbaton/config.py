@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     Auto = Literal["off", "compact", "turn", "edit"]
     Untracked = Literal["all", "none"]
     Transcripts = Literal["off", "position", "full"]
+    Redact = Literal["on", "off", "strict"]
 else:
-    Auto = Untracked = Transcripts = str
+    Auto = Untracked = Transcripts = Redact = str
 _SIZE = re.compile(r"([0-9]{1,15})([kKmMgG]?)\Z")
 _UNIT = {"": 0, "k": 10, "m": 20, "g": 30}
 
@@ -40,6 +41,8 @@ class Settings:
     short: int  # core.abbrev: digits of a short id
     auto: Auto  # baton.auto: when hooks take checkpoints
     transcripts: Transcripts  # baton.transcripts
+    redact: Redact  # baton.redact: what becomes of secrets in words
+    redact_allow: tuple[str, ...]  # baton.redactAllow: regular expressions of whole secrets that are none
 
 
 def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
@@ -70,7 +73,6 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         others = ", ".join(f"'{word}'" for word in words[:-1])
         return wrong(f"baton.{key} is '{given}'; it can be {others} or '{words[-1]}'", words[0])
 
-    abbrev = last("core.abbrev", "auto").lower()
     exclude = tuple(p for p in values.get("baton.exclude", EXCLUDE) if p)
     return Settings(
         track=os.environ.get("GIT_BATON_TRACK") or last("baton.track", "") or None,
@@ -78,10 +80,21 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         untracked=cast(Untracked, one_of("untracked", "all", "none")),
         max_file_size=size("baton.maxFileSize", MAX_FILE_SIZE),
         exclude=exclude,
-        short=_short(abbrev),
+        short=_short(last("core.abbrev", "auto").lower()),
         auto=cast(Auto, one_of("auto", "turn", "edit", "compact", "off")),
-        transcripts=cast(Transcripts, one_of("transcripts", "position", "full", "off")),
+        transcripts=cast(Transcripts, one_of("transcripts", "full", "position", "off")),
+        redact=cast(Redact, one_of("redact", "on", "strict", "off")),
+        redact_allow=tuple(pattern for pattern in values.get("baton.redactallow", ()) if not _bad(pattern, wrong)),
     )
+
+
+def _bad(pattern: str, wrong: Callable[[str, bool], bool]) -> bool:
+    """Whether a value of baton.redactAllow allows nothing; one that is no expression is ``wrong``."""
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        return wrong(f"baton.redactAllow is '{pattern[:100]}'; it must be a regular expression: {error}", True)
+    return not pattern
 
 
 def _short(abbrev: str) -> int:

@@ -7,6 +7,7 @@ from gitbaton.values import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gitbaton.secrets import Redacted
     from gitbaton.store.write import Draft
 
 
@@ -37,6 +38,7 @@ class Plan:
     draft: Draft
     set_current: bool
     warnings: tuple[str, ...]
+    redacted: tuple[Redacted, ...] = ()
     quiet: bool = False  # LATEST is brought up to date only where it is
 
     @property
@@ -47,10 +49,11 @@ class Plan:
 
 @value
 class Snapshot:
-    """A recorded checkpoint and what should be said about it."""
+    """A recorded checkpoint, what should be said about it, and the secrets that its words held."""
 
     stored: Stored
     warnings: tuple[str, ...]
+    redacted: tuple[Redacted, ...] = ()
 
 
 @value

@@ -56,6 +56,11 @@ class IndexState:
     flags_more: int = 0
     unmerged: int = 0
 
+    @property
+    def whole(self) -> Oid | None:
+        """The tree, where it holds every path of the index: not those in conflict, nor intent-to-add."""
+        return None if self.unmerged or self.flags_more or any("i" in f.bits for f in self.flags) else self.tree
+
 
 @value
 class Operation:

@@ -24,7 +24,9 @@ DEFAULTS = config.Settings(
     exclude=(".env*", "*.pem", "*.p12", "id_rsa*", "id_ed25519*"),
     short=10,
     auto="turn",
-    transcripts="position",
+    transcripts="full",
+    redact="on",
+    redact_allow=(),
 )
 
 
@@ -55,7 +57,10 @@ def test_the_defaults(repo: Sandbox) -> None:
         ("baton.exclude", [""], {"exclude": ()}),
         ("baton.auto", ["edit"], {"auto": "edit"}),
         ("baton.auto", ["off"], {"auto": "off"}),
-        ("baton.transcripts", ["full"], {"transcripts": "full"}),
+        ("baton.transcripts", ["position"], {"transcripts": "position"}),
+        ("baton.redact", ["strict"], {"redact": "strict"}),
+        ("baton.redact", ["off"], {"redact": "off"}),
+        ("baton.redactAllow", ["a+", "", "b"], {"redact_allow": ("a+", "b")}),
         ("core.abbrev", ["7"], {"short": 7}),
         ("core.abbrev", ["auto"], {}),
         ("core.abbrev", ["no"], {"short": 64}),
@@ -70,7 +75,14 @@ def test_each_key(repo: Sandbox, key: str, values: list[str], changed: dict[str,
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("baton.untracked", "some"), ("baton.maxFileSize", "big"), ("baton.maxFileSize", "-1"), ("baton.maxFileSize", "1.5m")],
+    [
+        ("baton.untracked", "some"),
+        ("baton.redact", "yes"),
+        ("baton.redactAllow", "(x"),
+        ("baton.maxFileSize", "big"),
+        ("baton.maxFileSize", "-1"),
+        ("baton.maxFileSize", "1.5m"),
+    ],
 )
 def test_a_value_that_cannot_be_understood_is_named(repo: Sandbox, key: str, value: str) -> None:
     repo.git("config", key, value)
@@ -102,7 +114,7 @@ def test_exit_codes_of_the_errors() -> None:
         name: kind.exit_code for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, BatonError)
     }
     others = {name: code for name, code in found.items() if code != 128}
-    assert others == {"UsageError": 129, "NotFoundError": 2, "NoAnswerError": 1, "UnchangedError": 1}
+    assert others == {"UsageError": 129, "NotFoundError": 2, "NoAnswerError": 1, "UnchangedError": 1, "RemoteError": 1}
     for name, code in found.items():
         assert f"{name} " in (errors.__doc__ or "") and str(code) in (errors.__doc__ or "")
     error = UsageError("message", "one", "two")

@@ -28,7 +28,8 @@ from gitbaton.values import replace
 QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
 _LEVEL = {"compact": 1, "request": 1, "turn": 2, "end": 2, "edit": 3}  # the least baton.auto at which a moment counts
 _LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
-_PROMPT = 200
+_TURN = "turn ended: "
+_STEP = len(_TURN) + 200
 _TRIES = 4
 Track = Callable[[], str]  # asked anew each time, because another work tree may have taken the name
 
@@ -43,10 +44,10 @@ def due(auto: str, event: Event, session: Session, now: float) -> bool:
 
 
 def step(event: Event, session: Session) -> str:
-    """What an automatic checkpoint says has happened."""
+    """What an automatic checkpoint says has happened; it is cut when it has been redacted: of half a key nobody could tell."""
     if event.moment == "turn":
-        said = first_line(session.prompt)[:_PROMPT]
-        return f"turn ended: {said}" if said else "turn ended"
+        said = first_line(session.prompt)
+        return f"{_TURN}{said}" if said else "turn ended"
     words = {"compact": "before compaction (auto)", "request": "before a request to the model (auto)", "edit": "after an edit"}
     return words.get(event.moment, ENDED)
 
@@ -106,9 +107,11 @@ def take(baton: Baton, event: Event, session: Session, track: Track, said: str) 
 def _take_once(baton: Baton, event: Event, session: Session, track: str, said: str) -> Session:
     tip = baton.store.tip(track)
     plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=makes_current(baton, track)))
-    checkpoint = replace(plan.draft.checkpoint, agent=_agent(baton, event, tip))  # last: the client may still be writing
-    words, ended = words_of(tip), int(event.moment == "turn")
-    turns = ended + (session.turns if session.words == words else 0)
+    words = plan.draft.checkpoint
+    agent = _agent(baton, event, tip)  # last: the client may still be writing
+    checkpoint = replace(words, step=words.step[:_STEP], agent=agent)
+    carried, ended = words_of(tip), int(event.moment == "turn")
+    turns = ended + (session.turns if session.words == carried else 0)
 
     def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
@@ -118,13 +121,13 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
             return draft.checkpoint
         if _same(baton, draft, newest):
             raise UnchangedError("nothing is new since the newest checkpoint")
-        return carry(draft.checkpoint, newest, turns)
+        return baton.redactor.checkpoint(carry(draft.checkpoint, newest, turns))
 
     try:
         baton.apply(replace(plan, draft=replace(plan.draft, checkpoint=checkpoint, follow=follow)))
-        return replace(session, turns=0, words=words)
+        return replace(session, turns=0, words=carried)
     except UnchangedError:
-        return replace(session, turns=turns, words=words)
+        return replace(session, turns=turns, words=carried)
 
 
 def words_of(stored: Stored | None) -> str:

@@ -38,9 +38,10 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     if stored is None or (stored.checkpoint.kind == "auto" and stored.checkpoint.carried is None):
         known = _worded(baton)
         if known and event.inject != "short":
-            return overview(known, baton.clock())
+            return overview(baton.exported(known), baton.clock())
     if stored is None:
         return ""
+    (stored,) = baton.exported([stored])
     now = baton.clock()
     scene = Scene(
         stored=stored,
@@ -51,7 +52,7 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     )
     if event.inject == "short":
         return reminder(scene)
-    seen = others(islice(baton.store.newest(stored), _LOOKED), event.session, now)
+    seen = baton.exported(others(islice(baton.store.newest(stored), _LOOKED), event.session, now))
     return brief(replace(scene, others=seen, waiting=_waits(repo)))
 
 

@@ -144,7 +144,7 @@ class _Work:
         target = plan.target.checkpoint
         checkpoint = Checkpoint(
             track=target.track,
-            step=f"before {plan.name}",
+            step=self.baton.redactor.text(f"before {plan.name}"),
             kind="safety",
             branch=scene.head.branch,
             head=scene.head.oid,

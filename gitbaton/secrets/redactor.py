@@ -145,7 +145,7 @@ def _allowed(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise UsageError(f"baton.redactAllow is '{pattern[:100]}', which is not a regular expression: {error}") from None
+        raise UsageError(f"baton.redactAllow is '{pattern[:100]}'; it must be a regular expression: {error}") from None
 
 
 def _merged(found: Iterator[tuple[int, int, int, str]]) -> list[Finding]:
