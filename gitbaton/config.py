@@ -73,13 +73,12 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         others = ", ".join(f"'{word}'" for word in words[:-1])
         return wrong(f"baton.{key} is '{given}'; it can be {others} or '{words[-1]}'", words[0])
 
-    exclude = tuple(p for p in values.get("baton.exclude", EXCLUDE) if p)
     return Settings(
         track=os.environ.get("GIT_BATON_TRACK") or last("baton.track", "") or None,
         checkpoint_dir=last("baton.checkpointdir", CHECKPOINT_DIR),
         untracked=cast(Untracked, one_of("untracked", "all", "none")),
         max_file_size=size("baton.maxFileSize", MAX_FILE_SIZE),
-        exclude=exclude,
+        exclude=tuple(p for p in values.get("baton.exclude", EXCLUDE) if p),
         short=_short(last("core.abbrev", "auto").lower()),
         auto=cast(Auto, one_of("auto", "turn", "edit", "compact", "off")),
         transcripts=cast(Transcripts, one_of("transcripts", "full", "position", "off")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 from pathlib import Path
 
@@ -86,7 +87,7 @@ def test_each_key(repo: Sandbox, key: str, values: list[str], changed: dict[str,
 )
 def test_a_value_that_cannot_be_understood_is_named(repo: Sandbox, key: str, value: str) -> None:
     repo.git("config", key, value)
-    with pytest.raises(UsageError, match=f"{key} is '{value}'"):
+    with pytest.raises(UsageError, match=re.escape(f"{key} is '{value}'")):
         load(repo)
     done = repo.baton("snapshot", "--track", "main", "--step", "x")
     assert done.code == 129 and done.err.startswith(f"fatal: {key} is '{value}'; ") and done.out == ""
