@@ -59,6 +59,7 @@ def new_id() -> str:
 def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, foreign: bool = False) -> Plan:
     """What would be written to bring a checkpoint's conversation back as the session of a new id. Writes nothing.
 
+    That is what the client's own file holds, secrets and all, where it still does, for it stays there; else what is stored.
     Raises NoAnswerError where its client cannot resume what is written for it, BatonError where there is no conversation, or
     it was fetched from elsewhere and ``foreign`` is not set.
     """
@@ -71,9 +72,9 @@ def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, 
     directory = baton.repo.layout.root or baton.repo.layout.git_dir
     home = home_of(agent, env) if agent in RESUMABLE else None
     if home is None:
-        hint = f"'git baton transcript export {name} -o FILE' writes the conversation as it is"
+        hint = f"'git baton transcript export {name} -o FILE' writes what it holds, redacted"
         raise NoAnswerError(f"a conversation of '{plain(agent)}' cannot be written back as a session that it resumes", hint)
-    raw = transcripts.read(baton, target, env)
+    raw = transcripts.original(baton, target, env)
     done = renamed(agent, raw, session, foreign=target.foreign)
     if done is None:
         raise NoAnswerError(f"the conversation of checkpoint '{name}' holds nothing that '{agent}' could resume")

@@ -48,7 +48,7 @@ def check_stored(box: Sandbox, found: Transcript, data: bytes) -> None:
     assert b"".join(parts) == data and all(part.endswith(b"\n") for part in parts)
     meta = json.loads(box.git("cat-file", "blob", f"{found.stored}:meta"))
     position = {"bytes": len(data), "lines": data.count(b"\n"), "last": found.last}
-    assert meta == {"v": 1, "agent": "claude", "session": SESSION, **position}
+    assert meta == {"v": 2, "agent": "claude", "session": SESSION, **position, "kept": len(data)}
 
 
 def objects(box: Sandbox) -> int:

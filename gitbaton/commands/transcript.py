@@ -19,7 +19,7 @@ KEPT = "\n\t"
 
 def command(
     ctx: typer.Context,
-    action: Annotated[str, typer.Argument(metavar="show|export", help="Show it as text; write it as it is.")],
+    action: Annotated[str, typer.Argument(metavar="show|export", help="Show it as text; write its lines.")],
     checkpoint: Annotated[
         str, typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track.", show_default=False)
     ] = "@",
@@ -30,8 +30,8 @@ def command(
 ) -> int:
     """Show or export the conversation up to a checkpoint.
 
-    It is read from the repository where baton.transcripts was 'full' at that time, else from the file that the agent's client
-    keeps on this machine: by default ('position') no content is stored, until redaction exists.
+    It is read from the repository where baton.transcripts was 'full', the default, at that time, else from the file that the
+    agent's client keeps on this machine. Either way secrets are replaced (baton.redact): what is exported has none.
     """
     if action not in ("show", "export"):
         raise UsageError(f"'{plain(action)}' is not understood; it can be 'show' or 'export'")

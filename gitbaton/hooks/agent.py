@@ -192,19 +192,21 @@ def _attend(work: _Work, event: Event) -> None:
     if event.moment in _KEPT:
         _keep(work, event, session)
     elif event.moment == "start":
+        from gitbaton.transcripts import proofs
+
         sessions.prune(repo)
+        proofs.prune(repo)
 
 
 def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session:
     """Note in the session what the event means for it."""
-    from gitbaton.codec import first_line
     from gitbaton.hooks import sessions
 
     if event.moment in ("start", "compact"):
         return sessions.save(repo, event, compacted=event.moment == "compact")
     if event.moment == "prompt":
         changes = {"compacted": False} if told else {}
-        return sessions.save(repo, event, prompt=first_line(event.prompt or "")[:500], **changes)
+        return sessions.save(repo, event, prompt=sessions.opening(event.prompt or ""), **changes)
     return session
 
 

@@ -7,7 +7,7 @@ import re
 import time
 
 from gitbaton.agents.values import Event
-from gitbaton.codec import Json, canonical, parse
+from gitbaton.codec import Json, canonical, first_line, parse
 from gitbaton.errors import RecordError
 from gitbaton.git.repo import Repo
 from gitbaton.values import replace, value
@@ -15,6 +15,8 @@ from gitbaton.values import replace, value
 KEPT_SECONDS = 14 * 86_400
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _MAX_BYTES = 16 << 10
+_OPENING = 1000
+_BROKEN = re.compile(r"[A-Za-z0-9+/=_.~-]+\Z")
 
 
 @value
@@ -28,6 +30,13 @@ class Session:
     taken: int = 0
     turns: int = 0
     words: str = ""
+
+
+def opening(prompt: str) -> str:
+    """The first line of what the user said. Where it is long it ends with a whole word: half a key could not be told for one
+    any more."""
+    line = first_line(prompt)
+    return line if len(line) <= _OPENING else _BROKEN.sub("", line[:_OPENING]).rstrip()
 
 
 def load(repo: Repo, event: Event) -> Session:
@@ -54,7 +63,8 @@ def save(repo: Repo, event: Event, **changes: object) -> Session:
         document: dict[str, Json] = {"prompt": after.prompt, "compacted": after.compacted, "taken": after.taken}
         document |= {"turns": after.turns, "words": after.words}
         temporary = f"{path}.{os.getpid()}"
-        with open(temporary, "wb") as file:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)  # what was said is nobody else's
+        with open(fd, "wb") as file:
             file.write(canonical(document))
         os.replace(temporary, path)
     return after

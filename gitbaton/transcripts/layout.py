@@ -9,7 +9,7 @@ from gitbaton.errors import RecordError
 from gitbaton.git.objects import NewObject, Objects, TreeEntry, new_object, parse_commit, parse_tree, tree_data
 from gitbaton.model import Oid, Transcript
 from gitbaton.store.refs import TRANSCRIPTS
-from gitbaton.values import value
+from gitbaton.values import cast, value
 
 CHUNK = 64 << 10
 MAX_STORED = 256 << 20
@@ -18,11 +18,14 @@ _MAX_CHUNKS = 10_000
 
 @value
 class Kept:
-    """A stored conversation: its commit, how far it goes, and the blobs of its chunks."""
+    """A stored conversation: its commit, how far it goes in the client's file, and the blobs of its chunks, which have
+    ``size`` bytes. ``exact``: they are the file's own, as they were stored before there was redaction."""
 
     commit: Oid
     position: Transcript
     chunks: tuple[Oid, ...]
+    size: int
+    exact: bool
 
 
 def transcript_ref(agent: str, session: str) -> str:
@@ -61,10 +64,10 @@ def frame(objects: Objects, entries: list[TreeEntry], meta: bytes) -> list[NewOb
     return [folder, blob, new_object(objects.algorithm, "tree", tree_data(top))]
 
 
-def meta(found: Transcript, agent: str, session: str) -> bytes:
-    """What is said of a conversation that goes as far as this."""
-    said: dict[str, Json] = {"v": 1, "agent": agent, "session": session}
-    return canonical({**said, "bytes": found.size, "lines": found.lines, "last": found.last})
+def meta(found: Transcript, size: int, agent: str, session: str) -> bytes:
+    """What is said of a conversation that goes as far as this in the client's file, and of which ``size`` bytes are stored."""
+    said: dict[str, Json] = {"v": 2, "agent": agent, "session": session}
+    return canonical({**said, "bytes": found.size, "lines": found.lines, "last": found.last, "kept": size})
 
 
 def kept(objects: Objects, oid: Oid, agent: str, session: str) -> Kept:
@@ -78,7 +81,8 @@ def kept(objects: Objects, oid: Oid, agent: str, session: str) -> Kept:
     entries = _tree(objects, top[0].oid, oid)
     if len(entries) > _MAX_CHUNKS or any(e.mode != b"100644" or e.name != b"%08d" % number for number, e in enumerate(entries)):
         raise RecordError(f"commit {oid} does not hold the chunks of a conversation")
-    return Kept(commit=oid, position=_parsed(objects, top[1].oid, agent, session), chunks=tuple(e.oid for e in entries))
+    position, size, exact = _parsed(objects, top[1].oid, agent, session)
+    return Kept(commit=oid, position=position, chunks=tuple(e.oid for e in entries), size=size, exact=exact)
 
 
 def _tree(objects: Objects, oid: Oid, where: Oid) -> list[TreeEntry]:
@@ -88,17 +92,19 @@ def _tree(objects: Objects, oid: Oid, where: Oid) -> list[TreeEntry]:
     return parse_tree(found.data, objects.algorithm)
 
 
-def _parsed(objects: Objects, oid: Oid, agent: str, session: str) -> Transcript:
-    """The position that a meta blob tells."""
+def _parsed(objects: Objects, oid: Oid, agent: str, session: str) -> tuple[Transcript, int, bool]:
+    """What a meta blob tells: the position in the client's file, how many bytes are stored, and whether they are the file's."""
     found = objects.read(oid)
     said = parse(found.data) if found and found.kind == "blob" and found.data else None
-    if not isinstance(said, dict) or said.get("v") != 1:
+    if not isinstance(said, dict) or said.get("v") not in (1, 2) or isinstance(said.get("v"), bool):
         raise RecordError(f"'{oid}' does not describe a conversation")
     if (said.get("agent"), said.get("session")) != (agent, session):
         raise RecordError(f"'{oid}' describes another conversation")
     last = said.get("last")
     text = f"bytes={said.get('bytes')} lines={said.get('lines')}" + (f" last={last}" if last is not None else "")
-    position = parse_transcript(text)
-    if position is None or position.stored is not None or position.size > MAX_STORED:
+    position, exact = parse_transcript(text), said["v"] == 1
+    size = said.get("bytes" if exact else "kept")
+    told = isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MAX_STORED
+    if position is None or position.stored is not None or position.size > MAX_STORED or not told:
         raise RecordError(f"'{oid}' describes no conversation that can be")
-    return position
+    return position, cast(int, size), exact

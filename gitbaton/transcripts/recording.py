@@ -1,4 +1,4 @@
-"""What a hook asks at an event: how far its conversation has come, and the content stored where that is wanted."""
+"""What a hook asks at an event: how far its conversation has come, and the content stored, redacted, where that is wanted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gitbaton.agents.values import NAMES, Event
 from gitbaton.baton import Baton
-from gitbaton.errors import BatonError
+from gitbaton.errors import BatonError, ScanError
 from gitbaton.model import Transcript
 from gitbaton.transcripts.files import opened
 from gitbaton.transcripts.positions import measure, settle
@@ -30,6 +30,8 @@ def record(
     ``before`` is the last position of the same session: where the file goes on from it, only what follows is read. The last
     words of a turn are waited for, for a moment. None in mode ``off``, and where there is no regular file that can be read or
     it holds no whole line. What cannot be stored is told to ``warn``, and the position comes back without it.
+
+    Raises ScanError, and has moved no ref, where content cannot be redacted: no checkpoint is to follow then either.
     """
     fd = opened(event.transcript) if mode != "off" else None
     if fd is None:
@@ -40,6 +42,8 @@ def record(
             return measure(fd, event.agent, before)
         try:
             found, said = keep(baton, fd, event.agent, event.session)
+        except ScanError:
+            raise
         except BatonError as error:
             found, said = measure(fd, event.agent, before), f"not stored: {error.message}"
         if said is not None and warn is not None:

@@ -5,16 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, RecordError, RefConflictError
-from gitbaton.git.objects import Algorithm, Objects, RefChange, TreeEntry, commit_data, new_object, object_id
+from gitbaton.git.objects import Algorithm, RefChange, TreeEntry, commit_data, new_object, object_id
 from gitbaton.model import Oid, Transcript
-from gitbaton.transcripts import layout
-from gitbaton.transcripts.files import lines
+from gitbaton.transcripts import layout, proofs
+from gitbaton.transcripts.files import blocks, lines
 from gitbaton.transcripts.layout import CHUNK, Kept
 from gitbaton.transcripts.positions import measure
+from gitbaton.transcripts.proofs import Proof
+from gitbaton.transcripts.redacting import Fresh, Remembering, redacted
 from gitbaton.values import replace, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hashlib import blake2b
 
 PART = 16 << 20  # what one call stores at most: it takes about a second
 _BATCH = 16 << 20
@@ -24,75 +31,121 @@ _MUCH = 1 << 20
 
 
 @value
+class _Talk:
+    """A conversation that is to be stored: its file, whose it is, its ref, and the lines of it that were redacted already."""
+
+    baton: Baton
+    known: Remembering
+    fd: int
+    agent: str
+    session: str
+    ref: str
+
+
+@value
 class _Tip:
-    """What is stored already: its ``whole`` chunks, to which nothing can be appended, and where what follows them begins."""
+    """What is stored already: its ``whole`` chunks, to which nothing can be appended, the bytes of one that follows and is not
+    full, and the digest of the part of the client's file that all this was made from."""
 
     kept: Kept
     whole: tuple[Oid, ...]
-    start: int
+    rest: bytes
+    hashed: blake2b
 
 
 def keep(baton: Baton, fd: int, agent: str, session: str) -> tuple[Transcript | None, str | None]:
-    """Store what is new; what another process has stored meanwhile is built upon, at last with the lock held all along."""
-    ref = layout.transcript_ref(agent, session)
+    """Store what is new, redacted; what another process has stored meanwhile is built upon, at last with the lock held all
+    along. Raises BatonError; ScanError where a secret may be in what cannot be looked at."""
+    ref, known = layout.transcript_ref(agent, session), Remembering(baton.redactor)
+    talk = _Talk(baton=baton, known=known, fd=fd, agent=agent, session=session, ref=ref)
     for _ in range(_ATTEMPTS):
         try:
-            return _once(baton, fd, ref, agent, session, baton.repo.lock((ref,), wait=_LOCK_WAIT))
+            return _once(talk, baton.repo.lock((talk.ref,), wait=_LOCK_WAIT))
         except RefConflictError:
             continue
-    with baton.repo.lock((ref,), wait=_LOCK_WAIT):
-        return _once(baton, fd, ref, agent, session, nullcontext())
+    with baton.repo.lock((talk.ref,), wait=_LOCK_WAIT):
+        return _once(talk, nullcontext())
 
 
-def _once(
-    baton: Baton, fd: int, ref: str, agent: str, session: str, guard: AbstractContextManager[None]
-) -> tuple[Transcript | None, str | None]:
+def _once(talk: _Talk, guard: AbstractContextManager[None]) -> tuple[Transcript | None, str | None]:
     """Store what is new: objects first, then the ref under the guard. Raises RefConflictError where another was first.
 
     Of much that is new only a part, for a hook has little time: then what comes back names no commit, and why.
     """
-    objects = baton.repo.objects
-    found = objects.info(ref)
+    objects = talk.baton.repo.objects
+    found = objects.info(talk.ref)
     old = found.oid if found else None
-    tip = _extended(objects, old, fd, agent, session)
+    tip = _extended(talk, old)
     known = tip.kept.position if tip else None
-    now = measure(fd, agent, known)
+    now = measure(talk.fd, talk.agent, known)
     if now is None or now.size > layout.MAX_STORED:
         return now, f"not stored: it has {now.size} bytes, and the limit is {layout.MAX_STORED}" if now else None
     if tip is not None and now == known:
         return replace(now, stored=tip.kept.commit), None
-    start = known.size if known else 0
-    part = measure(fd, agent, known, start + PART) if now.size - start > PART else now
-    if part is None or part == known:  # one line is longer
-        part = now
-    commit = _write(baton, fd, part, tip, old, agent, session)
+    part = _part(talk, known, now)
+    commit, digest = _write(talk, part, tip, old)
     with guard:
-        objects.update([RefChange(name=ref, new=commit, old=old)])
+        objects.update([RefChange(name=talk.ref, new=commit, old=old)])
+        proofs.save(talk.baton.repo, talk.ref, Proof(commit=commit, size=part.size, digest=digest))
     if part != now:
         return now, f"stored up to byte {part.size} of {now.size}; the next checkpoint goes on from there"
     return replace(now, stored=commit), None
 
 
-def _extended(objects: Objects, oid: Oid | None, fd: int, agent: str, session: str) -> _Tip | None:
-    """What is stored, where the file begins with every byte of it; a file that was rewritten is stored anew."""
+def _part(talk: _Talk, known: Transcript | None, now: Transcript) -> Transcript:
+    """How far one call goes: PART bytes, or one line that is longer."""
+    start = end = known.size if known else 0
+    while now.size - end > PART:
+        end += PART
+        part = measure(talk.fd, talk.agent, known, end)
+        if part is not None and part.size > start:
+            return part
+    return now
+
+
+def _extended(talk: _Talk, oid: Oid | None) -> _Tip | None:
+    """What is stored, where the file begins with all that it was made from; a file that was rewritten is stored anew.
+
+    The proof is the digest that this machine noted when it stored it; without one, everything is redacted again and compared.
+    """
+    objects = talk.baton.repo.objects
     try:
-        kept = layout.kept(objects, oid, agent, session) if oid else None
+        kept = layout.kept(objects, oid, talk.agent, talk.session) if oid else None
     except RecordError:
         return None
-    end = kept.position.size if kept else 0
-    if kept is None or not kept.chunks or os.fstat(fd).st_size < end or objects.info(kept.chunks[-1]) is None:
+    if kept is None or not kept.chunks or os.fstat(talk.fd).st_size < kept.position.size:
         return None
-    known, start, size, count = iter(kept.chunks), 0, 0, 0
-    name = _namer(objects.algorithm, end)
-    for data in layout.chunks(lines(fd, 0, end)):
-        if next(known, None) != name(data):
+    found = objects.info(kept.chunks[-1])
+    if found is None or found.kind != "blob":
+        return None
+    hashed = proofs.hasher()
+    for block in blocks(talk.fd, 0, kept.position.size):
+        hashed.update(block)
+    proof = proofs.load(talk.baton.repo, talk.ref)
+    now = Proof(commit=kept.commit, size=kept.position.size, digest=hashed.hexdigest())
+    if proof != now:
+        if proof is not None and (proof.commit, proof.size) == (now.commit, now.size):
             return None
-        start, size = start + size, len(data)
+        if not _made_of(talk, kept):
+            return None
+        proofs.save(talk.baton.repo, talk.ref, now)
+    if found.size >= CHUNK:
+        return _Tip(kept=kept, whole=kept.chunks, rest=b"", hashed=hashed)
+    last = objects.read(found.oid)
+    return _Tip(kept=kept, whole=kept.chunks[:-1], rest=last.data, hashed=hashed) if last and last.data else None
+
+
+def _made_of(talk: _Talk, kept: Kept) -> bool:
+    """Whether the first lines of the file, redacted, are what is stored."""
+    known, size, count = iter(kept.chunks), 0, 0
+    name = _namer(talk.baton.repo.objects.algorithm, kept.size)
+    raw = lines(talk.fd, 0, kept.position.size)
+    for data in layout.chunks(redacted(talk.baton.redactor, raw)):
+        if next(known, None) != name(data):
+            return False
+        size += len(data)
         count += data.count(b"\n")
-    if next(known, None) is not None or (start + size, count) != (end, kept.position.lines):
-        return None
-    grows = size < CHUNK
-    return _Tip(kept=kept, whole=kept.chunks[:-1] if grows else kept.chunks, start=start if grows else end)
+    return next(known, None) is None and (size, count) == (kept.size, kept.position.lines)
 
 
 def _namer(algorithm: Algorithm, size: int) -> Callable[[bytes], Oid]:
@@ -109,26 +162,30 @@ def _namer(algorithm: Algorithm, size: int) -> Callable[[bytes], Oid]:
     return name
 
 
-def _write(baton: Baton, fd: int, found: Transcript, tip: _Tip | None, parent: Oid | None, agent: str, session: str) -> Oid:
-    """Write the objects of a conversation; those of whole chunks that are stored already are used again."""
-    objects = baton.repo.objects
-    oids, start = (list(tip.whole), tip.start) if tip else ([], 0)
+def _write(talk: _Talk, found: Transcript, tip: _Tip | None, parent: Oid | None) -> tuple[Oid, str]:
+    """Write the objects of a conversation, those of whole chunks that are stored already are used again; the commit, and the
+    digest of the part of the file that it was made from."""
+    objects = talk.baton.repo.objects
+    oids, start = (list(tip.whole), tip.kept.position.size) if tip else ([], 0)
+    fresh = Fresh(talk.known, talk.fd, start, found.size, tip.hashed if tip else proofs.hasher())
     batch, size = [], 0
-    for data in layout.chunks(lines(fd, start, found.size)):
-        start += len(data)
+    for data in layout.chunks(chain([tip.rest] if tip and tip.rest else [], fresh)):
         batch.append(new_object(objects.algorithm, "blob", data))
         oids.append(batch[-1].oid)
         size += len(data)
         if size >= _BATCH:
             objects.write(batch)
             batch, size = [], 0
-    if start != found.size:
+    if start + fresh.read != found.size:
         raise GitError("its file changed while it was read")
+    made = fresh.made + (tip.kept.size if tip else 0)
+    if made > layout.MAX_STORED:
+        raise GitError(f"redacted it has {made} bytes, and the limit is {layout.MAX_STORED}")
     entries = [TreeEntry(mode=b"100644", name=b"%08d" % n, oid=oid) for n, oid in enumerate(oids)]
-    batch += layout.frame(objects, entries, layout.meta(found, agent, session))
-    batch.append(new_object(objects.algorithm, "commit", _commit(baton, batch[-1].oid, parent, found)))
+    batch += layout.frame(objects, entries, layout.meta(found, made, talk.agent, talk.session))
+    batch.append(new_object(objects.algorithm, "commit", _commit(talk.baton, batch[-1].oid, parent, found)))
     objects.write(batch)
-    return batch[-1].oid
+    return batch[-1].oid, fresh.hashed.hexdigest()
 
 
 def _commit(baton: Baton, tree: Oid, parent: Oid | None, found: Transcript) -> bytes:

@@ -1,0 +1,85 @@
+"""What a stored conversation was made from, for this machine alone: a digest of the client's file, and never in an object.
+
+A digest of a text of which only a password is unknown would give the password away to whoever fetched it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+from gitbaton.model import Oid
+from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hashlib import blake2b
+
+    from gitbaton.git.repo import Repo
+
+KEPT_SECONDS = 14 * 86_400
+_FORM = re.compile(rb"1 ([0-9a-f]{40}|[0-9a-f]{64}) ([1-9][0-9]{0,14}) ([0-9a-f]{64})\n\Z")
+_MAX_BYTES = 256
+
+
+@value
+class Proof:
+    """The commit of a stored conversation was made from the first ``size`` bytes of a file, which have this digest."""
+
+    commit: Oid
+    size: int
+    digest: str
+
+
+def hasher() -> blake2b:
+    """A digest of nothing yet. CPython's own BLAKE2 where it is there: importing OpenSSL's costs a start 3 ms."""
+    try:
+        from _blake2 import blake2b as found
+    except ImportError:
+        from hashlib import blake2b as found
+    made: blake2b = found(digest_size=32)
+    return made
+
+
+def load(repo: Repo, ref: str) -> Proof | None:
+    """What was noted last of the conversation of a ref; None where nothing readable was."""
+    try:
+        with open(path(repo, ref), "rb") as file:
+            match = _FORM.match(file.read(_MAX_BYTES))
+    except OSError:
+        return None
+    if match is None:
+        return None
+    commit, size, digest = match.groups()
+    return Proof(commit=commit.decode(), size=int(size), digest=digest.decode())
+
+
+def save(repo: Repo, ref: str, proof: Proof) -> None:
+    """Note it, readable by its owner alone. Never raises: without it the next one compares everything."""
+    name = path(repo, ref)
+    temporary = f"{name}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(f"1 {proof.commit} {proof.size} {proof.digest}\n".encode())
+        os.replace(temporary, name)
+    except OSError:
+        return
+
+
+def path(repo: Repo, ref: str) -> str:
+    """The file of a conversation's ref, ``<common dir>/baton/transcripts/<agent>/<session, encoded>``."""
+    return os.path.join(repo.shared_dir, ref.removeprefix("refs/baton/"))
+
+
+def prune(repo: Repo) -> None:
+    """Remove what was noted two weeks ago and not since. Never raises."""
+    try:
+        for folder in list(os.scandir(os.path.join(repo.shared_dir, "transcripts"))):
+            for entry in list(os.scandir(folder.path)):
+                if entry.stat(follow_symlinks=False).st_mtime < time.time() - KEPT_SECONDS:
+                    os.unlink(entry.path)
+    except OSError:
+        return
