@@ -14,6 +14,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.objects import RefChange, TreeEntry, commit_data, new_object
 from gitbaton.model import Agent, Carried, Checkpoint
 from gitbaton.scanning import NOT_SCANNED, Hit, lacking, scan
+from gitbaton.scanning.looking import scanner
 from gitbaton.store import chain_ref
 from gitbaton.store.read import root_objects
 from gitbaton.store.refs import TRANSCRIPTS, remote_ref
@@ -285,3 +286,27 @@ def test_other_object_formats(form: str, tmp_path: Path) -> None:
         stored = opened.snapshot(f"uses {OTHER}", track="t").stored
         found = lacking(opened, [stored.commit], [head])
         assert brief(found) == [(stored.id, "step", "aws-key"), (stored.id, "a.txt:1", "aws-key")]
+
+
+PEM = "-----BEGIN RSA " + "PRIVATE KEY-----"
+SNAGS = [
+    PEM,
+    PEM + "\nshort\n",
+    "PuTTY-User-" + "Key-File-3: ssh-rsa\n",
+    "EXAMPLE",
+    "aws_secret_access_key =",
+    "//r/:_authToken=",
+]
+ALONE = [KEY, PEM + "\n" + "MIIEpAIBAAKCAQEA7bq9" * 8 + "\n", "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8", ""]
+
+
+def test_files_that_are_looked_at_together_hide_nothing_from_each_other(repo: Sandbox) -> None:
+    """A file whose end would go with the next one's beginning changes nothing of what is found."""
+    texts = [(SNAGS + ALONE)[n * 7 % 10] + " " * (n // 10) + f"\n# {n}\n" * (n % 2) for n in range(60)]
+    for n, text in enumerate(texts):
+        repo.write(f"f{n:02}", text)
+    commit = repo.commit("second")
+    with repo.open(door="binary") as opened:
+        find = scanner(opened).find
+        alone = {text for text in texts if find(text, sure=True)}
+        assert {texts[int(h.path[1:])] for h in lacking(opened, [commit])} == alone and len(alone) > 15

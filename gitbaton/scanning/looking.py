@@ -22,7 +22,7 @@ INDEX, _STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"
 _LOOK = 8000  # git itself takes a NUL among so many bytes for the sign of a binary file
 _SHOWN, _LONG = 4, 20
 # Stands between texts that are looked at together: no rule takes what is on both sides of it for one secret.
-_BETWEEN = "\n}-----{\n"
+_BETWEEN = "\n}-----PuTTY-User{\n"
 _TOGETHER = 256 << 10
 _REMEMBERED = 10_000
 _CHUNK = re.compile(rb"chunks/[0-9]{8}\Z")
