@@ -171,7 +171,7 @@ def joined(
     have = _links(store, track, own[kept:])
     union = [link for link in merged(have, coming) if not dropped(link.id)]
     below, tree = _below(store, own, kept)
-    objects, placed = _placed(store.objects.algorithm, below, tree, union)
+    objects, placed = on_top(store.objects.algorithm, below, tree, union)
     _require(store, placed, objects)
     last = placed[-1].commit if placed else below if kept else None
     old = tip.oid if tip is not None else None
@@ -262,7 +262,7 @@ def _rank(link: Link) -> tuple[bytes, bool, Oid]:
     return raw, link.base is None, link.base or ""
 
 
-def _placed(algorithm: Algorithm, parent: Oid, tree: Oid, union: Iterable[Link]) -> tuple[list[NewObject], list[Link]]:
+def on_top(algorithm: Algorithm, parent: Oid, tree: Oid, union: Iterable[Link]) -> tuple[list[NewObject], list[Link]]:
     """The links on top of the commit ``parent`` with its ``tree``, each where it will stand, and the objects to write. Pure.
 
     A link that stands there already, byte for byte as it would be written, keeps its commit.
