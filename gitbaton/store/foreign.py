@@ -69,5 +69,5 @@ def clear(store: Store, track: str) -> None:
     """Say that no checkpoint of a track is foreign any more, because a local one follows. Called with the lock held."""
     try:
         os.unlink(os.path.join(store.repo.shared_dir, "foreign", encode_track(track)))
-    except FileNotFoundError:
-        return
+    except OSError:
+        return  # it stays foreign until the next one

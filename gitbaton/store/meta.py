@@ -9,10 +9,12 @@ from types import MappingProxyType
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import NewObject, TreeEntry, commit_data, is_oid, new_object, parse_commit, parse_tree, tree_data
 from gitbaton.model import Oid
-from gitbaton.store.read import Store
 from gitbaton.store.refs import META
 from gitbaton.values import value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.store.read import Store
 _MESSAGE = b"gitbaton meta 1\n"
 _AUTHOR = b"gitbaton <gitbaton@localhost> 0 +0000"
 _PINS, _PRUNED, _FORGOTTEN = b"pins", b"pruned", b"forgotten"

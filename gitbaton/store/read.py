@@ -4,34 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gitbaton.codec import ROOT_MESSAGE, decode, parse_note, payload
+from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, parse_note, payload
 from gitbaton.errors import GitError, NotFoundError, RecordError
 from gitbaton.git.notes import find
 from gitbaton.git.objects import MAX_READ, Algorithm, NewObject, Object, commit_data, new_object, object_id, parse_commit
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.store.foreign import Marks
-from gitbaton.store.refs import CHAINS, CURRENT, NOTES, TIPS, chain_ref, tip_ref, track_of
-from gitbaton.values import replace, value
+from gitbaton.store.refs import CHAINS, CURRENT, NOTES, REMOTES, TIPS, chain_ref, tip_ref, track_of
+from gitbaton.store.values import History, Problem
+from gitbaton.values import replace
 
 _MAX_COMMIT = 3 << 20
 _MAX_BROKEN = 100
-
-
-@value
-class Problem:
-    """Something in our namespace that is not ours or breaks the format; ``where`` is a ref or a commit id."""
-
-    where: str
-    reason: str
-
-
-@value
-class History:
-    """Checkpoints, newest first, and what could not be read among them."""
-
-    items: tuple[Stored, ...]
-    problems: tuple[Problem, ...] = ()
 
 
 def root_objects(algorithm: Algorithm) -> list[NewObject]:
@@ -48,12 +33,18 @@ class Store:
         self.repo, self.objects = repo, repo.objects
         self.root = root_objects(repo.layout.algorithm)[-1].oid
         self._marks = Marks(repo)
+        self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
+        self._strange: frozenset[str] = frozenset()
 
     def chains(self) -> tuple[dict[str, Oid], list[Problem]]:
         """All tracks by name with their chains' tips, and refs in our namespace that are not ours."""
         found: dict[str, Oid] = {}
         problems = []
-        for ref, oid in self.objects.refs(CHAINS).items():
+        listed = self.objects.refs(CHAINS, REMOTES)  # what is fetched costs no listing of its own
+        self._listed = {ref: oid for ref, oid in listed.items() if ref.startswith(REMOTES)}
+        for ref, oid in listed.items():
+            if ref in self._listed:
+                continue
             track = track_of(ref)
             if track is None:
                 problems.append(Problem(where=ref, reason="the name is not one that gitbaton writes"))
@@ -61,7 +52,26 @@ class Store:
                 problems.append(Problem(where=ref, reason="the ref is broken: it holds no id"))
             else:
                 found[track] = oid
+        self._strange = frozenset(self.elsewhere()) - found.keys() if self._listed else frozenset()
         return found, problems
+
+    def elsewhere(self) -> dict[str, list[tuple[str, Oid]]]:
+        """The chains that were fetched, by track: each remote and what its chain's ref pointed at when the chains were last
+        listed."""
+        if self._listed is None:
+            self.chains()
+        found: dict[str, list[tuple[str, Oid]]] = {}
+        for ref, oid in sorted((self._listed or {}).items()):
+            remote, _, rest = ref.removeprefix(REMOTES).partition("/")
+            name, track = decode_track(remote), decode_track(rest.removeprefix("tracks/"))
+            if name is not None and track is not None and rest.startswith("tracks/") and oid.strip("0"):
+                found.setdefault(track, []).append((name, oid))
+        return found
+
+    def fetched(self) -> dict[str, list[tuple[str, Oid]]]:
+        """The tracks that exist only as fetched, each with its remotes and their chains' tips."""
+        self.chains()
+        return {track: chains for track, chains in self.elsewhere().items() if track in self._strange}
 
     def tips(self) -> History:
         """The newest checkpoint of every track, newest first."""
@@ -77,7 +87,17 @@ class Store:
         return History(items=tuple(items), problems=tuple(problems))
 
     def tip(self, track: str) -> Stored | None:
-        """The newest checkpoint of a track; None when there is no such track. Raises RecordError when it is broken."""
+        """The newest checkpoint of a track, a foreign one where the track exists only as fetched; None when there is no such
+        track. Raises RecordError when it is broken."""
+        stored = self.own_tip(track)
+        if stored is None and self.fetched():
+            from gitbaton.store import fetched
+
+            stored = fetched.tip(self, track)
+        return stored
+
+    def own_tip(self, track: str) -> Stored | None:
+        """As ``tip``, but only of a track that this repository has itself: what a snapshot follows."""
         found = self.at(chain_ref(track), _MAX_COMMIT)
         return None if found is None else self.stored(found, track, found.oid)
 
@@ -111,7 +131,7 @@ class Store:
             checkpoint = replace(checkpoint, track=track)
         base = commit.parents[1] if len(commit.parents) == 2 else None
         oid = object_id(self.objects.algorithm, "blob", raw)
-        foreign = track is not None and oid in self._marks.of(track)
+        foreign = track is not None and (track in self._strange or oid in self._marks.of(track))
         return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint, foreign=foreign)
 
     def tree_of(self, commit: Oid | None) -> Oid | None:
@@ -126,6 +146,10 @@ class Store:
 
     def history(self, track: str, limit: int | None = None) -> History:
         """A track's checkpoints, newest first; a broken one is named and left out. Raises NotFoundError."""
+        if track in self._strange:
+            from gitbaton.store import fetched
+
+            return fetched.history(self, track, limit)
         return self.chain(chain_ref(track), track, limit)
 
     def chain(self, ref: str, track: str | None, limit: int | None = None) -> History:
@@ -164,8 +188,12 @@ class Store:
         return None if found is None else self.stored(found, None, found.oid)
 
     def _walk(self, ref: str, track: str | None, oids: list[Oid]) -> Iterator[Stored | Problem]:
-        """What a chain holds; broken records that follow each other are one problem, and too many end the walk."""
+        """What a chain holds; broken records that follow each other are one problem, and too many end the walk.
+
+        An id that stands there twice counts where it is newest: a server that lets nothing be rewritten gets it again.
+        """
         broken: list[Problem] = []
+        seen: set[Oid] = set()
         for oid, found in zip(oids, self.objects.read_many(oids, _MAX_COMMIT), strict=True):
             if oid == self.root:
                 break
@@ -178,7 +206,9 @@ class Store:
                 continue
             yield from _merged(broken)
             broken = []
-            yield stored
+            if stored.id not in seen:
+                seen.add(stored.id)
+                yield stored
         yield from _merged(broken)
 
     def current(self) -> str | None:

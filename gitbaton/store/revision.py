@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 
 from gitbaton.codec import check_track, decode, entry, parse_note, payload, plain, timestamp
-from gitbaton.errors import RecordError
+from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
 from gitbaton.store import foreign, intent, meta
 from gitbaton.store.bundle import merged_note, plan_notes
-from gitbaton.store.join import Joined, Link, joined, marks
+from gitbaton.store.fetched import SLACK, dropping
+from gitbaton.store.join import Joined, Link, joined, links, marks
 from gitbaton.store.read import Store
 from gitbaton.store.refs import META, TIPS, tip_ref
 from gitbaton.store.write import NOBODY
@@ -99,7 +101,7 @@ class Revision:
         intent.carry_out(self.store, first, tips)
 
     def drawn(self) -> tuple[list[NewObject], list[RefChange], list[RefChange]]:
-        """What ``apply`` does: the objects, the moves of refs in one transaction, and those of the tips after it. Reads only."""
+        """What ``apply`` does: the objects, the moves of refs in one transaction, and those of the tips. Reads only."""
         plans = {track: plan for track, plan in self._plans.items() if plan.change is not None}
         objects = [*self._also[0], *(item for plan in plans.values() for item in plan.objects)]
         first = [*(plan.change for plan in plans.values() if plan.change is not None), *self._also[1]]
@@ -189,3 +191,22 @@ class Revision:
                 found = {mark[1]: mark[0] for mark in marks(self.store, oids[start : start + _CHUNK]) if mark is not None}
                 times |= {oid: found[oid] for oid in wanted & found.keys()}
                 wanted -= found.keys()
+
+
+def adopt(store: Store, track: str, now: datetime) -> list[str]:
+    """Begin a track that exists only as fetched with what its remotes have of it, so that a snapshot can follow; called with
+    the lock held, before its first local one. What of it could not be joined is said, and the track begins without it."""
+    chains = store.fetched().get(track, [])
+    if any(other != track and other.casefold() == track.casefold() for other in store.chains()[0]):
+        return []
+    warnings = []
+    revision = Revision(store)
+    for remote, oid in chains:
+        try:
+            revision.meta = meta.union(revision.meta, dropping(store, (remote,)))
+            found = [link for link in links(store, track, oid) if link.created <= now + SLACK]
+            revision.join(track, found, fetched=True)
+        except (RecordError, GitError) as error:
+            warnings.append(f"what '{plain(remote)}' has of track '{plain(track)}' is not joined: {error.message}")
+    revision.apply()
+    return [*warnings, *revision.warnings]

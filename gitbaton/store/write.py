@@ -13,6 +13,7 @@ from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.notes import edit
 from gitbaton.git.objects import Kind, NewObject, RefChange, commit_data, new_object, parse_commit
 from gitbaton.model import Checkpoint, Oid, Stored
+from gitbaton.store import foreign, intent
 from gitbaton.store.read import Store, root_objects
 from gitbaton.store.refs import NOTES, chain_ref, tip_ref
 from gitbaton.values import replace, value
@@ -67,8 +68,12 @@ def append(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
     ref = chain_ref(check_track(draft.checkpoint.track))
     for derived in (NOTES, tip_ref(draft.checkpoint.track)):
         store.repo.drop_broken(derived)
+    for text in intent.settle(store) if intent.pending(store.repo) else ():
+        warn(text)
     try:
-        return _insist(store, (ref,), RETRY_SECONDS, lambda: _append_once(store, draft, warn))
+        stored = _insist(store, (ref,), RETRY_SECONDS, lambda: _append_once(store, draft, warn))
+        foreign.clear(store, stored.checkpoint.track)
+        return stored
     except RefConflictError as error:
         raise RefConflictError(f"nothing is recorded: {error.message}", _LOCK_HINT) from None
 
@@ -89,7 +94,7 @@ def _insist(store: Store, refs: tuple[str, ...], seconds: float, work: Callable[
 
 def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
     track = check_track(draft.checkpoint.track)
-    tip = store.tip(track)
+    tip = store.own_tip(track)
     if tip is None:
         _refuse_twin(store, track)
     if draft.follow is not None:

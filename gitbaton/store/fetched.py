@@ -1,0 +1,151 @@
+"""Tracks as remotes have them: what lies below refs/baton/remotes, shown as foreign, and followed by a first local snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from gitbaton.codec import decode_track, encode_track, plain
+from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError
+from gitbaton.model import Oid, Stored
+from gitbaton.store import meta
+from gitbaton.store.refs import REMOTES, remote_ref
+from gitbaton.store.values import History, Problem
+from gitbaton.values import replace, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.store.read import Store
+SLACK = timedelta(minutes=10)  # what is further in the future is listed and not joined
+_MOST = 1000  # newer checkpoints that are counted
+
+
+@value
+class Newer:
+    """A remote that has newer checkpoints of a track than this repository: how many, at most 1,000."""
+
+    remote: str
+    track: str
+    count: int
+
+    @property
+    def sentence(self) -> str:
+        """What should be said about it."""
+        many = f"{self.count} newer checkpoint{'' if self.count == 1 else 's'}"
+        remote = plain(self.remote)
+        return f"{remote} has {many} of track '{plain(self.track)}': 'git baton sync {remote}' joins them"
+
+
+def strays(store: Store) -> list[Problem]:
+    """The refs below refs/baton/remotes whose name is not one that gitbaton writes."""
+    return [
+        Problem(where=ref, reason="the name is not one that gitbaton writes")
+        for ref in store.objects.refs(REMOTES)
+        if not _is_ours(ref)
+    ]
+
+
+def _is_ours(ref: str) -> bool:
+    remote, _, rest = ref.removeprefix(REMOTES).partition("/")
+    kind, _, name = rest.partition("/")
+    if decode_track(remote) is None:
+        return False
+    if kind == "tracks":
+        return decode_track(name) is not None
+    return rest in ("notes", "meta") or (kind in ("transcripts", "threads") and bool(name))
+
+
+def ref_of(remote: str, track: str) -> str:
+    """Where the chain of a remote's track lies."""
+    return remote_ref(remote, "tracks/" + encode_track(track))
+
+
+def remotes_of(store: Store, track: str) -> tuple[str, ...]:
+    """The remotes that a track which exists only as fetched is from."""
+    return tuple(remote for remote, _ in store.fetched().get(track, ()))
+
+
+def dropping(store: Store, remotes: Iterable[str]) -> meta.Meta:
+    """What this repository and remotes have pinned and dropped. Raises RecordError."""
+    refs = [remote_ref(remote, "meta") for remote in remotes]
+    return meta.union(meta.read(store), *(meta.read(store, ref) for ref in refs))
+
+
+def history(store: Store, track: str, limit: int | None = None) -> History:
+    """The checkpoints of a track that exists only as fetched, newest first, from all its remotes; all of them are foreign.
+
+    What was dropped anywhere is left out. Raises NotFoundError.
+    """
+    chains = store.fetched().get(track)
+    if not chains:
+        raise NotFoundError(f"there is no track '{track}'")
+    problems: list[Problem] = []
+    try:
+        drops = dropping(store, (remote for remote, _ in chains))
+    except RecordError as error:
+        drops = meta.NOTHING
+        problems.append(Problem(where=REMOTES.rstrip("/"), reason=error.message))
+    found: dict[Oid, Stored] = {}
+    for remote, _ in chains:
+        ref = ref_of(remote, track)
+        try:
+            part = store.chain(ref, track, None if drops.drops or limit is None else 2 * limit)
+        except (RecordError, GitError) as error:
+            problems.append(Problem(where=ref, reason=error.message))
+            continue
+        problems += part.problems
+        for stored in part.items:
+            if not drops.dropped(stored.id):
+                found.setdefault(stored.id, replace(stored, foreign=True))
+    items = sorted(found.values(), key=lambda s: (s.checkpoint.created, s.id), reverse=True)
+    return History(items=tuple(items[:limit]), problems=tuple(problems))
+
+
+def tip(store: Store, track: str) -> Stored | None:
+    """The newest checkpoint of a track that exists only as fetched; None where there is none. Raises RecordError."""
+    if track not in store.fetched():
+        return None
+    found = history(store, track, 1)
+    if not found.items and found.problems:
+        raise RecordError(f"'{found.problems[0].where}': {found.problems[0].reason}")
+    return found.items[0] if found.items else None
+
+
+def tips(store: Store) -> History:
+    """The newest checkpoint of every track that exists only as fetched, newest first."""
+    items: list[Stored] = []
+    problems: list[Problem] = []
+    for track in store.fetched():
+        part = history(store, track, 1)
+        items += part.items
+        problems += part.problems
+    items.sort(key=lambda s: (s.checkpoint.created, s.id), reverse=True)
+    return History(items=tuple(items), problems=tuple(problems))
+
+
+def newer(store: Store, elsewhere: Mapping[str, list[tuple[str, Oid]]], tips: Iterable[Stored], now: datetime) -> list[Newer]:
+    """The remotes that have newer checkpoints of tracks than their ``tips`` here, as far as they were fetched and could be
+    joined; what cannot be read is none. Costs one read of a tip that this repository does not have as its own."""
+    found = []
+    for mine in tips:
+        track = mine.checkpoint.track
+        for remote, oid in elsewhere.get(track, ()):
+            if oid != mine.commit:
+                count = _count(store, remote, track, oid, mine, now)
+                found += [Newer(remote=remote, track=track, count=count)] if count else []
+    return found
+
+
+def _count(store: Store, remote: str, track: str, oid: Oid, mine: Stored, now: datetime) -> int:
+    try:
+        theirs = store.stored(store.objects.read(oid), track, oid)
+        ids: set[Oid] = set()
+        for stored in store.newest(theirs) if theirs.checkpoint.created > mine.checkpoint.created else ():
+            if stored.checkpoint.created <= mine.checkpoint.created or len(ids) == _MOST:
+                break
+            if stored.checkpoint.created <= now + SLACK:
+                ids.add(stored.id)
+        drops = dropping(store, (remote,)) if ids else meta.NOTHING
+    except BatonError:
+        return 0
+    return sum(1 for one in ids if not drops.dropped(one))
