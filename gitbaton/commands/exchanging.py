@@ -1,0 +1,251 @@
+"""What push, fetch and sync share: the remote that is meant, the question before a first push, and what they say."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Optional
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, check_track, plain, timestamp
+from gitbaton.commands.common import print_plan, warn_all
+from gitbaton.errors import UsageError
+from gitbaton.git.remotes import Connection, Remote, find
+from gitbaton.render import line
+from gitbaton.sync.values import Choice, Exposure, Gathered, Joining, Late, Pushing
+
+TIMEOUT = 60.0
+_UNITS = ("bytes", "KiB", "MiB", "GiB")
+
+
+def remote_of(baton: Baton, words: Sequence[str], *, pushing: bool, verb: str) -> Remote:
+    """The remote that the first word means. Raises UsageError, which says so where it is a track."""
+    word = words[0] if words else None
+    try:
+        remote = find(baton.repo, word, os.getcwd(), pushing=pushing)
+    except UsageError:
+        if word is not None and word in baton.store.chains()[0]:
+            said = f"'{plain(word)}' is a track and no remote"
+            raise UsageError(said, f"name the remote first: git baton {verb} origin '{plain(word)}'") from None
+        raise
+    if pushing and not remote.push:
+        raise UsageError(f"'{plain(remote.shown)}' is a bundle, which cannot be pushed to", "git bundle create makes one")
+    return remote
+
+
+def choice_of(words: Sequence[str], *, transcripts: bool = False, threads: bool = False) -> Choice:
+    """What the words after the remote and the options choose."""
+    tracks = tuple(dict.fromkeys(check_track(word) for word in words[1:])) or None
+    return Choice(tracks=tracks, transcripts=transcripts, threads=threads)
+
+
+@contextmanager
+def connected(baton: Baton, remote: Remote, seconds: float, *, dry_run: bool = False) -> Iterator[Connection]:
+    """The exchange with a remote; in a dry run what comes lands in a folder that is removed."""
+    import tempfile
+
+    if not 0 < seconds < 1e9:
+        raise UsageError(f"--timeout is '{seconds:g}'; it must be a number of seconds above 0")
+    with tempfile.TemporaryDirectory(prefix="gitbaton-") if dry_run else nullcontext() as folder:
+        if folder is not None:
+            baton.redirect(folder)
+        yield Connection(baton.repo, remote, seconds, prompts=os.isatty(0) and os.isatty(2))
+
+
+def size(count: int) -> str:
+    """A number of bytes for people."""
+    number, unit = float(count), 0
+    while number >= 1024 and unit < len(_UNITS) - 1:
+        number, unit = number / 1024, unit + 1
+    return f"{number:.1f} {_UNITS[unit]}" if unit else f"{count} bytes"
+
+
+def some(count: int, word: str) -> str:
+    """``1 checkpoint``, ``2 checkpoints``."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+class Agreement:
+    """The answer to the question before a first push: given by --yes, or on the terminal; without one it is no."""
+
+    def __init__(self, remote: Remote, *, yes: bool) -> None:
+        self.remote, self.yes, self.asked = remote, yes, False
+
+    def __call__(self, public: Exposure) -> bool:
+        """Say what becomes public, and whether it may."""
+        names = ", ".join(f"'{plain(track)}'" for track in public.tracks)
+        terminal.tell(f"first push of {names} to {plain(self.remote.shown)}; beyond what its refs hold this makes public:")
+        parts = [some(public.checkpoints, "checkpoint"), some(public.commits, "unpublished commit")]
+        parts += [some(public.untracked, "untracked file"), size(public.bytes)]
+        terminal.tell("  " + ", ".join(parts))
+        if self.yes:
+            return True
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return False
+        self.asked = True
+        sys.stderr.write("push? [y/N] ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def say_gathered(remote: Remote, found: Gathered, *, news_only: bool = False) -> bool:
+    """One line for each track of a fetch; whether all could be used."""
+    for row in found.rows:
+        name, step = plain(row.track), line(row.step)
+        said = {
+            "new": f"new, {some(row.count, 'checkpoint')}: > {step}",
+            "newer": f"{row.count} newer: > {step}",
+            "rewritten": f"rewritten, {row.count} newer: > {step}",
+            "same": "same",
+            "gone": f"gone at {plain(remote.shown)}",
+            "pruned": f"gone at {plain(remote.shown)}, and what was fetched of it, too",
+        }
+        if row.state in said and not (news_only and row.state == "same"):
+            terminal.say(f"{name}: {said[row.state]}")
+        elif row.state == "broken":
+            terminal.warn(f"track '{name}' of {plain(remote.shown)} is left out: {row.reason}")
+        say_late(row.track, row.late)
+    for ref in found.strange:
+        terminal.warn(f"'{plain(ref)}' of {plain(remote.shown)} is left out: the name is not one that gitbaton writes")
+    return not any(row.state == "broken" for row in found.rows)
+
+
+def say_late(track: str, late: Sequence[Late]) -> None:
+    """Checkpoints from the future, each as a warning."""
+    for item in late:
+        when = timestamp(item.created)
+        terminal.warn(f"checkpoint {item.id} of '{plain(track)}' is from the future ({when}): it is not joined before then")
+
+
+def say_joining(found: Joining) -> bool:
+    """One line for each track that changed; whether all could be joined."""
+    for row in found.rows:
+        parts = [f"{row.added} joined"] if row.added else []
+        parts += [f"{row.removed} removed"] if row.removed else []
+        if parts:
+            terminal.say(f"{plain(row.track)}: {', '.join(parts)}")
+        if row.problem:
+            terminal.warn(f"track '{plain(row.track)}' is not joined: {plain(row.problem)}")
+    warn_all(found.warnings)
+    return not any(row.problem for row in found.rows)
+
+
+def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool) -> tuple[str, tuple[str, ...]]:
+    """The moves of a push; why it, or a part of it, was refused (empty when it was not), and hints."""
+    texts = []
+    for move in done.moves:
+        name = f"'{plain(move.track)}'" if move.track is not None else plain(move.ref)
+        counts = [some(move.count, "checkpoint")] if move.count else []
+        counts += [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []
+        if move.changes:
+            texts.append(f"push {name}: {', '.join([move.action, *counts])} [{plain(move.ref)}]")
+    if dry_run or not (done.hits or _halted(done)):
+        print_plan(texts, dry_run=dry_run, nothing="nothing to push")
+    warn_all(done.warnings)
+    refused = [move for move in done.moves if move.action == "refused"]
+    for move in refused:
+        terminal.tell(f"refused: {plain(move.reason)}")
+    return _why(baton, remote, done, len(refused))
+
+
+def tell_error(why: str, hints: Sequence[str]) -> None:
+    """One line and its hints on standard error, where other lines follow."""
+    terminal.tell(f"error: {plain(why)}")
+    for hint in hints:
+        terminal.tell(f"hint: {plain(hint)}")
+
+
+def _halted(done: Pushing) -> bool:
+    """Whether nothing was sent because nobody agreed."""
+    return any(move.track in done.declined for move in done.moves)
+
+
+def _why(baton: Baton, remote: Remote, done: Pushing, refused: int) -> tuple[str, tuple[str, ...]]:
+    if done.hits:
+        for hit in done.hits:
+            where = f"checkpoint {baton.short(hit.checkpoint)} " if hit.checkpoint else ""
+            terminal.tell(f"secret: {where}{plain(hit.where)}: {plain(hit.kind)} {plain(hit.shown)}".rstrip())
+        return f"nothing is pushed: {some(len(done.hits), 'secret')} would leave", (
+            "'git config --add baton.redactAllow REGEX' names what is none",
+            "'git baton forget CHECKPOINT' removes a checkpoint",
+            "--no-scan pushes all the same",
+        )
+    if done.declined:
+        what = "nothing is pushed" if _halted(done) else "not pushed: " + ", ".join(f"'{plain(t)}'" for t in done.declined)
+        return f"{what}: nobody agreed to make it public", ("--yes agrees; so does 'git config baton.push true'",)
+    if refused:
+        return f"{some(refused, 'ref')} of {plain(remote.shown)} not pushed", ("git baton sync",)
+    return "", ()
+
+
+def gathered_document(found: Gathered) -> dict[str, Json]:
+    """The JSON object of a fetch."""
+    rows: list[Json] = [
+        {
+            "track": row.track,
+            "state": row.state,
+            "count": row.count,
+            "step": row.step,
+            "reason": row.reason,
+            "future": _late_document(row.late),
+        }
+        for row in found.rows
+    ]
+    return {"tracks": rows, "left_out": list(found.strange), "others": found.others}
+
+
+def joining_document(found: Joining) -> dict[str, Json]:
+    """The JSON object of a join."""
+    rows: list[Json] = [
+        {
+            "track": row.track,
+            "added": row.added,
+            "removed": row.removed,
+            "problem": row.problem,
+            "future": _late_document(row.late),
+        }
+        for row in found.rows
+    ]
+    return {"tracks": rows, "warnings": list(found.warnings)}
+
+
+def _late_document(late: Sequence[Late]) -> list[Json]:
+    return [{"id": item.id, "created": timestamp(item.created)} for item in late]
+
+
+def pushing_document(done: Pushing) -> dict[str, Json]:
+    """The JSON object of a push to one place."""
+    public: Optional[dict[str, Json]] = None
+    if done.exposure is not None:
+        e = done.exposure
+        public = {
+            "tracks": list(e.tracks),
+            "checkpoints": e.checkpoints,
+            "commits": e.commits,
+            "untracked": e.untracked,
+            "bytes": e.bytes,
+        }
+    moves: list[Json] = [
+        {
+            "ref": m.ref,
+            "track": m.track,
+            "action": m.action,
+            "old": m.seen,
+            "new": m.new,
+            "count": m.count,
+            "dropped": m.dropped,
+            "reason": m.reason,
+        }
+        for m in done.moves
+    ]
+    hits: list[Json] = [
+        {"checkpoint": h.checkpoint, "commit": h.commit, "path": h.path, "line": h.line, "kind": h.kind} for h in done.hits
+    ]
+    return {
+        "moves": moves,
+        "first": public,
+        "declined": list(done.declined),
+        "hits": hits,
+        "warnings": list(done.warnings),
+    }

@@ -1,0 +1,41 @@
+"""``git baton fetch``."""
+
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import sync
+from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.commands.exchanging import TIMEOUT, choice_of, connected, gathered_document, remote_of, say_gathered
+
+
+def command(
+    ctx: typer.Context,
+    words: Annotated[
+        Optional[list[str]],
+        typer.Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
+    ] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Drop what was fetched of tracks that are gone there.")] = False,
+    transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also fetch conversations.")] = False,
+    threads: Annotated[bool, typer.Option("--threads", help="Also fetch threads.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Fetch tracks from a remote, by default all, and change none of the tracks here.
+
+    They land below refs/baton/remotes/. 'git baton sync' joins them, and so does the first snapshot of a track that is only
+    there.
+    """
+    words = words or []
+    with opened(ctx) as baton:
+        remote = remote_of(baton, words, pushing=False, verb="fetch")
+        choice = choice_of(words, transcripts=transcripts, threads=threads)
+        with connected(baton, remote, timeout) as line:
+            found = sync.fetch(baton, line, choice, prune=prune)[1]
+        whole = not any(row.state == "broken" for row in found.rows)
+        if json:
+            print_json({"remote": remote.shown, **gathered_document(found)})
+        else:
+            say_gathered(remote, found)
+        warn_all(baton.refresh())
+    return 0 if whole else 1

@@ -1,0 +1,49 @@
+"""``git baton push``."""
+
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import sync
+from gitbaton.commands.common import opened, print_json
+from gitbaton.commands.exchanging import TIMEOUT, Agreement, choice_of, connected, pushing_document, remote_of, say_pushing
+from gitbaton.errors import NoAnswerError
+from gitbaton.sync.push import Manner
+
+
+def command(
+    ctx: typer.Context,
+    words: Annotated[
+        Optional[list[str]],
+        typer.Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL or a path; default: as git chooses."),
+    ] = None,
+    transcripts: Annotated[
+        bool, typer.Option("--with-transcripts", help="Also push the conversations that the checkpoints name.")
+    ] = False,
+    threads: Annotated[bool, typer.Option("--threads", help="Also push threads.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the first push of a track.")] = False,
+    scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")] = True,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Push tracks to a remote, by default all: what it lacks, with pins, tombstones and notes.
+
+    The first push of a track shows what becomes public and asks; without a terminal it needs --yes or baton.push. Where the
+    remote has checkpoints that are not here, it is refused: 'git baton sync'.
+    """
+    words = words or []
+    with opened(ctx, dry_run=dry_run) as baton:
+        remote = remote_of(baton, words, pushing=True, verb="push")
+        choice = choice_of(words, transcripts=transcripts, threads=threads)
+        agree = Agreement(remote, yes=yes)
+        with connected(baton, remote, timeout, dry_run=dry_run) as line:
+            done = sync.push(baton, line, choice, Manner(agree=agree, scan=scan, write=not dry_run))
+            if json:
+                print_json({"remote": remote.shown, "dry_run": dry_run, "places": [pushing_document(part) for part in done]})
+                return 1 if any(part.refused for part in done) else 0
+            for part in done:
+                why, hints = say_pushing(baton, remote, part, dry_run=dry_run)
+                if why:
+                    raise NoAnswerError(why, *hints)
+    return 0

@@ -1,0 +1,82 @@
+"""``git baton sync``."""
+
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import sync
+from gitbaton.baton import Baton
+from gitbaton.commands import exchanging
+from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.commands.exchanging import TIMEOUT, Agreement, choice_of, connected, remote_of
+from gitbaton.git.remotes import Remote
+from gitbaton.sync.push import Manner
+
+
+def command(
+    ctx: typer.Context,
+    words: Annotated[
+        Optional[list[str]],
+        typer.Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
+    ] = None,
+    transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also exchange conversations.")] = False,
+    threads: Annotated[bool, typer.Option("--threads", help="Also exchange threads.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the first push of a track.")] = False,
+    scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")] = True,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Fetch, join and push tracks, by default all that are here or there; again when somebody was faster.
+
+    A joined track has the checkpoints of both sides in the order of time, and is the same on all machines. A bundle is fetched
+    and joined.
+    """
+    words = words or []
+    with opened(ctx, dry_run=dry_run) as baton:
+        remote = remote_of(baton, words, pushing=False, verb="sync")
+        choice = choice_of(words, transcripts=transcripts, threads=threads)
+        manner = Manner(agree=Agreement(remote, yes=yes), scan=scan, write=not dry_run, partly=True)
+        with connected(baton, remote, timeout, dry_run=dry_run) as line:
+            done = sync.sync(baton, line, choice, manner)
+            if json:
+                _print(remote, done, dry_run=dry_run)
+                code = 1 if _refused(done) else 0
+            else:
+                code = _say(baton, remote, done, dry_run=dry_run)
+        if not dry_run:
+            warn_all(baton.refresh())
+    return code
+
+
+def _refused(done: sync.Synced) -> bool:
+    broken = any(row.state == "broken" for row in done.gathered.rows) or any(row.problem for row in done.joining.rows)
+    return broken or bool(done.failure) or any(part.refused for part in done.pushing)
+
+
+def _print(remote: Remote, done: sync.Synced, *, dry_run: bool) -> None:
+    print_json(
+        {
+            "remote": remote.shown,
+            "dry_run": dry_run,
+            "fetched": exchanging.gathered_document(done.gathered),
+            "joined": exchanging.joining_document(done.joining),
+            "pushed": [exchanging.pushing_document(part) for part in done.pushing],
+            "failure": done.failure,
+            "rounds": done.rounds,
+        }
+    )
+
+
+def _say(baton: Baton, remote: Remote, done: sync.Synced, *, dry_run: bool) -> int:
+    """What was done; the exit code."""
+    whole = exchanging.say_gathered(remote, done.gathered, news_only=True)
+    whole = exchanging.say_joining(done.joining) and whole
+    for part in done.pushing:
+        why, hints = exchanging.say_pushing(baton, remote, part, dry_run=dry_run)
+        whole = whole and not why
+        if why:
+            exchanging.tell_error(why, hints)
+    if done.failure:
+        exchanging.tell_error(f"the push was refused: {done.failure}", ())
+    return 0 if whole and not done.failure else 1

@@ -1,0 +1,125 @@
+"""Fetching: the refs of a remote into our own namespace and nowhere else, and what that brought."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+
+from gitbaton.baton import Baton
+from gitbaton.codec import decode_track, encode_track, timestamp
+from gitbaton.errors import NotFoundError, RecordError, RemoteError
+from gitbaton.git.objects import RefChange
+from gitbaton.git.remotes import Connection
+from gitbaton.model import Oid
+from gitbaton.store import CHAINS
+from gitbaton.store.join import marks
+from gitbaton.store.refs import remote_ref
+from gitbaton.sync.look import Seen, chosen, here, look
+from gitbaton.sync.values import Choice, Fetched, Gathered, Late
+from gitbaton.values import value
+
+FUTURE = timedelta(minutes=10)  # clocks may differ by so much
+ATTEMPTS = 3
+
+
+@value
+class Plan:
+    """What a fetch does: ``moves`` from refs of the remote to refs of ours; ``before`` is what lay there; ``gone`` are tracks
+    that the remote has no more, whose refs ``drops`` removes."""
+
+    seen: Seen
+    before: Mapping[str, Oid]
+    moves: Mapping[str, str]
+    gone: tuple[str, ...]
+    drops: tuple[RefChange, ...]
+
+
+def plan(baton: Baton, line: Connection, choice: Choice, *, prune: bool = False, ours: Collection[str] = ()) -> Plan:
+    """Look at the remote and say what a fetch would do.
+
+    Raises RemoteError; NotFoundError for a chosen track that is neither there nor one of ``ours``.
+    """
+    remote = line.remote.name
+    seen = look(line)
+    before = baton.repo.objects.refs(remote_ref(remote))
+    wanted = chosen(seen, choice)
+    moves = {ref: here(remote, ref) for ref, oid in wanted.items() if before.get(here(remote, ref)) != oid}
+    known = {track: ref for ref in before if (track := _track(remote, ref)) is not None}
+    gone = tuple(sorted(track for track in known if choice.takes(track) and track not in seen.tracks))
+    for track in choice.tracks or ():
+        if track not in seen.tracks and track not in known and track not in ours:
+            raise NotFoundError(f"there is no track '{track}' at '{line.remote.shown}'")
+    drops = [RefChange(name=known[track], new=None, old=before[known[track]]) for track in gone] if prune else []
+    return Plan(seen=seen, before=before, moves=moves, gone=gone, drops=tuple(drops))
+
+
+def _track(remote: str, ref: str) -> str | None:
+    prefix = remote_ref(remote, "tracks/")
+    return decode_track(ref.removeprefix(prefix)) if ref.startswith(prefix) else None
+
+
+def fetch(
+    baton: Baton,
+    line: Connection,
+    choice: Choice,
+    *,
+    prune: bool = False,
+    ours: Collection[str] = (),
+    write: bool = True,
+) -> tuple[Seen, Gathered]:
+    """Fetch; what the remote has, and what that brought. Nothing outside ``refs/baton/remotes/`` changes.
+
+    Without ``write`` only objects come, and no ref of ours moves. Raises as ``plan``.
+    """
+    for _ in range(ATTEMPTS):
+        planned = plan(baton, line, choice, prune=prune, ours=ours)
+        if line.fetch(planned.moves if write else dict.fromkeys(planned.moves)):
+            return planned.seen, _apply(baton, line, planned, choice)
+    raise RemoteError(f"the refs of '{line.remote.shown}' go while they are fetched", "try again", kind="stale")
+
+
+def _apply(baton: Baton, line: Connection, planned: Plan, choice: Choice) -> Gathered:
+    if planned.drops:
+        with baton.repo.lock(tuple(change.name for change in planned.drops)):
+            baton.repo.objects.update(planned.drops)
+    return _gathered(baton, line, planned, choice)
+
+
+def _gathered(baton: Baton, line: Connection, planned: Plan, choice: Choice) -> Gathered:
+    remote, limit = line.remote.name, baton.clock() + FUTURE
+    rows = []
+    for track, oid in sorted(planned.seen.tracks.items()):
+        if choice.takes(track):
+            old = planned.before.get(here(remote, CHAINS + encode_track(track)))
+            rows.append(_row(baton, track, old, oid, limit))
+    state = "pruned" if planned.drops else "gone"
+    rows += [Fetched(track=track, state=state) for track in planned.gone]
+    others = sum(1 for ref in planned.moves if not ref.startswith(CHAINS))
+    return Gathered(rows=tuple(rows), strange=planned.seen.strange, others=others)
+
+
+def _row(baton: Baton, track: str, old: Oid | None, new: Oid, limit: datetime) -> Fetched:
+    """What became of one track; a chain that cannot be one is broken, and nothing uses it."""
+    store, objects = baton.store, baton.repo.objects
+    try:
+        tip = store.stored(objects.read(new), track, new)
+        oids = objects.first_parents(new)
+        if oids[-1] != store.root:
+            raise RecordError("its chain does not begin at the root")
+    except RecordError as error:
+        return Fetched(track=track, state="broken", reason=error.message)
+    step = tip.checkpoint.step
+    if old == new:
+        return Fetched(track=track, state="same", step=step)
+    known = {old} if old in oids else set(objects.first_parents(old)) if old and objects.info(old) else set()
+    fresh = oids[: next((place for place, oid in enumerate(oids) if oid in known), len(oids) - 1)]
+    state = "new" if old is None else "newer" if old in oids else "rewritten"
+    return Fetched(track=track, state=state, count=len(fresh), step=step, late=_late(baton, track, fresh, limit))
+
+
+def _late(baton: Baton, track: str, fresh: list[Oid], limit: datetime) -> tuple[Late, ...]:
+    """Those of the commits whose checkpoints are from after ``limit``."""
+    text = timestamp(limit).encode()
+    late = [oid for oid, mark in zip(fresh, marks(baton.store, fresh), strict=True) if mark is not None and mark[0] > text]
+    read = [baton.store.stored(found, track, oid) for oid, found in zip(late, baton.repo.objects.read_many(late), strict=True)]
+    return tuple(Late(id=stored.id, created=stored.checkpoint.created) for stored in read)

@@ -1,0 +1,142 @@
+"""Joining what was fetched into our own tracks: chains, tombstones and pins, notes; planned whole, then written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from datetime import datetime
+
+from gitbaton.baton import Baton
+from gitbaton.codec import Note, parse_note
+from gitbaton.errors import GitError, RecordError
+from gitbaton.git.notes import walk
+from gitbaton.model import Oid
+from gitbaton.store import NOTES, Store, chain_ref, intent, tip_ref
+from gitbaton.store import meta as metas
+from gitbaton.store.join import Link, news
+from gitbaton.store.refs import META
+from gitbaton.store.revision import Revision
+from gitbaton.sync.fetching import FUTURE
+from gitbaton.sync.look import Seen
+from gitbaton.sync.values import Choice, Joined, Joining, Late
+
+
+def join(baton: Baton, seen: Seen, choice: Choice, *, write: bool = True) -> Joining:
+    """Make one of what a remote has, whose objects are here, and of what is here. Without ``write`` only say what it would be.
+
+    A chain that is broken, a name that differs only in case, and checkpoints from the future are listed and left out; the
+    rest goes on. Raises RecordError where the remote's tombstones cannot be read: then nothing is joined.
+    """
+    tracks = {track: oid for track, oid in seen.tracks.items() if choice.takes(track)}
+    refs = [ref for track in tracks for ref in (chain_ref(track), tip_ref(track))]
+    held = write or intent.pending(baton.repo)
+    with baton.repo.lock((*refs, META, NOTES)) if held else nullcontext():
+        planned = _Plan(baton, seen)
+        for track, oid in sorted(tracks.items()):
+            planned.track(track, oid)
+        planned.rest()
+        planned.notes()
+        if write:
+            planned.revision.apply()
+        return planned.result(write=write)
+
+
+class _Plan:
+    """A join in the making. Called with the lock held."""
+
+    def __init__(self, baton: Baton, seen: Seen) -> None:
+        self.store, self.seen = baton.store, seen
+        self.limit: datetime = baton.clock() + FUTURE
+        self.revision = Revision(self.store)
+        before = self.revision.meta
+        if seen.meta is not None:
+            self.revision.meta = metas.union(before, metas.read(self.store, seen.meta))
+        self.drops = self.revision.meta != before
+        self.tips = dict(self.store.chains()[0])
+        self.rows: list[Joined] = []
+        self.warnings: list[str] = []
+
+    def track(self, track: str, oid: Oid) -> None:
+        """Plan the join of one fetched track."""
+        try:
+            links, late = self._links(track, oid)
+        except (RecordError, GitError) as error:
+            self.rows.append(Joined(track=track, problem=error.message))
+            return
+        if links or late:
+            self._join(track, links, late)
+
+    def _links(self, track: str, oid: Oid) -> tuple[list[Link], tuple[Late, ...]]:
+        found = news(self.store, track, oid)
+        late = tuple(Late(id=link.id, created=link.created) for link in found if link.created > self.limit)
+        return [link for link in found if link.created <= self.limit], late
+
+    def _join(self, track: str, links: list[Link], late: tuple[Late, ...]) -> None:
+        try:
+            made = self.revision.join(track, links, fetched=True)
+        except RecordError as error:
+            self.rows.append(Joined(track=track, late=late, problem=error.message))
+            return
+        if made.change is not None:
+            self.tips[track] = made.change.new or ""
+        row = Joined(track=track, added=made.added, removed=len(made.removed), late=late)
+        if row.added or row.removed or late:
+            self.rows.append(row)
+
+    def rest(self) -> None:
+        """What the remote's tombstones drop from tracks that nothing was joined to."""
+        done = {row.track for row in self.rows if not row.problem}
+        for track in sorted(self.store.chains()[0].keys() - done) if self.drops else ():
+            self._join(track, [], ())
+
+    def notes(self) -> None:
+        """Text in the remote's notes that ours do not have; where it cannot be read, a warning."""
+        if self.seen.notes is None:
+            return
+        try:
+            self.revision.notes(more_notes(self.store, self.seen.notes))
+        except RecordError as error:
+            self.warnings.append(f"the remote's notes are left out: {error.message}")
+
+    def result(self, *, write: bool) -> Joining:
+        """What it came to. A plan that is not carried out puts its objects where a dry run leaves nothing."""
+        if not write:
+            self.store.objects.write(self.revision.drawn()[0])
+        tips = {track: oid for track, oid in self.tips.items() if oid}
+        warnings = (*self.warnings, *self.revision.warnings)
+        return Joining(rows=tuple(self.rows), tips=tips, meta=self.revision.meta, warnings=warnings)
+
+
+def note_blobs(store: Store, commit: Oid | None) -> dict[Oid, list[Oid]]:
+    """The blobs of every note that a commit of notes holds, by the object they are for. Raises RecordError."""
+    tree = store.tree_of(commit)
+    if commit is not None and tree is None:
+        raise RecordError(f"{commit} is not a commit of notes")
+    found: dict[Oid, list[Oid]] = {}
+    for target, blob in walk(store.objects, tree) if tree else ():
+        found.setdefault(target, []).append(blob)
+    return found
+
+
+def more_notes(store: Store, commit: Oid) -> Mapping[Oid, bytes]:
+    """The notes of a commit of notes as far as ours say less; an entry that we have in that note is as we have it."""
+    theirs, ours = note_blobs(store, commit), note_blobs(store, store.notes_tree()[0])
+    result = {}
+    for target, blobs in theirs.items():
+        if blobs == ours.get(target):
+            continue
+        known = parse_note(note_text(store, ours.get(target, [])))
+        fetched = parse_note(note_text(store, blobs))
+        have = {oid for oid, _ in known.entries}
+        entries = tuple(item for item in fetched.entries if item[0] not in have)
+        if entries or fetched.preamble:
+            result[target] = Note(preamble=fetched.preamble, entries=entries, older=fetched.older).render()
+    return result
+
+
+def note_text(store: Store, blobs: Sequence[Oid]) -> bytes:
+    """The text of a note, whose blobs these are. Raises RecordError for one that cannot be read."""
+    read = [found.data for found in store.objects.read_many(blobs) if found is not None and found.kind == "blob"]
+    if len(read) != len(blobs) or None in read:
+        raise RecordError("a note cannot be read")
+    return b"\n".join(data for data in read if data is not None)

@@ -1,0 +1,85 @@
+"""What a remote has: its refs sorted into rooms, and those that gitbaton does not write, which nobody uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gitbaton.codec import decode_track, encode_track
+from gitbaton.git.remotes import Connection
+from gitbaton.model import Oid
+from gitbaton.store import CHAINS, NOTES
+from gitbaton.store.refs import META, REMOTES, RUNS, SAFETY, THREADS, TRANSCRIPTS, remote_ref, track_of
+from gitbaton.sync.values import Choice
+from gitbaton.values import value
+
+_OURS = "refs/baton/"
+_OTHERS = (SAFETY, RUNS, REMOTES, "refs/baton/late/")  # of no concern to anybody else, also where somebody mirrored them
+_TALK = re.compile(r"[a-z][a-z0-9_-]*/([^/]+)\Z")
+_THREAD = re.compile(r"[A-Za-z0-9_=%-]+(?:/[A-Za-z0-9_=%-]+)*\Z")
+
+
+@value
+class Seen:
+    """The refs of a remote: all that were listed; the tracks among them; conversations and threads by ref; and refs in our
+    namespace that gitbaton does not write."""
+
+    refs: Mapping[str, Oid]
+    tracks: Mapping[str, Oid]
+    others: Mapping[str, Oid]
+    strange: tuple[str, ...]
+
+    @property
+    def meta(self) -> Oid | None:
+        """What the remote says is pinned and dropped."""
+        return self.refs.get(META)
+
+    @property
+    def notes(self) -> Oid | None:
+        """The remote's notes."""
+        return self.refs.get(NOTES)
+
+
+def look(line: Connection, place: str | None = None) -> Seen:
+    """Ask a remote, or one of its push addresses, for all its refs. Raises RemoteError."""
+    return sort(line.listed(*(() if place else (_OURS + "*", NOTES)), place=place))
+
+
+def sort(refs: Mapping[str, Oid]) -> Seen:
+    """Refs of a remote put into their rooms. Pure."""
+    tracks: dict[str, Oid] = {}
+    others: dict[str, Oid] = {}
+    strange = []
+    for ref, oid in refs.items():
+        if ref.startswith(CHAINS):
+            track = track_of(ref)
+            if track is None:
+                strange.append(ref)
+            else:
+                tracks[track] = oid
+        elif _is_other(ref):
+            others[ref] = oid
+        elif ref.startswith(_OURS) and ref != META and not ref.startswith(_OTHERS):
+            strange.append(ref)
+    return Seen(refs=refs, tracks=tracks, others=others, strange=tuple(strange))
+
+
+def _is_other(ref: str) -> bool:
+    if ref.startswith(TRANSCRIPTS):
+        match = _TALK.match(ref.removeprefix(TRANSCRIPTS))
+        return match is not None and decode_track(match.group(1)) is not None
+    return ref.startswith(THREADS) and _THREAD.match(ref.removeprefix(THREADS)) is not None
+
+
+def chosen(seen: Seen, choice: Choice) -> dict[str, Oid]:
+    """The refs of a remote that a choice takes: tracks, what is said of them, and by its options the rest."""
+    found = {CHAINS + encode_track(track): oid for track, oid in seen.tracks.items() if choice.takes(track)}
+    found |= {ref: oid for ref, oid in ((META, seen.meta), (NOTES, seen.notes)) if oid is not None}
+    rooms = (*([TRANSCRIPTS] if choice.transcripts else []), *([THREADS] if choice.threads else []))
+    return found | {ref: oid for ref, oid in seen.others.items() if rooms and ref.startswith(rooms)}
+
+
+def here(remote: str, ref: str) -> str:
+    """Where a ref of a remote lies once it is fetched."""
+    rest = "notes" if ref == NOTES else ref.removeprefix(_OURS)
+    return remote_ref(remote, rest)

@@ -1,0 +1,124 @@
+"""What a push does with each track: a new ref, a step forward, a rewriting, more on top, an end, nothing, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from gitbaton.errors import BatonError, RecordError
+from gitbaton.git.objects import NewObject
+from gitbaton.model import Oid
+from gitbaton.store import Store, chain_ref
+from gitbaton.store.join import links, marks, on_top
+from gitbaton.store.meta import Meta
+from gitbaton.sync.look import Seen
+from gitbaton.sync.values import Choice, Move
+
+
+class Comparison:
+    """Our chains beside those of a remote, whose objects are here. Reads only.
+
+    ``ours``: the tips of our chains; ``said``: our pins and tombstones, and those together with the remote's; ``shown``: what
+    the remote is called. Where not ``rewriting``, the remote's chains are only added to. ``objects``: what must be written for
+    the moves.
+    """
+
+    def __init__(
+        self, store: Store, seen: Seen, ours: Mapping[str, Oid], said: tuple[Meta, Meta], shown: str, *, rewriting: bool
+    ) -> None:
+        self.store, self.seen, self.ours, self.shown, self.rewriting = store, seen, ours, shown, rewriting
+        self.mine, self.both = said
+        self.objects: list[NewObject] = []
+        self._ids: dict[Oid, list[Oid]] = {}
+
+    def moves(self, choice: Choice) -> list[Move]:
+        """A move for each chosen track that we have or that has ended here."""
+        found = []
+        for track in sorted({*self.ours, *self.seen.tracks}):
+            if choice.takes(track):
+                try:
+                    move = self._move(track)
+                except BatonError as error:
+                    move = self._refused(track, error.message)
+                found += [move] if move is not None else []
+        return found
+
+    def ids(self, track: str, tip: Oid) -> list[Oid]:
+        """The ids of the checkpoints of a chain, oldest first. Raises RecordError where it is broken."""
+        if tip not in self._ids:
+            oids = self.store.objects.first_parents(tip)
+            if oids[-1] != self.store.root:
+                raise RecordError(f"the chain at {tip} does not begin at the root")
+            found = list(marks(self.store, oids[-2::-1]))
+            known = [mark[1] for mark in found if mark is not None]
+            self._ids[tip] = known if len(known) == len(found) else [link.id for link in links(self.store, track, tip)]
+        return self._ids[tip]
+
+    def _refused(self, track: str, reason: str, *, count: int = 0) -> Move:
+        seen = self.seen.tracks.get(track)
+        return Move(ref=chain_ref(track), track=track, action="refused", seen=seen, count=count, reason=reason)
+
+    def _move(self, track: str) -> Move | None:
+        tip, seen = self.ours.get(track), self.seen.tracks.get(track)
+        if tip is None:
+            return self._ended(track, seen) if seen is not None else None
+        if tip == seen:
+            return Move(ref=chain_ref(track), track=track, action="same", seen=seen, new=tip)
+        path = self.store.objects.first_parents(tip)
+        if path[-1] != self.store.root:
+            return self._refused(track, "the chain here does not begin at the root")
+        if self.both != self.mine and (gone := sum(1 for oid in self.ids(track, tip) if self.both.dropped(oid))):
+            return self._refused(track, f"{_some(gone)} of '{track}' removed by others {_be(gone)} still here", count=gone)
+        if seen is None or seen in path:
+            action, count = ("new", len(path) - 1) if seen is None else ("forward", path.index(seen))
+            return Move(ref=chain_ref(track), track=track, action=action, seen=seen, new=tip, count=count)
+        return self._apart(track, tip, seen)
+
+    def _ended(self, track: str, seen: Oid) -> Move | None:
+        """A track that is not here: where everything in it is dropped, it ends there as well."""
+        if not self.mine.drops or self.store.objects.info(seen) is None:
+            return None
+        ids = self.ids(track, seen)
+        if not all(self.mine.dropped(oid) for oid in ids):
+            return None
+        if not self.rewriting:
+            return self._refused(track, f"{self.shown} refuses rewriting and keeps '{track}', which was removed here")
+        return Move(ref=chain_ref(track), track=track, action="delete", seen=seen, dropped=len(set(ids)))
+
+    def _apart(self, track: str, tip: Oid, seen: Oid) -> Move:
+        """A chain that has left ours, or whose beginning was removed."""
+        have, there = self.ids(track, tip), self.ids(track, seen)
+        ours, theirs = set(have), set(there)
+        missing = [oid for oid in theirs - ours if not self.both.dropped(oid)]
+        if missing:
+            number = len(missing)
+            reason = f"{self.shown} has {_some(number)} of '{track}' that {_be(number)} not here"
+            return self._refused(track, reason, count=number)
+        lacks, dropped = ours - theirs, len(theirs - ours)
+        ref = chain_ref(track)
+        if not lacks and there[-1:] == have[-1:] and not (dropped and self.rewriting):
+            return Move(ref=ref, track=track, action="same", seen=seen, new=seen, dropped=dropped)
+        if self.rewriting:
+            return Move(ref=ref, track=track, action="rewrite", seen=seen, new=tip, count=len(lacks), dropped=dropped)
+        new = self._on_top(track, tip, seen, lacks)
+        return Move(ref=ref, track=track, action="append", seen=seen, new=new, count=len(lacks), dropped=dropped)
+
+    def _on_top(self, track: str, tip: Oid, seen: Oid, lacks: Collection[Oid]) -> Oid:
+        """What the remote lacks on its tip, and our newest once more where it would not be the last."""
+        own = links(self.store, track, tip)
+        more = [link for link in own if link.id in lacks]
+        if not more or more[-1].id != own[-1].id:
+            more.append(own[-1])
+        tree = self.store.tree_of(seen)
+        if tree is None:
+            raise RecordError(f"commit {seen} cannot be read")
+        objects, put = on_top(self.store.objects.algorithm, seen, tree, more)
+        self.objects += objects
+        return put[-1].commit or seen
+
+
+def _some(number: int) -> str:
+    return f"{number} checkpoint{'' if number == 1 else 's'}"
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -1,0 +1,215 @@
+"""Pushing: what the remote lacks and no more; nothing that nobody agreed to make public, and no secret that was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from gitbaton import scanning
+from gitbaton.baton import Baton
+from gitbaton.codec import encode_track
+from gitbaton.errors import NoAnswerError, NotFoundError, RecordError, RemoteError, UsageError
+from gitbaton.git.objects import NewObject, RefChange
+from gitbaton.git.remotes import Connection, Pushed
+from gitbaton.model import Oid
+from gitbaton.store import CHAINS, NOTES
+from gitbaton.store import meta as metas
+from gitbaton.store.meta import Meta
+from gitbaton.store.refs import META, remote_ref
+from gitbaton.sync.exposure import exposure, present
+from gitbaton.sync.look import Seen, here, look
+from gitbaton.sync.moves import Comparison
+from gitbaton.sync.published import meta_move, notes_move, other_moves
+from gitbaton.sync.values import Choice, Exposure, Move, Pushing
+from gitbaton.values import replace, value
+
+ATTEMPTS = 3
+_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+_ATOMIC = "atomic"
+
+
+@value
+class Manner:
+    """How to push. ``agree`` is asked whether something may become public; ``scan``: look for secrets first; ``write``: else
+    only say what would be done; ``partly``: without agreement for new tracks still push the others."""
+
+    agree: Callable[[Exposure], bool]
+    scan: bool = True
+    write: bool = True
+    partly: bool = False
+
+
+@value
+class Plan:
+    """What a push to one place does: its moves, and the objects that must be written for them."""
+
+    moves: tuple[Move, ...]
+    objects: tuple[NewObject, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def sends(self) -> dict[str, tuple[Oid | None, Oid | None]]:
+        """The moves of the remote's refs: from what was seen to what it gets."""
+        return {move.ref: (move.seen, move.new) for move in self.moves if move.changes}
+
+
+def allowed(baton: Baton) -> bool | None:
+    """What baton.push says: True: nobody is asked, False: nothing is ever pushed, None: first pushes are asked about.
+
+    Raises UsageError for another word."""
+    given = baton.repo.settings().get("baton.push", [""])[-1].lower()
+    if given not in ("", *_YES, *_NO):
+        raise UsageError(f"baton.push is '{given}'; it can be 'true' or 'false'")
+    return None if not given else given in _YES
+
+
+def push(
+    baton: Baton,
+    line: Connection,
+    choice: Choice,
+    manner: Manner,
+    *,
+    ours: Mapping[str, Oid] | None = None,
+    meta: Meta | None = None,
+) -> tuple[Pushing, ...]:
+    """Push to every place of a remote. ``ours`` and ``meta``: the chains and tombstones to push instead of those here.
+
+    Raises RemoteError when it cannot be reached or refuses all; NotFoundError for a track that is nowhere; NoAnswerError where
+    baton.push is false; ScanError.
+    """
+    if allowed(baton) is False:
+        raise NoAnswerError("nothing is pushed: baton.push is false")
+    chains = dict(baton.store.chains()[0]) if ours is None else dict(ours)
+    mine = metas.read(baton.store) if meta is None else meta
+    return tuple(_Place(baton, line, place, choice, manner, chains, mine).push() for place in line.remote.push)
+
+
+class _Place:
+    """A push to one address."""
+
+    def __init__(
+        self, baton: Baton, line: Connection, place: str, choice: Choice, manner: Manner, ours: Mapping[str, Oid], mine: Meta
+    ) -> None:
+        self.baton, self.line, self.place, self.choice, self.manner = baton, line, place, choice, manner
+        self.ours, self.mine = ours, mine
+        self.agreed: frozenset[str] = frozenset()
+        self.shown = line.remote.shown
+
+    def push(self) -> Pushing:
+        """Carry it out: first as it should be, then, where the server refuses rewriting, by adding only."""
+        done = self._try(rewriting=True) or self._try(rewriting=False)
+        assert done is not None  # only rewriting can be refused so that another attempt is worth it
+        return done
+
+    def _try(self, *, rewriting: bool) -> Pushing | None:
+        """One attempt; None when rewriting is refused."""
+        seen = self._look()
+        made = self.plan(seen, self.choice, rewriting=rewriting)
+        haves = present(self.baton, list(seen.refs.values()))
+        self.baton.repo.objects.write(made.objects)
+        public = exposure(self.baton, made.moves, haves)
+        declined = self._declined(public)
+        if declined and not self.manner.partly:
+            return Pushing(moves=made.moves, exposure=public, declined=declined, warnings=made.warnings)
+        if declined:
+            made = self.plan(seen, self._without(seen, declined), rewriting=rewriting)
+            self.baton.repo.objects.write(made.objects)
+        result = Pushing(moves=made.moves, exposure=public, declined=declined, warnings=made.warnings)
+        wants = [new for _, new in made.sends.values() if new is not None]
+        hits = scanning.lacking(self.baton, wants, haves) if self.manner.scan and wants else ()
+        if hits or not self.manner.write or not made.sends:
+            return replace(result, hits=hits)
+        return self._send(result, made, rewriting=rewriting)
+
+    def _look(self) -> Seen:
+        """What the remote has, and its objects that a comparison needs."""
+        for _ in range(ATTEMPTS):
+            seen = look(self.line, self.place)
+            for track in self.choice.tracks or ():
+                if track not in self.ours and track not in seen.tracks:
+                    raise NotFoundError(f"there is no track '{track}'")
+            if self.line.fetch(dict.fromkeys(self._unknown(seen)), self.place):
+                return seen
+        raise RemoteError(f"the refs of '{self.shown}' go while they are read", "try again", kind="stale")
+
+    def _unknown(self, seen: Seen) -> list[str]:
+        """Refs of the remote whose objects are needed, and no ref of ours holds them."""
+        remote = self.line.remote.name
+        known = self.baton.repo.objects.refs(remote_ref(remote))
+        tracks = {CHAINS + encode_track(track): (track, oid) for track, oid in seen.tracks.items() if self.choice.takes(track)}
+        wanted = {ref: oid for ref, (track, oid) in tracks.items() if track in self.ours or here(remote, ref) in known}
+        wanted |= {ref: seen.refs[ref] for ref in (META, NOTES) if ref in seen.refs}
+        if self.choice.transcripts or self.choice.threads:
+            wanted |= seen.others
+        held = {*known.values(), *self.ours.values()}
+        return [ref for ref, oid in wanted.items() if oid not in held]
+
+    def plan(self, seen: Seen, choice: Choice, *, rewriting: bool) -> Plan:
+        """What to move. Raises RecordError where the remote's tombstones cannot be read."""
+        store = self.baton.store
+        theirs = metas.read(store, seen.meta) if seen.meta is not None else metas.NOTHING
+        both = metas.union(self.mine, theirs)
+        compared = Comparison(store, seen, self.ours, (self.mine, both), self.shown, rewriting=rewriting)
+        moves = compared.moves(choice)
+        objects, warnings = list(compared.objects), []
+        told, more = meta_move(store, seen, both)
+        moves, objects = [*moves, *([told] if told else [])], [*objects, *more]
+        try:
+            noted, more = notes_move(self.baton, compared, moves)
+            moves, objects = [*moves, *([noted] if noted else [])], [*objects, *more]
+        except RecordError as error:
+            warnings.append(f"no notes are pushed: {error.message}")
+        public = {m.track: m.new for m in moves if m.track is not None and m.action not in ("delete", "refused") and m.new}
+        moves += other_moves(self.baton, seen, choice, public)
+        left = sum(move.dropped for move in moves if not rewriting)
+        if left:
+            which = "a checkpoint that was" if left == 1 else f"{left} checkpoints that were"
+            warnings.append(f"'{self.shown}' refuses rewriting and keeps {which} removed here")
+        return Plan(moves=tuple(moves), objects=tuple(objects), warnings=tuple(warnings))
+
+    def _declined(self, public: Exposure | None) -> tuple[str, ...]:
+        """The tracks that nobody agrees to make public. A dry run asks nobody."""
+        if public is None or not self.manner.write or set(public.tracks) <= self.agreed or allowed(self.baton):
+            return ()
+        if self.manner.agree(public):
+            self.agreed = frozenset(public.tracks)
+            return ()
+        return public.tracks
+
+    def _without(self, seen: Seen, declined: Sequence[str]) -> Choice:
+        tracks = {track for track in (*self.ours, *seen.tracks) if self.choice.takes(track)}
+        return replace(self.choice, tracks=tuple(sorted(tracks.difference(declined))))
+
+    def _send(self, result: Pushing, made: Plan, *, rewriting: bool) -> Pushing | None:
+        rows = self.line.push(made.sends, self.place)
+        moves = {move.ref: move for move in made.moves}
+        self._remember([moves[row.ref] for row in rows if not row.kind])
+        failed = [row for row in rows if row.kind]
+        if not failed:
+            return result
+        if any(row.kind == "stale" for row in failed):
+            raise RemoteError(f"somebody else pushed to '{self.shown}' meanwhile", "git baton sync", kind="stale")
+        if rewriting and any(moves[row.ref].action in ("rewrite", "delete") and _refuses(row) for row in failed):
+            return None
+        raise self._error(failed)
+
+    def _error(self, failed: Sequence[Pushed]) -> RemoteError:
+        row = next((row for row in failed if _ATOMIC not in row.reason), failed[0])
+        told = {
+            "hook": f"a hook of '{self.shown}' refuses our refs: {row.reason}",
+            "shallow": f"'{self.shown}' refuses what this shallow repository has: {row.reason}",
+            "read-only": f"'{self.shown}' cannot be written: {row.reason}",
+        }
+        return RemoteError(told.get(row.kind, f"'{self.shown}' refuses '{row.ref}': {row.reason}"), kind=row.kind)
+
+    def _remember(self, moves: Sequence[Move]) -> None:
+        """Our refs of the remote's, as it has them now."""
+        objects, remote = self.baton.repo.objects, self.line.remote.name
+        with self.baton.repo.lock(tuple(here(remote, move.ref) for move in moves)):
+            known = objects.refs(remote_ref(remote))
+            changes = [RefChange(name=here(remote, m.ref), new=m.new, old=known.get(here(remote, m.ref))) for m in moves]
+            objects.update([change for change in changes if change.new != change.old])
+
+
+def _refuses(row: Pushed) -> bool:
+    """Whether a refusal may be one of rewriting alone."""
+    return row.kind in ("hook", "rewrite", "other") and _ATOMIC not in row.reason

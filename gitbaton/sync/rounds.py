@@ -1,0 +1,69 @@
+"""Sync: fetch, join, push; and again, a bounded number of times, when somebody was faster."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+from gitbaton.baton import Baton
+from gitbaton.errors import NoAnswerError, RemoteError
+from gitbaton.git.remotes import Connection
+from gitbaton.sync.fetching import fetch
+from gitbaton.sync.join import join
+from gitbaton.sync.push import Manner, push
+from gitbaton.sync.values import Choice, Gathered, Joining, Pushing, Synced
+from gitbaton.values import replace
+
+ROUNDS = 5
+PAUSE = 0.25  # seconds, at most, times the number of the round
+
+
+def sync(
+    baton: Baton, line: Connection, choice: Choice, manner: Manner, *, pause: Callable[[float], None] = time.sleep
+) -> Synced:
+    """Fetch, join and push until nobody was faster, five times at most. What was fetched is joined whatever becomes of the
+    push; a bundle is not pushed to.
+
+    Raises RemoteError when nothing could be fetched, RecordError where the remote's tombstones cannot be read, and what
+    ``push`` raises besides RemoteError.
+    """
+    done: Synced | None = None
+    for number in range(1, ROUNDS + 1):
+        seen, gathered = fetch(baton, line, choice, ours=baton.store.chains()[0], write=manner.write)
+        joining = join(baton, seen, choice, write=manner.write)
+        done = _after(done, gathered, joining, number)
+        if not line.remote.push:
+            return done
+        try:
+            pushing = push(baton, line, choice, manner, ours=joining.tips, meta=joining.meta)
+        except RemoteError as error:
+            done = replace(done, failure=error.message)
+            if error.kind != "stale":
+                return done
+        except NoAnswerError as error:
+            return replace(done, failure=error.message)
+        else:
+            if not _behind(pushing) or not manner.write:
+                return replace(done, pushing=pushing, failure="")
+            done = replace(done, pushing=pushing, failure=f"'{line.remote.shown}' has got more meanwhile")
+        pause(random.uniform(0, PAUSE * number))
+    assert done is not None
+    return replace(done, failure=f"somebody else was faster {ROUNDS} times: {done.failure}")
+
+
+def _behind(pushing: tuple[Pushing, ...]) -> bool:
+    """Whether the remote has checkpoints that came after the fetch."""
+    return any(move.action == "refused" and move.track is not None and move.count for part in pushing for move in part.moves)
+
+
+def _after(before: Synced | None, gathered: Gathered, joining: Joining, number: int) -> Synced:
+    """One more round: what the first ones brought is not forgotten."""
+    if before is None:
+        return Synced(gathered=gathered, joining=joining)
+    news = tuple(row for row in gathered.rows if row.state != "same")
+    names = {row.track for row in news}
+    kept = tuple(row for row in before.gathered.rows if row.track not in names)
+    gathered = replace(gathered, rows=(*kept, *news))
+    joining = replace(joining, rows=(*before.joining.rows, *joining.rows))
+    return Synced(gathered=gathered, joining=joining, rounds=number)

@@ -1,0 +1,143 @@
+"""What goes into an exchange with a remote and what comes out of it, as values."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from gitbaton.model import Oid
+from gitbaton.scanning import Hit
+from gitbaton.store.meta import Meta
+from gitbaton.values import value
+
+
+@value
+class Choice:
+    """What is to be exchanged: these tracks (None: all), and conversations and threads besides."""
+
+    tracks: tuple[str, ...] | None = None
+    transcripts: bool = False
+    threads: bool = False
+
+    def takes(self, track: str) -> bool:
+        """Whether a track is among them."""
+        return self.tracks is None or track in self.tracks
+
+
+@value
+class Late:
+    """A checkpoint that says it is from the future."""
+
+    id: Oid
+    created: datetime
+
+
+@value
+class Fetched:
+    """One track of a remote after a fetch.
+
+    ``state``: ``new``, ``newer``, ``same``, ``rewritten``, ``gone`` (it is there no more), ``pruned`` (nor here), or ``broken``
+    with the ``reason``. ``count``: checkpoints that were not here; ``step``: of the newest, as a stranger wrote it.
+    """
+
+    track: str
+    state: str
+    count: int = 0
+    step: str = ""
+    reason: str = ""
+    late: tuple[Late, ...] = ()
+
+
+@value
+class Gathered:
+    """What a fetch brought: the tracks by name, and refs of the remote whose names gitbaton does not write. ``others``: other
+    refs that moved here."""
+
+    rows: tuple[Fetched, ...]
+    strange: tuple[str, ...]
+    others: int = 0
+
+
+@value
+class Joined:
+    """What joining one track came to: new and dropped checkpoints, those left out because they are from the future, and why it
+    was not joined (empty when it was)."""
+
+    track: str
+    added: int = 0
+    removed: int = 0
+    late: tuple[Late, ...] = ()
+    problem: str = ""
+
+
+@value
+class Joining:
+    """What joining came to; ``tips`` are the chains of all tracks afterwards, ``meta`` what is pinned and dropped."""
+
+    rows: tuple[Joined, ...]
+    tips: dict[str, Oid]
+    meta: Meta
+    warnings: tuple[str, ...] = ()
+
+
+@value
+class Exposure:
+    """What becomes public by the first push of tracks, beyond what the remote's refs hold."""
+
+    tracks: tuple[str, ...]
+    checkpoints: int
+    commits: int
+    untracked: int
+    bytes: int
+
+
+@value
+class Move:
+    """What a push does with one ref of the remote.
+
+    ``action``: ``new``, ``forward``, ``rewrite``, ``append``, ``delete``, ``same``, ``refused`` with the ``reason``. ``count``:
+    checkpoints that the remote lacks; ``dropped``: those that it has, and nobody should any more. ``track`` is None for what is
+    no track.
+    """
+
+    ref: str
+    action: str
+    seen: Oid | None = None
+    new: Oid | None = None
+    track: str | None = None
+    count: int = 0
+    dropped: int = 0
+    reason: str = ""
+
+    @property
+    def changes(self) -> bool:
+        """Whether the remote's ref moves."""
+        return self.action in ("new", "forward", "rewrite", "append", "delete")
+
+
+@value
+class Pushing:
+    """What became of a push, or would: every move; what was found that must not leave (then nothing was sent); what became
+    public; ``declined``: tracks that nobody has agreed to make public."""
+
+    moves: tuple[Move, ...]
+    hits: tuple[Hit, ...] = ()
+    exposure: Exposure | None = None
+    declined: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether something did not reach the remote that should have."""
+        return bool(self.hits or self.declined) or any(move.action == "refused" for move in self.moves)
+
+
+@value
+class Synced:
+    """What a sync did. ``pushing`` has one part for each place that the remote is pushed to; ``failure`` is why the last one
+    was refused as a whole."""
+
+    gathered: Gathered
+    joining: Joining
+    pushing: tuple[Pushing, ...] = ()
+    failure: str = ""
+    rounds: int = 1
