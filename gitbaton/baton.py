@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 
@@ -246,6 +246,10 @@ class Baton:
         track = plan.checkpoint.track
         warnings = list(plan.warnings)
         with self.repo.lock((chain_ref(track), tip_ref(track), NOTES)):
+            if self.repo.objects.info(chain_ref(track)) is None and track in self.store.fetched():
+                from gitbaton.store.revision import adopt
+
+                warnings += adopt(self.store, track, plan.checkpoint.created)
             stored = append(self.store, plan.draft, warnings.append)
             try:
                 if stored.checkpoint.head is not None:
@@ -273,7 +277,7 @@ class Baton:
             head = rewrites.successor(rewrites.pairs(self.repo), head)
         self.repo.expect(head)
         if tip is not None and os.path.isdir(os.path.join(self.repo.layout.common_dir, "worktrees")):
-            self._expect_elsewhere(tip.checkpoint)
+            mirror.expect_elsewhere(self.repo, tip.checkpoint)
         where = self.latest
         if where is None:
             return []
@@ -281,19 +285,6 @@ class Baton:
             return [f"the LATEST files are left as they are: '{tips.problems[0].where}': {tips.problems[0].reason}"]
         shown, generated = self.exported(tips.items), timestamp(self.clock())
         return mirror.refresh(self.repo, where, shown, current, generated, only_existing=only_existing, staged=staged)
-
-    def _expect_elsewhere(self, tip: Checkpoint) -> None:
-        """Other work trees may have the same current track; their hooks compare with their own ``expect``."""
-        from gitbaton.git import settings
-
-        for _, git_dir, _ in settings.worktrees(self.repo):
-            try:
-                with open(os.path.join(git_dir, CURRENT), encoding="utf-8", errors="replace") as file:
-                    mine = file.read(4096).rstrip("\n") == f"ref: {tip_ref(tip.track)}"
-            except OSError:
-                continue
-            if mine and git_dir != self.repo.layout.git_dir:
-                self.repo.expect(tip.place.oid, git_dir)
 
     def latest_is_stale(self) -> bool:
         """Whether LATEST.json is there and says something else than the tracks do."""
@@ -304,8 +295,8 @@ class Baton:
         """Repair what is derived from the chains, and LATEST; a repository that cannot be written is left as it is."""
         try:
             with self.repo.lock((), wait=2.0):
+                warnings = self.store.settle()
                 tips = self.store.tips()
-                warnings: list[str] = []
                 for stored in self.store.behind(tips.items):
                     from gitbaton.store.write import repair
 
@@ -330,7 +321,7 @@ class Baton:
             return stored
         if current:
             raise NotFoundError(f"the current track '{current}' has no checkpoint any more", *self._others())
-        chains = self.store.chains()[0]
+        chains = self.store.chains()[0] or self.store.fetched()
         if not chains:
             raise NotFoundError("there is no checkpoint in this repository")
         if len(chains) > 1:
@@ -339,7 +330,7 @@ class Baton:
         return self.tip(only)
 
     def _others(self) -> list[str]:
-        tracks = sorted(self.store.chains()[0])
+        tracks = sorted({**self.store.fetched(), **self.store.chains()[0]})
         return [f"track '{track}'" for track in tracks[:20]] + (["..."] if len(tracks) > 20 else [])
 
     def resume(self, track: str | None = None, *, live: bool = False) -> Resumed:
@@ -353,7 +344,17 @@ class Baton:
         since = found.since if found else None
         if found is None and stored.checkpoint.carried is not None:
             since = Surveyor(self.store, self.settings.short).recorded(stored, self.count_changed)
-        return Resumed(stored=stored, live=found, warnings=(*missed, *self.refresh()), since=since)
+        refreshed = self.refresh()
+        return Resumed(stored=stored, live=found, warnings=(*missed, *refreshed, *self.newer([stored])), since=since)
+
+    def newer(self, tips: Iterable[Stored]) -> list[str]:
+        """What should be said of remotes that have newer checkpoints of tracks; nothing where nothing was fetched."""
+        elsewhere = self.store.elsewhere()
+        if not elsewhere:
+            return []
+        from gitbaton.store.fetched import newer
+
+        return [found.sentence for found in newer(self.store, elsewhere, tips, self.clock())]
 
     def _surveyor(self) -> Surveyor:
         return Surveyor(self.store, self.settings.short, self.rules())
@@ -365,7 +366,7 @@ class Baton:
 
     def status(self) -> tuple[list[TrackStatus], tuple[Problem, ...]]:
         """All tracks, newest first, each against the present; and what in our namespace is not ours."""
-        tips = self.store.tips()
+        tips = self.store.all_tips()
         lives = self._surveyor().lives(tips.items)
         current = self.store.current()
         pairs = zip(tips.items, lives, strict=True)
@@ -375,7 +376,7 @@ class Baton:
     def history(self, track: str | None = None, *, limit: int | None = None, everything: bool = False) -> History:
         """Checkpoints, newest first: of one track (default: as ``tip``), or of all. Raises NotFoundError."""
         if everything:
-            found = self.store.everything(self.store.chains()[0])
+            found = self.store.everything({**self.store.fetched(), **self.store.chains()[0]})
             return History(items=found.items[:limit], problems=found.problems)
         name = check_track(track) if track is not None else self.tip().checkpoint.track
         return self.store.history(name, limit)

@@ -10,8 +10,9 @@ from gitbaton.errors import UsageError
 from gitbaton.git.objects import lookup
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
-from gitbaton.model import Oid, Stored
+from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import latest_json, latest_markdown
+from gitbaton.store import CURRENT, tip_ref
 from gitbaton.values import value
 
 NAMES = ("LATEST.md", "LATEST.json")
@@ -299,3 +300,17 @@ def _ignore(repo: Repo, paths: Sequence[str]) -> list[str]:
             return []
         return [f"the LATEST files will show as untracked: '{target}': {error.strerror}"]
     return []
+
+
+def expect_elsewhere(repo: Repo, tip: Checkpoint) -> None:
+    """Other work trees may have the same current track; their hooks compare with their own ``expect``."""
+    from gitbaton.git import settings
+
+    for _, git_dir, _ in settings.worktrees(repo):
+        try:
+            with open(os.path.join(git_dir, CURRENT), encoding="utf-8", errors="replace") as file:
+                mine = file.read(4096).rstrip("\n") == f"ref: {tip_ref(tip.track)}"
+        except OSError:
+            continue
+        if mine and git_dir != repo.layout.git_dir:
+            repo.expect(tip.place.oid, git_dir)

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from gitbaton.errors import BatonError, GitError, RefConflictError
 from gitbaton.git.objects import OID, RefChange, is_ref
 from gitbaton.git.repo import Repo
-from gitbaton.store.read import Store
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.store.read import Store
 _HEADER = b"gitbaton revision 1\n"
 _END = b"end\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 
 from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, parse_note, payload
@@ -35,6 +36,15 @@ class Store:
         self._marks = Marks(repo)
         self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
         self._strange: frozenset[str] = frozenset()
+
+    def settle(self) -> list[str]:
+        """Finish a change of several refs that a killed process had begun; what is in the way is said. Called with the lock
+        held. Where there is none, it costs one look at a file's name."""
+        if not os.path.lexists(os.path.join(self.repo.shared_dir, "revision")):
+            return []
+        from gitbaton.store import intent
+
+        return intent.settle(self)
 
     def chains(self) -> tuple[dict[str, Oid], list[Problem]]:
         """All tracks by name with their chains' tips, and refs in our namespace that are not ours."""
@@ -85,6 +95,17 @@ class Store:
                 problems.append(Problem(where=chain_ref(track), reason=error.message))
         items.sort(key=lambda s: (s.checkpoint.created, s.id), reverse=True)
         return History(items=tuple(items), problems=tuple(problems))
+
+    def all_tips(self) -> History:
+        """As ``tips``, and those of the tracks that exist only as fetched."""
+        own = self.tips()
+        if not self._strange:
+            return own
+        from gitbaton.store import fetched
+
+        found = fetched.tips(self)
+        items = sorted((*own.items, *found.items), key=lambda s: (s.checkpoint.created, s.id), reverse=True)
+        return History(items=tuple(items), problems=(*own.problems, *found.problems))
 
     def tip(self, track: str) -> Stored | None:
         """The newest checkpoint of a track, a foreign one where the track exists only as fetched; None when there is no such
@@ -146,11 +167,14 @@ class Store:
 
     def history(self, track: str, limit: int | None = None) -> History:
         """A track's checkpoints, newest first; a broken one is named and left out. Raises NotFoundError."""
-        if track in self._strange:
-            from gitbaton.store import fetched
+        try:
+            return self.chain(chain_ref(track), track, limit)
+        except NotFoundError:
+            if track not in self.fetched():
+                raise
+        from gitbaton.store import fetched
 
-            return fetched.history(self, track, limit)
-        return self.chain(chain_ref(track), track, limit)
+        return fetched.history(self, track, limit)
 
     def chain(self, ref: str, track: str | None, limit: int | None = None) -> History:
         """The checkpoints of the chain at a ref, as ``history``; ``track`` as in ``stored``. Raises NotFoundError."""

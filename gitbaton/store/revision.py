@@ -28,10 +28,9 @@ class Revision:
     """
 
     def __init__(self, store: Store) -> None:
-        intent.settle(store)
+        self.warnings: list[str] = store.settle()
         self.store = store
         self.meta = self._meta = meta.read(store)
-        self.warnings: list[str] = []
         self._names = {track.casefold(): track for track in store.chains()[0]}
         self._more: dict[str, list[Link]] = {}
         self._keep: dict[str, frozenset[Oid]] = {}

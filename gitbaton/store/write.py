@@ -13,7 +13,7 @@ from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.notes import edit
 from gitbaton.git.objects import Kind, NewObject, RefChange, commit_data, new_object, parse_commit
 from gitbaton.model import Checkpoint, Oid, Stored
-from gitbaton.store import foreign, intent
+from gitbaton.store import foreign
 from gitbaton.store.read import Store, root_objects
 from gitbaton.store.refs import NOTES, chain_ref, tip_ref
 from gitbaton.values import replace, value
@@ -68,7 +68,7 @@ def append(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
     ref = chain_ref(check_track(draft.checkpoint.track))
     for derived in (NOTES, tip_ref(draft.checkpoint.track)):
         store.repo.drop_broken(derived)
-    for text in intent.settle(store) if intent.pending(store.repo) else ():
+    for text in store.settle():
         warn(text)
     try:
         stored = _insist(store, (ref,), RETRY_SECONDS, lambda: _append_once(store, draft, warn))
