@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+import select
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from gitbaton.errors import RecordError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import OID, NewObject
 from gitbaton.git.repo import Repo
+from gitbaton.git.run import Process, checked
 from gitbaton.model import Oid
 from gitbaton.values import value
 
@@ -27,11 +30,12 @@ class Size:
     delta: Oid | None
 
 
-def reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> dict[Oid, bytes]:
+def reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = (), *, logs: bool = False) -> dict[Oid, bytes]:
     """Every object that ``tips`` reach and, as far as git can tell without looking at all of them, ``without`` do not; each
-    with a path at which it was met. Raises RecordError when one of them is missing or cannot be parsed."""
+    with a path at which it was met. With ``logs`` also what the reflogs reach. Raises RecordError when one of them is missing
+    or cannot be parsed."""
     lines = sorted(set(tips)) + sorted({f"^{oid}" for oid in without})
-    words = ("rev-list", "--objects", _MISSING, "--stdin")
+    words = ("rev-list", "--objects", _MISSING, *(["--reflog"] if logs else []), "--stdin")
     result = repo.git.run(*words, stdin="".join(line + "\n" for line in lines).encode())
     if result.code != 0:
         raise RecordError(f"not every object can be read: {result.fatal()}")
@@ -68,6 +72,34 @@ def sizes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, Size]:
     rows = (line.split() for line in raw.decode("ascii", "replace").splitlines())
     found = (row for row in rows if len(row) == 4)
     return {row[0]: Size(kind=row[1], bytes=int(row[2]), delta=row[3] if row[3].strip("0") else None) for row in found}
+
+
+def built_on(repo: Repo, bases: Collection[Oid]) -> dict[Oid, Oid]:
+    """All objects of the repository that are stored as a difference to one of ``bases``, each with that one. Looks at every
+    object's entry, and at the content of none."""
+    names = frozenset(base.encode() for base in bases)
+    form = "--batch-check=%(deltabase) %(objectname)"
+    process = repo.git.start("cat-file", "--batch-all-objects", "--unordered", "--buffer", form)
+    found, rest = {}, b""
+    for block in _blocks(process):
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            base, _, oid = line.partition(b" ")
+            if base in names:
+                found[oid.decode("ascii")] = base.decode("ascii")
+    checked(process.finish(), "cat-file")
+    return found
+
+
+def _blocks(process: Process) -> Iterator[bytes]:
+    """What a command writes, as it comes, up to its end or that of its time."""
+    poll = select.poll()
+    poll.register(process.out, select.POLLIN)
+    while poll.poll(max(0, int((process.deadline - time.monotonic()) * 1000))):
+        block = os.read(process.out, 1 << 20)
+        if not block:
+            return
+        yield block
 
 
 def loose(repo: Repo) -> frozenset[Oid]:
@@ -107,5 +139,8 @@ def packed(repo: Repo, new: Iterable[NewObject], old: Mapping[Oid, bytes]) -> in
             door.close()
         rows = [f"{oid}\n".encode() for oid in items if oid not in old]
         rows += [oid.encode() + b" " + path + b"\n" for oid, path in old.items()]
-        made = git.out("pack-objects", "-q", "--stdout", "--delta-base-offset", "--threads=1", stdin=b"".join(rows))
-    return len(made) - _FRAME
+        words = ("pack-objects", "-q", "--stdout", "--delta-base-offset", "--threads=1")
+        process = git.start(*words, stdin=b"".join(rows))
+        size = sum(len(block) for block in _blocks(process))
+        checked(process.finish(), "pack-objects")
+    return size - _FRAME

@@ -12,25 +12,28 @@ from gitbaton.retention.looking import Found
 from gitbaton.store import Store
 from gitbaton.store.refs import REMOTES
 
+_MUCH = 256 << 20  # bytes on disk up to which all is weighed again
 _ENTRY = {"sha1": 28, "sha256": 40}  # bytes of a pack's index for each object
 
 
 def freed(store: Store, found: Found, objects: Iterable[NewObject], changes: Iterable[RefChange]) -> int:
-    """What ``git gc --prune=now`` frees after ``changes``, for which ``objects`` are written; exact but for what git stores
-    as differences, on a repository in which nothing else waits to be collected. 0 where it would grow."""
+    """What ``git gc --prune=now`` frees after ``changes``, for which ``objects`` are written; 0 where it would grow.
+
+    Git is asked to pack what stays, because what was stored as a difference to what goes must be stored anew. What else waits
+    to be collected is not counted, but for what gitbaton itself left behind.
+    """
     new = {item.oid: item for item in objects if item.oid not in found.sizes}
     after = {**found.refs, **{change.name: change.new for change in changes}}
     tips = [oid for ref, oid in after.items() if oid is not None and not ref.startswith(REMOTES)]
     stays = _reached(store, found, tips, new)
     gone = {oid: size for oid, size in found.sizes.items() if oid not in stays}
     gone |= _left_behind(store, found, stays)
-    lost = _without_base(found, gone, stays)
     loose = usage.loose(store.repo)
     entry = _ENTRY[store.objects.algorithm]
     before = sum(size.bytes + (entry if oid not in loose else 0) for oid, size in gone.items())
-    again = sum(found.sizes[oid].bytes for oid in lost)
-    written = usage.packed(store.repo, new.values(), lost) + entry * len(new)
-    return max(before + again - written, 0)
+    paths, now = _packed_anew(store, found, gone, stays)
+    then = usage.packed(store.repo, new.values(), paths) + entry * len(new)
+    return max(before + sum(size.bytes for size in now.values()) - then, 0)
 
 
 def _reached(store: Store, found: Found, tips: Collection[Oid], new: Mapping[Oid, NewObject]) -> dict[Oid, bytes]:
@@ -50,7 +53,7 @@ def _reached(store: Store, found: Found, tips: Collection[Oid], new: Mapping[Oid
             todo += [commit.tree, *commit.parents]
         elif item.kind == "tree":
             todo += [entry.oid for entry in parse_tree(item.data, store.objects.algorithm) if entry.mode != b"160000"]
-    return usage.reached(store.repo, _ours(found, wanted), found.others) if wanted else {}
+    return usage.reached(store.repo, _ours(found, wanted), found.others, logs=True)
 
 
 def _ours(found: Found, wanted: Iterable[Oid]) -> list[Oid]:
@@ -65,7 +68,23 @@ def _left_behind(store: Store, found: Found, stays: Collection[Oid]) -> dict[Oid
     return usage.sizes(store.repo, asked)
 
 
-def _without_base(found: Found, gone: Collection[Oid], stays: Mapping[Oid, bytes]) -> dict[Oid, bytes]:
-    """The objects that stay and are stored as a difference to one that goes, each with its path."""
-    rows = ((oid, found.sizes[oid]) for oid in stays if oid in found.sizes)
-    return {oid: stays[oid] for oid, size in rows if size.delta is not None and size.delta in gone}
+def _packed_anew(
+    store: Store, found: Found, gone: Collection[Oid], stays: Mapping[Oid, bytes]
+) -> tuple[dict[Oid, bytes], dict[Oid, Size]]:
+    """What git may pack in another way than before, each with a path, and how large all of it is now: our objects that stay,
+    the user's since the first checkpoint, and whatever is stored as a difference to what goes. What these in turn are
+    differences to is with them. Of very much only what must be packed anew."""
+    oldest = [chain.items[-1].base for chain in (*found.tracks, *found.safety) if chain.items]
+    paths = usage.reached(store.repo, found.others, [oid for oid in oldest if oid])
+    paths |= {oid: found.objects[oid] for oid in stays if oid in found.sizes}
+    orphans = {oid: base for oid, base in usage.built_on(store.repo, gone).items() if oid not in gone}
+    paths |= {oid: paths.get(oid) or found.objects.get(base, b"") for oid, base in orphans.items()}
+    known = dict(found.sizes) | usage.sizes(store.repo, paths.keys() - found.sizes.keys())
+    if sum(known[oid].bytes for oid in paths) > _MUCH:
+        paths = {oid: paths[oid] for oid in orphans}
+    asked = {known[oid].delta for oid in paths}
+    while more := {oid for oid in asked if oid and oid not in gone and oid not in paths}:
+        paths |= dict.fromkeys(more, b"")
+        known |= usage.sizes(store.repo, more - known.keys())
+        asked = {known[oid].delta for oid in more}
+    return paths, {oid: known[oid] for oid in paths}
