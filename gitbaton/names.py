@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from functools import partial
 
@@ -14,7 +14,7 @@ from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, Recor
 from gitbaton.git.objects import OID, Object, object_id
 from gitbaton.model import Oid, Stored
 from gitbaton.render import candidate
-from gitbaton.store import CHAINS, SAFETY, TIPS, Store, chain_ref, track_of
+from gitbaton.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, track_of
 
 _BACK = re.compile(r"(.+)~([0-9]{0,9})\Z", re.DOTALL)
 _AT = re.compile(r"(.+)@\{(.+)\}\Z", re.DOTALL)
@@ -39,7 +39,7 @@ def resolve(store: Store, name: str, short: int) -> Stored:
         raise UsageError("the checkpoint's name is empty")
     if name == "@":
         return _current(store)
-    chains = store.chains()[0]
+    chains = {**store.fetched(), **store.chains()[0]}
     whole = track_of(name) if name.startswith((TIPS, CHAINS)) else None
     if whole is not None:
         return _one(name, [_tip(store, whole)] if whole in chains else [], short)
@@ -67,7 +67,7 @@ def _one(name: str, found: list[Stored], short: int) -> Stored:
     return found[0]
 
 
-def _spelled(store: Store, name: str, chains: dict[str, Oid]) -> Callable[[], Stored] | None:
+def _spelled(store: Store, name: str, chains: Collection[str]) -> Callable[[], Stored] | None:
     """How to find what is spelled with a track, or with ``@`` for the current one."""
     if name in chains:
         return partial(_tip, store, name)
@@ -106,8 +106,8 @@ def _tip(store: Store, track: str) -> Stored:
 def _chain(store: Store, track: str, limit: int | None = None) -> list[Oid]:
     """The commits of a track's chain, newest first; its root may be the last."""
     start = store.objects.info(chain_ref(track))
-    if start is None:
-        raise NotFoundError(f"there is no track '{track}'")
+    if start is None:  # one that exists only as fetched, or none
+        return [stored.commit for stored in store.history(track, limit).items]
     if start.kind != "commit":
         raise RecordError(f"'{chain_ref(track)}' is a {start.kind} and not a chain of commits")
     return store.objects.first_parents(start.oid, limit)
@@ -181,7 +181,7 @@ def _noted(store: Store, name: str) -> set[Oid]:
         return set()
 
 
-def _named(store: Store, name: str, chains: dict[str, Oid], noted: set[Oid]) -> list[Stored]:
+def _named(store: Store, name: str, chains: Collection[str], noted: set[Oid]) -> list[Stored]:
     """The checkpoints of all tracks with the label, the id or the id's beginning; of the noted ones only the newest."""
     prefix = _PREFIX.match(name)
     named: list[Stored] = []
@@ -210,7 +210,7 @@ def _may_be_labelled(raw: bytes, name: str) -> bool:
     return found is None or (found.group(1) is not None and found.group(1) == name.encode("utf-8", "surrogateescape"))
 
 
-def _everything(store: Store, chains: dict[str, Oid]) -> list[Place]:
+def _everything(store: Store, chains: Collection[str]) -> list[Place]:
     """Track and commit of every link of every chain that can be walked; safety checkpoints have no track's ref."""
     places: list[Place] = []
     for track in chains:
@@ -226,10 +226,13 @@ def _everything(store: Store, chains: dict[str, Oid]) -> list[Place]:
     return places
 
 
-def _labelled(store: Store, chains: dict[str, Oid]) -> list[Place]:
+def _labelled(store: Store, chains: Collection[str]) -> list[Place]:
     """Track and commit of what may have a label. It may stand anywhere, so git looks through all chains, in one process."""
     words = ("log", "--no-notes", "--no-decorate", "--no-color", "--first-parent", "--source", "--format=%H %S")
-    refs = [chain_ref(track) for track in chains]
+    refs = {chain_ref(track): track for track in chains}
+    for strange, remotes in store.fetched().items():
+        del refs[chain_ref(strange)]
+        refs |= {fetched_ref(remote, strange): strange for remote, _ in remotes}
     if not refs:
         return []
     git = store.repo.git.changed({}, "log.showSignature=false")
@@ -237,7 +240,7 @@ def _labelled(store: Store, chains: dict[str, Oid]) -> list[Place]:
     if found.code != 0:
         return _everything(store, chains)
     rows = (line.split(" ", 1) for line in os.fsdecode(found.out).splitlines())
-    return [(track, oid) for oid, ref in rows if (track := track_of(ref)) is not None]
+    return [(track, oid) for oid, ref in rows if (track := refs.get(ref)) is not None]
 
 
 def _records(store: Store, places: list[Place]) -> Iterator[tuple[str | None, Object, bytes]]:

@@ -316,7 +316,7 @@ def export(baton: Baton, *, history: bool) -> list[str]:
     warnings = baton.refresh()
     if not history:
         return warnings
-    found = baton.history(everything=True)
+    found = baton.store.everything(baton.store.chains()[0])
     warnings += [f"'{problem.where}' is left out: {problem.reason}" for problem in found.problems]
     files: dict[str, bytes] = {}
     taken: set[str] = set()

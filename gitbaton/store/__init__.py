@@ -1,7 +1,7 @@
 """The law of storage: which refs, which commits, in which order they are written, and how they are read and trusted."""
 
 from gitbaton.store.read import Store
-from gitbaton.store.refs import CHAINS, CURRENT, NOTES, SAFETY, TIPS, chain_ref, safety_ref, tip_ref, track_of
+from gitbaton.store.refs import CHAINS, CURRENT, NOTES, SAFETY, TIPS, chain_ref, fetched_ref, safety_ref, tip_ref, track_of
 from gitbaton.store.values import History, Problem
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Problem",
     "Store",
     "chain_ref",
+    "fetched_ref",
     "safety_ref",
     "tip_ref",
     "track_of",

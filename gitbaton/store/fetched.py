@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from gitbaton.codec import decode_track, encode_track, plain
+from gitbaton.codec import decode_track, plain
 from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError
 from gitbaton.model import Oid, Stored
 from gitbaton.store import meta
-from gitbaton.store.refs import REMOTES, remote_ref
+from gitbaton.store.refs import REMOTES, fetched_ref, remote_ref
 from gitbaton.store.values import History, Problem
 from gitbaton.values import replace, value
 
@@ -55,11 +55,6 @@ def _is_ours(ref: str) -> bool:
     return rest in ("notes", "meta") or (kind in ("transcripts", "threads") and bool(name))
 
 
-def ref_of(remote: str, track: str) -> str:
-    """Where the chain of a remote's track lies."""
-    return remote_ref(remote, "tracks/" + encode_track(track))
-
-
 def remotes_of(store: Store, track: str) -> tuple[str, ...]:
     """The remotes that a track which exists only as fetched is from."""
     return tuple(remote for remote, _ in store.fetched().get(track, ()))
@@ -87,7 +82,7 @@ def history(store: Store, track: str, limit: int | None = None) -> History:
         problems.append(Problem(where=REMOTES.rstrip("/"), reason=error.message))
     found: dict[Oid, Stored] = {}
     for remote, _ in chains:
-        ref = ref_of(remote, track)
+        ref = fetched_ref(remote, track)
         try:
             part = store.chain(ref, track, None if drops.drops or limit is None else 2 * limit)
         except (RecordError, GitError) as error:

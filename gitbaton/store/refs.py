@@ -41,6 +41,11 @@ def safety_ref(git_dir: str, common_dir: str) -> str:
     return SAFETY + "worktrees/" + git_dir.rstrip("/").rpartition("/")[2]
 
 
+def fetched_ref(remote: str, track: str) -> str:
+    """Where the chain of a remote's track lies."""
+    return remote_ref(remote, "tracks/" + encode_track(track))
+
+
 def remote_ref(remote: str, rest: str = "") -> str:
     """Where what was fetched from a remote lies: ``tracks/<encoded track>``, ``notes``, ``meta``, ... below its name."""
     return f"{REMOTES}{encode_track(remote)}/{rest}"
