@@ -105,7 +105,8 @@ def say_gathered(remote: Remote, found: Gathered, *, news_only: bool = False) ->
             terminal.say(f"{name}: {said[row.state]}")
         elif row.state == "broken":
             terminal.warn(f"track '{name}' of {plain(remote.shown)} is left out: {row.reason}")
-        say_late(row.track, row.late)
+        if not news_only:
+            say_late(row.track, row.late)
     for ref in found.strange:
         terminal.warn(f"'{plain(ref)}' of {plain(remote.shown)} is left out: the name is not one that gitbaton writes")
     return not any(row.state == "broken" for row in found.rows)
@@ -118,35 +119,57 @@ def say_late(track: str, late: Sequence[Late]) -> None:
         terminal.warn(f"checkpoint {item.id} of '{plain(track)}' is from the future ({when}): it is not joined before then")
 
 
-def say_joining(found: Joining) -> bool:
+def say_joining(found: Joining, *, dry_run: bool) -> bool:
     """One line for each track that changed; whether all could be joined."""
+    would = "would be " if dry_run else ""
     for row in found.rows:
-        parts = [f"{row.added} joined"] if row.added else []
-        parts += [f"{row.removed} removed"] if row.removed else []
+        parts = [f"{row.added} {would}joined"] if row.added else []
+        parts += [f"{row.removed} {would}removed"] if row.removed else []
         if parts:
             terminal.say(f"{plain(row.track)}: {', '.join(parts)}")
         if row.problem:
             terminal.warn(f"track '{plain(row.track)}' is not joined: {plain(row.problem)}")
+        say_late(row.track, row.late)
     warn_all(found.warnings)
     return not any(row.problem for row in found.rows)
 
 
-def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool) -> tuple[str, tuple[str, ...]]:
-    """The moves of a push; why it, or a part of it, was refused (empty when it was not), and hints."""
+def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, hint: str = "") -> bool:
+    """The moves of a push, and why it, or a part of it, was refused; whether nothing was. ``hint``: for what was refused."""
     texts = []
     for move in done.moves:
-        name = f"'{plain(move.track)}'" if move.track is not None else plain(move.ref)
+        name = f"'{move.track}'" if move.track is not None else move.ref
         counts = [some(move.count, "checkpoint")] if move.count else []
         counts += [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []
+        place = f" [{move.ref}]" if move.track is not None else ""
         if move.changes:
-            texts.append(f"push {name}: {', '.join([move.action, *counts])} [{plain(move.ref)}]")
+            texts.append(f"push {name}: {', '.join([move.action, *counts])}{place}")
     if dry_run or not (done.hits or _halted(done)):
         print_plan(texts, dry_run=dry_run, nothing="nothing to push")
     warn_all(done.warnings)
     refused = [move for move in done.moves if move.action == "refused"]
     for move in refused:
         terminal.tell(f"refused: {plain(move.reason)}")
-    return _why(baton, remote, done, len(refused))
+    if refused and hint:
+        terminal.tell(f"hint: {hint}")
+    if done.hits:
+        _tell_hits(baton, done)
+    if done.declined:
+        what = "nothing is pushed" if _halted(done) else "not pushed: " + ", ".join(f"'{track}'" for track in done.declined)
+        tell_error(f"{what}: nobody agreed to make it public", ("--yes agrees; so does 'git config baton.push true'",))
+    return not done.refused
+
+
+def _tell_hits(baton: Baton, done: Pushing) -> None:
+    """Where each secret stands, and what can be done."""
+    for hit in done.hits:
+        where = f"checkpoint {baton.short(hit.checkpoint)} " if hit.checkpoint else ""
+        terminal.tell(f"secret: {where}{plain(hit.where)}: {hit.kind} {plain(hit.shown)}".rstrip())
+    hints = (
+        "'git config --add baton.redactAllow REGEX' names what is none",
+        "'git baton forget CHECKPOINT' removes a checkpoint",
+    )
+    tell_error(f"nothing is pushed: {some(len(done.hits), 'secret')} would leave", (*hints, "--no-scan pushes all the same"))
 
 
 def tell_error(why: str, hints: Sequence[str]) -> None:
@@ -159,24 +182,6 @@ def tell_error(why: str, hints: Sequence[str]) -> None:
 def _halted(done: Pushing) -> bool:
     """Whether nothing was sent because nobody agreed."""
     return any(move.track in done.declined for move in done.moves)
-
-
-def _why(baton: Baton, remote: Remote, done: Pushing, refused: int) -> tuple[str, tuple[str, ...]]:
-    if done.hits:
-        for hit in done.hits:
-            where = f"checkpoint {baton.short(hit.checkpoint)} " if hit.checkpoint else ""
-            terminal.tell(f"secret: {where}{plain(hit.where)}: {plain(hit.kind)} {plain(hit.shown)}".rstrip())
-        return f"nothing is pushed: {some(len(done.hits), 'secret')} would leave", (
-            "'git config --add baton.redactAllow REGEX' names what is none",
-            "'git baton forget CHECKPOINT' removes a checkpoint",
-            "--no-scan pushes all the same",
-        )
-    if done.declined:
-        what = "nothing is pushed" if _halted(done) else "not pushed: " + ", ".join(f"'{plain(t)}'" for t in done.declined)
-        return f"{what}: nobody agreed to make it public", ("--yes agrees; so does 'git config baton.push true'",)
-    if refused:
-        return f"{some(refused, 'ref')} of {plain(remote.shown)} not pushed", ("git baton sync",)
-    return "", ()
 
 
 def gathered_document(found: Gathered) -> dict[str, Json]:

@@ -1,22 +1,31 @@
 """``git baton install``."""
 
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
 from gitbaton import terminal
 from gitbaton.commands.common import opened, print_plan
+from gitbaton.errors import UsageError
+from gitbaton.install import fetchspecs
 from gitbaton.install import githooks as install
+from gitbaton.values import replace
 
 
 def command(
     ctx: typer.Context,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing.")] = False,
     display: Annotated[bool, typer.Option(help="Let 'git log' show checkpoints (notes.displayRef).")] = True,
+    fetch: Annotated[bool, typer.Option("--fetch", help="Let a plain 'git fetch' bring what others pushed, too.")] = False,
+    remote: Annotated[Optional[str], typer.Argument(metavar="[REMOTE]", help="With --fetch: the remote.")] = None,
 ) -> int:
     """Install hooks that warn when HEAD leaves a checkpoint, and let notes survive amend and rebase."""
+    if remote is not None and not fetch:
+        raise UsageError(f"unexpected argument '{remote}'", "a remote is named with --fetch")
     with opened(ctx) as baton:
         plan = install.plan_install(baton, display=display)
+        more = fetchspecs.plan(baton, remote).steps if fetch else ()
+        plan = replace(plan, steps=(*plan.steps, *more))
         if not dry_run:
             install.apply(plan)
     print_plan([s.text for s in plan.steps], dry_run=dry_run, nothing="everything is in place")

@@ -7,7 +7,6 @@ import typer
 from gitbaton import sync
 from gitbaton.commands.common import opened, print_json
 from gitbaton.commands.exchanging import TIMEOUT, Agreement, choice_of, connected, pushing_document, remote_of, say_pushing
-from gitbaton.errors import NoAnswerError
 from gitbaton.sync.push import Manner
 
 
@@ -42,8 +41,5 @@ def command(
             if json:
                 print_json({"remote": remote.shown, "dry_run": dry_run, "places": [pushing_document(part) for part in done]})
                 return 1 if any(part.refused for part in done) else 0
-            for part in done:
-                why, hints = say_pushing(baton, remote, part, dry_run=dry_run)
-                if why:
-                    raise NoAnswerError(why, *hints)
-    return 0
+            said = [say_pushing(baton, remote, part, dry_run=dry_run, hint="git baton sync") for part in done]
+    return 0 if all(said) else 1

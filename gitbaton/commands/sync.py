@@ -71,12 +71,9 @@ def _print(remote: Remote, done: sync.Synced, *, dry_run: bool) -> None:
 def _say(baton: Baton, remote: Remote, done: sync.Synced, *, dry_run: bool) -> int:
     """What was done; the exit code."""
     whole = exchanging.say_gathered(remote, done.gathered, news_only=True)
-    whole = exchanging.say_joining(done.joining) and whole
+    whole = exchanging.say_joining(done.joining, dry_run=dry_run) and whole
     for part in done.pushing:
-        why, hints = exchanging.say_pushing(baton, remote, part, dry_run=dry_run)
-        whole = whole and not why
-        if why:
-            exchanging.tell_error(why, hints)
+        whole = exchanging.say_pushing(baton, remote, part, dry_run=dry_run) and whole
     if done.failure:
-        exchanging.tell_error(f"the push was refused: {done.failure}", ())
+        exchanging.tell_error(f"not pushed: {done.failure}", ())
     return 0 if whole and not done.failure else 1

@@ -12,7 +12,7 @@ from gitbaton.install.agentfiles import check_writable
 from gitbaton.install.agentmerge import Found
 from gitbaton.install.agentplaces import Place, Target, found_in, refused, text_of
 from gitbaton.install.agentrecords import Change, Record, Records, carry_out
-from gitbaton.install.githooks import Step
+from gitbaton.install.steps import Step
 from gitbaton.values import value
 
 

@@ -13,8 +13,9 @@ from gitbaton.git import settings
 from gitbaton.git.hookfiles import Manifest, digest, is_ours, keep, read, write
 from gitbaton.git.objects import RefChange
 from gitbaton.git.repo import Repo
+from gitbaton.install.fetchspecs import added
+from gitbaton.install.steps import Plan, Step
 from gitbaton.store import CURRENT, NOTES
-from gitbaton.values import value
 
 EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
 LEGACY = ".baton-legacy"
@@ -23,22 +24,6 @@ GLOB = NOTES + "*"
 COVERING = frozenset((GLOB, NOTES, "refs/notes/*"))
 OURS = ("refs/baton/", "refs/checkpoints/")
 STATE = ("detached", "quiet")  # what the hook scripts keep in a git directory for themselves
-
-
-@value
-class Step:
-    """One change that a plan makes: what to tell, and the function that does it."""
-
-    text: str
-    run: Callable[[], None]
-
-
-@value
-class Plan:
-    """Steps in their order, and lines for the user that no step can carry out."""
-
-    steps: tuple[Step, ...]
-    notices: tuple[str, ...] = ()
 
 
 class _Draft:
@@ -259,6 +244,7 @@ def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
     if made.lost and (_config_hook_values(repo) or os.path.isdir(script_folder(repo)) or draft.steps):
         keys = ("notes.displayRef", "notes.rewriteRef")
         config = _config_hook_values(repo) + [(key, GLOB) for key in keys if GLOB in settings.local_values(repo, key)]
+        config += added(baton)
     _remove_config(draft, config)
     exported = _exclude_lines(draft, baton)
     for event in EVENTS:

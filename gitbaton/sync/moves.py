@@ -68,6 +68,9 @@ class Comparison:
             return self._refused(track, "the chain here does not begin at the root")
         if self.both != self.mine and (gone := sum(1 for oid in self.ids(track, tip) if self.both.dropped(oid))):
             return self._refused(track, f"{_some(gone)} of '{track}' removed by others {_be(gone)} still here", count=gone)
+        twin = next((name for name in self.seen.tracks if name.casefold() == track.casefold()), track)
+        if seen is None and twin != track:
+            return self._refused(track, f"{self.shown} has the track '{twin}', from which '{track}' differs only in case")
         if seen is None or seen in path:
             action, count = ("new", len(path) - 1) if seen is None else ("forward", path.index(seen))
             return Move(ref=chain_ref(track), track=track, action=action, seen=seen, new=tip, count=count)
