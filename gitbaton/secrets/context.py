@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from gitbaton.secrets.scan import compiled
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,29 +13,33 @@ if TYPE_CHECKING:
     Judge = Callable[[re.Match[str]], str]
 
 # What is not the secret itself: a variable, a template, a placeholder, a call, a type.
-_STANDS_FOR = re.compile(
+_STANDS_FOR = (
     r"\$\{[^}]{0,200}\}?|\$\{\{.{0,200}|\$\(.{0,200}|\$env:\w{1,100}|\$[A-Za-z_]\w{0,100}|\$[0-9@*?#!$]|%\w{1,100}%|%[-\w]{0,4}s|%\(\w{1,100}\)s|"
     r"\{\{?.{0,200}|<[^>]{0,200}>?|&(?:amp;)?lt;.{0,200}|\[[A-Za-z_ -]{0,100}\]?|\(.{0,200}|"
     r"(?:[\w-]{0,20}[-_.])?[xX*.#_?\u2022-]{3,200}|"
     r"(?:process\.env|os\.environ|os\.getenv|env|secrets?|vault|ref\+\w{1,20}|op|keyring|config|settings|self|this|args|opts?)(?:\.|:|\[).{0,200}|"
-    r"\w[\w.]{0,100}[(\[].{0,200}|!\w.{0,100}|--.{0,100}"
+    r"\w[\w.]{0,100}[(\[].{0,400}|[A-Za-z_.]{1,40}[)}\]].{0,400}|!\w.{0,100}|--.{0,100}"
 )
-_SAYS_SO = re.compile(r"(?i)example|change[-_]?me|placeholder|dummy|(?:your|my|insert|replace|enter)[-_ .]|redacted|x{6}|\*{3}")
-_PATH = re.compile(
-    r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][\w.@%+-]{1,40}){1,20}[/\\]?|[\w.-]{1,40}\.(?:txt|json|ya?ml|toml|pem|key|env|md|py|js|ts|sh)"
-)
-_DOTTED = re.compile(r"[A-Za-z_]\w{0,30}(?:\.[A-Za-z_]\w{0,30}){1,6}")
-_NAMED = re.compile(r"(?i)[A-Z_.$-]{0,60}(?:passw(?:or)?d|passphrase|pwd|secret|token|key|credentials?)[A-Z_.-]{0,60}[0-9]?")
-_KIND_OF_THING = re.compile(
+_SAYS_SO = r"(?i)example|change[-_]?me|placeholder|dummy|(?:your|my|insert|replace|enter)[-_ .]|redacted|x{6}|\*{3}"
+_PATH = r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][\w.@%+-]{1,40}){1,20}[/\\]?|"
+    r"[\w.-]{1,40}\.(?:txt|json|ya?ml|toml|pem|key|env|md|py|js|ts|sh)"
+_DOTTED = r"[A-Za-z_]\w{0,30}(?:\.[A-Za-z_]\w{0,30}){1,6}"
+_NAMED = r"(?i)[A-Z_.$-]{0,60}(?:passw(?:or)?d|passphrase|pwd|secret|token|key|credentials?)[A-Z_.-]{0,60}[0-9]?"
+_KIND_OF_THING = (
     r"(?i)u?int\d*|float\d*|bytes\d*|string|str|char\d*|varchar|bool(?:ean)?|true|false|none|null|nil|undefined|optional|"
     r"required|missing|expired|invalid|disabled|enabled|unknown|default|prompt|hidden|sha\d{1,3}|md5|hs256|rs256|v?\d{1,4}(?:\.\d{1,4}){1,3}"
 )
-_WORD = re.compile(r"[A-Za-z]{1,200}(?:-[A-Za-z]{1,200}){0,20}")
+_NAME = r"[A-Za-z_]\w{0,40}"
+_WORD = r"[A-Za-z]{1,200}(?:-[A-Za-z]{1,200}){0,20}"
+
+
+def _is(pattern: str, text: str) -> bool:
+    return compiled(pattern).fullmatch(text) is not None
 
 
 def harmless(text: str) -> bool:
     """Whether a value stands for a secret that it is not: a variable, a template, a row of x, a documented example."""
-    return bool(_STANDS_FOR.fullmatch(text) or _SAYS_SO.search(text))
+    return bool(_is(_STANDS_FOR, text) or compiled(_SAYS_SO).search(text))
 
 
 def _assigned(match: re.Match[str]) -> str:
@@ -41,14 +47,14 @@ def _assigned(match: re.Match[str]) -> str:
     name, quoted = match["name"].lower(), match["quoted"]
     text = quoted or match["bare"]
     kind = _kind(name)
-    if harmless(text) or _KIND_OF_THING.fullmatch(text) or _PATH.fullmatch(text) or _NAMED.fullmatch(text):
+    if harmless(text) or _is(_KIND_OF_THING, text) or _is(_PATH, text) or _is(_NAMED, text):
         return ""
     if kind == "password":
         return kind if _password_like(text, bool(quoted), match["gap"]) else ""
     digits = sum(map(str.isdigit, text))
     if text.isdigit() or (not digits and (not quoted or len(text) < 16)):
         return ""
-    if not quoted and (_DOTTED.fullmatch(text) or (digits < 3 and len(text) < 20 and re.fullmatch(r"[A-Za-z_]\w{0,40}", text))):
+    if not quoted and (_is(_DOTTED, text) or (digits < 3 and len(text) < 20 and _is(_NAME, text))):
         return ""
     return kind if len(text) >= 8 else ""
 
@@ -57,9 +63,9 @@ def _password_like(text: str, quoted: bool, gap: str) -> bool:
     """Passwords are shorter than tokens and may be words; in a sentence, a mere word is none."""
     if quoted:
         return len(text) >= 5
-    if _DOTTED.fullmatch(text):
+    if _is(_DOTTED, text):
         return False
-    if _WORD.fullmatch(text):
+    if _is(_WORD, text):
         return gap == "=" and len(text) >= 8
     return not text.isdigit() or len(text) >= 6
 
@@ -74,7 +80,7 @@ def _kind(name: str) -> str:
 
 def _option(match: re.Match[str]) -> str:
     text = match["s"]
-    if harmless(text) or _PATH.fullmatch(text) or _NAMED.fullmatch(text) or _KIND_OF_THING.fullmatch(text):
+    if harmless(text) or _is(_PATH, text) or _is(_NAMED, text) or _is(_KIND_OF_THING, text):
         return ""
     kind = _kind(match["name"].replace("-", "_"))
     return kind if kind == "password" or any(map(str.isdigit, text)) else ""
@@ -99,12 +105,12 @@ _NAMES = (
 )
 _BARE = r"[^\s\"'`<>,;\\|]"
 _ASSIGNED = (
-    rf"(?i)(?P<name>{_NAMES})(?:\\?[\"'`\])]{{1,3}})?(?P<gap>[ \t]{{0,8}}(?::=|=>|==|=|:)[ \t]{{0,8}})"
+    rf"(?i)(?P<name>{_NAMES})(?:\\?[\"'`\])]{{1,3}})?(?P<gap>[ \t]{{0,8}}(?::=|=>|==|=|:(?!:))[ \t]{{0,8}})"
     rf"(?:\\{{0,3}}(?P<quote>[\"'`])(?P<quoted>[^\s\"'`\\]{{5,512}})(?=\\{{0,3}}(?P=quote))"
     rf"|(?P<bare>(?:(?!&\w{{1,40}}=){_BARE}){{4,511}}(?<![.,:)\]}}])))"
 )
 _OPTION = (
-    r"--[\w-]{0,30}(?P<name>password|passphrase|pass|token|secret|(?:api|access|secret|private)-key)"
+    r"(?<![\w-])--[\w-]{0,30}(?P<name>password|passphrase|pass|token|secret|(?:api|access|secret|private)-key)"
     rf"[ =]{{1,4}}[\"']?(?P<s>(?!-){_BARE}{{4,512}})"
 )
 _URL = r"(?<=://)[^\s:@/\"'<>?#\\]{0,128}:(?P<s>[^\s/\"'<>?#\\]{1,256})@(?!sha256:|sha512:)(?=[\w\[$%{.-])"
@@ -118,15 +124,14 @@ _AUTHORIZATION = (
 )
 _BEARER = r"\b[Bb]earer\s{1,4}(?P<s>(?=[A-Za-z+/=_~-]{0,64}[0-9.])[A-Za-z0-9+/=._~-]{20,4096})"
 
-Context = tuple["tuple[str, ...]", str, "Judge"]
-CONTEXT: tuple[Context, ...] = (
-    (("://",), _URL, _url),
-    (("://",), _URL_USER, _url),
-    (("curl",), _CURL, _curl),
-    (("mysql",), _MYSQL, _curl),
-    (("sshpass",), _SSHPASS, _curl),
-    (("authorization",), _AUTHORIZATION, _authorization),
-    (("earer",), _BEARER, _authorization),
-    (("--",), _OPTION, _option),
-    (("pass", "pwd", "key", "secret", "token", "credential"), _ASSIGNED, _assigned),
+CONTEXT: tuple[tuple[str, Judge], ...] = (
+    (_URL, _url),
+    (_URL_USER, _url),
+    (_CURL, _curl),
+    (_MYSQL, _curl),
+    (_SSHPASS, _curl),
+    (_AUTHORIZATION, _authorization),
+    (_BEARER, _authorization),
+    (_OPTION, _option),
+    (_ASSIGNED, _assigned),
 )

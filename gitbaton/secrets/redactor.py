@@ -6,7 +6,7 @@ import re
 
 from gitbaton.errors import ScanError, UsageError
 from gitbaton.model import Checkpoint
-from gitbaton.secrets.scan import may_hold, scan
+from gitbaton.secrets.scan import Rows, compiled, rows, scan
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -19,10 +19,12 @@ else:
     Mode = str
 
 _PLACEHOLDER = re.compile(r"\[redacted:[a-z][a-z0-9-]{1,30}\]")
+_SHORT = re.compile(r"(?i)(?:.{0,100}[_.-])?(?:pass|pw|pwd|passcode)")
 _MARK = "[redacted:"
-_STRING = re.compile(r'"((?:[^"\\]|\\.){0,67108864})"(\s{0,32}:)?', re.DOTALL)
+_STRING = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"([ \t]{0,32}:)?'
 _STRUCTURE = re.compile(r"[\s{}\[\]:,0-9eE+.truefalsn-]*")
 _ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
+_BACKSLASHED = re.compile(r"\\u[0-9a-fA-F]{4}|\\.", re.DOTALL)
 _ESCAPED = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\b": "\b", "\\f": "\f"}
 
 
@@ -56,6 +58,7 @@ class Redactor:
 
     def assigned(self, key: str, text: str) -> str:
         """The value of a pair; what it is called counts."""
+        key = "password" if _SHORT.fullmatch(key) else key
         return "".join(self._units(list(text), f"{key}="))
 
     def _units(self, units: list[str], head: str = "") -> list[str]:
@@ -90,25 +93,25 @@ class Redactor:
         """One line of JSON Lines, or of any text, redacted; valid JSON stays so, and what holds no secret stays as it is."""
         if b"\n" in raw[:-1]:
             return b"".join(map(self.line, raw.splitlines(keepends=True)))
+        if self.mode == "off":
+            return raw
         text = raw.decode("utf-8", "surrogateescape")
         body = text.rstrip("\r\n")
-        if not (may_hold(body, strict=self.mode == "strict") or "\\u" in body or "\\/" in body):
+        among = rows(_BACKSLASHED.sub(_told, body) if "\\u" in body or "\\/" in body else body)
+        if not among and self.mode != "strict":
             return raw
-        if _STRUCTURE.fullmatch(_STRING.sub("", body)):
-            new = self._literals(body) if self.mode != "off" else body
-        else:
-            new = self.text(body)
+        new = self._literals(body, among) if _STRUCTURE.fullmatch(compiled(_STRING).sub("", body)) else self.text(body)
         return raw if new == body else (new + text[len(body) :]).encode("utf-8", "surrogateescape")
 
-    def _literals(self, body: str) -> str:
+    def _literals(self, body: str, among: Rows) -> str:
         """A line of JSON, each of its strings redacted in place; a value counts with the name before it."""
         parts: list[str] = []
         done, key = 0, ""
-        for match in _STRING.finditer(body):
+        for match in compiled(_STRING).finditer(body):
             if match.group(2):
                 key = match.group(1)
             old = match.group(1)
-            new = self._literal(old, "" if match.group(2) else key)
+            new = self._literal(old, "" if match.group(2) else key, among)
             if not match.group(2):
                 key = ""
             if new != old:
@@ -116,27 +119,32 @@ class Redactor:
                 done = match.end(1)
         return "".join([*parts, body[done:]])
 
-    def _literal(self, raw: str, key: str) -> str:
+    def _literal(self, raw: str, key: str, among: Rows) -> str:
         """The inside of a JSON string; every escape but those within a secret stays as it was written."""
+        head = f"{key}=" if key else ""
+        text = head + (_BACKSLASHED.sub(_told, raw) if "\\" in raw else raw)
+        if not any(found.end > len(head) for found in self._found(text, sure=False, among=among)):
+            return raw
         units = _ESCAPE.findall(raw) if "\\" in raw else list(raw)
-        return "".join(self._units(units, f"{key}=" if key else ""))
+        return "".join(self._units(units, head))
 
     def find(self, text: str | bytes, *, sure: bool) -> list[Finding]:
         """The secrets of a text, in order, none within another. ``sure``: only what cannot be anything else, for files."""
         if self.mode == "off":
             return []
-        if isinstance(text, bytes):
-            text = text.decode("latin-1")
+        return self._found(text.decode("latin-1") if isinstance(text, bytes) else text, sure=sure)
+
+    def _found(self, text: str, *, sure: bool, among: Rows = ()) -> list[Finding]:
         try:
-            return _merged(self._raw(text, sure))
+            return _merged(self._raw(text, sure, among))
         except (RecursionError, MemoryError, ArithmeticError, LookupError, ValueError, TypeError, re.error) as error:
             raise ScanError(f"the scanner for secrets failed: {error}") from error
 
-    def _raw(self, text: str, sure: bool) -> Iterator[tuple[int, int, int, str]]:
+    def _raw(self, text: str, sure: bool, among: Rows) -> Iterator[tuple[int, int, int, str]]:
         """Start, end, rank and kind of everything that a rule takes for a secret."""
         if _MARK in text:
             text = _PLACEHOLDER.sub(lambda m: "\f" * len(m.group()), text)
-        for start, end, rank, kind in scan(text, sure=sure, strict=self.mode == "strict"):
+        for start, end, rank, kind in scan(text, sure=sure, strict=self.mode == "strict", among=among):
             if not any(pattern.fullmatch(text, start, end) for pattern in self.allow):
                 yield start, end, rank, kind
 
@@ -162,6 +170,10 @@ def _merged(found: Iterator[tuple[int, int, int, str]]) -> list[Finding]:
             result.append([start, end, rank])
             kinds.append(kind)
     return [Finding(kind=kind, start=start, end=end) for kind, (start, end, _) in zip(kinds, result, strict=True)]
+
+
+def _told(match: re.Match[str]) -> str:
+    return _unescaped(match.group())
 
 
 def _unescaped(unit: str) -> str:

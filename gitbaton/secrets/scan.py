@@ -4,81 +4,83 @@ from __future__ import annotations
 
 import re
 
-from gitbaton.secrets.rules import LONG, RULES
+from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES
 from gitbaton.secrets.shipped import ENTROPY, SHIPPED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    Match = tuple[int, int, int, str]  # start, end, the rule's place and the kind
+Rows = tuple[int, ...]
+
 _TABLE = (*RULES, *SHIPPED)
+_WORDS = (*(words for _, words, _, _ in _TABLE), *CONTEXT_WORDS)
+_SMALL: dict[str, list[int]] = {}  # looked for in the text in lower case, where none can be missed
+_EXACT: dict[str, list[int]] = {}
+for _place, _words in enumerate(_WORDS):
+    for _word in _words:
+        (_SMALL if _word == _word.lower() else _EXACT).setdefault(_word, []).append(_place)
+_WORDLESS = [place for place, words in enumerate(_WORDS) if not words]
 _PATTERNS: dict[str, re.Pattern[str]] = {}
-_NEEDLES: dict[tuple[str, ...], list[tuple[str, bool]]] = {}
 _RANDOM = r"(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{20,512}={0,2}(?![A-Za-z0-9+/_=-])"
-_CONTEXT = (
-    "://",
-    "curl",
-    "mysql",
-    "sshpass",
-    "authorization",
-    "earer",
-    "--",
-    "pass",
-    "pwd",
-    "key",
-    "secret",
-    "token",
-    "credential",
-)
 
 
-def may_hold(text: str, *, strict: bool) -> bool:
-    """Whether any rule could find something in a text: cheap, and never wrong when it says no."""
+def rows(text: str) -> Rows:
+    """The places of the rules that could find something in a text, the most particular first: cheap, and it misses none."""
     lower = text.lower()
-    if strict or any(word in lower for word in _CONTEXT):
-        return True
-    return any(_applies(needles, text, lower) for _, needles, _, _ in _TABLE)
+    words = [_SMALL[word] for word in _SMALL if word in lower]
+    words += [_EXACT[word] for word in _EXACT if word in text]
+    if len(text) >= LONG and _long(text):
+        words.append(_WORDLESS)
+    return tuple(sorted({place for places in words for place in places}))
 
 
-def scan(text: str, *, sure: bool, strict: bool) -> Iterator[tuple[int, int, int, str]]:
-    """Start, end, rank and kind of everything that a rule takes for a secret; the lower the rank, the more particular."""
-    from gitbaton.secrets import context
-
-    lower = text.lower()
-    rank = 0
-    for kind, needles, pattern, certain in _TABLE:
-        rank += 1
-        if (certain or not sure) and _applies(needles, text, lower):
-            for match in _compiled(pattern).finditer(text):
-                group = 1 if match.re.groups else 0
+def scan(text: str, *, sure: bool, strict: bool, among: Rows = ()) -> Iterator[Match]:
+    """Everything that a rule takes for a secret. ``among``: the ``rows`` of a text that this one is a part of."""
+    for place in _still(text, among) if among else rows(text):
+        if place >= len(_TABLE):
+            if not sure:
+                yield from _surrounded(text, place)
+            continue
+        kind, _, pattern, certain = _TABLE[place]
+        if certain or not sure:
+            for match in compiled(pattern).finditer(text):
+                group = match.re.groups
                 if not _example(match.group(group)):
-                    yield *match.span(group), rank, kind
-    if sure:
-        return
-    for needles, pattern, judge in context.CONTEXT:
-        rank += 1
-        if _applies(needles, text, lower):
-            for match in _compiled(pattern).finditer(text):
-                kind = judge(match)
-                if kind:
-                    yield *match.span(match.lastgroup or 0), rank, kind
-    if strict:
-        yield from ((m.start(), m.end(), rank + 1, "entropy") for m in _compiled(_RANDOM).finditer(text) if _random(m.group()))
+                    yield *match.span(group), place, kind
+    if strict and not sure:
+        yield from (
+            (m.start(), m.end(), len(_WORDS), "entropy") for m in compiled(_RANDOM).finditer(text) if _random(m.group())
+        )
 
 
-def _applies(needles: tuple[str, ...], text: str, lower: str) -> bool:
-    if not needles:
-        return len(text) >= LONG and any(len(word) >= LONG for word in text.split())
-    split = _NEEDLES.get(needles)
-    if split is None:  # one look for each: a word in lower case cannot be missed there, and any other stands only in the text
-        split = _NEEDLES[needles] = [(needle, needle == needle.lower()) for needle in needles]
-    for needle, small in split:  # noqa: SIM110 - asked of every rule, and any() over a generator takes twice as long
-        if needle in (lower if small else text):
-            return True
-    return False
+def _still(text: str, among: Rows) -> Iterator[int]:
+    """Those of some rules that a part of their text may come under."""
+    lower = text.lower()
+    for place in among:
+        words = _WORDS[place]
+        if any(word in lower or word in text for word in words) if words else _long(text):
+            yield place
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _surrounded(text: str, place: int) -> Iterator[Match]:
+    """Secrets that only their surroundings give away."""
+    from gitbaton.secrets.context import CONTEXT
+
+    pattern, judge = CONTEXT[place - len(_TABLE)]
+    for match in compiled(pattern).finditer(text):
+        kind = judge(match)
+        if kind:
+            yield *match.span(match.lastgroup or 0), place, kind
+
+
+def _long(text: str) -> bool:
+    return any(len(word) >= LONG for word in text.split())
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern, compiled when it is first needed."""
     found = _PATTERNS.get(pattern)
     if found is None:
         found = _PATTERNS[pattern] = re.compile(pattern, re.ASCII)
@@ -92,7 +94,7 @@ def _example(text: str) -> bool:
 
 def _random(text: str) -> bool:
     """Whether a word has more entropy than a name or a path; ids of git's and hashes in hexadecimal do not count."""
-    if re.fullmatch(r"[0-9a-f-]{7,128}", text) or text.startswith(("sha1-", "sha256-", "sha384-", "sha512-")):
+    if not text.strip("0123456789abcdef-") or text.startswith(("sha1-", "sha256-", "sha384-", "sha512-")):
         return False
     from math import log2
 

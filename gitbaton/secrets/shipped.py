@@ -1,4 +1,142 @@
-"""Rules of detect-secrets."""
+"""Rules of detect-secrets 1.5.0, made by ``python -m tests.rules`` and not by hand.
+
+Copyright Yelp, Inc.; they are used under the Apache License 2.0, https://www.apache.org/licenses/LICENSE-2.0. What is changed:
+quantifiers are bounded, groups that are not the secret do not capture, and some patterns must not begin or end within a word.
+The form is that of ``rules.py``.
+"""
 
 ENTROPY = 4.5
-SHIPPED: tuple[tuple[str, tuple[str, ...], str, bool], ...] = ()
+SHIPPED: tuple[tuple[str, tuple[str, ...], str, bool], ...] = (
+    (
+        "artifactory-key",
+        ("AKC",),
+        r"""(?:\s|=|:|"|^)(AKC[a-zA-Z0-9]{10,1024})(?:\s|"|$)""",
+        True,
+    ),
+    (
+        "aws-key",
+        ("A3T", "ABIA", "ACCA", "AKIA", "ASIA"),
+        r"(?<![0-9A-Za-z])(?:(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16})(?![0-9A-Za-z])",
+        True,
+    ),
+    (
+        "azure-storage-key",
+        ("AccountKey=",),
+        r"AccountKey=([a-zA-Z0-9+\/=]{88})",
+        True,
+    ),
+    (
+        "discord-token",
+        (),
+        r"(?<![0-9A-Za-z])(?:[MNO][a-zA-Z\d_-]{23,25}\.[a-zA-Z\d_-]{6}\.[a-zA-Z\d_-]{27})(?![0-9A-Za-z])",
+        True,
+    ),
+    (
+        "gitlab-token",
+        ("glpat-", "gldt-", "glft-", "glsoat-", "glrt-"),
+        r"(?:glpat|gldt|glft|glsoat|glrt)-[A-Za-z0-9_\-]{20,50}(?!\w)",
+        True,
+    ),
+    (
+        "gitlab-token",
+        ("GR1348941",),
+        r"GR1348941[A-Za-z0-9_\-]{20,50}(?!\w)",
+        True,
+    ),
+    (
+        "gitlab-token",
+        ("glcbt-",),
+        r"glcbt-(?:[0-9a-fA-F]{2}_)?[A-Za-z0-9_\-]{20,50}(?!\w)",
+        True,
+    ),
+    (
+        "gitlab-token",
+        ("glimt-",),
+        r"glimt-[A-Za-z0-9_\-]{25}(?!\w)",
+        True,
+    ),
+    (
+        "gitlab-token",
+        ("glptt-",),
+        r"glptt-[A-Za-z0-9_\-]{40}(?!\w)",
+        True,
+    ),
+    (
+        "gitlab-token",
+        ("glagent-",),
+        r"glagent-[A-Za-z0-9_\-]{50,1024}(?!\w)",
+        True,
+    ),
+    (
+        "gitlab-token",
+        ("gloas-",),
+        r"gloas-[A-Za-z0-9_\-]{64}(?!\w)",
+        True,
+    ),
+    (
+        "mailchimp-key",
+        ("-us",),
+        r"(?<![0-9A-Za-z])(?:[0-9a-z]{32}-us[0-9]{1,2})(?![0-9A-Za-z])",
+        True,
+    ),
+    (
+        "openai-key",
+        ("T3BlbkFJ",),
+        r"sk-[A-Za-z0-9-_]{0,256}[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}",
+        True,
+    ),
+    (
+        "pypi-token",
+        ("pypi-AgEIcHlwaS5vcmc",),
+        r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9-_]{70,1024}",
+        True,
+    ),
+    (
+        "pypi-token",
+        ("pypi-AgENdGVzdC5weXBpLm9yZw",),
+        r"pypi-AgENdGVzdC5weXBpLm9yZw[A-Za-z0-9-_]{70,1024}",
+        True,
+    ),
+    (
+        "sendgrid-key",
+        ("SG.",),
+        r"(?<![0-9A-Za-z])(?:SG\.[a-zA-Z0-9_-]{22}\.[a-zA-Z0-9_-]{43})(?![0-9A-Za-z])",
+        True,
+    ),
+    (
+        "slack-token",
+        ("xoxa-", "xoxb-", "xoxp-", "xoxo-", "xoxs-", "xoxr-"),
+        r"(?i:xox(?:a|b|p|o|s|r)-(?:\d{1,256}-){1,256}[a-z0-9]{1,256})",
+        True,
+    ),
+    (
+        "slack-webhook",
+        ("hooks.slack.com",),
+        r"(?i:https://hooks\.slack\.com/services/T[a-zA-Z0-9_]{1,256}/B[a-zA-Z0-9_]{1,256}/[a-zA-Z0-9_]{1,256})",
+        True,
+    ),
+    (
+        "softlayer-key",
+        ("api.softlayer.com",),
+        r"(?i:(?:http|https)://api.softlayer.com/soap/(?:v3|v3.1)/((?:[a-z0-9]{64})))",
+        True,
+    ),
+    (
+        "square-token",
+        ("sq0csp-",),
+        r"sq0csp-[0-9A-Za-z\\\-_]{43}",
+        True,
+    ),
+    (
+        "twilio-key",
+        ("AC",),
+        r"(?<![0-9A-Za-z])(?:AC[a-z0-9]{32})(?![0-9A-Za-z])",
+        False,
+    ),
+    (
+        "twilio-key",
+        ("SK",),
+        r"(?<![0-9A-Za-z])(?:SK[a-z0-9]{32})(?![0-9A-Za-z])",
+        True,
+    ),
+)
