@@ -21,8 +21,10 @@ _STANDS_FOR = (
     r"\w[\w.]{0,100}[(\[].{0,400}|[A-Za-z_.]{1,40}[)}\]].{0,400}|!\w.{0,100}|--.{0,100}"
 )
 _SAYS_SO = r"(?i)example|change[-_]?me|placeholder|dummy|(?:your|my|insert|replace|enter)[-_ .]|redacted|x{6}|\*{3}"
-_PATH = r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][\w.@%+-]{1,40}){1,20}[/\\]?|"
+_PATH = (
+    r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][\w.@%+-]{1,40}){1,20}[/\\]?|"
     r"[\w.-]{1,40}\.(?:txt|json|ya?ml|toml|pem|key|env|md|py|js|ts|sh)"
+)
 _DOTTED = r"[A-Za-z_]\w{0,30}(?:\.[A-Za-z_]\w{0,30}){1,6}"
 _NAMED = r"(?i)[A-Z_.$-]{0,60}(?:passw(?:or)?d|passphrase|pwd|secret|token|key|credentials?)[A-Z_.-]{0,60}[0-9]?"
 _KIND_OF_THING = (
