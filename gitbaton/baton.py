@@ -370,7 +370,8 @@ class Baton:
         lives = self._surveyor().lives(tips.items)
         current = self.store.current()
         pairs = zip(tips.items, lives, strict=True)
-        found = [TrackStatus(stored=s, live=live, current=s.checkpoint.track == current) for s, live in pairs]
+        names = [(s, live, s.checkpoint.track) for s, live in pairs]
+        found = [TrackStatus(stored=s, live=v, current=t == current, remotes=self.store.origins(t)) for s, v, t in names]
         return found, tips.problems
 
     def history(self, track: str | None = None, *, limit: int | None = None, everything: bool = False) -> History:

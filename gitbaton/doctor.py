@@ -15,7 +15,7 @@ from gitbaton.errors import BatonError
 from gitbaton.git import settings
 from gitbaton.git.hookfiles import read
 from gitbaton.install import githooks as install
-from gitbaton.store import CURRENT, NOTES, TIPS, chain_ref, tip_ref, track_of
+from gitbaton.store import CURRENT, NOTES, TIPS, chain_ref, fetched, tip_ref, track_of
 from gitbaton.values import value
 
 MANY = 1000
@@ -142,12 +142,13 @@ def _latest(baton: Baton) -> Iterator[Finding]:
 
 def _refs(baton: Baton) -> Iterator[Finding]:
     tips = baton.store.tips()
+    strays = fetched.strays(baton.store)
     strangers = [ref for ref in baton.repo.objects.refs(TIPS) if track_of(ref) is None]
-    for problem in tips.problems:
+    for problem in (*tips.problems, *strays):
         yield Finding(name="refs", ok=False, text=f"'{problem.where}' is left alone: {problem.reason}")
     for ref in strangers:
         yield Finding(name="refs", ok=False, text=f"'{ref}' is left alone: the name is not one that gitbaton writes")
-    if not tips.problems and not strangers:
+    if not tips.problems and not strangers and not strays:
         yield Finding(name="refs", ok=True, text=f"{len(tips.items)} tracks, every ref in our namespace is ours")
 
 

@@ -69,8 +69,10 @@ class Resumed:
 
 @value
 class TrackStatus:
-    """One track: its newest checkpoint against the present, and whether it is current in this work tree."""
+    """One track: its newest checkpoint against the present, and whether it is current in this work tree. ``remotes``: where it
+    is from, where it exists only as fetched."""
 
     stored: Stored
     live: Live
     current: bool
+    remotes: tuple[str, ...] = ()

@@ -116,16 +116,35 @@ def quoted(value: str) -> str:
     return '"' + "".join(out) + '"'
 
 
-def porcelain(header: Sequence[str], rows: Iterable[Sequence[str]], *, nul: bool) -> str:
+def porcelain(header: Sequence[str], rows: Iterable[Sequence[str]], *, nul: bool, foreign: Iterable[Stored] = ()) -> str:
     """Version 1 of the stable output: ``#`` headers, then tab-separated rows; with ``nul`` raw values ended by NUL.
 
-    With ``nul`` every header and every field ends in NUL; the last header names the columns, so their number is known.
+    Of ``foreign`` those that are so have a header ``# foreign ID`` each. With ``nul`` every header and every field ends in NUL;
+    the last header names the columns, so their number is known.
     """
-    head = ["# baton porcelain v1", "# " + " ".join(header)]
+    strange = [f"# foreign {s.id}" for s in foreign if s.foreign_words]
+    head = ["# baton porcelain v1", *strange, "# " + " ".join(header)]
     if nul:
         return "".join(field.replace("\0", "?") + "\0" for field in [*head, *(f for row in rows for f in row)])
     lines = head + ["\t".join(quoted(field) for field in row) for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def origin(stored: Stored, remotes: Sequence[str] = ()) -> str:
+    """``(foreign)`` for a checkpoint that came from elsewhere, or whose words did, with the remotes that are known to have it;
+    else empty."""
+    return f"({' '.join(['foreign:' if remotes else 'foreign', *map(plain, remotes)])})" if stored.foreign_words else ""
+
+
+def quoting(stored: Stored) -> str:
+    """What stands before each line of a stored text: ``> `` where it is foreign."""
+    return "> " if stored.foreign_words else ""
+
+
+def quote(rows: Iterable[str], stored: Stored) -> list[str]:
+    """Lines as they are, or each with ``> `` before it where they are of a foreign checkpoint."""
+    mark = quoting(stored)
+    return [mark + text for row in rows for text in row.split("\n")] if mark else list(rows)
 
 
 def stored_document(stored: Stored) -> dict[str, Json]:
@@ -157,7 +176,7 @@ def since_document(since: Since | None) -> Json:
 
 def latest_json(current: str | None, generated: str, tips: Sequence[Stored]) -> bytes:
     """LATEST.json: the tips by track."""
-    tracks: dict[str, Json] = {s.checkpoint.track: {**document(s.checkpoint), "id": s.id} for s in tips}
+    tracks: dict[str, Json] = {s.checkpoint.track: _told(s) for s in tips}
     return canonical({"current_track": current, "generated": generated, "tracks": tracks})
 
 
@@ -173,12 +192,17 @@ def latest_markdown(current: str | None, generated: str, tips: Sequence[Stored])
 
 def exported_json(stored: Stored) -> bytes:
     """One exported checkpoint: its JSON plus ``id``."""
-    return canonical({**document(stored.checkpoint), "id": stored.id})
+    return canonical(_told(stored))
+
+
+def _told(stored: Stored) -> dict[str, Json]:
+    """A checkpoint's JSON plus ``id``; a foreign one says that it is."""
+    return {**document(stored.checkpoint), "id": stored.id, **({"foreign": True} if stored.foreign else {})}
 
 
 def checkpoint_markdown(stored: Stored) -> bytes:
     """One exported checkpoint for people; stored text is indented, so that it can forge no heading."""
-    heading = f"## {plain(stored.checkpoint.track)}: {line(stored.checkpoint.step)}"
+    heading = f"## {plain(stored.checkpoint.track)}: {line(stored.checkpoint.step)} {origin(stored)}".rstrip()
     return ("\n".join([heading, "", *_section(stored)]).rstrip("\n") + "\n").encode("utf-8", "replace")
 
 
@@ -186,6 +210,7 @@ def _section(stored: Stored) -> list[str]:
     c = stored.checkpoint
     head = c.place.oid or ""
     text = [f"id={stored.id}", f"created={document(c)['created']}", *resume_lines(c, head, None, "")]
+    text = [*(["foreign=yes"] if stored.foreign_words else []), *quote(text, stored)]
     return ["    " + row.expandtabs(4) for part in text for row in part.split("\n")] + [""]
 
 
@@ -209,4 +234,5 @@ def sentences(live: Live) -> list[str]:
 
 def candidate(stored: Stored, short: Callable[[Oid], str]) -> str:
     """A checkpoint in a list of several that a name could mean."""
-    return f"{short(stored.id)} {plain(stored.checkpoint.track)}: {line(stored.checkpoint.step)}"
+    said = f"{short(stored.id)} {plain(stored.checkpoint.track)}: {line(stored.checkpoint.step)}"
+    return f"{quoting(stored)}{said} {origin(stored)}".rstrip()

@@ -16,7 +16,7 @@ from gitbaton.commands.steps import show_plan
 from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.ground import Surveyor
 from gitbaton.model import Stored
-from gitbaton.render import age, happened, line, sentences, verdict
+from gitbaton.render import age, happened, line, quoting, sentences, verdict
 from gitbaton.restore.values import Order, Plan
 from gitbaton.rewinding import Changes, Row
 from gitbaton.values import replace
@@ -146,7 +146,7 @@ class Talk:
 
     def _introduce(self, target: Stored, changes: Optional[Changes]) -> None:
         """What the checkpoint is, and what is newer than it."""
-        c, quote = target.checkpoint, "> " if target.foreign else ""
+        c, quote = target.checkpoint, quoting(target)
         ago = age(c.created, self.baton.clock())
         terminal.say(f"\ncheckpoint {target.id} of track '{plain(c.track)}', {c.kind}, {verdict(target)}, {ago}")
         terminal.say(f"{quote}step: {line(c.headline)}")

@@ -15,6 +15,7 @@ from gitbaton.codec import Json, canonical, plain
 from gitbaton.commands import AFTER
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
+from gitbaton.model import Stored
 from gitbaton.values import value
 
 
@@ -103,6 +104,13 @@ def print_plan(texts: list[str], *, dry_run: bool, nothing: str) -> None:
         terminal.say(plain(f"would {text}" if dry_run else text))
     if not texts:
         terminal.say(nothing)
+
+
+def tell_foreign(baton: Baton, *stored: Stored) -> None:
+    """On standard error, which of checkpoints came from elsewhere."""
+    for one in stored:
+        if one.foreign_words:
+            terminal.tell(f"checkpoint {baton.short(one.id)} is foreign: it, or its words, came from elsewhere")
 
 
 def warn_all(warnings: tuple[str, ...] | list[str]) -> None:

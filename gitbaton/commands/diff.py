@@ -8,7 +8,7 @@ import typer
 
 from gitbaton.baton import Baton
 from gitbaton.commands import AFTER
-from gitbaton.commands.common import divided, opened, warn_all
+from gitbaton.commands.common import divided, opened, tell_foreign, warn_all
 from gitbaton.comparing import tree_now, tree_of
 from gitbaton.errors import AmbiguousNameError, NotFoundError
 from gitbaton.git import foreground
@@ -40,6 +40,7 @@ def command(
     forms = [name for name, given in (("--stat", stat), ("--name-status", name_status), ("--patch", patch)) if given]
     with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
         checkpoints, paths = _meant(ctx, baton, words or [])
+        tell_foreign(baton, *checkpoints)
         env = foreground.environment(baton.repo, elsewhere=ctx.obj.repo_root is not None)
         trees = [tree_of(baton, stored) for stored in checkpoints]
         if len(trees) == 1:

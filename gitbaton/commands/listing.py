@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.columns import cut, padded, width
-from gitbaton.render import age, line, verdict
+from gitbaton.render import age, line, quoting, verdict
 from gitbaton.rewinding import Changes, Row
 
 MIN_STEP, MAX_AGENT = 18, 8
@@ -20,7 +20,7 @@ def counted_files(changes: Changes) -> str:
 
 def _cells(baton: Baton, row: Row) -> dict[str, str]:
     """What a line of the list says, by column; the step last."""
-    c, changes, quote = row.stored.checkpoint, row.changes, "> " if row.stored.foreign else ""
+    c, changes, quote = row.stored.checkpoint, row.changes, quoting(row.stored)
     said = line(c.step) + (f" (after: {line(c.headline)})" if c.carried else "")
     label = f" [{line(c.label)}]" if c.label else ""
     counted = counted_files(changes) if changes else ("? files" if c.files else "no files")

@@ -8,7 +8,7 @@ from gitbaton import terminal
 from gitbaton.codec import plain, timestamp
 from gitbaton.commands.common import one_of, opened, paged, print_json
 from gitbaton.errors import UsageError
-from gitbaton.render import age, line, porcelain, stored_document, verdict
+from gitbaton.render import age, line, origin, porcelain, quoting, stored_document, verdict
 
 COLUMNS = ("id", "track", "created", "kind", "validation", "label", "branch", "head", "step")
 
@@ -38,7 +38,7 @@ def command(
                 (i, c.track, timestamp(c.created), c.kind, said, c.label or "", c.branch or "", c.head or "", c.step)
                 for i, c, said in fields
             ]
-            terminal.write(porcelain(COLUMNS, rows, nul=nul))
+            terminal.write(porcelain(COLUMNS, rows, nul=nul, foreign=history.items))
         else:
             with paged(ctx, baton) as paint:
                 now = baton.clock()
@@ -46,8 +46,9 @@ def command(
                     c = s.checkpoint
                     words = [paint(baton.short(s.id), "id"), paint(verdict(s).ljust(7), verdict(s))]
                     words += [age(c.created, now).rjust(14), f"{plain(c.track)}:" if everything else ""]
-                    words += [line(c.step), f"[{line(c.label)}]" if c.label else ""]
+                    words += [quoting(s) + line(c.step), f"[{line(c.label)}]" if c.label else ""]
                     words += ["" if c.kind == "manual" or c.step.endswith(f"({c.kind})") else f"({c.kind})"]
+                    words += [origin(s, baton.store.origins(c.track))]
                     terminal.say(" ".join(w for w in words if w))
     for problem in history.problems:
         terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")

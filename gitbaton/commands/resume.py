@@ -6,8 +6,8 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json
-from gitbaton.commands.common import opened, print_json, warn_all
-from gitbaton.render import live_document, resume_lines, sentences, since_document, stored_document
+from gitbaton.commands.common import opened, print_json, tell_foreign, warn_all
+from gitbaton.render import live_document, quote, resume_lines, sentences, since_document, stored_document
 
 
 def command(
@@ -30,8 +30,9 @@ def command(
         else:
             here = baton.abbreviate(found.live.head.oid) if found.live else ""
             head = baton.abbreviate(found.stored.checkpoint.place.oid)
-            for row in resume_lines(found.stored.checkpoint, head, found.live, here, found.since):
+            for row in quote(resume_lines(found.stored.checkpoint, head, found.live, here, found.since), found.stored):
                 terminal.say(row)
+        tell_foreign(baton, found.stored)
     warn_all(found.warnings)
     for text in sentences(found.live) if found.live else ():
         terminal.tell(text)

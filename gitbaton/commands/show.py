@@ -8,7 +8,7 @@ from gitbaton import terminal
 from gitbaton.codec import timestamp
 from gitbaton.commands.common import opened, paged, print_json
 from gitbaton.model import FileState, Stored
-from gitbaton.render import age, key_value, quoted, resume_lines, stored_document
+from gitbaton.render import age, key_value, quote, quoted, resume_lines, stored_document
 
 
 def command(
@@ -31,9 +31,10 @@ def command(
         with paged(ctx, baton) as paint:
             terminal.say(paint(f"checkpoint {stored.id}", "id"))
             ago = age(stored.checkpoint.created, baton.clock())
-            for text in [*_head(stored, ago), *resume_lines(stored.checkpoint, stored.checkpoint.place.oid or "", None, "")]:
+            for text in ["foreign=yes"] if stored.foreign_words else []:
                 terminal.say(text)
-            for text in _files(stored.checkpoint.files):
+            rows = [*_head(stored, ago), *resume_lines(stored.checkpoint, stored.checkpoint.place.oid or "", None, "")]
+            for text in quote([*rows, *_files(stored.checkpoint.files)], stored):
                 terminal.say(text)
     return 0
 

@@ -6,10 +6,10 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json, plain, timestamp
-from gitbaton.commands.common import colours, one_of, opened, print_json
+from gitbaton.commands.common import colours, one_of, opened, print_json, warn_all
 from gitbaton.errors import NotFoundError
 from gitbaton.exchange import TrackStatus
-from gitbaton.render import age, line, live_document, porcelain, stored_document, verdict
+from gitbaton.render import age, line, live_document, origin, porcelain, quoting, stored_document, verdict
 
 COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step")
 
@@ -27,7 +27,7 @@ def command(
         if json:
             print_json({"tracks": [_document(t) for t in tracks]})
         elif stable or nul:
-            terminal.write(porcelain(COLUMNS, [_row(t) for t in tracks], nul=nul))
+            terminal.write(porcelain(COLUMNS, [_row(t) for t in tracks], nul=nul, foreign=[t.stored for t in tracks]))
         elif tracks:
             on, now = colours(ctx, baton), baton.clock()
             colors = [verdict(t.stored, t.live.since) for t in tracks]
@@ -37,6 +37,7 @@ def command(
                 cells = [c.ljust(w) for c, w in zip(row, widths, strict=True)]
                 cells[4] = terminal.paint(cells[4], color, on=on)
                 terminal.say("  ".join(cells).rstrip())
+        warn_all(baton.newer([t.stored for t in tracks]))
     for problem in problems:
         terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
     missed = next((t.live.uncounted for t in tracks if t.live.uncounted), None)
@@ -70,7 +71,7 @@ def _cells(t: TrackStatus, short: str, ago: str) -> tuple[str, ...]:
         short,
         ago,
         verdict(t.stored, t.live.since),
-        line(c.headline)[:60],
+        f"{quoting(t.stored)}{line(c.headline)[:60]} {origin(t.stored, t.remotes)}".rstrip(),
         drift,
     )
 

@@ -8,7 +8,7 @@ from gitbaton import terminal
 from gitbaton.codec import Json, plain, timestamp
 from gitbaton.commands.common import one_of, opened, paged, print_json, warn_all
 from gitbaton.errors import UsageError
-from gitbaton.render import age, line, porcelain, stored_document
+from gitbaton.render import age, line, origin, porcelain, quoting, stored_document
 
 COLUMNS = ("current", "track", "id", "created", "commit")
 
@@ -28,7 +28,7 @@ def command(
                 raise UsageError(f"'{plain(' '.join(words))}' is not understood; it can be 'use NAME'")
             warn_all(baton.use(words[1]))
             return 0
-        tips, current = baton.store.tips(), baton.current()
+        tips, current = baton.store.all_tips(), baton.current()
         if json:
             rows: list[Json] = [
                 {"current": s.checkpoint.track == current, "checkpoint": stored_document(s)} for s in tips.items
@@ -37,14 +37,16 @@ def command(
         elif stable or nul:
             cells = [(s, s.checkpoint) for s in tips.items]
             flat = [("*" if c.track == current else "", c.track, s.id, timestamp(c.created), s.commit) for s, c in cells]
-            terminal.write(porcelain(COLUMNS, flat, nul=nul))
+            terminal.write(porcelain(COLUMNS, flat, nul=nul, foreign=tips.items))
         else:
             with paged(ctx, baton) as paint:
                 for s in tips.items:
                     c = s.checkpoint
                     mark = "*" if c.track == current else " "
                     ago = age(c.created, baton.clock())
-                    terminal.say(f"{mark} {plain(c.track)} {paint(baton.short(s.id), 'id')} {ago}: {line(c.step)}")
+                    said = f"{quoting(s)}{line(c.step)} {origin(s, baton.store.origins(c.track))}".rstrip()
+                    terminal.say(f"{mark} {plain(c.track)} {paint(baton.short(s.id), 'id')} {ago}: {said}")
+        warn_all(baton.newer(tips.items))
     for problem in tips.problems:
         terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
     return 0

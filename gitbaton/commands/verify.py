@@ -6,7 +6,7 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json, plain
-from gitbaton.commands.common import opened, print_json
+from gitbaton.commands.common import opened, print_json, tell_foreign
 from gitbaton.render import live_document
 
 
@@ -25,13 +25,16 @@ def command(
     """
     with opened(ctx) as baton:
         stored, live = baton.verify(track)
+        if not quiet:
+            tell_foreign(baton, stored)
     code = 1 if live.drift.moved or (strict and (live.drift.words or live.uncounted)) else 0
     if quiet:
         return code
     if json:
         facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
         found = live_document(live)
-        print_json({"track": stored.checkpoint.track, "id": stored.id, "live": found, "facts": facts})
+        strange: dict[str, Json] = {"foreign": True} if stored.foreign else {}
+        print_json({"track": stored.checkpoint.track, "id": stored.id, **strange, "live": found, "facts": facts})
         return code
     for word in live.drift.words:
         terminal.say(f"{word.word}: {plain(word.sentence)}")

@@ -45,7 +45,8 @@ def drift_lines(baton: Baton, event: str) -> list[str]:
 
 
 def _step(stored: Stored) -> str:
-    return plain(stored.checkpoint.headline.split("\n", 1)[0])[:60]
+    said = plain(stored.checkpoint.headline.split("\n", 1)[0])[:60]
+    return f"> {said}" if stored.foreign_words else said
 
 
 def _then(baton: Baton, stored: Stored) -> str:

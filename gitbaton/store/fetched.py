@@ -55,11 +55,6 @@ def _is_ours(ref: str) -> bool:
     return rest in ("notes", "meta") or (kind in ("transcripts", "threads") and bool(name))
 
 
-def remotes_of(store: Store, track: str) -> tuple[str, ...]:
-    """The remotes that a track which exists only as fetched is from."""
-    return tuple(remote for remote, _ in store.fetched().get(track, ()))
-
-
 def dropping(store: Store, remotes: Iterable[str]) -> meta.Meta:
     """What this repository and remotes have pinned and dropped. Raises RecordError."""
     refs = [remote_ref(remote, "meta") for remote in remotes]

@@ -83,6 +83,10 @@ class Store:
         self.chains()
         return {track: chains for track, chains in self.elsewhere().items() if track in self._strange}
 
+    def origins(self, track: str) -> tuple[str, ...]:
+        """The remotes that a track which exists only as fetched is from, as of the last listing; none of any other track."""
+        return tuple(remote for remote, _ in self.elsewhere()[track]) if track in self._strange else ()
+
     def tips(self) -> History:
         """The newest checkpoint of every track, newest first."""
         chains, problems = self.chains()
