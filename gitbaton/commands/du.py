@@ -1,0 +1,42 @@
+"""``git baton du``."""
+
+from typing import Annotated
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.codec import Json, plain
+from gitbaton.columns import padded, width
+from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.commands.retaining import amount
+from gitbaton.retention.costs import Cost, costs
+
+NAMES = {"notes": "notes and pins", "fetched": "fetched from", "track": "track"}
+
+
+def command(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
+    """Show what each track, the transcripts and the rest cost on disk.
+
+    OWN is what would be free without it, once git has collected garbage; SHARED is what other parts in the list hold as well.
+    What the user's own branches and tags hold is in neither. Bytes are those of git's objects as they lie on disk.
+    """
+    with opened(ctx) as baton:
+        found = costs(baton)
+        if json:
+            rows: list[Json] = [{"kind": c.kind, "name": c.name or None, "own": c.own, "shared": c.shared} for c in found]
+            print_json({"parts": rows, "own": sum(c.own for c in found)})
+            return 0
+        with paged(ctx, baton):
+            for text in table(found):
+                terminal.say(text)
+    return 0
+
+
+def table(found: tuple[Cost, ...]) -> list[str]:
+    """The list, in columns: bytes that are a part's own, bytes that it shares, and its name."""
+    cells = [("OWN", "SHARED", "")]
+    cells += [(amount(c.own), amount(c.shared), f"{NAMES.get(c.kind, c.kind)} {plain(c.name)}".strip()) for c in found]
+    cells += [(amount(sum(c.own for c in found)), "", "in all, without what is shared")]
+    widths = [max(width(row[n]) for row in cells) for n in (0, 1)]
+    rows = ([*(padded(row[n], widths[n], right=True) for n in (0, 1)), row[2]] for row in cells)
+    return ["  ".join(row).rstrip() for row in rows]
