@@ -176,8 +176,8 @@ def _no_number(text: str) -> Any:
 def import_folder(baton: Baton, folder: str) -> Imported:
     """Put an older folder's checkpoints into tracks; a second time adds nothing.
 
-    All of it or none: raises UsageError or RecordError, naming the file, before anything is written, and RefConflictError
-    when another program moves our refs meanwhile.
+    All of it or none: raises UsageError or RecordError, naming the file, and ScanError before anything is written, and
+    RefConflictError when another program moves our refs meanwhile.
     """
     found = read_folder(folder)
     by_track = _checkpoints(baton, found.records)
@@ -194,7 +194,7 @@ def import_folder(baton: Baton, folder: str) -> Imported:
 
 
 def _checkpoints(baton: Baton, records: Iterable[Record]) -> dict[str, list[tuple[Checkpoint, Record]]]:
-    """The records as checkpoints by track, heads looked up, each held against what may be stored."""
+    """The records as checkpoints by track, heads looked up, secrets redacted, each held against what may be stored."""
     records = list(records)
     heads = _commits(baton, {record.old.head.lower() for record in records})
     result: dict[str, list[tuple[Checkpoint, Record]]] = {}
@@ -205,6 +205,8 @@ def _checkpoints(baton: Baton, records: Iterable[Record]) -> dict[str, list[tupl
             c = replace(c, extra=(*c.extra, ("imported.head", said)))
         c = replace(c, head=head)
         try:
+            encode(c)
+            c = baton.redactor.checkpoint(c)
             encode(c)
         except UsageError as error:
             raise RecordError(f"{record.source}: {error.message}") from None
@@ -230,7 +232,7 @@ class _Plan:
     """What an import comes to, track by track; nothing is written before ``apply``. Called with the lock held."""
 
     def __init__(self, baton: Baton) -> None:
-        self.store, self.algorithm = baton.store, baton.repo.layout.algorithm
+        self.baton, self.store, self.algorithm = baton, baton.store, baton.repo.layout.algorithm
         self.revision = Revision(baton.store)
         self.tracks = {track.casefold(): track for track in self.store.chains()[0]}
         self.added: list[tuple[str, int]] = []
@@ -248,7 +250,8 @@ class _Plan:
         if twin != track:
             raise RecordError(f"{items[0][1].source}: track '{track}' differs from the track '{twin}' only in case")
         exists = self.store.objects.info(chain_ref(track)) is not None
-        known = [s.checkpoint for s in self.store.history(track).items] if exists else []
+        before = self.store.history(track).items if exists else ()
+        known = [s.checkpoint for s in (*before, *self.baton.exported(before))]  # older versions stored words as they were
         new = {self._id(c): c for c in unknown([(c, r.latest, r.old.timed) for c, r in items], known)}
         plan = self.revision.join(track, [self._link(oid, c) for oid, c in new.items()])
         if exists or plan.added:
@@ -320,7 +323,7 @@ def export(baton: Baton, *, history: bool) -> list[str]:
     warnings += [f"'{problem.where}' is left out: {problem.reason}" for problem in found.problems]
     files: dict[str, bytes] = {}
     taken: set[str] = set()
-    for stored in reversed(found.items):
+    for stored in reversed(baton.exported(found.items)):
         pair = history_files(stored, taken)
         files |= dict(pair)
         taken |= {name.lower() for name, _ in pair}
