@@ -116,7 +116,8 @@ def check_checkpoint(repo: Sandbox, record: dict[str, Any], step: Step, client: 
     file = transcript_size(step)
     if file is not None:
         position = parse_transcript(record["agent"]["transcript"])
-        assert position is not None and (position.size, position.lines) == file and position.stored is None
+        assert position is not None and (position.size, position.lines) == file
+        assert position.stored == repo.git("rev-parse", f"refs/baton/transcripts/{client.agent}/{session_id}")
 
 
 def transcript_size(step: Step) -> tuple[int, int] | None:

@@ -206,8 +206,18 @@ def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session
         return sessions.save(repo, event, compacted=event.moment == "compact")
     if event.moment == "prompt":
         changes = {"compacted": False} if told else {}
-        return sessions.save(repo, event, prompt=sessions.opening(event.prompt or ""), **changes)
+        prompt = sessions.opening(event.prompt or "", lambda text: _redacted(repo, text))
+        return sessions.save(repo, event, prompt=prompt, **changes)
     return session
+
+
+def _redacted(repo: Repo, text: str) -> str:
+    """A text without its secrets. Raises ScanError."""
+    from gitbaton.config import load
+    from gitbaton.secrets import Redactor
+
+    settings = load(repo, lambda _: None)
+    return Redactor(settings.redact, settings.redact_allow).text(text)
 
 
 def _keep(work: _Work, event: Event, session: Session) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable
 
 from gitbaton.agents.values import Event
 from gitbaton.codec import Json, canonical, first_line, parse
@@ -15,8 +16,7 @@ from gitbaton.values import replace, value
 KEPT_SECONDS = 14 * 86_400
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _MAX_BYTES = 16 << 10
-_OPENING = 1000
-_BROKEN = re.compile(r"[A-Za-z0-9+/=_.~-]+\Z")
+_OPENING, _LOOKED = 1000, 100_000
 
 
 @value
@@ -32,11 +32,11 @@ class Session:
     words: str = ""
 
 
-def opening(prompt: str) -> str:
-    """The first line of what the user said. Where it is long it ends with a whole word: half a key could not be told for one
-    any more."""
+def opening(prompt: str, redact: Callable[[str], str]) -> str:
+    """The beginning of the first line of what the user said. A long one is redacted before it is cut: of half a key nobody
+    could tell that it is one."""
     line = first_line(prompt)
-    return line if len(line) <= _OPENING else _BROKEN.sub("", line[:_OPENING]).rstrip()
+    return line if len(line) <= _OPENING else redact(line[:_LOOKED])[:_OPENING]
 
 
 def load(repo: Repo, event: Event) -> Session:
