@@ -44,73 +44,76 @@ class Maker:
         return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
+# Name, what the key begins with (in two pieces, so that none stands in this file), alphabet and number of characters.
+_PLAIN: tuple[tuple[str, tuple[str, str], str, int], ...] = (
+    ("aws-key", ("AK", "IA"), UPPER, 16),
+    ("aws-session", ("AS", "IA"), UPPER, 16),
+    ("anthropic", ("sk-", "ant-api03-"), URL, 95),
+    ("openai-project", ("sk-", "proj-"), URL, 120),
+    ("openai-service", ("sk-", "svcacct-"), URL, 80),
+    ("google", ("AI", "za"), URL, 35),
+    ("google-oauth", ("GOC", "SPX-"), URL, 28),
+    ("github", ("gh", "p_"), ALNUM, 36),
+    ("github-server", ("gh", "s_"), ALNUM, 36),
+    ("github-fine", ("github", "_pat_"), ALNUM + "_", 82),
+    ("gitlab", ("gl", "pat-"), URL, 20),
+    ("gitlab-runner", ("gl", "rt-"), URL, 20),
+    ("huggingface", ("hf", "_"), LETTERS, 34),
+    ("digitalocean", ("do", "p_v1_"), HEX, 64),
+    ("shopify", ("shp", "at_"), HEX, 32),
+    ("databricks", ("da", "pi"), HEX, 32),
+    ("linear", ("lin", "_api_"), ALNUM, 40),
+    ("notion", ("ntn", "_"), ALNUM, 46),
+    ("vault", ("hv", "s."), URL, 90),
+    ("docker", ("dckr", "_pat_"), URL, 27),
+    ("doppler", ("dp", ".pt."), ALNUM, 43),
+    ("planetscale", ("pscale", "_tkn_"), ALNUM, 43),
+    ("sentry", ("sntr", "yu_"), HEX, 64),
+    ("newrelic", ("NR", "AK-"), UPPER, 27),
+    ("telegram", ("123456", "7890:AA"), URL, 33),
+    ("slack", ("xox", "b-123456789012-1234567890123-"), ALNUM, 24),
+    ("slack-app", ("xa", "pp-1-A0123456789-1234567890123-"), HEX, 64),
+    ("slack-hook", ("https://hooks.", "slack.com/services/T012345678/B012345678/"), ALNUM, 24),
+    ("stripe", ("sk", "_live_"), ALNUM, 24),
+    ("stripe-restricted", ("rk", "_live_"), ALNUM, 99),
+    ("stripe-hook", ("wh", "sec_"), ALNUM, 32),
+    ("twilio", ("S", "K"), HEX, 32),
+    ("mailgun", ("ke", "y-"), HEX, 32),
+    ("square", ("sq0", "csp-"), URL, 43),
+    ("npm", ("np", "m_"), ALNUM, 36),
+    ("pypi", ("py", "pi-AgEIcHlwaS5vcmc"), URL, 120),
+    ("groq", ("gs", "k_"), ALNUM, 52),
+)
+
+
 def keys(seed: int = 0) -> dict[str, tuple[str, str]]:
     """By name: a text with one secret, and the part of it that must not survive."""
     m = Maker(seed)
-    bare = {
-        "aws-key": "AK" + "IA" + m.of(UPPER, 16),
-        "aws-session": "AS" + "IA" + m.of(UPPER, 16),
-        "anthropic": "sk-" + "ant-api03-" + m.of(URL, 93) + "AA",
+    found = {name: "".join(begin) + m.of(alphabet, size) for name, begin, alphabet, size in _PLAIN}
+    found |= {
         "openai": "sk-" + m.of(ALNUM, 20) + "T3Blbk" + "FJ" + m.of(ALNUM, 20),
-        "openai-project": "sk-" + "proj-" + m.of(URL, 120),
-        "openai-service": "sk-" + "svcacct-" + m.of(URL, 80),
-        "google": "AI" + "za" + m.of(URL, 34) + "x",
-        "google-oauth": "GOC" + "SPX-" + m.of(URL, 28),
-        "github": "gh" + "p_" + m.of(ALNUM, 36),
-        "github-server": "gh" + "s_" + m.of(ALNUM, 36),
-        "github-fine": "github" + "_pat_" + m.of(ALNUM, 22) + "_" + m.of(ALNUM, 59),
-        "gitlab": "gl" + "pat-" + m.of(URL, 20),
-        "gitlab-runner": "gl" + "rt-" + m.of(URL, 20),
-        "huggingface": "hf" + "_" + m.of(LETTERS, 34),
-        "digitalocean": "do" + "p_v1_" + m.of(HEX, 64),
-        "shopify": "shp" + "at_" + m.of(HEX, 32),
-        "databricks": "da" + "pi" + m.of(HEX, 32),
-        "linear": "lin" + "_api_" + m.of(ALNUM, 40),
-        "notion": "ntn" + "_" + m.of(ALNUM, 46),
-        "vault": "hv" + "s." + m.of(URL, 90),
-        "docker": "dckr" + "_pat_" + m.of(URL, 27),
         "grafana": "gl" + "sa_" + m.of(ALNUM, 32) + "_" + m.of(HEX, 8),
-        "doppler": "dp" + ".pt." + m.of(ALNUM, 43),
-        "planetscale": "pscale" + "_tkn_" + m.of(ALNUM, 43),
-        "sentry": "sntr" + "yu_" + m.of(HEX, 64),
-        "newrelic": "NR" + "AK-" + m.of(UPPER, 27),
-        "telegram": "123456" + "7890:" + "AA" + m.of(URL, 32) + "x",
         "discord": "M" + m.of(ALNUM, 23) + "." + m.of(URL, 6) + "." + m.of(ALNUM, 27),
-        "slack": "xox" + "b-" + "123456789012-" + "1234567890123-" + m.of(ALNUM, 24),
-        "slack-app": "xa" + "pp-1-" + m.of(UPPER, 11) + "-1234567890123-" + m.of(HEX, 64),
-        "slack-hook": "https://hooks."
-        + "slack.com/services/T"
-        + m.of(UPPER, 9)
-        + "/B"
-        + m.of(UPPER, 9)
-        + "/"
-        + m.of(ALNUM, 24),
-        "stripe": "sk" + "_live_" + m.of(ALNUM, 24),
-        "stripe-restricted": "rk" + "_live_" + m.of(ALNUM, 99),
-        "stripe-hook": "wh" + "sec_" + m.of(ALNUM, 32),
-        "twilio": "S" + "K" + m.of(HEX, 32),
-        "sendgrid": "S" + "G." + m.of(URL, 21) + "x." + m.of(URL, 42) + "x",
-        "mailgun": "ke" + "y-" + m.of(HEX, 32),
+        "sendgrid": "S" + "G." + m.of(URL, 22) + "." + m.of(URL, 43),
         "mailchimp": m.of(HEX, 32) + "-u" + "s12",
-        "square": "sq0" + "csp-" + m.of(URL, 42) + "x",
-        "npm": "np" + "m_" + m.of(ALNUM, 36),
-        "pypi": "py" + "pi-AgEIcHlwaS5vcmc" + m.of(URL, 120),
+        "azure": m.of(URL, 3) + "8" + "Q~" + m.of(ALNUM, 34),
         "jwt": m.jwt(),
         "pem": m.pem(),
         "openssh": m.pem("OPENSSH "),
         "pem-plain": m.pem("", 3),
         "pem-cut": m.pem("EC ", 2, end=False),
         "pem-escaped": m.pem("", 4).replace("\n", "\\n"),
-        "azure": m.of(URL, 3) + "8" + "Q~" + m.of(ALNUM, 34),
     }
-    found = {name: (text, text) for name, text in bare.items()}
-    secret, word = m.of(BASE64, 40), m.of(ALNUM, 14)
-    account = m.of(BASE64, 86) + "=="
-    sig = m.of(ALNUM, 43) + "%3D"
-    basic = base64.b64encode(f"u:{word}".encode()).decode()
-    return found | {
+    return {name: (text, text) for name, text in found.items()} | _said(m)
+
+
+def _said(m: Maker) -> dict[str, tuple[str, str]]:
+    """Secrets that their surroundings give away."""
+    secret, word, account = m.of(BASE64, 40), m.of(ALNUM, 14), m.of(BASE64, 86) + "=="
+    sig, basic = m.of(ALNUM, 43) + "%3D", base64.b64encode(f"u:{word}".encode()).decode()
+    return {
         "aws-secret": (f"aws_secret_access_key = {secret}", secret),
-        "azure-storage": ("DefaultEndpointsProtocol=https;AccountName=a;Account" + f"Key={account};EndpointSuffix=x", account),
+        "azure-storage": (f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={account};EndpointSuffix=x", account),
         "azure-sas": (f"https://a.blob.core.windows.net/c/b?sv=2022-11-02&se=2030-01-01&sig={sig}", sig),
         "google-service": (json.dumps({"type": "service_account", "private_key": m.pem("", 5)}), "PRIVATE KEY"),
         "url": (f"psql postgres://admin:{word}@db.internal:5432/app", word),

@@ -6,7 +6,8 @@ import re
 
 from gitbaton.errors import ScanError, UsageError
 from gitbaton.model import Checkpoint
-from gitbaton.secrets.scan import Rows, compiled, rows, scan
+from gitbaton.secrets.patterns import compiled
+from gitbaton.secrets.scan import Rows, rows, scan
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False

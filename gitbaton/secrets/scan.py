@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from gitbaton.secrets.patterns import compiled
 from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES
 from gitbaton.secrets.shipped import ENTROPY, SHIPPED
 
@@ -22,7 +21,6 @@ for _place, _words in enumerate(_WORDS):
     for _word in _words:
         (_SMALL if _word == _word.lower() else _EXACT).setdefault(_word, []).append(_place)
 _WORDLESS = [place for place, words in enumerate(_WORDS) if not words]
-_PATTERNS: dict[str, re.Pattern[str]] = {}
 _RANDOM = r"(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{20,512}={0,2}(?![A-Za-z0-9+/_=-])"
 
 
@@ -77,14 +75,6 @@ def _surrounded(text: str, place: int) -> Iterator[Match]:
 
 def _long(text: str) -> bool:
     return any(len(word) >= LONG for word in text.split())
-
-
-def compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern, compiled when it is first needed."""
-    found = _PATTERNS.get(pattern)
-    if found is None:
-        found = _PATTERNS[pattern] = re.compile(pattern, re.ASCII)
-    return found
 
 
 def _example(text: str) -> bool:
