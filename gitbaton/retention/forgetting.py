@@ -1,0 +1,246 @@
+"""Forgetting checkpoints for good: what goes with them, and carrying it out in one transaction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from gitbaton.baton import Baton
+from gitbaton.codec import check_track, decode_track, plain
+from gitbaton.errors import AmbiguousNameError, NotFoundError, RecordError, RefConflictError, UsageError
+from gitbaton.git import settings, usage
+from gitbaton.git.objects import RefChange, commit_data, new_object
+from gitbaton.model import Oid, Stored
+from gitbaton.retention.looking import Chain, Conversation, Found, look, own_refs
+from gitbaton.retention.planning import SafetyPlan, finish
+from gitbaton.retention.trimming import resting, without
+from gitbaton.store import CURRENT, NOTES, chain_ref, tip_ref
+from gitbaton.store.bundle import plan_notes
+from gitbaton.store.refs import META, REMOTES, TRANSCRIPTS
+from gitbaton.store.revision import Revision
+from gitbaton.store.safety import beside
+from gitbaton.store.write import NOBODY
+from gitbaton.values import replace, value
+
+_PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
+_SHORT = 10
+
+
+@value
+class Forgetting:
+    """What is forgotten, and what goes with it. ``ids``: the checkpoints that were named; ``stored``: those of them that some
+    chain here or fetched still holds; ``along``: automatic ones that carry their words. ``stay``: what each track that loses
+    any keeps. The rest only with ``everywhere``: ``safety``, ``conversations`` and ``fetched`` refs that go; ``changed``: the
+    objects of each that its base does not have, with their paths. ``remotes``: who has such a track, as last fetched."""
+
+    ids: tuple[Oid, ...]
+    stored: tuple[Stored, ...]
+    along: tuple[Stored, ...]
+    stay: Mapping[str, tuple[Stored, ...]]
+    everywhere: bool
+    safety: tuple[SafetyPlan, ...]
+    conversations: tuple[Conversation, ...]
+    fetched: Mapping[str, Oid]
+    changed: Mapping[Oid, bytes]
+    remotes: tuple[str, ...]
+    seen: Mapping[str, Oid]
+
+    @property
+    def all_ids(self) -> frozenset[Oid]:
+        """Every checkpoint that is not to come back."""
+        return frozenset((*self.ids, *(stored.id for stored in self.along)))
+
+
+def plan(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
+    """What forgetting these checkpoints comes to. Removes nothing.
+
+    Raises NotFoundError, AmbiguousNameError, RecordError when anything of ours cannot be read or is a stranger's.
+    """
+    finish(baton)
+    found = look(baton.store)
+    named = [_named(baton, found, name) for name in names]
+    ids = tuple(dict.fromkeys(oid for oid, _ in named))
+    copies = _fetched(baton, found)
+    here = [stored for chain in found.tracks for stored in chain.items]
+    everyone = {s.id: s for s in (*(s for items in copies.values() for s in items or ()), *here)}
+    along = tuple(s for s in everyone.values() if s.id not in ids and s.checkpoint.carried and s.checkpoint.carried.id in ids)
+    stored = tuple(everyone.get(oid) or asked for oid, asked in named if oid in everyone or asked is not None)
+    gone = {*ids, *(s.id for s in along)}
+    holding = {ref: items for ref, items in copies.items() if items is None or any(s.id in gone for s in items)}
+    parts = [*(s for s in stored if s), *along]
+    stay = {
+        chain.name: tuple(s for s in chain.items if s.id not in gone)
+        for chain in found.tracks
+        if any(s.id in gone for s in chain.items)
+    }
+    made = Forgetting(
+        ids=ids,
+        stored=tuple(s for s in stored if s),
+        along=along,
+        stay=stay,
+        everywhere=everywhere,
+        safety=(),
+        conversations=(),
+        fetched={},
+        changed={},
+        remotes=tuple(sorted({_remote(ref) for ref in holding})),
+        seen=found.refs,
+    )
+    return _everywhere(baton, found, made, parts, holding) if everywhere else made
+
+
+def _everywhere(baton: Baton, found: Found, made: Forgetting, parts: Sequence[Stored], holding: Collection[str]) -> Forgetting:
+    """The same with all that goes besides, wherever it lies."""
+    changed = _changed(baton, parts)
+    talks = {(s.checkpoint.agent.name, s.checkpoint.agent.session) for s in parts if s.checkpoint.agent}
+    copies = {
+        ref: oid for ref, oid in found.refs.items() if ref in holding or (ref.startswith(REMOTES) and _copied(ref, talks))
+    }
+    return replace(
+        made,
+        changed=changed,
+        safety=_safety(baton, found, made, changed),
+        conversations=tuple(talk for talk in found.conversations if (talk.agent, talk.session) in talks),
+        fetched=copies,
+    )
+
+
+def _named(baton: Baton, found: Found, name: str) -> tuple[Oid, Stored | None]:
+    """The checkpoint that a name means: one that is here, or one that was pruned or forgotten before, by its id."""
+    try:
+        stored = baton.resolve(name)
+    except NotFoundError:
+        known = found.meta.pruned | found.meta.forgotten
+        ids = sorted(oid for oid in known if oid.startswith(name)) if _PREFIX.match(name) else []
+        if len(ids) > 1:
+            raise AmbiguousNameError(f"'{name}' could mean {len(ids)} checkpoints that were removed", *ids[:20]) from None
+        if not ids:
+            raise
+        return ids[0], None
+    if stored.checkpoint.kind == "safety":
+        raise UsageError(f"'{baton.short(stored.id)}' is a safety checkpoint; name the checkpoint that it holds the files of")
+    return stored.id, stored
+
+
+def _remote(ref: str) -> str:
+    name = ref.removeprefix(REMOTES).partition("/")[0]
+    return decode_track(name) or name
+
+
+def _fetched(baton: Baton, found: Found) -> dict[str, tuple[Stored, ...] | None]:
+    """The checkpoints of each chain that was fetched; None for one that cannot be read."""
+    copies: dict[str, tuple[Stored, ...] | None] = {}
+    for ref in found.refs:
+        if ref.startswith(REMOTES) and ref.removeprefix(REMOTES).partition("/")[2].startswith("tracks/"):
+            name = decode_track(ref.rpartition("/")[2])
+            try:
+                history = baton.store.chain(ref, name)
+                copies[ref] = None if history.problems else history.items
+            except (RecordError, NotFoundError):
+                copies[ref] = None
+    return copies
+
+
+def _copied(ref: str, talks: Collection[tuple[str, str | None]]) -> bool:
+    """Whether a fetched ref holds words besides chains: notes, whosever they are, and these conversations."""
+    below = ref.removeprefix(REMOTES).partition("/")[2]
+    room = TRANSCRIPTS.removeprefix("refs/baton/")
+    if not below.startswith(room):
+        return below == "notes"
+    agent, _, session = below.removeprefix(room).partition("/")
+    return (agent, decode_track(session)) in talks
+
+
+def _changed(baton: Baton, parts: Sequence[Stored]) -> dict[Oid, bytes]:
+    """The blobs and trees of checkpoints, of their work tree and index, that their HEAD does not have."""
+    store, paths = baton.store, dict[Oid, bytes]()
+    for stored in parts:
+        trees = [stored.tree, store.tree_of(stored.base), beside(store, stored)]
+        head = store.tree_of(stored.checkpoint.head)
+        paths |= usage.reached(baton.repo, [tree for tree in trees if tree], [head] if head else [])
+    sizes = usage.sizes(baton.repo, paths)
+    empty = {oid for oid, size in sizes.items() if size.kind == "blob" and size.bytes < 12}
+    return {oid: path for oid, path in paths.items() if oid in sizes and sizes[oid].kind == "blob" and oid not in empty}
+
+
+def _safety(baton: Baton, found: Found, made: Forgetting, changed: Mapping[Oid, bytes]) -> tuple[SafetyPlan, ...]:
+    """The safety checkpoints that say the words, or hold files that nothing else holds which stays."""
+    rest = [s for chain in found.tracks for s in chain.items if s.id not in made.all_ids]
+    tips = [oid for s in rest for oid in (s.tree, s.base) if oid]
+    kept = usage.reached(baton.repo, [baton.store.root, *tips], found.others)
+    own = changed.keys() & found.objects.keys() - kept.keys()
+    said = [f"restore of {oid[:_SHORT]}" for oid in made.all_ids]
+
+    def holds(stored: Stored) -> bool:
+        done = stored.checkpoint.restore
+        if (done is not None and done.target in made.all_ids) or any(text in stored.checkpoint.step for text in said):
+            return True
+        tips = [oid for oid in (stored.tree, stored.base) if oid]
+        return bool(own) and not own.isdisjoint(usage.reached(baton.repo, tips, found.others))
+
+    plans = [SafetyPlan(chain=chain, remove=tuple(s for s in chain.items if holds(s))) for chain in found.safety]
+    return tuple(part for part in plans if part.remove)
+
+
+def apply(baton: Baton, made: Forgetting) -> list[str]:
+    """Remove them from their chains, in one transaction, and leave tombstones; what should be said about it.
+
+    Raises RefConflictError when what it was made for has moved meanwhile: nothing is changed then.
+    """
+    store, chains = baton.store, [part.chain for part in made.safety]
+    names = [ref for track in made.stay for ref in (chain_ref(track), tip_ref(track))]
+    lock = baton.repo.lock((*names, *(chain.ref for chain in chains), META, NOTES))
+    with lock, resting(baton.repo, chains) as free:
+        revision = Revision(store)
+        moved = _moved(baton, made)
+        if moved is not None:
+            raise RefConflictError(f"nothing is forgotten: '{moved}' moved meanwhile", "try again")
+        revision.meta = replace(revision.meta, forgotten=revision.meta.forgotten | made.all_ids)
+        for track, items in made.stay.items():
+            revision.keep(track, [stored.id for stored in items])
+        for part in made.safety:
+            if part.chain.ref in free:
+                objects, change = without(store, part.chain, {stored.id for stored in part.remove})
+                revision.also(objects, [change])
+        dropped = {**{talk.ref: talk.tip for talk in made.conversations}, **made.fetched}
+        revision.also((), [RefChange(name=ref, new=None, old=oid) for ref, oid in dropped.items()])
+        revision.apply()
+        if made.everywhere:
+            _rewrite_notes(baton, made)
+        _end_current(baton, [track for track, items in made.stay.items() if not items])
+    busy = [chain for chain in chains if chain.ref not in free]
+    return [*revision.warnings, *(_is_busy(chain) for chain in busy), *baton.refresh()]
+
+
+def _is_busy(chain: Chain) -> str:
+    return f"a restore is at work in '{plain(chain.name)}'; its safety checkpoints stay for now"
+
+
+def _moved(baton: Baton, made: Forgetting) -> str | None:
+    now = own_refs(baton.store)
+    touched = {*(chain_ref(track) for track in made.stay), *(part.chain.ref for part in made.safety), *made.fetched, META}
+    touched |= {talk.ref for talk in made.conversations}
+    return min((ref for ref in touched if now.get(ref) != made.seen.get(ref)), default=None)
+
+
+def _rewrite_notes(baton: Baton, made: Forgetting) -> None:
+    """Take their entries out of every note, and let the notes begin anew: their history holds what was there before."""
+    store = baton.store
+    author = NOBODY + b" %d +0000" % int(baton.clock().timestamp())
+    objects, change = plan_notes(store, {}, author, b"checkpoints removed\n", made.all_ids)
+    old, tree = store.notes_tree()
+    if change is None and old is not None and tree is not None and len(store.objects.first_parents(old, 2)) > 1:
+        data = commit_data(tree=tree, parents=(), author=author, message=b"checkpoints removed\n")
+        objects = [new_object(store.objects.algorithm, "commit", data)]
+        change = RefChange(name=NOTES, new=objects[0].oid, old=old)
+    if change is not None:
+        store.objects.write(objects)
+        store.objects.update([change])
+
+
+def _end_current(baton: Baton, tracks: Collection[str]) -> None:
+    """No work tree stays on a track that is gone."""
+    refs = {tip_ref(check_track(track)) for track in tracks}
+    for _, git_dir, _ in settings.worktrees(baton.repo) if refs else ():
+        if settings.current_ref(baton.repo, git_dir, CURRENT) in refs:
+            settings.delete_current(baton.repo, git_dir, CURRENT)

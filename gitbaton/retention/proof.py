@@ -1,0 +1,154 @@
+"""The proof of forgetting: what refs, indexes and reflogs still reach of checkpoints that are forgotten, and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from gitbaton.baton import Baton
+from gitbaton.codec import parse_note, payload, plain
+from gitbaton.errors import RecordError
+from gitbaton.git import usage
+from gitbaton.git.notes import walk
+from gitbaton.git.objects import object_id
+from gitbaton.git.repo import Repo
+from gitbaton.model import Oid, Stored
+from gitbaton.retention.forgetting import Forgetting
+from gitbaton.retention.looking import OURS
+from gitbaton.retention.traces import latest_holding
+from gitbaton.store import NOTES, SAFETY, Store
+from gitbaton.values import value
+
+_MANY = 100
+
+
+@value
+class Held:
+    """Something of a forgotten checkpoint that is still reached: ``what`` it is, and ``by`` what, each for people."""
+
+    what: str
+    by: str
+
+
+def prove(baton: Baton, made: Forgetting) -> tuple[Held, ...]:
+    """Walk everything that any ref, index or reflog reaches; what of the forgotten checkpoints is among it. Nothing: they are
+    gone from here once git has collected garbage. Raises RecordError when not everything can be read."""
+    reached = usage.everything(baton.repo)
+    found = [*_records(baton, made, reached), *_notes(baton.store, made)]
+    found += [Held(what="the words", by=f"'{path}'") for path in latest_holding(baton, made.all_ids)]
+    return tuple(dict.fromkeys([*found, *_files(baton, made, reached)]))
+
+
+def _records(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> Iterator[Held]:
+    """Their JSON: as a blob of its own, and in the message of any commit."""
+    short = {oid: baton.short(oid) for oid in made.all_ids}
+    for oid in sorted(made.all_ids & reached.keys()):
+        for by in holders(baton.repo, oid):
+            yield Held(what=f"the record of checkpoint {short[oid]}", by=by)
+    for commit, oid in _carriers(baton, made).items():
+        for by in _containing(baton.repo, commit):
+            yield Held(what=f"the commit of checkpoint {short[oid]}", by=by)
+
+
+def _carriers(baton: Baton, made: Forgetting) -> dict[Oid, Oid]:
+    """The reachable commits whose message holds the JSON of a forgotten checkpoint, by whatever parents they have."""
+    lines = [row for s in (*made.stored, *made.along) for row in s.raw.split(b"\n") if row.startswith(b'  "created": ')]
+    patterns = [f"--grep={row.decode('ascii', 'replace')}" for row in sorted(set(lines))]
+    raw = b""
+    for start in range(0, len(patterns), _MANY):
+        raw += baton.repo.git.out("rev-list", "--all", "--reflog", "-F", *patterns[start : start + _MANY])
+    commits = list(dict.fromkeys(raw.decode("ascii").split()))
+    carriers: dict[Oid, Oid] = {}
+    for commit, item in zip(commits, baton.store.objects.read_many(commits), strict=True):
+        try:
+            text = payload(item.data.partition(b"\n\n")[2]) if item is not None and item.data else b""
+        except RecordError:
+            continue
+        oid = object_id(baton.store.objects.algorithm, "blob", text)
+        if oid in made.all_ids:
+            carriers[commit] = oid
+    return carriers
+
+
+def _notes(store: Store, made: Forgetting) -> Iterator[Held]:
+    """Entries of theirs in the notes."""
+    tree = store.notes_tree()[1]
+    rows = list(walk(store.objects, tree)) if tree else []
+    for (commit, _), found in zip(rows, store.objects.read_many([blob for _, blob in rows]), strict=True):
+        if found is not None and found.data is not None:
+            for oid in {oid for oid, _ in parse_note(found.data).entries} & made.all_ids:
+                yield Held(what=f"the note of checkpoint {oid}", by=f"the note of commit {commit} in '{NOTES}'")
+
+
+def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> Iterator[Held]:
+    """Contents of files that their HEAD did not have."""
+    left = {oid: path for oid, path in made.changed.items() if oid in reached}
+    named = checkpoints_with(baton, left)
+    for oid, path in left.items():
+        what = f"the file '{plain(path.decode('utf-8', 'replace'))}'"
+        others = [ref for ref in holders(baton.repo, oid) if not ref.strip("'").startswith(OURS)]
+        for by in (*named.get(oid, ()), *others) or ("something that git reaches",):
+            yield Held(what=what, by=by)
+
+
+def checkpoints_with(baton: Baton, files: Mapping[Oid, bytes]) -> dict[Oid, list[str]]:
+    """The checkpoints, of any track or safety chain, whose work tree has one of some blobs at its path, in words."""
+    found: dict[Oid, list[str]] = {}
+    for stored, place in _all(baton.store):
+        if not files:
+            break
+        trees = [stored.tree, baton.store.tree_of(stored.base) or stored.tree]
+        there = usage.reached(baton.repo, trees).keys() & files.keys()
+        for oid in sorted(there):
+            found.setdefault(oid, []).append(f"checkpoint {baton.short(stored.id)} of {place}")
+    return found
+
+
+def _all(store: Store) -> Iterator[tuple[Stored, str]]:
+    for track in store.chains()[0]:
+        yield from ((stored, f"track '{plain(track)}'") for stored in store.history(track).items)
+    for ref in store.objects.refs(SAFETY):
+        yield from ((stored, f"'{ref}'") for stored in store.chain(ref, None).items)
+
+
+def holders(repo: Repo, oid: Oid) -> list[str]:
+    """What reaches a blob, in words: the refs with a commit that brings or removes it, reflogs, indexes."""
+    rows = (
+        repo.git.run("-c", "log.showSignature=false", "log", "--all", "--reflog", "-m", f"--find-object={oid}", "--format=%H")
+        .out.decode("ascii")
+        .split()
+    )
+    found = [by for commit in dict.fromkeys(rows) for by in _containing(repo, commit)]
+    direct = repo.git.out("for-each-ref", "--points-at", oid, "--format=%(refname)").decode("utf-8", "replace").split("\n")
+    return list(dict.fromkeys([*found, *(f"'{ref}'" for ref in direct if ref), *_indexes(repo, oid)]))
+
+
+def _containing(repo: Repo, commit: Oid) -> list[str]:
+    """The refs that reach a commit; a reflog where none does."""
+    raw = repo.git.run("for-each-ref", "--contains", commit, "--format=%(refname)").out.decode("utf-8", "replace")
+    return [f"'{ref}'" for ref in raw.split("\n") if ref] or [f"a reflog, or the HEAD of a work tree, by commit {commit}"]
+
+
+def _indexes(repo: Repo, oid: Oid) -> Iterable[str]:
+    from gitbaton.git import settings
+
+    for prefix, git_dir, root in settings.worktrees(repo):
+        env = {"GIT_DIR": git_dir, "GIT_INDEX_FILE": f"{git_dir}/index", **({"GIT_WORK_TREE": root} if root else {})}
+        if oid.encode() in repo.git.run("ls-files", "-s", "-z", env=env).out:
+            yield f"the index of '{root or prefix.rstrip('/')}'"
+
+
+def texts(held: Sequence[Held], most: int = 20) -> list[str]:
+    """What is still held, one line each, the first few."""
+    rows = [f"{held.what} is still in {held.by}" for held in held[:most]]
+    return rows + ([f"and {len(held) - most} more"] if len(held) > most else [])
+
+
+def to_do(made: Forgetting) -> list[str]:
+    """What is left to do here and elsewhere, in words."""
+    said = ["git removes the objects when it collects garbage after gc.pruneExpire (two weeks), or now by 'git gc --prune=now'"]
+    for remote in map(plain, made.remotes):
+        said.append(f"'{remote}' has it: run 'git baton push {remote}' or 'git baton sync {remote}'")
+    if made.remotes:
+        said.append("a server keeps what no ref reaches until its own garbage collection; ask whoever runs it to collect now")
+    said.append("other clones drop it at their next 'git baton sync'")
+    return said

@@ -1,0 +1,161 @@
+"""What words of forgotten checkpoints are in besides objects: reflogs, LATEST, exported files, logs and records of ours."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from gitbaton import mirror
+from gitbaton.baton import Baton
+from gitbaton.codec import canonical
+from gitbaton.errors import BatonError
+from gitbaton.git import settings
+from gitbaton.git.repo import Repo
+from gitbaton.model import Oid, Stored
+from gitbaton.retention.forgetting import Forgetting
+from gitbaton.retention.looking import own_refs
+from gitbaton.store import CURRENT, NOTES
+
+_EXPORTED = re.compile(r"context_checkpoint_.+\.(?:md|json)\Z", re.DOTALL)
+_LOGS = ("log", "log.old")
+_RECORDS = ("restore", "restore.bad", "restore.new", "LATEST.md.new", "LATEST.json.new")
+_MAX_FILE = 64 << 20
+_SHORTEST = 6  # letters of a word of theirs that is looked for
+
+
+def erase(baton: Baton, made: Forgetting) -> list[str]:
+    """Remove what may hold their words, in every work tree; what could not be is said. Raises nothing of the disk's."""
+    said: list[str] = []
+    clear_reflogs(baton.repo, [*own_refs(baton.store), *made.seen])
+    for name in _LOGS:  # whatever a hook could not do, it said there
+        said += _remove(os.path.join(baton.repo.shared_dir, name))
+    needles = words((*made.stored, *made.along))
+    for prefix, git_dir, root in settings.worktrees(baton.repo):
+        place = os.path.join(git_dir, "baton")
+        said += _records(place, made, needles)
+        if root:
+            said += _mirrored(baton, made, root, prefix)
+    return said
+
+
+def words(parts: Iterable[Stored]) -> tuple[bytes, ...]:
+    """The texts of checkpoints line by line, plain and as JSON writes them; short ones are left out."""
+    found: set[bytes] = set()
+    for stored in parts:
+        c = stored.checkpoint
+        texts = [c.step, c.note, c.next_cmd, *c.decisions, c.label or "", *(text for _, text in c.extra)]
+        texts += [c.carried.step] if c.carried else []
+        for text in (line.strip() for whole in texts for line in whole.split("\n")):
+            if len(text) >= _SHORTEST:
+                quoted = canonical([text]).strip(b"[]\n ")[1:-1]
+                found |= {text.encode("utf-8", "surrogateescape"), quoted}
+    return tuple(sorted(found))
+
+
+def clear_reflogs(repo: Repo, refs: Iterable[str]) -> None:
+    """Empty the reflogs of our refs; those of refs that are gone, too."""
+    if not os.path.isdir(os.path.join(repo.layout.common_dir, "reftable")):
+        logs = os.path.join(repo.layout.common_dir, "logs")
+        for top in ("refs/baton", "refs/checkpoints", NOTES, *sorted({*refs})):
+            _remove_tree(os.path.join(logs, top))
+        for _, git_dir, _ in settings.worktrees(repo):
+            _remove(os.path.join(git_dir, "logs", CURRENT))
+        return
+    for ref in sorted({*refs}):
+        repo.git.run("reflog", "expire", "--expire=all", "--expire-unreachable=all", ref)
+
+
+def _remove_tree(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        import shutil
+
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        _remove(path)
+
+
+def _remove(path: str) -> list[str]:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [f"'{path}' may hold their words and cannot be removed: {error.strerror}"]
+    return []
+
+
+def _records(place: str, made: Forgetting, needles: Sequence[bytes]) -> list[str]:
+    """Records of ours in the git directory of a work tree: of restores that name them, of sessions that say their words."""
+    ids = [oid.encode() for oid in made.all_ids] + [s.commit.encode() for s in (*made.stored, *made.along)]
+    said: list[str] = []
+    for name in _RECORDS:
+        said += _remove_if(os.path.join(place, name), [*ids, *needles])
+    sessions = {s.checkpoint.agent.session for s in (*made.stored, *made.along) if s.checkpoint.agent}
+    folder = os.path.join(place, "sessions")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        if any(session and name.endswith(f"-{session}") for session in sessions):
+            said += _remove(os.path.join(folder, name))
+        else:
+            said += _remove_if(os.path.join(folder, name), [*ids, *needles])
+    return said
+
+
+def _remove_if(path: str, needles: Sequence[bytes]) -> list[str]:
+    return _remove(path) if holds(path, needles) else []
+
+
+def holds(path: str, needles: Iterable[bytes]) -> bool:
+    """Whether a regular file holds any of some texts."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            data = file.read(_MAX_FILE)
+    except OSError:
+        return False
+    return any(needle in data for needle in needles)
+
+
+def _mirrored(baton: Baton, made: Forgetting, root: str, prefix: str) -> Iterator[str]:
+    """LATEST and exported files of a work tree: LATEST is written again, and an exported file of theirs goes."""
+    where = baton.latest
+    if where is None:
+        return
+    there = mirror.at(where, root)
+    yield from _exported(baton, made, there, root)
+    if root == baton.repo.layout.root:
+        return  # its LATEST is right already
+    try:
+        with Baton(root, door="binary", clock=baton.clock) as other:
+            yield from other.refresh()
+    except BatonError as error:
+        yield f"the LATEST files of '{prefix.rstrip('/')}' are not written: {error.message}"
+
+
+def _exported(baton: Baton, made: Forgetting, there: mirror.Place, root: str) -> Iterator[str]:
+    ids = _shown(made.all_ids)
+    try:
+        names = [name for name in sorted(os.listdir(there.directory)) if _EXPORTED.match(name)]
+    except OSError:
+        return
+    found = [name for name in names if holds(os.path.join(there.directory, name), ids)]
+    if there.inside is not None and found:
+        paths = {os.path.normpath(os.path.join(there.inside, name)): name for name in found}
+        for path in settings.tracked(baton.repo, tuple(paths), root):
+            found.remove(paths[path])
+            yield f"'{path}' is tracked by git and stays"
+    for name in found:
+        yield from _remove(os.path.join(there.directory, name))
+
+
+def _shown(ids: Iterable[Oid]) -> list[bytes]:
+    """How files of ours show that they hold one of some checkpoints; others only name it as the one before."""
+    return [text for oid in ids for text in (f'"id": "{oid}"'.encode(), f"    id={oid}\n".encode())]
+
+
+def latest_holding(baton: Baton, ids: Iterable[Oid]) -> list[str]:
+    """The LATEST files of all work trees that still show one of some checkpoints."""
+    where, needles = baton.latest, _shown(ids)
+    roots = [root for _, _, root in settings.worktrees(baton.repo) if root]
+    places = [mirror.at(where, root).directory for root in roots] if where is not None else []
+    paths = [os.path.join(place, name) for place in dict.fromkeys(places) for name in mirror.NAMES]
+    return [path for path in paths if holds(path, needles)]
