@@ -18,6 +18,7 @@ from gitbaton.git.objects import RefChange, commit_data, new_object, parse_commi
 from gitbaton.model import Checkpoint
 from gitbaton.store import Store, chain_ref
 from gitbaton.store.join import Link, insert, joined, links, merged
+from gitbaton.store.meta import NOTHING, Meta
 from gitbaton.values import replace
 from tests.support import Sandbox, integer_clock
 
@@ -113,6 +114,13 @@ def test_nothing_new_moves_nothing(store: Store) -> None:
     assert insert(store, "t", items) == 0 and insert(store, "t", []) == 0
     assert store.objects.info(chain_ref("t")) == ref
     assert insert(store, "other", []) == 0 and store.objects.info(chain_ref("other")) is None
+
+
+def put(store: Store, track: str, more: Sequence[Link], meta: Meta = NOTHING) -> None:
+    """Join with tombstones, and carry it out."""
+    plan = joined(store, track, more, meta=meta)
+    store.objects.write(plan.objects)
+    store.objects.update([plan.change] if plan.change else [])
 
 
 def test_equal_times_are_ordered_by_id(store: Store) -> None:
@@ -297,6 +305,17 @@ def test_any_order_gives_the_same_chain(pool: Pool, data: st.DataObject) -> None
     mine = links(pool.store, f"x{pool.tracks}")
     assert [m.id for m in mine] == [i.id for i in merged(items, ())]
     assert [replace(m, commit=None) for m in mine] == merged(items, ())
+    gone = Meta(forgotten=frozenset(data.draw(st.lists(st.sampled_from([i.id for i in items]), max_size=3))))
+    insert(pool.store, "once", items)
+    put(pool.store, "once", (), gone)
+    dropped = commits(pool.store, "once")
+    for part in (*parts, again, mixed[:2]):
+        put(pool.store, "dropped", part, gone)
+    put(pool.store, "late", mixed[:3])
+    put(pool.store, "late", mixed, gone)
+    assert commits(pool.store, "dropped") == commits(pool.store, "late") == dropped
+    for name in ("once", "dropped", "late"):
+        put(pool.store, name, (), Meta(forgotten=frozenset(i.id for i in items)))
     left, right = mixed[::2], mixed[1::2]
     pool.fresh(left)
     theirs = links(pool.store, f"x{pool.tracks}")
