@@ -12,6 +12,8 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gitbaton.secrets.rules import BEGIN, END
+
 TARGET = Path(__file__).resolve().parents[1] / "gitbaton" / "secrets" / "shipped.py"
 LIBRARY = "detect_secrets"
 _HEADER = '''"""Rules of detect-secrets {version}, made by ``python -m tests.rules`` and not by hand.
@@ -109,7 +111,7 @@ def bounded(pattern: str) -> str:
         elif not inside and match.group(1):
             piece = f"{{{match.group(1)},1024}}"
         elif piece == "[" and not inside:
-            inside, last = True, match.end()
+            inside, last = True, match.end() + pattern.startswith("^", match.end())
         elif piece == "]" and match.start() > last:
             inside = False
         result.append(piece)
@@ -126,7 +128,7 @@ def converted(pattern: re.Pattern[str], take: Take) -> str:
     text = bounded(text)
     if pattern.flags & re.IGNORECASE:
         text = f"(?i:{text})"
-    return rf"(?<![0-9A-Za-z])(?:{text})(?![0-9A-Za-z])" if take.edges else text
+    return f"{BEGIN}(?:{text}){END}" if take.edges else text
 
 
 def generated() -> str:

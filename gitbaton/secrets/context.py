@@ -31,7 +31,10 @@ _KIND_OF_THING = (
     r"(?i)u?int\d*|float\d*|bytes\d*|string|str|char\d*|varchar|bool(?:ean)?|true|false|none|null|nil|undefined|optional|"
     r"required|missing|expired|invalid|disabled|enabled|unknown|default|prompt|hidden|sha\d{1,3}|md5|hs256|rs256|v?\d{1,4}(?:\.\d{1,4}){1,3}"
 )
-_NAME = r"[A-Za-z_]\w{0,40}"
+_NAME = (
+    r"_{0,2}[A-Za-z]?[a-z]{1,20}(?:[A-Z][a-z]{1,20}|_[a-z0-9]{1,20}){0,6}[0-9]{0,2}|"
+    r"[A-Z]{2,20}(?:_[A-Z0-9]{1,20}){0,6}"
+)
 _WORD = r"[A-Za-z]{1,200}(?:-[A-Za-z]{1,200}){0,20}"
 
 
@@ -56,7 +59,7 @@ def _assigned(match: re.Match[str]) -> str:
     digits = sum(map(str.isdigit, text))
     if text.isdigit() or (not digits and (not quoted or len(text) < 16)):
         return ""
-    if not quoted and (_is(_DOTTED, text) or (digits < 3 and len(text) < 20 and _is(_NAME, text))):
+    if not quoted and (_is(_DOTTED, text) or _is(_NAME, text)):
         return ""
     return kind if len(text) >= 8 else ""
 
@@ -117,14 +120,14 @@ _OPTION = (
 )
 _URL = r"(?<=://)[^\s:@/\"'<>?#\\]{0,128}:(?P<s>[^\s/\"'<>?#\\]{1,256})@(?!sha256:|sha512:)(?=[\w\[$%{.-])"
 _URL_USER = r"(?<=://)(?P<s>[A-Za-z0-9_-]{20,128}):(?:x-oauth-basic)?@"
-_CURL = r"\bcurl\b[^\n|;]{0,200}?\s(?:-u|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"'$]{0,128}:(?P<s>[^\s\"']{2,256})"
-_MYSQL = r"\bmysql(?:dump|admin)?\b[^\n|;]{0,200}?\s-p(?P<s>[^\s\"']{4,128})"
-_SSHPASS = r"\bsshpass\s{1,4}-p\s{0,4}[\"']?(?P<s>[^\s\"']{4,128})"
+_CURL = r"curl\b[^\n|;]{0,200}?\s(?:-u|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"'$]{0,128}:(?P<s>[^\s\"']{2,256})"
+_MYSQL = r"mysql(?:dump|admin)?\b[^\n|;]{0,200}?\s-p(?P<s>[^\s\"']{4,128})"
+_SSHPASS = r"sshpass\s{1,4}-p\s{0,4}[\"']?(?P<s>[^\s\"']{4,128})"
 _AUTHORIZATION = (
     r"(?i)authorization[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?(?:bearer|basic|token|apikey|digest)\s{1,4}"
     r"(?P<s>[A-Za-z0-9+/=._~-]{6,4096})"
 )
-_BEARER = r"\b[Bb]earer\s{1,4}(?P<s>(?=[A-Za-z+/=_~-]{0,64}[0-9.])[A-Za-z0-9+/=._~-]{20,4096})"
+_BEARER = r"[Bb]earer\s{1,4}(?P<s>(?=[A-Za-z+/=_~-]{0,64}[0-9.])[A-Za-z0-9+/=._~-]{20,4096})"
 
 CONTEXT: tuple[tuple[str, Judge], ...] = (
     (_URL, _url),

@@ -138,8 +138,18 @@ class Redactor:
     def _found(self, text: str, *, sure: bool, among: Rows = ()) -> list[Finding]:
         try:
             return _merged(self._raw(text, sure, among))
-        except (RecursionError, MemoryError, ArithmeticError, LookupError, ValueError, TypeError, re.error) as error:
-            raise ScanError(f"the scanner for secrets failed: {error}") from error
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            MemoryError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+            re.error,
+        ) as error:
+            said = " ".join(f"{type(error).__name__} {error}".split())[:200]
+            raise ScanError(f"nothing is recorded: the scanner for secrets failed: {said}") from error
 
     def _raw(self, text: str, sure: bool, among: Rows) -> Iterator[tuple[int, int, int, str]]:
         """Start, end, rank and kind of everything that a rule takes for a secret."""

@@ -16,7 +16,7 @@ SHIPPED: tuple[tuple[str, tuple[str, ...], str, bool], ...] = (
     (
         "aws-key",
         ("A3T", "ABIA", "ACCA", "AKIA", "ASIA"),
-        r"(?<![0-9A-Za-z])(?:(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16})(?![0-9A-Za-z])",
+        r"(?:(?<![0-9A-Za-z])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))(?:(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16})(?![0-9A-Za-z])",
         True,
     ),
     (
@@ -28,7 +28,7 @@ SHIPPED: tuple[tuple[str, tuple[str, ...], str, bool], ...] = (
     (
         "discord-token",
         (),
-        r"(?<![0-9A-Za-z])(?:[MNO][a-zA-Z\d_-]{23,25}\.[a-zA-Z\d_-]{6}\.[a-zA-Z\d_-]{27})(?![0-9A-Za-z])",
+        r"(?:(?<![0-9A-Za-z])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))(?:[MNO][a-zA-Z\d_-]{23,25}\.[a-zA-Z\d_-]{6}\.[a-zA-Z\d_-]{27})(?![0-9A-Za-z])",
         True,
     ),
     (
@@ -76,7 +76,7 @@ SHIPPED: tuple[tuple[str, tuple[str, ...], str, bool], ...] = (
     (
         "mailchimp-key",
         ("-us",),
-        r"(?<![0-9A-Za-z])(?:[0-9a-z]{32}-us[0-9]{1,2})(?![0-9A-Za-z])",
+        r"(?:(?<![0-9A-Za-z])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))(?:[0-9a-z]{32}-us[0-9]{1,2})(?![0-9A-Za-z])",
         True,
     ),
     (
@@ -100,7 +100,7 @@ SHIPPED: tuple[tuple[str, tuple[str, ...], str, bool], ...] = (
     (
         "sendgrid-key",
         ("SG.",),
-        r"(?<![0-9A-Za-z])(?:SG\.[a-zA-Z0-9_-]{22}\.[a-zA-Z0-9_-]{43})(?![0-9A-Za-z])",
+        r"(?:(?<![0-9A-Za-z])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))(?:SG\.[a-zA-Z0-9_-]{22}\.[a-zA-Z0-9_-]{43})(?![0-9A-Za-z])",
         True,
     ),
     (
@@ -130,13 +130,13 @@ SHIPPED: tuple[tuple[str, tuple[str, ...], str, bool], ...] = (
     (
         "twilio-key",
         ("AC",),
-        r"(?<![0-9A-Za-z])(?:AC[a-z0-9]{32})(?![0-9A-Za-z])",
+        r"(?:(?<![0-9A-Za-z])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))(?:AC[a-z0-9]{32})(?![0-9A-Za-z])",
         False,
     ),
     (
         "twilio-key",
         ("SK",),
-        r"(?<![0-9A-Za-z])(?:SK[a-z0-9]{32})(?![0-9A-Za-z])",
+        r"(?:(?<![0-9A-Za-z])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))(?:SK[a-z0-9]{32})(?![0-9A-Za-z])",
         True,
     ),
 )
