@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hashlib import blake2b
 
-PART = 16 << 20  # what one call stores at most: it takes about a second
+PART = 2 << 20  # bytes of new lines that one call stores at most: to redact them takes half a second
 _BATCH = 16 << 20
 _ATTEMPTS = 2
 _LOCK_WAIT = 1.0

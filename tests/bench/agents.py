@@ -34,9 +34,9 @@ def prepared(folder: Path, env: dict[str, str], count: int) -> Path:
     return path
 
 
-def payload(path: Path, cwd: Path) -> Path:
+def payload(path: Path, cwd: Path, **more: str) -> Path:
     """The payload that every event gets: what the client says of its session."""
-    words = {"session_id": "bench", "cwd": str(cwd), "prompt": "Go on\nplease", "source": "startup", "trigger": "auto"}
+    words = {"session_id": "bench", "cwd": str(cwd), "prompt": "Go on\nplease", "source": "startup", "trigger": "auto", **more}
     path.write_text(json.dumps(words))
     return path
 
@@ -78,6 +78,54 @@ def events(folder: Path, env: dict[str, str], runs: int, count: int) -> list[Row
     return rows
 
 
+def talk(path: Path, size: int) -> Callable[[], None]:
+    """A conversation of so many bytes, as a client writes it; each call goes on with 20 lines."""
+    words = (Path(__file__).parents[1] / "bench/harness.py").read_text()
+    number = 0
+
+    def line() -> bytes:
+        nonlocal number
+        number += 1
+        start = number * 97 % len(words)
+        said = {"role": "assistant", "content": [{"type": "tool_result", "content": words[start : start + 2500]}]}
+        row = {"type": "user", "uuid": f"{number:08x}-0000-4000-8000-000000000000", "sessionId": "bench", "message": said}
+        return json.dumps(row).encode() + b"\n"
+
+    with path.open("wb") as file:
+        while file.tell() < size:
+            file.write(line())
+
+    def more() -> None:
+        with path.open("ab") as file:
+            file.write(b"".join(line() for _ in range(20)))
+
+    return more
+
+
+def conversations(folder: Path, env: dict[str, str], runs: int) -> list[Row]:
+    """The end of a turn whose conversation is stored, redacted, as it is by default."""
+    path = prepared(folder, env, 200)
+    subprocess.run(["git", "checkout", "-q", "."], cwd=path, env=env, check=True)
+    edit, rows = editor(path, 10, FILES), []
+    for size in (1, 20):
+        said = folder / f"talk{size}.jsonl"
+        more = talk(said, size << 20)
+        stdin = payload(folder / f"talk{size}.json", path, session_id=f"talk{size}", transcript_path=str(said))
+        for _ in range(size):  # it is stored in parts
+            edit()
+            subprocess.run(hook("Stop"), stdin=stdin.open(), cwd=path, env=env, check=True)
+
+        def before(more: Callable[[], None] = more) -> None:
+            edit()
+            more()
+
+        words = {"runs": runs, "budget": 6.5, "yardstick": " ".join(STATUS), "stdin": stdin}
+        title = f"Stop, 20 lines more than {size} MiB"
+        rows.append(pair(title, hook("Stop"), STATUS, path, env, before=before, **words))  # type: ignore
+    return rows
+
+
 def main(folder: Path, env: dict[str, str], runs: int, histories: list[int]) -> list[Row]:
-    """All rows of part 4."""
-    return [*quiet(folder, env, runs), *(row for count in histories for row in events(folder, env, runs, count))]
+    """All rows of part 4, and what a stored conversation adds to them."""
+    rows = [row for count in histories for row in events(folder, env, runs, count)]
+    return [*quiet(folder, env, runs), *rows, *conversations(folder, env, runs)]
