@@ -240,7 +240,7 @@ class Baton:
 
     def apply(self, plan: Plan) -> Snapshot:
         """Record a planned checkpoint: the chain first, then what is derived from it. Raises BatonError."""
-        from gitbaton.git.maintenance import tidy
+        from gitbaton.git.maintenance import tend
         from gitbaton.store.write import append
 
         track = plan.checkpoint.track
@@ -261,7 +261,7 @@ class Baton:
                 warnings += self._mirror(self.store.tips(), only_existing=plan.quiet, staged=staged)
             except (BatonError, OSError) as error:
                 warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {error}")
-        tidy(self.repo)
+        tend(self.repo)
         return Snapshot(stored=stored, warnings=tuple(warnings), redacted=plan.redacted)
 
     def _make_current(self, track: str) -> None:

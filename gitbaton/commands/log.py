@@ -7,6 +7,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.codec import plain, timestamp
 from gitbaton.commands.common import one_of, opened, paged, print_json
+from gitbaton.commands.retaining import marked
 from gitbaton.errors import UsageError
 from gitbaton.render import age, line, origin, porcelain, quoting, stored_document, verdict
 
@@ -29,9 +30,9 @@ def command(
     if track is not None and everything:
         raise UsageError("a track and --all exclude each other")
     with opened(ctx) as baton:
-        history = baton.history(track, limit=limit, everything=everything)
+        history, pins = baton.history(track, limit=limit, everything=everything), marked(baton)
         if json:
-            print_json({"checkpoints": [stored_document(s) for s in history.items]})
+            print_json({"checkpoints": [{**stored_document(s), "pinned": pins.pinned(s.id)} for s in history.items]})
         elif stable or nul:
             fields = [(s.id, s.checkpoint, verdict(s)) for s in history.items]
             rows = [
@@ -41,12 +42,12 @@ def command(
             terminal.write(porcelain(COLUMNS, rows, nul=nul, foreign=history.items))
         else:
             with paged(ctx, baton) as paint:
-                now = baton.clock()
                 for s in history.items:
                     c = s.checkpoint
                     words = [paint(baton.short(s.id), "id"), paint(verdict(s).ljust(7), verdict(s))]
-                    words += [age(c.created, now).rjust(14), f"{plain(c.track)}:" if everything else ""]
+                    words += [age(c.created, baton.clock()).rjust(14), f"{plain(c.track)}:" if everything else ""]
                     words += [quoting(s) + line(c.step), f"[{line(c.label)}]" if c.label else ""]
+                    words += ["(pinned)" if pins.pinned(s.id) else ""]
                     words += ["" if c.kind == "manual" or c.step.endswith(f"({c.kind})") else f"({c.kind})"]
                     words += [origin(s, baton.store.origins(c.track))]
                     terminal.say(" ".join(w for w in words if w))

@@ -7,6 +7,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.codec import timestamp
 from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.commands.retaining import marked
 from gitbaton.model import FileState, Stored
 from gitbaton.render import age, key_value, quote, quoted, resume_lines, stored_document
 
@@ -26,12 +27,13 @@ def command(
     with opened(ctx) as baton:
         stored = baton.resolve(checkpoint)
         if json:
-            print_json({"checkpoint": stored_document(stored)})
+            print_json({"checkpoint": {**stored_document(stored), "pinned": marked(baton).pinned(stored.id)}})
             return 0
         with paged(ctx, baton) as paint:
             terminal.say(paint(f"checkpoint {stored.id}", "id"))
             ago = age(stored.checkpoint.created, baton.clock())
-            for text in ["foreign=yes"] if stored.foreign_words else []:
+            marks = (("foreign=yes", stored.foreign_words), ("pinned=yes", marked(baton).pinned(stored.id)))
+            for text in (text for text, on in marks if on):
                 terminal.say(text)
             rows = [*_head(stored, ago), *resume_lines(stored.checkpoint, stored.checkpoint.place.oid or "", None, "")]
             for text in quote([*rows, *_files(stored.checkpoint.files)], stored):

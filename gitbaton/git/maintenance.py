@@ -1,17 +1,29 @@
-"""Many checkpoints leave many loose objects; past a few thousand git packs them, while nobody waits."""
+"""What is done in the background while nobody waits: packing many loose objects, and the daily look at old checkpoints."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import sys
+import time
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import spawn
+from gitbaton.git.run import detach, spawn
 
 MANY = 4096
+DAY = 86_400
+STAMP = "pruned"  # in our folder of the common directory: when old checkpoints were last looked at
+# The current directory may hold a module of ours by name only.
+_PRUNE = "import sys; sys.path[:] = [p for p in sys.path if p]; from gitbaton.retention.auto import run; run(sys.argv[1])"
 _SAMPLE = "17"  # the folder that git itself counts for gc.auto: one of 256
 _HELD = 9  # the descriptor by which git holds the lock until it ends
+
+
+def tend(repo: Repo) -> None:
+    """Start what is due after a checkpoint; nobody waits for it. Never raises."""
+    tidy(repo)
+    look_back(repo)
 
 
 def tidy(repo: Repo) -> bool:
@@ -53,3 +65,33 @@ def _start(repo: Repo) -> bool:
     finally:
         os.close(null)
         os.close(lock)
+
+
+def look_back(repo: Repo) -> bool:
+    """Once a day, start the prune that nobody asked for, in a process of its own; whether it was started.
+
+    On other days this costs a look at the state of one file. The first one begins a day after the first checkpoint. Not with
+    ``baton.autoPrune=false``, nor where objects go somewhere else. Never raises.
+    """
+    path, now = os.path.join(repo.shared_dir, STAMP), time.time()
+    try:
+        last = os.stat(path).st_mtime
+        if 0 <= now - last < DAY or "GIT_OBJECT_DIRECTORY" in repo.git.env:
+            return False
+        os.utime(path)
+        if now < last or not repo.boolean("baton.autoprune", default=True) or not sys.executable:
+            return False
+        detach([sys.executable, "-c", _PRUNE, repo.layout.root or repo.layout.git_dir], repo.git.env, b"")
+        return True
+    except FileNotFoundError:
+        return _first(path)
+    except (OSError, GitError):
+        return False
+
+
+def _first(path: str) -> bool:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666))
+    except OSError:
+        pass
+    return False

@@ -1,0 +1,63 @@
+"""The prune that nobody asked for: old automatic checkpoints beyond the last 200 of a track, in a process of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from gitbaton.baton import Baton
+from gitbaton.codec import plain, timestamp
+from gitbaton.errors import BatonError
+from gitbaton.git.repo import Repo
+from gitbaton.retention.planning import prune
+from gitbaton.retention.rules import AUTO_LAST
+from gitbaton.retention.wishes import Wish
+
+
+def run(place: str) -> None:
+    """Prune the repository at ``place``, unless another process is at it or there is nothing to gain. Never raises; what went
+    wrong, and what was removed, is in ``<common dir>/baton/log``."""
+    try:
+        with Baton(place) as baton, _alone(baton.repo) as free:
+            if free and slack(baton):
+                said = work(baton)
+                if said:
+                    _log(baton.repo, said)
+    except (BatonError, OSError):
+        return
+
+
+def slack(baton: Baton) -> bool:
+    """Whether any track is so long that something could go."""
+    objects = baton.repo.objects
+    return any(len(objects.first_parents(oid, AUTO_LAST + 2)) > AUTO_LAST + 1 for oid in baton.store.chains()[0].values())
+
+
+def work(baton: Baton) -> str:
+    """Prune, and say in one line what came of it; nothing where nothing went."""
+    try:
+        made = prune(baton, Wish(auto=True))
+    except (BatonError, OSError) as error:
+        return f"automatic prune: {error}"
+    parts = [f"{len(part.remove)} of '{plain(part.track)}'" for part in made.tracks if part.remove]
+    return f"automatic prune: removed {', '.join(parts)}" if parts else ""
+
+
+@contextmanager
+def _alone(repo: Repo) -> Iterator[bool]:
+    fd = os.open(os.path.join(repo.shared_dir, "pruning"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(fd)
+
+
+def _log(repo: Repo, text: str) -> None:
+    with open(os.path.join(repo.shared_dir, "log"), "a", encoding="utf-8", errors="replace") as file:
+        file.write(f"{timestamp(datetime.now(UTC))} {plain(text)}\n")
