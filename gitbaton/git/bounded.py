@@ -120,15 +120,19 @@ def _setting(git: Git, key: str) -> str:
 
 def _end(pid: int, *, group: bool) -> None:
     """End a command and its helpers: first so that they can tidy up, then for good."""
-    others = [] if group else _below(pid)
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for target in (pid, *others):
-            try:
-                os.killpg(target, number) if group else os.kill(target, number)
-            except (ProcessLookupError, PermissionError):
-                pass
-        if number == signal.SIGTERM:
+    targets = [pid] if group else _stopped(pid)
+    for number in (signal.SIGTERM, signal.SIGCONT, signal.SIGKILL):
+        if number == signal.SIGKILL:
             _wait(pid, _GRACE)
+        for target in targets:
+            _send(target, number, group=group)
+
+
+def _send(pid: int, number: int, *, group: bool = False) -> None:
+    try:
+        os.killpg(pid, number) if group else os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
 
 
 def _wait(pid: int, seconds: float) -> None:
@@ -140,11 +144,12 @@ def _wait(pid: int, seconds: float) -> None:
         time.sleep(0.01)
 
 
-def _below(pid: int) -> list[int]:
-    """The processes that a process started, and theirs, where the system tells."""
+def _stopped(pid: int) -> list[int]:
+    """A process and those that it started, and theirs, where the system tells; halted, so that none starts another."""
+    _send(pid, signal.SIGSTOP)
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
             children = [int(word) for word in file.read().split()]
     except (OSError, ValueError):
-        return []
-    return [found for child in children for found in (child, *_below(child))]
+        children = []
+    return [pid, *(found for child in children for found in _stopped(child))]

@@ -98,7 +98,10 @@ def timed_out(shown: str, seconds: float) -> RemoteError:
 
 def refused(reason: str) -> str:
     """The kind of a refusal of one ref, from the words that git puts behind it."""
-    if re.search(r"stale info|fetch first|already exists|failed to update ref|cannot lock|incorrect old value", reason):
+    if re.search(
+        r"stale info|fetch first|already exists|atomic transaction failed|failed to update ref|cannot lock|incorrect old value",
+        reason,
+    ):
         return "stale"
     if re.search(r"shallow update", reason):
         return "shallow"

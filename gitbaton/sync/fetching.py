@@ -34,20 +34,21 @@ class Plan:
     drops: tuple[RefChange, ...]
 
 
-def plan(baton: Baton, line: Connection, choice: Choice, *, prune: bool = False, ours: Collection[str] = ()) -> Plan:
-    """Look at the remote and say what a fetch would do.
+def plan(baton: Baton, line: Connection, choice: Choice, *, prune: bool = False, ours: Collection[str] | None = None) -> Plan:
+    """Look at the remote and say what a fetch would do. With ``ours``, the tracks here, all its refs are looked at: a push
+    follows.
 
     Raises RemoteError; NotFoundError for a chosen track that is neither there nor one of ``ours``.
     """
     remote = line.remote.name
-    seen = look(line)
+    seen = look(line, everything=ours is not None)
     before = baton.repo.objects.refs(remote_ref(remote))
     wanted = chosen(seen, choice)
     moves = {ref: here(remote, ref) for ref, oid in wanted.items() if before.get(here(remote, ref)) != oid}
     known = {track: ref for ref in before if (track := _track(remote, ref)) is not None}
     gone = tuple(sorted(track for track in known if choice.takes(track) and track not in seen.tracks))
     for track in choice.tracks or ():
-        if track not in seen.tracks and track not in known and track not in ours:
+        if track not in seen.tracks and track not in known and track not in (ours or ()):
             raise NotFoundError(f"there is no track '{track}' at '{line.remote.shown}'")
     drops = [RefChange(name=known[track], new=None, old=before[known[track]]) for track in gone] if prune else []
     return Plan(seen=seen, before=before, moves=moves, gone=gone, drops=tuple(drops))
@@ -64,7 +65,7 @@ def fetch(
     choice: Choice,
     *,
     prune: bool = False,
-    ours: Collection[str] = (),
+    ours: Collection[str] | None = None,
     write: bool = True,
 ) -> tuple[Seen, Gathered]:
     """Fetch; what the remote has, and what that brought. Nothing outside ``refs/baton/remotes/`` changes.

@@ -40,9 +40,9 @@ class Seen:
         return self.refs.get(NOTES)
 
 
-def look(line: Connection, place: str | None = None) -> Seen:
-    """Ask a remote, or one of its push addresses, for all its refs. Raises RemoteError."""
-    return sort(line.listed(*(() if place else (_OURS + "*", NOTES)), place=place))
+def look(line: Connection, place: str | None = None, *, everything: bool = False) -> Seen:
+    """Ask a remote, or one of its push addresses, for the refs in our rooms, or for all. Raises RemoteError."""
+    return sort(line.listed(*(() if everything else (_OURS + "*", NOTES)), place=place))
 
 
 def sort(refs: Mapping[str, Oid]) -> Seen:

@@ -70,8 +70,10 @@ def push(
     *,
     ours: Mapping[str, Oid] | None = None,
     meta: Meta | None = None,
+    seen: Seen | None = None,
 ) -> tuple[Pushing, ...]:
-    """Push to every place of a remote. ``ours`` and ``meta``: the chains and tombstones to push instead of those here.
+    """Push to every place of a remote. ``ours`` and ``meta``: the chains and tombstones to push instead of those here;
+    ``seen``: all that the remote was just found to have, fetched.
 
     Raises RemoteError when it cannot be reached or refuses all; NotFoundError for a track that is nowhere; NoAnswerError where
     baton.push is false; ScanError.
@@ -80,7 +82,10 @@ def push(
         raise NoAnswerError("nothing is pushed: baton.push is false")
     chains = dict(baton.store.chains()[0]) if ours is None else dict(ours)
     mine = metas.read(baton.store) if meta is None else meta
-    return tuple(_Place(baton, line, place, choice, manner, chains, mine).push() for place in line.remote.push)
+    places = [_Place(baton, line, place, choice, manner, chains, mine) for place in line.remote.push]
+    for place in places:
+        place.seen = seen if place.place == line.remote.fetch else None
+    return tuple(place.push() for place in places)
 
 
 class _Place:
@@ -91,6 +96,7 @@ class _Place:
     ) -> None:
         self.baton, self.line, self.place, self.choice, self.manner = baton, line, place, choice, manner
         self.ours, self.mine = ours, mine
+        self.seen: Seen | None = None
         self.agreed: frozenset[str] = frozenset()
         self.shown = line.remote.shown
 
@@ -121,9 +127,12 @@ class _Place:
         return self._send(result, made, rewriting=rewriting)
 
     def _look(self) -> Seen:
-        """What the remote has, and its objects that a comparison needs."""
+        """What the remote has, and its objects that a comparison needs; what is known already counts once."""
+        known, self.seen = self.seen, None
+        if known is not None:
+            return known
         for _ in range(ATTEMPTS):
-            seen = look(self.line, self.place)
+            seen = look(self.line, self.place, everything=True)
             for track in self.choice.tracks or ():
                 if track not in self.ours and track not in seen.tracks:
                     raise NotFoundError(f"there is no track '{track}'")

@@ -36,7 +36,7 @@ def sync(
         if not line.remote.push:
             return done
         try:
-            pushing = push(baton, line, choice, manner, ours=joining.tips, meta=joining.meta)
+            pushing = push(baton, line, choice, manner, ours=joining.tips, meta=joining.meta, seen=seen)
         except RemoteError as error:
             done = replace(done, failure=error.message)
             if error.kind != "stale":

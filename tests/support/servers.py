@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -65,12 +66,13 @@ test "$(git merge-base "$2" "$3")" = "$2" || { echo "no rewriting here"; exit 1;
 
 @contextmanager
 def _process(argv: list[str], port: int, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
+    sink = subprocess.DEVNULL
+    child = subprocess.Popen(argv, stdout=sink, stderr=sink, start_new_session=True, **options)
     try:
         wait_for(port)
         yield child
     finally:
-        child.kill()
+        os.killpg(child.pid, signal.SIGKILL)
         child.wait()
 
 
