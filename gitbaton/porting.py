@@ -183,7 +183,9 @@ def import_folder(baton: Baton, folder: str) -> Imported:
     by_track = _checkpoints(baton, found.records)
     refs = [ref for track in by_track for ref in (chain_ref(track), tip_ref(track))]
     with baton.repo.lock((*refs, NOTES)):
+        settled = baton.store.settle()
         plan = _Plan(baton)
+        plan.warnings += settled
         for track, items in sorted(by_track.items()):
             plan.track(track, items)
         plan.apply()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from gitbaton.codec import check_track, decode, entry, parse_note, payload, plain, timestamp
-from gitbaton.errors import GitError, RecordError
+from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
 from gitbaton.store import foreign, intent, meta
@@ -28,7 +28,7 @@ class Revision:
     """
 
     def __init__(self, store: Store) -> None:
-        self.warnings: list[str] = store.settle()
+        self.warnings: list[str] = []
         self.store = store
         self.meta = self._meta = meta.read(store)
         self._names = {track.casefold(): track for track in store.chains()[0]}
@@ -50,11 +50,16 @@ class Revision:
         twin = self._names.setdefault(track.casefold(), track)
         if twin != track:
             raise RecordError(f"track '{plain(track)}' differs from the track '{plain(twin)}' only in case")
-        links = list(links)
-        self._more.setdefault(track, []).extend(links)
+        before, links = self._more.get(track, []), list(links)
+        self._more[track] = [*before, *links]
+        try:
+            made = self._plan(track)
+        except RecordError:
+            self._more[track] = before
+            raise
         if fetched:
             self._foreign.setdefault(track, set()).update(link.id for link in links)
-        return self._plan(track)
+        return made
 
     def keep(self, track: str, ids: Collection[Oid]) -> Joined:
         """The track with only these checkpoints, their order and bytes kept; without any it goes. Raises RecordError."""
@@ -90,6 +95,9 @@ class Revision:
         A kill leaves the state before, or one that the next writer finishes. Raises RefConflictError when somebody moved a ref
         meanwhile, and RecordError when the notes cannot be read and something must be removed from them: nothing is changed.
         """
+        if intent.pending(self.store.repo):  # what is planned here was planned beside it
+            self.warnings += self.store.settle()
+            raise RefConflictError("a change that another process had begun was finished first", "try again")
         objects, first, tips = self.drawn()
         if not first:
             return
@@ -198,14 +206,20 @@ def adopt(store: Store, track: str, now: datetime) -> list[str]:
     chains = store.fetched().get(track, [])
     if any(other != track and other.casefold() == track.casefold() for other in store.chains()[0]):
         return []
-    warnings = []
-    revision = Revision(store)
+    warnings = store.settle()
+    found: list[Link] = []
+    drops = meta.NOTHING
     for remote, oid in chains:
         try:
-            revision.meta = meta.union(revision.meta, dropping(store, (remote,)))
-            found = [link for link in links(store, track, oid) if link.created <= now + SLACK]
-            revision.join(track, found, fetched=True)
+            told = dropping(store, (remote,))
+            found += [link for link in links(store, track, oid) if link.created <= now + SLACK]
+            drops = meta.union(drops, told)
         except (RecordError, GitError) as error:
             warnings.append(f"what '{plain(remote)}' has of track '{plain(track)}' is not joined: {error.message}")
+    if not found:
+        return warnings
+    revision = Revision(store)
+    revision.meta = drops
+    revision.join(track, found, fetched=True)
     revision.apply()
     return [*warnings, *revision.warnings]
