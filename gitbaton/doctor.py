@@ -15,7 +15,7 @@ from gitbaton.errors import BatonError
 from gitbaton.git import settings
 from gitbaton.git.hookfiles import read
 from gitbaton.install import githooks as install
-from gitbaton.store import CURRENT, NOTES, TIPS, chain_ref, fetched, tip_ref, track_of
+from gitbaton.store import CURRENT, NOTES, TIPS, chain_ref, fetched, intent, tip_ref, track_of
 from gitbaton.values import value
 
 MANY = 1000
@@ -154,6 +154,9 @@ def _refs(baton: Baton) -> Iterator[Finding]:
 
 def _derived(baton: Baton) -> Iterator[Finding]:
     behind = baton.store.behind(baton.store.tips().items)
+    if intent.pending(baton.repo):
+        text = "a change of several refs was begun and is not finished"
+        yield Finding(name="derived", ok=False, text=text, mend="git baton doctor --fix")
     for stored in behind:
         text = f"the tip or note of track '{stored.checkpoint.track}' is behind its chain"
         yield Finding(name="derived", ok=False, text=text, mend="git baton doctor --fix")

@@ -252,6 +252,26 @@ def test_a_file_that_says_nothing_whole_changes_nothing(repo: Sandbox, baton: Ba
     assert baton.refresh() == [] and refs(repo) == before and not (repo.path / ".git/baton/revision").exists()
 
 
+def test_what_is_in_the_way_of_finishing(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    with repo.open(clock=integer_clock()) as baton:
+        for track in ("more", "goes", "loses", "grows"):
+            filled(baton, track, 3)
+        killed_after(baton, monkeypatch, "all", 0)
+    lock = repo.path / ".git/refs/baton/tracks/goes.lock"
+    lock.touch()
+    assert "was begun and is not finished" in repo.baton("doctor").out
+    with repo.open(door="binary") as baton:
+        assert ["goes" in w for w in baton.refresh()] == [True] and "goes" in baton.store.chains()[0]
+        with pytest.raises(RefConflictError, match="finished first"):
+            Revision(baton.store).apply()
+        lock.unlink()
+        path = repo.path / ".git/baton/revision"
+        path.write_bytes(path.read_bytes().replace(b"end\n", b"refs/baton/x - " + b"d" * 40 + b"\nend\n"))
+        assert ["'refs/baton/x': object dddd" in w for w in baton.refresh()] == [True]
+        assert baton.refresh() == [] and "goes" not in baton.store.chains()[0] and not path.exists()
+    repo.fsck()
+
+
 def test_a_ref_that_moved_on_since_stays(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     with repo.open(clock=integer_clock()) as baton:
         filled(baton, "t", 3)

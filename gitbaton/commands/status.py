@@ -77,5 +77,5 @@ def _cells(t: TrackStatus, short: str, ago: str) -> tuple[str, ...]:
 
 
 def _document(t: TrackStatus) -> Json:
-    live = live_document(t.live)
-    return {"current": t.current, "checkpoint": stored_document(t.stored), "live": live}
+    found: dict[str, Json] = {"current": t.current, "checkpoint": stored_document(t.stored), "live": live_document(t.live)}
+    return {**found, "remotes": list(t.remotes)} if t.remotes else found

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from gitbaton.errors import BatonError, GitError, RefConflictError
+from gitbaton.errors import BatonError, GitError, GitTimeoutError, RefConflictError
+from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import OID, RefChange, is_ref
 from gitbaton.git.repo import Repo
 
@@ -39,25 +40,41 @@ def carry_out(store: Store, first: Sequence[RefChange], last: Sequence[RefChange
         if (found.oid if found is not None else None) != first[0].new:
             _forget(store)
             raise
+        return  # the rest waits for the next command
     _forget(store)
 
 
 def settle(store: Store) -> list[str]:
     """Finish what a killed process had begun; what is in the way is said, and tried again the next time.
 
-    A ref that has moved on since stays where it is. Called with the lock held.
+    A ref that has moved on since stays where it is, and so does one that can never be moved. Called with the lock held.
     """
     if not pending(store.repo):
         return []
+    said: list[str] = []
     try:
         changes = _kept(store)
+        clear_stale_locks(store.repo.layout.common_dir, tuple(change.name for change in changes))
         for change in changes:
             found = store.objects.info(change.name)
             if (found.oid if found is not None else None) == change.old != change.new:
-                store.objects.update([change])
+                said += _moved(store, change)
         _forget(store)
     except (BatonError, OSError) as error:
         return [f"a change that was begun is not finished yet: {error}"]
+    return said
+
+
+def _moved(store: Store, change: RefChange) -> list[str]:
+    """Move one ref; why it cannot be, where trying again cannot help. Raises RefConflictError, GitTimeoutError."""
+    try:
+        if change.new is not None and store.objects.info(change.new) is None:
+            raise GitError(f"object {change.new} does not exist any more")
+        store.objects.update([change])
+    except GitTimeoutError:
+        raise
+    except GitError as error:
+        return [f"a change that was begun could not be finished: '{change.name}': {error.message}"]
     return []
 
 
