@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 else:
     Mode = str
 
-_PLACEHOLDER = re.compile(r"\[redacted:[a-z][a-z0-9-]{1,30}\]")
-_SHORT = re.compile(r"(?i)(?:.{0,100}[_.-])?(?:pass|pw|pwd|passcode)")
+_PLACEHOLDER = r"\[redacted:[a-z][a-z0-9-]{1,30}\]"
+_SHORT = ("pass", "pw", "pwd", "passcode")
+_SHORT_KEY = r"(?is)(?:.{0,100}[_.-])?(?:pass|pw|pwd|passcode)"
 _MARK = "[redacted:"
-_STRING = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"([ \t]{0,32}:)?'
-_STRUCTURE = re.compile(r"[\s{}\[\]:,0-9eE+.truefalsn-]*")
-_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
-_BACKSLASHED = re.compile(r"\\u[0-9a-fA-F]{4}|\\.", re.DOTALL)
+_STRING = r'(?s)"([^"\\]*+(?:\\.[^"\\]*+)*+)"([ \t]{0,32}:)?'
+_STRUCTURE = r"[\s{}\[\]:,0-9eE+.truefalsn-]*"
+_ESCAPE = r"(?s)\\u[0-9a-fA-F]{4}|\\.|[^\\]"
+_BACKSLASHED = r"(?s)\\u[0-9a-fA-F]{4}|\\."
 _ESCAPED = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\b": "\b", "\\f": "\f"}
 
 
@@ -59,7 +60,7 @@ class Redactor:
 
     def assigned(self, key: str, text: str) -> str:
         """The value of a pair; what it is called counts."""
-        key = "password" if _SHORT.fullmatch(key) else key
+        key = "password" if key.lower().endswith(_SHORT) and compiled(_SHORT_KEY).fullmatch(key) else key
         return "".join(self._units(list(text), f"{key}="))
 
     def _units(self, units: list[str], head: str = "") -> list[str]:
@@ -98,10 +99,12 @@ class Redactor:
             return raw
         text = raw.decode("utf-8", "surrogateescape")
         body = text.rstrip("\r\n")
-        among = rows(_BACKSLASHED.sub(_told, body) if "\\u" in body or "\\/" in body else body)
+        among = rows(compiled(_BACKSLASHED).sub(_told, body) if "\\u" in body or "\\/" in body else body)
         if not among and self.mode != "strict":
             return raw
-        new = self._literals(body, among) if _STRUCTURE.fullmatch(compiled(_STRING).sub("", body)) else self.text(body)
+        new = (
+            self._literals(body, among) if compiled(_STRUCTURE).fullmatch(compiled(_STRING).sub("", body)) else self.text(body)
+        )
         return raw if new == body else (new + text[len(body) :]).encode("utf-8", "surrogateescape")
 
     def _literals(self, body: str, among: Rows) -> str:
@@ -123,10 +126,10 @@ class Redactor:
     def _literal(self, raw: str, key: str, among: Rows) -> str:
         """The inside of a JSON string; every escape but those within a secret stays as it was written."""
         head = f"{key}=" if key else ""
-        text = head + (_BACKSLASHED.sub(_told, raw) if "\\" in raw else raw)
+        text = head + (compiled(_BACKSLASHED).sub(_told, raw) if "\\" in raw else raw)
         if not any(found.end > len(head) for found in self._found(text, sure=False, among=among)):
             return raw
-        units = _ESCAPE.findall(raw) if "\\" in raw else list(raw)
+        units = compiled(_ESCAPE).findall(raw) if "\\" in raw else list(raw)
         return "".join(self._units(units, head))
 
     def find(self, text: str | bytes, *, sure: bool) -> list[Finding]:
@@ -154,7 +157,7 @@ class Redactor:
     def _raw(self, text: str, sure: bool, among: Rows) -> Iterator[tuple[int, int, int, str]]:
         """Start, end, rank and kind of everything that a rule takes for a secret."""
         if _MARK in text:
-            text = _PLACEHOLDER.sub(lambda m: "\f" * len(m.group()), text)
+            text = compiled(_PLACEHOLDER).sub(lambda m: "\f" * len(m.group()), text)
         for start, end, rank, kind in scan(text, sure=sure, strict=self.mode == "strict", among=among):
             if not any(pattern.fullmatch(text, start, end) for pattern in self.allow):
                 yield start, end, rank, kind

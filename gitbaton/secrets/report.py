@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from gitbaton.model import Checkpoint
+from gitbaton.secrets.patterns import compiled
 from gitbaton.values import value
 
-_KIND = re.compile(r"\[redacted:([a-z][a-z0-9-]{1,30})\]")
+_KIND = r"\[redacted:([a-z][a-z0-9-]{1,30})\]"
 
 
 @value
@@ -23,8 +23,8 @@ def differences(old: Checkpoint, new: Checkpoint) -> tuple[Redacted, ...]:
     """The placeholders that ``new``, the redacted ``old``, has and ``old`` has not."""
     found = []
     for (field, before), (_, after) in zip(_words(old), _words(new), strict=True):
-        had = _KIND.findall(before)
-        for kind in _KIND.findall(after):
+        had = compiled(_KIND).findall(before)
+        for kind in compiled(_KIND).findall(after):
             if kind in had:
                 had.remove(kind)
             else:
