@@ -111,17 +111,18 @@ def test_the_log_that_leaves_our_chains_out(repo: Sandbox) -> None:
 
 def test_plain_git_shows_what_the_table_says(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "main", "--step", "step one")
-    repo.git("config", "baton.transcripts", "full")
     said = tmp_path / "s.jsonl"
     said.write_text('{"uuid":"u-1"}\n')
     repo.write("a.txt", "two\n")
     payload = {"session_id": "s", "cwd": str(repo.path), "transcript_path": str(said)}
     repo.run("git", "baton", "hook", "claude", "Stop", stdin=json.dumps(payload).encode())
+    repo.ok("pin", "main")
     rows = re.findall(r"^\| .* \| `refs/[^`]*` \| `(git [^`]*)` \|$", README, re.MULTILINE)
-    assert len(rows) == 4
+    assert len(rows) == 5
     for command in rows:
         words = command.replace("<track>", "main").replace("<agent>", "claude").replace("<session>", "s")
-        assert ("chunks/" if "transcripts" in command else "step one") in repo.run("sh", "-c", words).out
+        shown = next((text for ref, text in (("transcripts", "chunks/"), ("meta", "pins/")) if ref in command), "step one")
+        assert shown in repo.run("sh", "-c", words).out
     assert repo.git("symbolic-ref", "BATON_HEAD") == "refs/checkpoints/main"
 
 
@@ -138,3 +139,58 @@ def test_put_files_back(repo: Sandbox) -> None:
         repo.ok(*words[2:])
         seen.append((repo.path / "a.txt").read_text())
     assert seen == ["three\n", "one\n", "three\n"]
+
+
+def commands_of(block: str) -> list[list[str]]:
+    """The words of each command of a block, after ``git baton``."""
+    return [line.partition("  #")[0].split()[2:] for line in block.splitlines()]
+
+
+def test_many_machines(repo: Sandbox, tmp_path: Path) -> None:
+    push, fetch, sync = commands_of(block_with("sh", "git baton sync origin"))
+    subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "remote.git")], check=True)
+    repo.git("remote", "add", "origin", str(tmp_path / "remote.git"))
+    repo.git("push", "-q", "origin", "HEAD:refs/heads/main")
+    repo.ok("snapshot", "--track", "parser", "--step", "lexer done", "--next-cmd", "pytest")
+    assert repo.baton(*push).code == 1  # nobody is there to be asked
+    repo.git("config", "baton.push", "true")
+    repo.ok(*push)
+    subprocess.run(["git", "clone", "-q", "-b", "main", str(tmp_path / "remote.git"), str(tmp_path / "other")], check=True)
+    other = Sandbox(tmp_path / "other")
+    other.ok(*fetch)
+    assert "> step=lexer done" in other.ok("resume", "--track", "parser").out
+    other.ok("snapshot", "--track", "parser", "--step", "parser done")
+    other.git("config", "baton.push", "true")
+    other.ok(*sync)
+    repo.ok(*sync)
+    assert repo.git("rev-parse", "refs/baton/tracks/parser") == other.git("rev-parse", "refs/baton/tracks/parser")
+    assert "> step=parser done" in repo.ok("resume").out
+
+
+def test_long_time(repo: Sandbox) -> None:
+    prune, pin, du = commands_of(block_with("sh", "git baton pin parser~3"))
+    for number in range(25):
+        repo.ok("snapshot", "--track", "parser", "--step", f"step {number}")
+    pinned = repo.ok(*pin).out
+    count = ("rev-list", "--count", "--first-parent", "refs/baton/tracks/parser")
+    assert "step 0" in repo.ok(*prune).out and repo.git(*count) == "26"  # with the root
+    repo.ok(*prune[:-1])
+    assert repo.git(*count) == "21"
+    assert pinned and "parser" in repo.ok(*du).out
+
+
+def test_secrets(repo: Sandbox) -> None:
+    snapshot, scan, forget = block_with("sh", "$KEY").splitlines()
+    key = "AKIA" + "Q3EGRTUVWXY2Z4A7"
+    done = repo.run("sh", "-c", f"KEY={key}; {snapshot}")
+    assert done.code == 0 and key not in done.out
+    match = re.search(r"# stored as: (.*)", snapshot)
+    assert match is not None and repo.ok("show").out.count(match.group(1)) >= 1
+    words = scan.partition("  #")[0].split()[2:]
+    repo.ok(*words)
+    repo.git("config", "baton.redact", "off")
+    repo.ok("snapshot", "--track", "parser", "--step", f"key works: {key}")
+    repo.git("config", "baton.redact", "on")
+    assert repo.baton(*words).code == 1
+    repo.ok(*forget.partition("  #")[0].replace("CHECKPOINT", "parser").split()[2:])
+    repo.ok(*words)
