@@ -225,7 +225,9 @@ def refs(repo: Sandbox) -> dict[str, str]:
     return {row.split(" ")[0]: row.split(" ")[1] for row in rows}
 
 
-def test_the_chain_is_moved_before_the_note_and_the_tip(repo: Sandbox) -> None:
+def test_the_chain_is_moved_before_the_note_and_the_tip(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gitbaton.store.write.RETRY_SECONDS", 0.3)
+    monkeypatch.setattr("gitbaton.store.write.REPAIR_SECONDS", 0.3)
     snap(repo, "one")
     for held, moved in (
         ("refs/baton/tracks/t", set()),
@@ -234,7 +236,7 @@ def test_the_chain_is_moved_before_the_note_and_the_tip(repo: Sandbox) -> None:
     ):
         before = refs(repo)
         lock = repo.write(f".git/{held}.lock")
-        assert held + ".lock" in repo.baton("snapshot", "--track", "t", "--step", "s").err
+        assert held + ".lock" in repo.here("snapshot", "--track", "t", "--step", "s").err
         assert {name for name, oid in refs(repo).items() if before.get(name) != oid} == moved
         lock.unlink()
         repo.ok("resume")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -73,6 +75,15 @@ class Sandbox:
     ) -> Outcome:
         """``git baton``, as a process, as a user runs it."""
         return self.run(sys.executable, "-m", "gitbaton", *args, env=env, stdin=stdin, cwd=cwd)
+
+    def here(self, *args: str) -> Outcome:
+        """``git baton`` in this process, so that a test can change how long it waits."""
+        from gitbaton.cli import call
+
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = call(["--repo-root", os.fspath(self.path), *args])
+        return Outcome(code, out.getvalue(), err.getvalue())
 
     def ok(self, *args: str, env: Mapping[str, str] | None = None, stdin: bytes | None = None) -> Outcome:
         """``git baton`` that must succeed."""
