@@ -238,7 +238,7 @@ def test_ctrl_c_is_the_pagers_to_answer(work: Sandbox, tmp_path: Path) -> None:
 
 
 def test_git_that_is_killed_is_128_and_the_signal(work: Sandbox) -> None:
-    work.git("config", "diff.external", "kill -TERM $PPID; sleep 5; true")
+    work.git("config", "diff.external", "kill -TERM $PPID; sleep 0.5; true")
     assert work.baton("diff", "t~1", "t").code in (128 + signal.SIGTERM, 128)
 
 
