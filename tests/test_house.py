@@ -11,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "gitbaton"
-ROOMS = ("git", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands", "transcripts", "secrets", "scanning", "sync", "retention")
+ROOMS = (
+    *("git", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands"),
+    *("transcripts", "secrets", "scanning", "sync", "retention"),
+)
 FLOORS = (
     ("errors", "values"),
     ("model",),
