@@ -174,6 +174,19 @@ def test_t22_shallow_on_either_side(far: Far, tmp_path: Path) -> None:
     assert State(other).chains == {}
 
 
+def test_t22_a_partial_clone_gets_all_that_a_restore_needs(far: Far, tmp_path: Path) -> None:
+    a = far.first
+    a.write("untracked.txt", "untracked\n")
+    oid = snap(a, "one")
+    ok(a, "push", "--yes")
+    far.remote.git("config", "uploadpack.allowFilter", "true")
+    partial = Clone(tmp_path / "partial", far.clock)
+    subprocess.run(["git", "clone", "-q", "--filter=tree:0", f"file://{far.remote.path}", str(partial.path)], check=True)
+    ok(partial, "sync")
+    ok(partial, "restore", "--foreign", oid)
+    assert (partial.path / "untracked.txt").read_text() == "untracked\n"
+
+
 def test_a_server_killed_in_the_middle_of_a_push(far: Far, served: Path, daemon: str) -> None:
     a = far.first
     path = bare(served / "killed.git")

@@ -66,6 +66,15 @@ def some(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
+def say_public(remote: Remote, public: Exposure) -> None:
+    """What a first push makes public, on standard error."""
+    names = ", ".join(f"'{plain(track)}'" for track in public.tracks)
+    terminal.tell(f"first push of {names} to {plain(remote.shown)}; beyond what its refs hold this makes public:")
+    parts = [some(public.checkpoints, "checkpoint"), some(public.commits, "unpublished commit")]
+    parts += [some(public.untracked, "untracked file"), size(public.bytes)]
+    terminal.tell("  " + ", ".join(parts))
+
+
 class Agreement:
     """The answer to the question before a first push: given by --yes, or on the terminal; without one it is no."""
 
@@ -74,11 +83,7 @@ class Agreement:
 
     def __call__(self, public: Exposure) -> bool:
         """Say what becomes public, and whether it may."""
-        names = ", ".join(f"'{plain(track)}'" for track in public.tracks)
-        terminal.tell(f"first push of {names} to {plain(self.remote.shown)}; beyond what its refs hold this makes public:")
-        parts = [some(public.checkpoints, "checkpoint"), some(public.commits, "unpublished commit")]
-        parts += [some(public.untracked, "untracked file"), size(public.bytes)]
-        terminal.tell("  " + ", ".join(parts))
+        say_public(self.remote, public)
         if self.yes:
             return True
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -144,6 +149,8 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
         place = f" [{move.ref}]" if move.track is not None else ""
         if move.changes:
             texts.append(f"push {name}: {', '.join([move.action, *counts])}{place}")
+    if dry_run and done.exposure is not None:
+        say_public(remote, done.exposure)
     if dry_run or not (done.hits or _halted(done)):
         print_plan(texts, dry_run=dry_run, nothing="nothing to push")
     warn_all(done.warnings)

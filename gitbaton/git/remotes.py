@@ -23,7 +23,16 @@ _ROW = re.compile(r"([ +\-*!=])\t([^\t]*):([^\t:]*)\t(.*)\Z")
 _NO_ATOMIC = "does not support --atomic"
 _NO_REF = "couldn't find remote ref"
 _ASIDE = ("-c", "maintenance.auto=false", "-c", "gc.auto=0", "-c", "push.gpgSign=false")
-_FETCH = ("-q", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-recurse-submodules", "--no-auto-gc", "--no-prune")
+_FETCH = (
+    "-q",
+    "--no-tags",
+    "--no-write-fetch-head",
+    "--refmap=",
+    "--no-recurse-submodules",
+    "--no-auto-gc",
+    "--no-prune",
+    "--no-filter",
+)
 _PUSH = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-recurse-submodules", "--no-signed", "--no-force-if-includes")
 
 

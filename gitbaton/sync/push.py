@@ -80,11 +80,13 @@ def push(
     """
     if allowed(baton) is False:
         raise NoAnswerError("nothing is pushed: baton.push is false")
-    chains = dict(baton.store.chains()[0]) if ours is None else dict(ours)
+    found, problems = baton.store.chains()
+    chains = dict(found if ours is None else ours)
     mine = metas.read(baton.store) if meta is None else meta
     places = [_Place(baton, line, place, choice, manner, chains, mine) for place in line.remote.push]
     for place in places:
         place.seen = seen if place.place == line.remote.fetch else None
+        place.warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems)
     return tuple(place.push() for place in places)
 
 
@@ -97,6 +99,7 @@ class _Place:
         self.baton, self.line, self.place, self.choice, self.manner = baton, line, place, choice, manner
         self.ours, self.mine = ours, mine
         self.seen: Seen | None = None
+        self.warnings: tuple[str, ...] = ()
         self.agreed: frozenset[str] = frozenset()
         self.shown = line.remote.shown
 
@@ -173,7 +176,7 @@ class _Place:
         if left:
             which = "a checkpoint that was" if left == 1 else f"{left} checkpoints that were"
             warnings.append(f"'{self.shown}' refuses rewriting and keeps {which} removed here")
-        return Plan(moves=tuple(moves), objects=tuple(objects), warnings=tuple(warnings))
+        return Plan(moves=tuple(moves), objects=tuple(objects), warnings=(*self.warnings, *warnings))
 
     def _declined(self, public: Exposure | None) -> tuple[str, ...]:
         """The tracks that nobody agrees to make public. A dry run asks nobody."""
