@@ -30,6 +30,12 @@ class Size:
     delta: Oid | None
 
 
+def refs(repo: Repo, *prefixes: str) -> dict[str, Oid]:
+    """As ``Objects.refs``, asked of git itself: libgit2 leaves out a ref whose file holds no id."""
+    layout = repo.layout
+    return BinaryObjects(repo.git, layout.git_dir, layout.common_dir, layout.algorithm).refs(*prefixes)
+
+
 def reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = (), *, logs: bool = False) -> dict[Oid, bytes]:
     """Every object that ``tips`` reach and, as far as git can tell without looking at all of them, ``without`` do not; each
     with a path at which it was met. With ``logs`` also what the reflogs reach. Raises RecordError when one of them is missing

@@ -75,7 +75,7 @@ def look(store: Store) -> Found:
 
 def own_refs(store: Store) -> dict[str, Oid]:
     """Our refs and what they point at: chains, tips, notes, meta, and all else below ``refs/baton/``."""
-    found = store.objects.refs(*OURS)
+    found = usage.refs(store.repo, *OURS)
     note = store.objects.refs("refs/notes/").get(NOTES)
     return {**found, **({NOTES: note} if note is not None else {})}
 
