@@ -52,6 +52,9 @@ def _assigned(match: re.Match[str]) -> str:
     name, quoted = match["name"].lower(), match["quoted"]
     text = quoted or match["bare"]
     kind = _kind(name)
+    before = match.string[max(match.start() - 12, 0) : match.start()]
+    if (name == "key" and not _is(_BEFORE_KEY, before)) or (name == "pass" and before[-1:] not in ("_", "-")):
+        return ""
     if harmless(text) or _is(_KIND_OF_THING, text) or _is(_PATH, text) or _is(_NAMED, text):
         return ""
     if kind == "password":
@@ -104,27 +107,35 @@ def _authorization(match: re.Match[str]) -> str:
     return "" if harmless(text) or (text.isalpha() and len(text) < 16) else "authorization"
 
 
+def _any_case(word: str) -> str:
+    """A pattern of a word in capitals or not; quicker than (?i), with which there is no set of letters to look for first."""
+    return "".join(f"[{char}{char.upper()}]" for char in word)
+
+
+# All begin with a set of letters, and what must stand before ``key`` and ``pass`` is looked at afterwards.
 _NAMES = (
-    r"passw(?:or)?d|passphrase|pwd|(?<=[_-])pass|(?:api|access|secret|private|auth|encryption|signing|account|shared|master)"
-    r"[_ -]?key|secret|token|credentials?"
+    rf"[pPkKsStTcC](?:(?<=[pP])(?:{_any_case('ass')}(?:[wW](?:{_any_case('or')})?[dD]|{_any_case('phrase')}|{_any_case('code')})?"
+    rf"|[wW][dD])|(?<=[kK]){_any_case('ey')}|(?<=[sS]){_any_case('ecret')}|(?<=[tT]){_any_case('oken')}"
+    rf"|(?<=[cC]){_any_case('redential')}[sS]?)"
 )
+_BEFORE_KEY = r"(?is).*(?:api|access|secret|private|auth|encryption|signing|account|shared|master)[_ -]?"
 _BARE = r"[^\s\"'`<>,;\\|]"
 _ASSIGNED = (
-    rf"(?i)(?P<name>{_NAMES})(?:\\?[\"'`\])]{{1,3}})?(?P<gap>[ \t]{{0,8}}(?::=|=>|==|=|:(?!:))[ \t]{{0,8}})"
+    rf"(?P<name>{_NAMES})(?:\\?[\"'`\])]{{1,3}})?(?P<gap>[ \t]{{0,8}}(?::=|=>|==|=|:(?!:))[ \t]{{0,8}})"
     rf"(?:\\{{0,3}}(?P<quote>[\"'`])(?P<quoted>[^\s\"'`\\]{{5,512}})(?=\\{{0,3}}(?P=quote))"
     rf"|(?P<bare>(?:(?!&\w{{1,40}}=){_BARE}){{4,511}}(?<![.,:)\]}}])))"
 )
 _OPTION = (
-    r"(?<![\w-])--[\w-]{0,30}(?P<name>password|passphrase|pass|token|secret|(?:api|access|secret|private)-key)"
+    r"--(?<![\w-]--)[\w-]{0,30}(?P<name>password|passphrase|pass|token|secret|(?:api|access|secret|private)-key)"
     rf"[ =]{{1,4}}[\"']?(?P<s>(?!-){_BARE}{{4,512}})"
 )
-_URL = r"(?<=://)[^\s:@/\"'<>?#\\]{0,128}:(?P<s>[^\s/\"'<>?#\\]{1,256})@(?!sha256:|sha512:)(?=[\w\[$%{.-])"
-_URL_USER = r"(?<=://)(?P<s>[A-Za-z0-9_-]{20,128}):(?:x-oauth-basic)?@"
+_URL = r"://[^\s:@/\"'<>?#\\]{0,128}:(?P<s>[^\s/\"'<>?#\\]{1,256})@(?!sha256:|sha512:)(?=[\w\[$%{.-])"
+_URL_USER = r"://(?P<s>[A-Za-z0-9_-]{20,128}):(?:x-oauth-basic)?@"
 _CURL = r"curl\b[^\n|;]{0,200}?\s(?:-u|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"'$]{0,128}:(?P<s>[^\s\"']{2,256})"
 _MYSQL = r"mysql(?:dump|admin)?\b[^\n|;]{0,200}?\s-p(?P<s>[^\s\"']{4,128})"
 _SSHPASS = r"sshpass\s{1,4}-p\s{0,4}[\"']?(?P<s>[^\s\"']{4,128})"
 _AUTHORIZATION = (
-    r"(?i)authorization[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?(?:bearer|basic|token|apikey|digest)\s{1,4}"
+    r"[aA](?:uthorization|UTHORIZATION)[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?(?i:bearer|basic|token|apikey|digest)\s{1,4}"
     r"(?P<s>[A-Za-z0-9+/=._~-]{6,4096})"
 )
 _BEARER = r"[Bb]earer\s{1,4}(?P<s>(?=[A-Za-z+/=_~-]{0,64}[0-9.])[A-Za-z0-9+/=._~-]{20,4096})"

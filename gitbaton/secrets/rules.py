@@ -7,6 +7,8 @@ where the pattern has no group. Every quantifier is bounded. ``sure``: nothing b
 
 from __future__ import annotations
 
+from gitbaton.secrets.patterns import BEGIN
+
 LONG = 55
 # The needles of the rules of context.py, in their order: one of them stands, in lower case, in every text that they match.
 CONTEXT_WORDS: tuple[tuple[str, ...], ...] = (
@@ -20,8 +22,6 @@ CONTEXT_WORDS: tuple[tuple[str, ...], ...] = (
     ("--",),
     ("pass", "pwd", "key", "secret", "token", "credential"),
 )
-# Where a short prefix may begin: not within a word, but after an escape as in "\nAKIA" or "%3DAKIA".
-BEGIN = r"(?:(?<![0-9A-Za-z])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))"
 END = r"(?![0-9A-Za-z])"
 _SEP = r"(?:\\[nrt]|[\s\"'+>|,;*#-])"
 _PEM = (
