@@ -112,10 +112,20 @@ def _row(baton: Baton, track: str, old: Oid | None, new: Oid, limit: datetime) -
     step = tip.checkpoint.step
     if old == new:
         return Fetched(track=track, state="same", step=step)
-    known = {old} if old in oids else set(objects.first_parents(old)) if old and objects.info(old) else set()
-    fresh = oids[: next((place for place, oid in enumerate(oids) if oid in known), len(oids) - 1)]
+    fresh = oids[: oids.index(old)] if old is not None and old in oids else oids[:-1]
+    if old is not None and old not in oids:
+        fresh = _not_in(baton, old, fresh)
     state = "new" if old is None else "newer" if old in oids else "rewritten"
     return Fetched(track=track, state=state, count=len(fresh), step=step, late=_late(baton, track, fresh, limit))
+
+
+def _not_in(baton: Baton, old: Oid, oids: list[Oid]) -> list[Oid]:
+    """Those of a chain's commits whose checkpoints the chain that was there before does not hold."""
+    objects = baton.repo.objects
+    if objects.info(old) is None:
+        return oids
+    known = {mark[1] for mark in marks(baton.store, objects.first_parents(old)) if mark is not None}
+    return [oid for oid, mark in zip(oids, marks(baton.store, oids), strict=True) if mark is None or mark[1] not in known]
 
 
 def _late(baton: Baton, track: str, fresh: list[Oid], limit: datetime) -> tuple[Late, ...]:

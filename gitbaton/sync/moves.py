@@ -19,7 +19,7 @@ class Comparison:
 
     ``ours``: the tips of our chains; ``said``: our pins and tombstones, and those together with the remote's; ``shown``: what
     the remote is called. Where not ``rewriting``, the remote's chains are only added to. ``objects``: what must be written for
-    the moves.
+    the moves; ``added``: by track, the commits that a step forward adds.
     """
 
     def __init__(
@@ -28,6 +28,7 @@ class Comparison:
         self.store, self.seen, self.ours, self.shown, self.rewriting = store, seen, ours, shown, rewriting
         self.mine, self.both = said
         self.objects: list[NewObject] = []
+        self.added: dict[str, list[Oid]] = {}
         self._ids: dict[Oid, list[Oid]] = {}
 
     def moves(self, choice: Choice) -> list[Move]:
@@ -73,6 +74,7 @@ class Comparison:
             return self._refused(track, f"{self.shown} has the track '{twin}', from which '{track}' differs only in case")
         if seen is None or seen in path:
             action, count = ("new", len(path) - 1) if seen is None else ("forward", path.index(seen))
+            self.added[track] = path[:count]
             return Move(ref=chain_ref(track), track=track, action=action, seen=seen, new=tip, count=count)
         return self._apart(track, tip, seen)
 

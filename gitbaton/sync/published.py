@@ -12,6 +12,7 @@ from gitbaton.model import Oid
 from gitbaton.store import NOTES, Store
 from gitbaton.store import meta as metas
 from gitbaton.store.bundle import plan_notes
+from gitbaton.store.join import marks
 from gitbaton.store.meta import NOTHING, Meta
 from gitbaton.store.refs import META, THREADS, TRANSCRIPTS
 from gitbaton.store.write import NOBODY
@@ -85,8 +86,9 @@ class _Public:
     """The checkpoints of tracks that the remote has or gets."""
 
     def __init__(self, store: Store, compared: Comparison, moves: Mapping[str, Move]) -> None:
-        self.compared, self.moves = compared, moves
+        self.store, self.compared = store, compared
         self.lines = {b"\ntrack: " + track.encode() + b"\n": track for track in moves}
+        self.fresh: dict[str, frozenset[Oid]] = {}
         self.known: dict[str, frozenset[Oid]] = {}
 
     def holds(self, oid: Oid, text: bytes) -> bool:
@@ -97,9 +99,12 @@ class _Public:
         track = self.lines.get(text[start : text.find(b"\n", start + 1) + 1]) if start >= 0 else None
         if track is None:
             return False
-        if track not in self.known:
+        if track not in self.fresh:
+            added = self.compared.added.get(track, [])
+            self.fresh[track] = frozenset(mark[1] for mark in marks(self.store, added) if mark is not None)
+        if oid not in self.fresh[track] and track not in self.known:  # what the remote has already is seldom asked for
             self.known[track] = frozenset(self.compared.ids(track, self.compared.ours[track]))
-        return oid in self.known[track]
+        return oid in self.fresh[track] or oid in self.known[track]
 
 
 def other_moves(baton: Baton, seen: Seen, choice: Choice, tracks: Mapping[str, Oid]) -> list[Move]:
