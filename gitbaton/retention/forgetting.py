@@ -91,7 +91,7 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
 
 def _everywhere(baton: Baton, found: Found, made: Forgetting, parts: Sequence[Stored], holding: Collection[str]) -> Forgetting:
     """The same with all that goes besides, wherever it lies."""
-    changed = _changed(baton, parts)
+    changed = _changed(baton, made.stored)  # those that go along are named for their words
     talks = {(s.checkpoint.agent.name, s.checkpoint.agent.session) for s in parts if s.checkpoint.agent}
     copies = {
         ref: oid for ref, oid in found.refs.items() if ref in holding or (ref.startswith(REMOTES) and _copied(ref, talks))

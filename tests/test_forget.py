@@ -1,0 +1,180 @@
+"""Forgetting: afterwards no object, note, file or log of ours holds the words, or what still holds them is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gitbaton.store.join import links
+from gitbaton.store.meta import read as read_meta
+from tests.support import Sandbox
+
+SECRETS = ("SECRET-STEP", "SECRET-NOTE", "SECRET-NEXT", "SECRET-DECISION", "SECRET-EXTRA", "SECRET-FILE", "SECRET-STAGED")
+
+
+@pytest.fixture
+def spilled(repo: Sandbox) -> Sandbox:
+    """Three checkpoints, of which the second holds secrets in words, in a file and in the index; reflogs are on."""
+    repo.git("config", "baton.redact", "off")
+    repo.git("config", "core.logAllRefUpdates", "always")
+    repo.ok("snapshot", "--track", "t", "--step", "before")
+    repo.write("s.txt", "SECRET-STAGED\n")
+    repo.git("add", "s.txt")
+    repo.write("s.txt", "the SECRET-FILE\n")
+    words = (
+        "--next-cmd",
+        "curl SECRET-NEXT",
+        "--decision",
+        "use SECRET-DECISION",
+        "--label",
+        "spilled",
+        "--extra",
+        "k=SECRET-EXTRA",
+    )
+    repo.ok("snapshot", "--track", "t", "--step", "has SECRET-STEP", "--note", "two\nlines SECRET-NOTE", *words)
+    repo.git("rm", "-q", "-f", "--cached", "s.txt")
+    (repo.path / "s.txt").unlink()
+    repo.ok("snapshot", "--track", "t", "--step", "after")
+    return repo
+
+
+def holding(repo: Sandbox) -> list[str]:
+    """Where any of the secrets still is: in an object, or in a file outside git's objects."""
+    repo.git("gc", "-q", "--prune=now")
+    objects = repo.run("git", "cat-file", "--batch-all-objects", "--batch").out
+    found = [f"object: {secret}" for secret in SECRETS if secret in objects]
+    for path in repo.path.rglob("*"):
+        if path.is_file() and ".git/objects" not in str(path):
+            data = path.read_bytes()
+            found += [f"{path}: {secret}" for secret in SECRETS if secret.encode() in data]
+    return found
+
+
+def test_t25_forgotten_everywhere_nothing_holds_the_words(spilled: Sandbox) -> None:
+    named = spilled.ok("show", "spilled", "--json").json["checkpoint"]["id"]
+    spilled.ok("pin", "spilled")
+    spilled.ok("restore", "spilled", "--index")
+    spilled.ok("undo")
+    spilled.ok("export", "--history")
+    (spilled.path / ".git/baton/log").write_text("hook: SECRET-NOTE\n")
+    assert len(holding(spilled)) > 10
+    told = spilled.ok("forget", "spilled", "--everywhere", "-n").out
+    assert f"would forget {named[:10]} has SECRET-STEP" in told and "2 safety checkpoints would go as well" in told
+    assert len(holding(spilled)) > 10
+    done = spilled.ok("forget", "spilled", "--everywhere")
+    assert "no ref, index or reflog of this repository reaches" in done.out and "git gc --prune=now" in done.out
+    assert holding(spilled) == []
+    spilled.fsck()
+    assert [r["step"] for r in spilled.ok("log", "--json", "t").json["checkpoints"]] == ["after", "before"]
+    with spilled.open() as baton:
+        assert read_meta(baton.store).forgotten == {named}
+    assert spilled.ok("resume").code == 0 and spilled.ok("forget", named[:12]).code == 0  # once more changes nothing
+
+
+def test_automatic_ones_that_carry_its_words_go_with_it(repo: Sandbox) -> None:
+    from gitbaton.exchange import Request
+    from gitbaton.model import Carried
+
+    with repo.open(door="binary") as baton:
+        first = baton.snapshot("SECRET-STEP", track="t", note="SECRET-NOTE")
+        c = first.stored.checkpoint
+        carried = Carried(
+            id=first.stored.id, step=c.step, created=c.created, branch=c.branch, head=c.head, tree=first.stored.tree
+        )
+        for n in range(2):
+            repo.write("a.txt", f"{n}\n")
+            request = Request(step=f"turn {n}", track="t", kind="auto", note=c.note, carried=carried)
+            baton.apply(baton.plan(request))
+        kept = baton.snapshot("mine", track="u")
+    done = repo.ok("forget", first.stored.id, "--everywhere")
+    assert "2 automatic checkpoints that carry their words went with them" in done.out
+    assert "track 't' has no checkpoint left and is gone" in done.out
+    assert holding(repo) == []
+    assert [r["id"] for r in repo.ok("log", "--all", "--json").json["checkpoints"]] == [kept.stored.id]
+    assert repo.git("for-each-ref", "--format=%(refname)", "refs/baton/tracks", "refs/checkpoints").split() == [
+        "refs/baton/tracks/u",
+        "refs/checkpoints/u",
+    ]
+    assert "SECRET" not in (repo.path / "runtime/checkpoints/LATEST.md").read_text()
+
+
+def test_the_last_one_of_the_current_track_ends_it(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "--step", "only")
+    document = repo.ok("forget", "@", "--json").json
+    assert document["ended"] == ["t"] and document["held"] == [] and not document["dry_run"]
+    assert repo.try_git("symbolic-ref", "-q", "BATON_HEAD").code == 1
+    assert not (repo.path / ".git/baton/expect").exists()
+    assert repo.baton("resume").code == 2 and "checkpoint" not in repo.run("git", "notes", "--ref=checkpoints", "show").out
+    repo.ok("snapshot", "--track", "t", "--step", "anew")
+    repo.fsck()
+
+
+def test_what_still_holds_a_file_is_named(spilled: Sandbox) -> None:
+    spilled.write("copy/s.txt", "the SECRET-FILE\n")
+    spilled.ok("snapshot", "--track", "u", "--step", "other")
+    other = spilled.ok("show", "u", "--json").json["checkpoint"]["id"][:10]
+    done = spilled.baton("forget", "spilled", "--everywhere")
+    assert done.code == 1 and f"the file 's.txt' is still in checkpoint {other} of track 'u'" in done.out
+    assert "no ref, index or reflog" not in done.out
+    spilled.git("add", "copy")
+    spilled.git("commit", "-q", "-m", "public")
+    done = spilled.baton("forget", other, "--everywhere")
+    assert done.code == 1 and "the file 'copy/s.txt' is still in 'refs/heads/main'" in done.out
+    assert all("SECRET-FILE" in row for row in holding(spilled))
+
+
+def test_a_branch_at_its_commit_still_holds_its_record(spilled: Sandbox) -> None:
+    spilled.git("branch", "mine", "refs/baton/tracks/t~1")
+    done = spilled.baton("forget", "spilled", "--everywhere", "--json")
+    assert done.code == 1
+    held = {(row["what"].split(" checkpoint")[0], row["by"]) for row in done.json["held"]}
+    assert ("the commit of", "'refs/heads/mine'") in held and ("the file 's.txt'", "'refs/heads/mine'") in held
+    spilled.git("branch", "-D", "mine")
+    again = spilled.ok("forget", done.json["forgotten"][0], "--everywhere")
+    assert "(removed before)" in again.out
+    assert holding(spilled) == []
+
+
+def test_fetched_copies_go_and_the_remote_is_named(spilled: Sandbox, tmp_path: Path) -> None:
+    chain = spilled.git("rev-parse", "refs/baton/tracks/t")
+    for name, value in (("tracks/t", chain), ("notes", spilled.git("rev-parse", "refs/notes/checkpoints"))):
+        spilled.git("update-ref", f"refs/baton/remotes/origin/{name}", value)
+    spilled.git("update-ref", "refs/baton/remotes/origin/tracks/other", spilled.git("rev-parse", f"{chain}~2"))
+    done = spilled.ok("forget", "t~1", "--everywhere")
+    assert "2 fetched refs went as well" in done.out and "'origin' has it: run 'git baton push origin'" in done.out
+    assert holding(spilled) == []
+    assert "refs/baton/remotes/origin/tracks/other" in spilled.git("for-each-ref")
+
+
+def test_a_plain_forget_leaves_a_tombstone_and_its_words_unreachable_from_chain_and_note(spilled: Sandbox) -> None:
+    named = spilled.ok("show", "t~1", "--json").json["checkpoint"]["id"]
+    done = spilled.ok("forget", "t~1", "t~1")
+    assert done.out.count("forgot") == 1 and "no ref, index" not in done.out
+    with spilled.open() as baton:
+        assert named in read_meta(baton.store).forgotten
+        assert named not in {link.id for link in links(baton.store, "t")}
+    assert "SECRET" not in spilled.git("log", "--format=%B", "refs/baton/tracks/t", "refs/notes/checkpoints")
+    assert "SECRET" not in spilled.git("notes", "--ref=checkpoints", "show")
+    assert spilled.baton("show", named).code == 2
+
+
+def test_names_that_mean_nothing_change_nothing(spilled: Sandbox) -> None:
+    refs = spilled.git("for-each-ref")
+    assert spilled.baton("forget", "t", "nothing").code == 2 and spilled.baton("forget").code == 129
+    assert spilled.git("for-each-ref") == refs
+
+
+def test_pins_are_told_and_turn(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "--step", "s")
+    short = repo.ok("show", "--json").json["checkpoint"]["id"][:10]
+    assert repo.ok("pin", "t").out == f"pinned {short} s\n" and repo.ok("pin", "@").out == f"'{short}' is pinned already\n"
+    assert "(pinned)" in repo.ok("log").out and repo.ok("log", "--json").json["checkpoints"][0]["pinned"] is True
+    assert "pinned=yes" in repo.ok("show").out.splitlines() and repo.ok("show", "--json").json["checkpoint"]["pinned"] is True
+    assert repo.ok("unpin", "t").out == f"no longer pinned {short} s\n"
+    assert repo.ok("unpin", "t").out == f"'{short}' is not pinned\n" and "(pinned)" not in repo.ok("log").out
+    repo.ok("pin", "t")
+    with repo.open() as baton:
+        assert list(read_meta(baton.store).pins.values()) == [3]
+    assert repo.baton("pin", "nothing").code == 2
+    repo.fsck()
