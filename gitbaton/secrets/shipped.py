@@ -28,7 +28,7 @@ SHIPPED: tuple[tuple[str, tuple[str, ...], str, bool], ...] = (
     (
         "discord-token",
         (),
-        r"(?:(?<![0-9A-Za-z])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))(?:[MNO][a-zA-Z\d_-]{23,25}\.[a-zA-Z\d_-]{6}\.[a-zA-Z\d_-]{27})(?![0-9A-Za-z])",
+        r"[MNO][a-zA-Z\d_-]{23,25}\.[a-zA-Z\d_-]{6}\.[a-zA-Z\d_-]{27}",
         True,
     ),
     (
