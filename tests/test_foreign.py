@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from gitbaton import Baton
+from gitbaton.cli import call
 from gitbaton.exchange import Request
 from gitbaton.hooks.auto import carry
 from gitbaton.model import Stored
@@ -18,10 +19,11 @@ from gitbaton.store import foreign, meta
 from gitbaton.store.fetched import strays
 from gitbaton.store.refs import META, fetched_ref, remote_ref
 from gitbaton.values import replace
-from tests.support import Sandbox, integer_clock
+from tests.support import Outcome, Sandbox, integer_clock
 from tests.support.repos import SOME_TIME
 from tests.test_crash import DRIVER, age_locks, killed
 
+Run = Callable[..., Outcome]
 LATER = SOME_TIME + timedelta(hours=1)
 
 
@@ -38,6 +40,18 @@ def theirs(repo: Sandbox, tmp_path: Path) -> Iterator[Sandbox]:
     box.fsck()
 
 
+@pytest.fixture
+def run(repo: Sandbox, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(repo.path)
+
+    def go(*words: str) -> Outcome:
+        capfd.readouterr()
+        code = call(list(words))
+        return Outcome(code, *capfd.readouterr())
+
+    return go
+
+
 def fetch(repo: Sandbox, box: Sandbox, remote: str = "origin") -> None:
     """As a fetch would, and nothing joined."""
     tracks, place = "refs/baton/tracks/*", remote_ref(remote)
@@ -50,25 +64,25 @@ def steps(baton: Baton, track: str = "work") -> list[str]:
     return [s.checkpoint.step for s in baton.store.history(track).items]
 
 
-def test_a_fetched_track_is_shown_and_marked_everywhere(repo: Sandbox, theirs: Sandbox) -> None:
+def test_a_fetched_track_is_shown_and_marked_everywhere(repo: Sandbox, theirs: Sandbox, run: Run) -> None:
     fetch(repo, theirs)
     before = repo.git("for-each-ref")
     for words in (["tracks"], ["status"], ["log", "--all"]):
-        out = repo.ok(*words).out
+        out = run(*words).out
         assert "> their step 2 (foreign: origin)" in out
-        rows = repo.ok(*words, "--porcelain").out.splitlines()
+        rows = run(*words, "--porcelain").out.splitlines()
         strange = [row for row in rows if row.startswith("# foreign ")]
         assert len(strange) == len(out.splitlines()) and rows[-len(strange) - 1].startswith("# ")
-        found = repo.ok(*words, "--json").json
+        found = run(*words, "--json").json
         listed = found["checkpoints"] if "log" in words else [t["checkpoint"] for t in found["tracks"]]
         assert {c["foreign"] for c in listed} == {True}
     for words in (["resume"], ["resume", "--track", "work"], ["show", "work"], ["show", "work@{manual}"]):
-        out = repo.ok(*words).out
+        out = run(*words).out
         assert "> next_cmd=rm -rf here\n" in out and "\nnext_cmd" not in out and "\n> step=their step 2\n" in out
-    assert repo.ok("resume", "--json").json["checkpoint"]["foreign"] is True
-    verified = repo.baton("verify")
-    assert "is foreign" in verified.err and repo.baton("verify", "--json").json["foreign"] is True
-    assert "is foreign" in repo.ok("diff", "work~1", "work").err
+    assert run("resume", "--json").json["checkpoint"]["foreign"] is True
+    verified = run("verify")
+    assert "is foreign" in verified.err and run("verify", "--json").json["foreign"] is True
+    assert "is foreign" in run("diff", "work~1", "work").err
     assert repo.git("for-each-ref") == before and "their" not in (repo.path / "runtime/checkpoints/LATEST.md").read_text()
 
 
@@ -119,7 +133,7 @@ def test_the_first_snapshot_follows_what_was_fetched(repo: Sandbox, theirs: Sand
     repo.fsck()
 
 
-def test_an_automatic_checkpoint_follows_foreign_words_and_says_so(repo: Sandbox, theirs: Sandbox) -> None:
+def test_an_automatic_checkpoint_follows_foreign_words_and_says_so(repo: Sandbox, theirs: Sandbox, run: Run) -> None:
     fetch(repo, theirs)
     with repo.open(clock=integer_clock(LATER), door="binary") as baton:
         tip = baton.store.tip("work")
@@ -135,8 +149,8 @@ def test_an_automatic_checkpoint_follows_foreign_words_and_says_so(repo: Sandbox
         assert carried is not None and carried.foreign and carried.id == tip.id and not made.stored.foreign
         assert not any(s.foreign for s in baton.store.history("work").items)
     for words in (["status"], ["tracks"], ["log"]):
-        assert "(foreign)" in repo.ok(*words).out.splitlines()[0]
-    assert "> next_cmd=rm -rf here" in repo.ok("resume", "--track", "work").out
+        assert "(foreign)" in run(*words).out.splitlines()[0]
+    assert "> next_cmd=rm -rf here" in run("resume", "--track", "work").out
 
 
 def test_a_broken_fetched_chain_keeps_nobody_from_working(repo: Sandbox, theirs: Sandbox) -> None:
@@ -160,7 +174,7 @@ def test_a_name_that_differs_only_in_case_is_listed_and_not_joined(repo: Sandbox
     assert repo.git("for-each-ref", "--format=%(refname)", "refs/baton/tracks") == "refs/baton/tracks/WORK"
 
 
-def test_newer_ones_elsewhere_are_said(repo: Sandbox, theirs: Sandbox) -> None:
+def test_newer_ones_elsewhere_are_said(repo: Sandbox, theirs: Sandbox, run: Run) -> None:
     fetch(repo, theirs)
     with repo.open(clock=integer_clock(LATER)) as baton:
         baton.snapshot("mine", track="work")
@@ -172,7 +186,7 @@ def test_newer_ones_elsewhere_are_said(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     said = "origin has 2 newer checkpoints of track 'work': 'git baton sync origin' joins them"
     for words in (["resume"], ["status"], ["tracks"]):
-        assert repo.ok(*words).err.count(said) == 1, words
+        assert run(*words).err.count(said) == 1, words
     with repo.open(clock=integer_clock(LATER + timedelta(hours=2))) as baton:
         objects = meta.objects_for(baton.store, meta.Meta(pruned=frozenset(newer[:1])))
         baton.store.objects.write(objects)
