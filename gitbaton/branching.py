@@ -107,7 +107,8 @@ def _commit(baton: Baton, stored: Stored, head: Oid | None) -> tuple[NewObject, 
     author, warnings = baton.author()
     dated = author + b" %d +0000" % int(baton.clock().astimezone(UTC).timestamp() // 1)
     parents = (head,) if head else ()
-    data = commit_data(tree=stored.tree, parents=parents, author=dated, message=message(stored.id, stored.checkpoint))
+    words = message(stored.id, baton.redactor.checkpoint(stored.checkpoint))
+    data = commit_data(tree=stored.tree, parents=parents, author=dated, message=words)
     return new_object(baton.repo.layout.algorithm, "commit", data), warnings
 
 

@@ -208,6 +208,10 @@ def test_what_an_older_version_stored_is_redacted_where_it_goes_on(repo: Sandbox
     repo.ok("restore", manual["id"][:12])
     safety = repo.git("log", "-1", "--format=%B", "refs/baton/safety/main-worktree")
     assert HERE in safety and KEY not in safety
+    repo.write("a.txt", "c")
+    unredacted(repo, step=f"again {KEY}", track="t")
+    repo.ok("branch", "b", "@")
+    assert repo.git("log", "-1", "--format=%s", "b") == f"again {HERE}"
     repo.fsck()
 
 
