@@ -21,7 +21,7 @@ def run(place: str) -> None:
     """Prune the repository at ``place``, unless another process is at it or there is nothing to gain. Never raises; what went
     wrong, and what was removed, is in ``<common dir>/baton/log``."""
     try:
-        with Baton(place) as baton, _alone(baton.repo) as free:
+        with Baton(place, door="binary") as baton, alone(baton.repo) as free:
             if free and slack(baton):
                 said = work(baton)
                 if said:
@@ -47,7 +47,8 @@ def work(baton: Baton) -> str:
 
 
 @contextmanager
-def _alone(repo: Repo) -> Iterator[bool]:
+def alone(repo: Repo) -> Iterator[bool]:
+    """Whether this is the only process that prunes so; nobody is waited for."""
     fd = os.open(os.path.join(repo.shared_dir, "pruning"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

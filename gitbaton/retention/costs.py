@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from gitbaton.baton import Baton
 from gitbaton.codec import decode_track
 from gitbaton.git import usage
+from gitbaton.git.objects import parse_commit
 from gitbaton.model import Oid
 from gitbaton.retention.looking import LATE, existing, own_refs
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, track_of
@@ -38,7 +39,8 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
     outside = {oid for ref, oid in store.objects.refs("refs/").items() if ref not in refs and oid.strip("0")}
     head = store.objects.head().oid
     others = existing(store, (outside | ({head} if head else set())) - mine)
-    reached = {part: usage.reached(baton.repo, oids, others).keys() for part, oids in parts.items()}
+    since = usage.reached(baton.repo, others, _first(store, parts)).keys()
+    reached = {part: usage.reached(baton.repo, oids, others).keys() - since for part, oids in parts.items()}
     times = Counter(oid for oids in reached.values() for oid in oids)
     sizes = {oid: size.bytes for oid, size in usage.sizes(baton.repo, times.keys()).items()}
 
@@ -49,6 +51,18 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
         Cost(kind=kind, name=name, own=total(there, alone=True), shared=total(there, alone=False))
         for (kind, name), there in reached.items()
     )
+
+
+def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid]:
+    """What the first checkpoint of each chain stands on."""
+    found: list[Oid] = []
+    for (kind, _), tips in parts.items():
+        for tip in tips if kind in ("track", "safety") else ():
+            info = store.objects.info(tip)
+            chain = store.objects.first_parents(tip) if info is not None and info.kind == "commit" else []
+            first = store.objects.read(chain[-2]) if len(chain) > 1 else None
+            found += parse_commit(first.data).parents[1:] if first is not None and first.data else ()
+    return list(existing(store, found))
 
 
 def _parts(store: Store) -> dict[tuple[str, str], list[Oid]]:

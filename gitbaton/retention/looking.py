@@ -48,9 +48,10 @@ class Conversation:
 
 @value
 class Found:
-    """All that is ours. ``refs``: our refs, with the notes' and the fetched ones; ``others``: what the user's own refs and
-    what was fetched reach; ``objects``: what our own refs reach beyond that, each with a path and its size on disk;
-    ``runs``: the commits that runs and threads reach."""
+    """All that is ours. ``refs``: our refs, the notes' and the fetched ones, too; ``others``: where the user's refs and what
+    was fetched begin; ``since``: what these reach and what was not there before the first checkpoint of each chain;
+    ``objects``: what our own refs reach beyond that, each with a path; ``sizes``: what both take on disk; ``runs``: the commits
+    that runs and threads reach."""
 
     refs: Mapping[str, Oid]
     tracks: tuple[Chain, ...]
@@ -58,6 +59,7 @@ class Found:
     conversations: tuple[Conversation, ...]
     meta: Meta
     others: tuple[Oid, ...]
+    since: Mapping[Oid, bytes]
     objects: Mapping[Oid, bytes]
     sizes: Mapping[Oid, Size]
     runs: frozenset[Oid]
@@ -96,9 +98,13 @@ def _look(store: Store) -> Found:
     conversations = tuple(conversation(store, ref, oid) for ref, oid in refs.items() if ref.startswith(TRANSCRIPTS))
     mine = [oid for ref, oid in refs.items() if not ref.startswith(REMOTES)]
     others = _others(store, refs)
-    objects = usage.reached(store.repo, [store.root, *mine] if mine else [], others)
-    sizes = usage.sizes(store.repo, objects)
-    for oid, path in objects.items():
+    # A walk leaves out what commits at its edge hold, and not what they lead to: work that was committed after its checkpoint.
+    first = [chain.items[-1].base for chain in (*tracks, *safety) if chain.items]
+    since = usage.reached(store.repo, others, [oid for oid in first if oid])
+    reached = usage.reached(store.repo, [store.root, *mine] if mine else [], others)
+    objects = {oid: path for oid, path in reached.items() if oid not in since}
+    sizes = usage.sizes(store.repo, reached.keys() | since.keys())
+    for oid, path in {**since, **reached}.items():
         if oid not in sizes:
             named = f" ('{plain(path.decode('utf-8', 'replace'))}')" if path else ""
             raise RecordError(f"object {oid}{named} cannot be read")
@@ -109,6 +115,7 @@ def _look(store: Store) -> Found:
         conversations=conversations,
         meta=meta,
         others=others,
+        since=since,
         objects=objects,
         sizes=sizes,
         runs=_needed(store, refs, others),

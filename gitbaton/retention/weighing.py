@@ -22,11 +22,11 @@ def freed(store: Store, found: Found, objects: Iterable[NewObject], changes: Ite
     Git is asked to pack what stays, because what was stored as a difference to what goes must be stored anew. What else waits
     to be collected is not counted, but for what gitbaton itself left behind.
     """
-    new = {item.oid: item for item in objects if item.oid not in found.sizes}
+    new = {item.oid: item for item in objects if item.oid not in found.objects}
     after = {**found.refs, **{change.name: change.new for change in changes}}
     tips = [oid for ref, oid in after.items() if oid is not None and not ref.startswith(REMOTES)]
     stays = _reached(store, found, tips, new)
-    gone = {oid: size for oid, size in found.sizes.items() if oid not in stays}
+    gone = {oid: found.sizes[oid] for oid in found.objects if oid not in stays}
     gone |= _left_behind(store, found, stays)
     loose = usage.loose(store.repo)
     entry = _ENTRY[store.objects.algorithm]
@@ -58,7 +58,7 @@ def _reached(store: Store, found: Found, tips: Collection[Oid], new: Mapping[Oid
 
 def _ours(found: Found, wanted: Iterable[Oid]) -> list[Oid]:
     """Those of some objects that are ours alone: what others reach as well need not be walked."""
-    return [oid for oid in wanted if oid in found.sizes]
+    return [oid for oid in wanted if oid in found.objects]
 
 
 def _left_behind(store: Store, found: Found, stays: Collection[Oid]) -> dict[Oid, Size]:
@@ -74,9 +74,8 @@ def _packed_anew(
     """What git may pack in another way than before, each with a path, and how large all of it is now: our objects that stay,
     the user's since the first checkpoint, and whatever is stored as a difference to what goes. What these in turn are
     differences to is with them. Of very much only what must be packed anew."""
-    oldest = [chain.items[-1].base for chain in (*found.tracks, *found.safety) if chain.items]
-    paths = usage.reached(store.repo, found.others, [oid for oid in oldest if oid])
-    paths |= {oid: found.objects[oid] for oid in stays if oid in found.sizes}
+    paths = dict(found.since)
+    paths |= {oid: found.objects[oid] for oid in stays if oid in found.objects}
     orphans = {oid: base for oid, base in usage.built_on(store.repo, gone).items() if oid not in gone}
     paths |= {oid: paths.get(oid) or found.objects.get(base, b"") for oid, base in orphans.items()}
     known = dict(found.sizes) | usage.sizes(store.repo, paths.keys() - found.sizes.keys())
