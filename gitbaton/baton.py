@@ -321,7 +321,7 @@ class Baton:
             return stored
         if current:
             raise NotFoundError(f"the current track '{current}' has no checkpoint any more", *self._others())
-        chains = self.store.chains()[0] or self.store.fetched()
+        chains = self.store.chains()[0] or self.store.strange()
         if not chains:
             raise NotFoundError("there is no checkpoint in this repository")
         if len(chains) > 1:
@@ -330,7 +330,7 @@ class Baton:
         return self.tip(only)
 
     def _others(self) -> list[str]:
-        tracks = sorted({**self.store.fetched(), **self.store.chains()[0]})
+        tracks = sorted([*self.store.chains()[0], *self.store.strange()])
         return [f"track '{track}'" for track in tracks[:20]] + (["..."] if len(tracks) > 20 else [])
 
     def resume(self, track: str | None = None, *, live: bool = False) -> Resumed:
@@ -377,7 +377,7 @@ class Baton:
     def history(self, track: str | None = None, *, limit: int | None = None, everything: bool = False) -> History:
         """Checkpoints, newest first: of one track (default: as ``tip``), or of all. Raises NotFoundError."""
         if everything:
-            found = self.store.everything({**self.store.fetched(), **self.store.chains()[0]})
+            found = self.store.everything([*self.store.chains()[0], *self.store.strange()])
             return History(items=found.items[:limit], problems=found.problems)
         name = check_track(track) if track is not None else self.tip().checkpoint.track
         return self.store.history(name, limit)

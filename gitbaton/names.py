@@ -39,7 +39,7 @@ def resolve(store: Store, name: str, short: int) -> Stored:
         raise UsageError("the checkpoint's name is empty")
     if name == "@":
         return _current(store)
-    chains = {**store.fetched(), **store.chains()[0]}
+    chains = store.chains()[0] | {track: remotes[0][1] for track, remotes in store.strange().items()}
     whole = track_of(name) if name.startswith((TIPS, CHAINS)) else None
     if whole is not None:
         return _one(name, [_tip(store, whole)] if whole in chains else [], short)
@@ -230,7 +230,7 @@ def _labelled(store: Store, chains: Collection[str]) -> list[Place]:
     """Track and commit of what may have a label. It may stand anywhere, so git looks through all chains, in one process."""
     words = ("log", "--no-notes", "--no-decorate", "--no-color", "--first-parent", "--source", "--format=%H %S")
     refs = {chain_ref(track): track for track in chains}
-    for strange, remotes in store.fetched().items():
+    for strange, remotes in store.strange().items():
         del refs[chain_ref(strange)]
         refs |= {fetched_ref(remote, strange): strange for remote, _ in remotes}
     if not refs:

@@ -70,47 +70,78 @@ def history(store: Store, track: str, limit: int | None = None) -> History:
     if not chains:
         raise NotFoundError(f"there is no track '{track}'")
     problems: list[Problem] = []
+    drops = _dropping(store, (remote for remote, _ in chains), problems)
+    return _history(store, track, [remote for remote, _ in chains], drops, problems, limit)
+
+
+def _dropping(store: Store, remotes: Iterable[str], problems: list[Problem]) -> meta.Meta:
+    """As ``dropping``; what cannot be read is a problem, and nothing is left out for it."""
     try:
-        drops = dropping(store, (remote for remote, _ in chains))
+        return dropping(store, remotes)
     except RecordError as error:
-        drops = meta.NOTHING
         problems.append(Problem(where=REMOTES.rstrip("/"), reason=error.message))
+        return meta.NOTHING
+
+
+def _history(
+    store: Store, track: str, remotes: Iterable[str], drops: meta.Meta, problems: list[Problem], limit: int | None
+) -> History:
     found: dict[Oid, Stored] = {}
-    for remote, _ in chains:
+    for remote in remotes:
         ref = fetched_ref(remote, track)
         try:
             part = store.chain(ref, track, None if drops.drops or limit is None else 2 * limit)
-        except (RecordError, GitError) as error:
+        except (RecordError, NotFoundError, GitError) as error:
             problems.append(Problem(where=ref, reason=error.message))
             continue
         problems += part.problems
         for stored in part.items:
             if not drops.dropped(stored.id):
                 found.setdefault(stored.id, replace(stored, foreign=True))
-    items = sorted(found.values(), key=lambda s: (s.checkpoint.created, s.id), reverse=True)
+    items = sorted(found.values(), key=_age, reverse=True)
     return History(items=tuple(items[:limit]), problems=tuple(problems))
 
 
 def tip(store: Store, track: str) -> Stored | None:
     """The newest checkpoint of a track that exists only as fetched; None where there is none. Raises RecordError."""
-    if track not in store.fetched():
+    chains = store.fetched().get(track)
+    if not chains:
         return None
-    found = history(store, track, 1)
+    found = _tips(store, {track: chains})
     if not found.items and found.problems:
         raise RecordError(f"'{found.problems[0].where}': {found.problems[0].reason}")
     return found.items[0] if found.items else None
 
 
 def tips(store: Store) -> History:
-    """The newest checkpoint of every track that exists only as fetched, newest first."""
-    items: list[Stored] = []
+    """The newest checkpoint of every track that exists only as fetched, newest first, as of the last listing."""
+    return _tips(store, store.strange())
+
+
+def _tips(store: Store, tracks: Mapping[str, list[tuple[str, Oid]]]) -> History:
+    """Where a tip was dropped or cannot be read, what is below it is looked at; else no more than the tips."""
     problems: list[Problem] = []
-    for track in store.fetched():
-        part = history(store, track, 1)
-        items += part.items
-        problems += part.problems
-    items.sort(key=lambda s: (s.checkpoint.created, s.id), reverse=True)
-    return History(items=tuple(items), problems=tuple(problems))
+    remotes = sorted({remote for chains in tracks.values() for remote, _ in chains})
+    drops = _dropping(store, remotes, problems)
+    oids = [oid for chains in tracks.values() for _, oid in chains]
+    read = dict(zip(oids, store.objects.read_many(oids), strict=True))
+    items: list[Stored] = []
+    for track, chains in tracks.items():
+        try:
+            found = [store.stored(read[oid], track, oid) for _, oid in chains]
+            whole = not any(drops.dropped(s.id) for s in found)
+        except RecordError:
+            found, whole = [], False
+        if not whole:
+            part = _history(store, track, [remote for remote, _ in chains], drops, [], 1)
+            found = list(part.items)
+            problems += part.problems
+        items += [replace(s, foreign=True) for s in sorted(found, key=_age, reverse=True)[:1]]
+    return History(items=tuple(sorted(items, key=_age, reverse=True)), problems=tuple(problems))
+
+
+def _age(stored: Stored) -> tuple[datetime, Oid]:
+    return stored.checkpoint.created, stored.id
 
 
 def newer(store: Store, elsewhere: Mapping[str, list[tuple[str, Oid]]], tips: Iterable[Stored], now: datetime) -> list[Newer]:

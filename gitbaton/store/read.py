@@ -81,7 +81,11 @@ class Store:
     def fetched(self) -> dict[str, list[tuple[str, Oid]]]:
         """The tracks that exist only as fetched, each with its remotes and their chains' tips."""
         self.chains()
-        return {track: chains for track, chains in self.elsewhere().items() if track in self._strange}
+        return self.strange()
+
+    def strange(self) -> dict[str, list[tuple[str, Oid]]]:
+        """As ``fetched``, as of the last listing of the chains: it costs none of its own."""
+        return {track: chains for track, chains in self.elsewhere().items() if track in self._strange} if self._strange else {}
 
     def origins(self, track: str) -> tuple[str, ...]:
         """The remotes that a track which exists only as fetched is from, as of the last listing; none of any other track."""
