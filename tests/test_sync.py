@@ -243,6 +243,24 @@ def test_what_was_removed_stays_removed(far: Far) -> None:
     assert far.there().chains == a.state().chains == b.state().chains == {} and META in far.there().refs
 
 
+def test_notes_come_with_their_checkpoints_and_never_alone(far: Far) -> None:
+    a, b = far.first, far.clone()
+    snap(a, "of t")
+    other = snap(a, "of the other", "other")
+    a.commit("amended", a_txt="one\n")
+    kept = snap(a, "kept")
+    a.git("notes", "--ref=checkpoints", "append", "-m", "the user's words", "HEAD")
+    a.git("commit", "-q", "--amend", "--allow-empty", "-m", "other words")
+    a.git("notes", "--ref=checkpoints", "copy", a.state().chains["t"][-1].base or "", "HEAD")  # as rewriting does
+    ok(a, "push", "--yes")
+    ok(b, "sync", "origin", "t")
+    assert noted_steps(b.state()).count(kept) == 2 and other not in noted_steps(b.state())
+    forget(a, other)
+    ok(a, "push")
+    ok(b, "sync")
+    assert other not in noted_steps(b.state()) and "kept" in noted_steps(b.state())
+
+
 def test_fetched_checkpoints_are_foreign_until_followed(far: Far) -> None:
     a, b = far.first, far.clone()
     theirs = snap(a, "of a")

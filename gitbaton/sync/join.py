@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from gitbaton.git.notes import walk
 from gitbaton.model import Oid
 from gitbaton.store import NOTES, Store, chain_ref, intent, tip_ref
 from gitbaton.store import meta as metas
-from gitbaton.store.join import Link, news
+from gitbaton.store.join import Link, marks, news
 from gitbaton.store.refs import META
 from gitbaton.store.revision import Revision
 from gitbaton.sync.fetching import FUTURE
@@ -55,6 +55,8 @@ class _Plan:
         self.tips = dict(self.store.chains()[0])
         self.rows: list[Joined] = []
         self.warnings: list[str] = []
+        self.fresh: set[Oid] = set()
+        self.known: dict[str, frozenset[Oid]] = {}
 
     def track(self, track: str, oid: Oid) -> None:
         """Plan the join of one fetched track."""
@@ -77,6 +79,7 @@ class _Plan:
         except RecordError as error:
             self.rows.append(Joined(track=track, late=late, problem=error.message))
             return
+        self.fresh.update(link.id for link in made.fresh)
         if made.change is not None:
             self.tips[track] = made.change.new or ""
         row = Joined(track=track, added=made.added, removed=len(made.removed), late=late)
@@ -94,9 +97,20 @@ class _Plan:
         if self.seen.notes is None:
             return
         try:
-            self.revision.notes(more_notes(self.store, self.seen.notes))
+            self.revision.notes(more_notes(self.store, self.seen.notes, self._holds))
         except RecordError as error:
             self.warnings.append(f"the remote's notes are left out: {error.message}")
+
+    def _holds(self, oid: Oid, text: bytes) -> bool:
+        """Whether an entry is that of a checkpoint in one of our chains: no other may come, for nothing would remove it."""
+        if oid in self.fresh:
+            return True
+        track = text.partition(b"\ntrack: ")[2].partition(b"\n")[0].decode("utf-8", "replace")
+        if track not in self.known:
+            tip = self.store.chains()[0].get(track)
+            oids = self.store.objects.first_parents(tip) if tip is not None else []
+            self.known[track] = frozenset(mark[1] for mark in marks(self.store, oids) if mark is not None)
+        return oid in self.known[track]
 
     def result(self, *, write: bool) -> Joining:
         """What it came to. A plan that is not carried out puts its objects where a dry run leaves nothing."""
@@ -118,8 +132,9 @@ def note_blobs(store: Store, commit: Oid | None) -> dict[Oid, list[Oid]]:
     return found
 
 
-def more_notes(store: Store, commit: Oid) -> Mapping[Oid, bytes]:
-    """The notes of a commit of notes as far as ours say less; an entry that we have in that note is as we have it."""
+def more_notes(store: Store, commit: Oid, holds: Callable[[Oid, bytes], bool]) -> Mapping[Oid, bytes]:
+    """The notes of a commit of notes as far as ours say less; an entry that we have in that note is as we have it, and of the
+    others those count that ``holds`` takes."""
     theirs, ours = note_blobs(store, commit), note_blobs(store, store.notes_tree()[0])
     result = {}
     for target, blobs in theirs.items():
@@ -128,7 +143,7 @@ def more_notes(store: Store, commit: Oid) -> Mapping[Oid, bytes]:
         known = parse_note(note_text(store, ours.get(target, [])))
         fetched = parse_note(note_text(store, blobs))
         have = {oid for oid, _ in known.entries}
-        entries = tuple(item for item in fetched.entries if item[0] not in have)
+        entries = tuple((oid, text) for oid, text in fetched.entries if oid not in have and holds(oid, text))
         if entries or fetched.preamble:
             result[target] = Note(preamble=fetched.preamble, entries=entries, older=fetched.older).render()
     return result
