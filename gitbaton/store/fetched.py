@@ -64,9 +64,9 @@ def dropping(store: Store, remotes: Iterable[str]) -> meta.Meta:
 def history(store: Store, track: str, limit: int | None = None) -> History:
     """The checkpoints of a track that exists only as fetched, newest first, from all its remotes; all of them are foreign.
 
-    What was dropped anywhere is left out. Raises NotFoundError.
+    What was dropped anywhere is left out. As of the last listing of the chains. Raises NotFoundError.
     """
-    chains = store.fetched().get(track)
+    chains = store.strange().get(track)
     if not chains:
         raise NotFoundError(f"there is no track '{track}'")
     problems: list[Problem] = []

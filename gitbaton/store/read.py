@@ -180,6 +180,9 @@ class Store:
         except NotFoundError:
             if track not in self.fetched():
                 raise
+        return self._fetched_history(track, limit)
+
+    def _fetched_history(self, track: str, limit: int | None) -> History:
         from gitbaton.store import fetched
 
         return fetched.history(self, track, limit)
@@ -278,7 +281,7 @@ class Store:
         problems: list[Problem] = []
         for track in tracks:
             try:
-                found = self.history(track)
+                found = self.history(track) if track not in self._strange else self._fetched_history(track, None)
             except (RecordError, NotFoundError, GitError) as error:
                 problems.append(Problem(where=chain_ref(track), reason=error.message))
                 continue
