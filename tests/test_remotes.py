@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,6 +151,29 @@ def test_what_git_started_ends_with_it(opened: Repo, repo: Sandbox, tmp_path: Pa
     with pytest.raises(RemoteError, match="did not answer"):
         line.listed()
     left, until = (tmp_path / "pids").read_text().split(), time.monotonic() + 5
+    while left and time.monotonic() < until:
+        left = [pid for pid in left if _lives(pid)]
+    assert not left, left
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_git_started_ends_with_us(repo: Sandbox, tmp_path: Path, number: int) -> None:
+    slow = tmp_path / "ssh"
+    slow.write_text(
+        f"#!/bin/sh\nsleep 300 & echo $! $$ >'{tmp_path}/pids.new'; mv '{tmp_path}/pids.new' '{tmp_path}/pids'\nwait\n"
+    )
+    slow.chmod(0o755)
+    repo.git("config", "core.sshCommand", str(slow))
+    repo.git("config", "ssh.variant", "ssh")
+    words = [sys.executable, "-m", "gitbaton", "fetch", "ssh://nowhere/x"]
+    null = subprocess.DEVNULL
+    with subprocess.Popen(words, cwd=repo.path, stdin=null, stdout=null, stderr=null) as child:
+        until = time.monotonic() + 20
+        while not (tmp_path / "pids").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        child.send_signal(number)
+        assert child.wait(20) == -number
+    left = (tmp_path / "pids").read_text().split()
     while left and time.monotonic() < until:
         left = [pid for pid in left if _lives(pid)]
     assert not left, left

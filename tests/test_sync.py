@@ -197,6 +197,19 @@ def test_what_is_not_ours_on_the_remote_is_listed_and_left(far: Far) -> None:
     assert done.code == 1 and steps(b.state()) == ["one"] and list(b.state().chains) == ["t"]
 
 
+def test_tombstones_that_cannot_be_read_stop_everything(far: Far) -> None:
+    a, b = far.first, far.clone()
+    snap(a, "one")
+    ok(a, "push", "--yes")
+    far.remote.git("update-ref", META, a.head())
+    snap(b, "mine")
+    before, there = b.state().chains, far.remote.git("for-each-ref")
+    for verb in ("sync", "push"):
+        done = b.here(verb, "--yes")
+        assert done.code == 128 and done.err.startswith(f"fatal: the remote's '{META}' cannot be used, and nothing is")
+    assert b.state().chains == before and far.remote.git("for-each-ref") == there and b.state().meta.forgotten == frozenset()
+
+
 def test_names_that_differ_only_in_case(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "of a", "Docs")

@@ -6,8 +6,10 @@ import os
 import select
 import shlex
 import signal
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from gitbaton.errors import GitError
 from gitbaton.git.run import Git, Result, memory_file, spawn
@@ -46,7 +48,8 @@ class Bounded:
             os.close(writer)
             os.close(source)
         try:
-            return self._collect(args[0], pid, reader, err, began + self.left)
+            with _ended_with_us(pid, group=not self.prompts):
+                return self._collect(args[0], pid, reader, err, began + self.left)
         finally:
             self.left -= time.monotonic() - began
 
@@ -116,6 +119,28 @@ def _ssh(git: Git, env: Mapping[str, str]) -> str | None:
 
 def _setting(git: Git, key: str) -> str:
     return os.fsdecode(git.run("config", "--get", key).out).rstrip("\n")
+
+
+@contextmanager
+def _ended_with_us(pid: int, *, group: bool) -> Iterator[None]:
+    """End a command when this process is told to end: in a session of its own, nobody else would tell it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        _end(pid, group=group)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    caught = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in caught:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _end(pid: int, *, group: bool) -> None:

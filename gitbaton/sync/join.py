@@ -17,7 +17,7 @@ from gitbaton.store.join import Link, marks, news
 from gitbaton.store.refs import META
 from gitbaton.store.revision import Revision
 from gitbaton.sync.fetching import FUTURE
-from gitbaton.sync.look import Seen
+from gitbaton.sync.look import Seen, said
 from gitbaton.sync.values import Choice, Joined, Joining, Late
 
 
@@ -49,8 +49,7 @@ class _Plan:
         self.limit: datetime = baton.clock() + FUTURE
         self.revision = Revision(self.store)
         before = self.revision.meta
-        if seen.meta is not None:
-            self.revision.meta = metas.union(before, metas.read(self.store, seen.meta))
+        self.revision.meta = metas.union(before, said(self.store, seen))
         self.drops = self.revision.meta != before
         self.tips = dict(self.store.chains()[0])
         self.rows: list[Joined] = []

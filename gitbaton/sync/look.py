@@ -6,9 +6,12 @@ import re
 from collections.abc import Mapping
 
 from gitbaton.codec import decode_track, encode_track
+from gitbaton.errors import RecordError
 from gitbaton.git.remotes import Connection
 from gitbaton.model import Oid
-from gitbaton.store import CHAINS, NOTES
+from gitbaton.store import CHAINS, NOTES, Store
+from gitbaton.store import meta as metas
+from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META, REMOTES, RUNS, SAFETY, THREADS, TRANSCRIPTS, remote_ref, track_of
 from gitbaton.sync.values import Choice
 from gitbaton.values import value
@@ -69,6 +72,14 @@ def _is_other(ref: str) -> bool:
         match = _TALK.match(ref.removeprefix(TRANSCRIPTS))
         return match is not None and decode_track(match.group(1)) is not None
     return ref.startswith(THREADS) and _THREAD.match(ref.removeprefix(THREADS)) is not None
+
+
+def said(store: Store, seen: Seen) -> Meta:
+    """What a remote says is pinned and dropped. Raises RecordError where that cannot be read: then nothing may be exchanged."""
+    try:
+        return metas.read(store, seen.meta) if seen.meta is not None else metas.NOTHING
+    except RecordError as error:
+        raise RecordError(f"the remote's '{META}' cannot be used, and nothing is joined or pushed: {error.message}") from None
 
 
 def chosen(seen: Seen, choice: Choice) -> dict[str, Oid]:

@@ -13,11 +13,11 @@ from gitbaton.store import NOTES, Store
 from gitbaton.store import meta as metas
 from gitbaton.store.bundle import plan_notes
 from gitbaton.store.join import marks
-from gitbaton.store.meta import NOTHING, Meta
+from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META, THREADS, TRANSCRIPTS
 from gitbaton.store.write import NOBODY
 from gitbaton.sync.join import note_blobs, note_text
-from gitbaton.sync.look import Seen
+from gitbaton.sync.look import Seen, said
 from gitbaton.sync.moves import Comparison
 from gitbaton.sync.values import Choice, Move
 
@@ -34,8 +34,7 @@ class _There(Store):
 
 def meta_move(store: Store, seen: Seen, both: Meta) -> tuple[Move | None, list[NewObject]]:
     """What the remote is told of pins and tombstones: all that both sides know, on top of what it has."""
-    theirs = metas.read(store, seen.meta) if seen.meta is not None else NOTHING
-    if both == theirs:
+    if both == said(store, seen):
         return None, []
     objects = metas.objects_for(store, both, (seen.meta,) if seen.meta is not None else ())
     action = "forward" if seen.meta is not None else "new"

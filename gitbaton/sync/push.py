@@ -16,7 +16,7 @@ from gitbaton.store import meta as metas
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync.exposure import exposure, present
-from gitbaton.sync.look import Seen, here, look
+from gitbaton.sync.look import Seen, here, look, said
 from gitbaton.sync.moves import Comparison
 from gitbaton.sync.published import meta_move, notes_move, other_moves
 from gitbaton.sync.values import Choice, Exposure, Move, Pushing
@@ -158,8 +158,7 @@ class _Place:
     def plan(self, seen: Seen, choice: Choice, *, rewriting: bool) -> Plan:
         """What to move. Raises RecordError where the remote's tombstones cannot be read."""
         store = self.baton.store
-        theirs = metas.read(store, seen.meta) if seen.meta is not None else metas.NOTHING
-        both = metas.union(self.mine, theirs)
+        both = metas.union(self.mine, said(store, seen))
         compared = Comparison(store, seen, self.ours, (self.mine, both), self.shown, rewriting=rewriting)
         moves = compared.moves(choice)
         objects, warnings = list(compared.objects), []
