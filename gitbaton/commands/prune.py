@@ -89,7 +89,7 @@ def done(made: Plan) -> Iterator[str]:
     if made.empty:
         yield "nothing to remove"
     else:
-        yield f"about {amount(made.bytes or 0)} will be free once git has collected garbage; 'git gc' does, in its own time"
+        yield "their bytes are free once git has collected garbage; 'git gc' does, in its own time"
 
 
 def document(made: Plan, *, dry_run: bool) -> dict[str, Json]:

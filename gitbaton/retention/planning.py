@@ -206,7 +206,7 @@ def _moved(baton: Baton, made: Plan) -> str | None:
 def prune(baton: Baton, wish: Wish) -> Plan:
     """Plan and carry out; where somebody records checkpoints meanwhile, plan again, a few times. Raises as both."""
     for left in reversed(range(_TRIES)):
-        made = plan(baton, wish, weigh=not wish.auto)
+        made = plan(baton, wish)
         if made.empty:
             return made
         try:

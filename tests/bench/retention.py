@@ -19,7 +19,6 @@ from tests.bench.baton import SNAPSHOT, make
 from tests.bench.harness import Row, pair
 
 _DAY = 86_400
-_AUTO = 10  # of so many checkpoints all but one are automatic
 
 
 def prepared(folder: Path, env: dict[str, str], count: int) -> Path:
@@ -48,8 +47,7 @@ def _one(baton: Baton, like: Checkpoint, state: FileState, number: int, count: i
     created = like.created - timedelta(hours=count - number)
     index = IndexState(tree=tree.oid, flags=(), flags_more=0, unmerged=0)
     files = replace(state, tree=tree.oid, index=index)
-    kind = "auto" if number % _AUTO else "manual"
-    item = replace(like, step=f"step {number}", created=created, files=files, kind=kind)
+    item = replace(like, step=f"step {number}", created=created, files=files)
     raw = encode(item)
     return Link(
         id=new_object(algorithm, "blob", raw).oid,
@@ -80,7 +78,7 @@ def pruning(folder: Path, env: dict[str, str], runs: int, count: int) -> list[Ro
 
 
 def snapshots(folder: Path, env: dict[str, str], runs: int, count: int) -> list[Row]:
-    """A snapshot with the daily look at old checkpoints beside one without; nothing is there to be removed."""
+    """A snapshot with the daily look at old checkpoints beside one without; manual ones are never removed by it."""
     path = prepared(folder, env, count)
     stamp = path / ".git" / "baton" / "pruned"
 
