@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
 
-from gitbaton.codec import payload, timestamp
+from gitbaton.codec import decode, payload, timestamp
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import Algorithm, Commit, NewObject, RefChange, commit_data, new_object, object_id, parse_commit
 from gitbaton.model import Oid, Stored
@@ -38,6 +38,13 @@ class Link:
     base: Oid | None
     author: bytes
     commit: Oid | None = None
+
+    @property
+    def carries(self) -> Oid | None:
+        """The manual checkpoint whose words it takes along. Raises RecordError for bytes that are no checkpoint."""
+        raw = payload(self.message)
+        carried = decode(raw).carried if b'"carried"' in raw else None
+        return carried.id if carried is not None else None
 
 
 @value

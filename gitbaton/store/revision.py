@@ -16,6 +16,7 @@ from gitbaton.store.join import Joined, Link, joined, links, marks
 from gitbaton.store.read import Store
 from gitbaton.store.refs import META, TIPS, tip_ref
 from gitbaton.store.write import NOBODY
+from gitbaton.values import replace
 
 _CHUNK = 256
 
@@ -71,9 +72,20 @@ class Revision:
         return self.keep(track, ())
 
     def _plan(self, track: str) -> Joined:
+        self._forget_carried(track)
         made = joined(self.store, track, self._more.get(track, ()), meta=self.meta, keep=self._keep.get(track))
         self._plans[track] = made
         return made
+
+    def _forget_carried(self, track: str) -> None:
+        """Automatic checkpoints that carry forgotten words on are forgotten with them, wherever they were taken."""
+        forgotten = self.meta.forgotten
+        if not forgotten:
+            return
+        here = [] if forgotten == self._meta.forgotten else links(self.store, track)
+        more = {link.id for link in (*here, *self._more.get(track, ())) if link.carries in forgotten}
+        if not more <= forgotten:
+            self.meta = replace(self.meta, forgotten=forgotten | more)
 
     def notes(self, texts: Mapping[Oid, bytes]) -> None:
         """Fetched notes by the commit they are for: each is merged with the note that is here, entry by entry."""
