@@ -48,6 +48,11 @@ class Item:
     def place(self) -> tuple[str, str]:
         return self.data["created"], self.id
 
+    @property
+    def carries(self) -> str | None:
+        """The manual checkpoint whose words it takes along."""
+        return cast(str | None, (self.data.get("carried") or {}).get("id"))
+
 
 @dataclass(frozen=True)
 class Pins:

@@ -18,6 +18,7 @@ class Model:
 
     def __init__(self) -> None:
         self.known: dict[str, tuple[str, bytes]] = {}
+        self.words: dict[str, str] = {}
         self.pins: dict[str, int] = {}
         self.pruned: frozenset[str] = frozenset()
         self.forgotten: frozenset[str] = frozenset()
@@ -28,16 +29,25 @@ class Model:
             for item in items:
                 known = self.known.setdefault(item.id, (track, item.raw))
                 assert known == (track, item.raw), f"{item.id} is in '{known[0]}' and in '{track}'"
+                if item.carries:
+                    self.words[item.id] = item.carries
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Checkpoints are forgotten somewhere."""
+        self.forgotten |= frozenset(ids)
 
     def done(self, what: str, before: State, after: State) -> None:
         """A command of one clone ended: nothing has gone that nobody dropped."""
         self.saw(after)
         missing = union_of(before) - union_of(after)
-        wrong = {oid for oid in missing if not after.meta.dropped(oid)}
+        wrong = {oid for oid in missing if not after.meta.dropped(oid) and self.words.get(oid) not in after.meta.forgotten}
         assert not wrong, f"{what}: lost {sorted(wrong)}"
 
     def dropped(self, oid: str) -> bool:
-        return oid in self.forgotten or (oid in self.pruned and self.pins.get(oid, 0) % 2 == 0)
+        """Nothing beats ``forgotten``: nor does who carries the words on."""
+        if oid in self.forgotten or self.words.get(oid) in self.forgotten:
+            return True
+        return oid in self.pruned and self.pins.get(oid, 0) % 2 == 0
 
     def expected(self) -> dict[str, set[str]]:
         """The ids of each track that all must have in the end."""
@@ -67,7 +77,8 @@ def check_one(state: State, lone: Iterable[str] = ()) -> None:
             assert noted.get(head, []).count(item.id) == 1, f"the note of {item.id}: {item.data['step']}"
     dropped = {oid for ids in noted.values() for oid in ids if state.meta.dropped(oid)}
     assert not dropped, f"notes name what was dropped: {dropped}"
-    gone = {oid for ids in noted.values() for oid in ids} - here.keys()
+    fetched = {oid for ids in state.ids("refs/baton/remotes/origin/tracks/").values() for oid in ids}
+    gone = {oid for ids in noted.values() for oid in ids} - here.keys() - fetched
     assert not gone, f"notes name what is in no chain: {gone}"
 
 
@@ -81,7 +92,9 @@ def agree(states: Sequence[State], model: Model) -> None:
         raws = {item.id: item.raw for items in state.chains.values() for item in items}
         assert all(model.known[oid][1] == raw for oid, raw in raws.items())
         assert {oid: n for oid, n in state.meta.pins.items() if n} == model.pins
-        assert (state.meta.pruned, state.meta.forgotten) == (model.pruned, model.forgotten)
+        assert state.meta.pruned == model.pruned
+        assert model.forgotten <= state.meta.forgotten
+        assert all(oid in model.forgotten or model.words.get(oid) in model.forgotten for oid in state.meta.forgotten)
         chains = {track: [item.commit for item in items] for track, items in state.chains.items()}
         assert chains == {track: [item.commit for item in items] for track, items in first.chains.items()}
         assert state.refs.get("refs/baton/meta") == first.refs.get("refs/baton/meta")
@@ -93,7 +106,7 @@ def kept_by_rules(items: Sequence[Item], meta: Pins, last: int, *, milestones: b
     kept = {item.id for item in items[-last:]} | {item.id for item in items if meta.pinned(item.id)}
     kept |= {item.id for item in items if milestones and item.data["label"]}
     kept |= {item.id for item in [i for i in items if i.data["kind"] == "manual"][-1:]}
-    carried = {(item.data.get("carried") or {}).get("id") for item in items if item.id in kept}
+    carried = {item.carries for item in items if item.id in kept}
     return frozenset(kept | {item.id for item in items if item.id in carried})
 
 
