@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -75,10 +76,19 @@ class State:
     def __init__(self, path: Path) -> None:
         self.repo = pygit2.Repository(str(path))
         self.refs = {name: str(self.repo.references[name].target) for name in self.repo.references}
-        self.chains = self.below(CHAINS)
-        self.meta = self.pins(META)
         self.tips = {name.removeprefix(TIPS): oid for name, oid in self.refs.items() if name.startswith(TIPS)}
-        self.notes = dict(self._notes(NOTES))
+
+    @cached_property
+    def chains(self) -> dict[str, list[Item]]:
+        return self.below(CHAINS)
+
+    @cached_property
+    def meta(self) -> Pins:
+        return self.pins(META)
+
+    @cached_property
+    def notes(self) -> dict[str, bytes]:
+        return dict(self._notes(NOTES))
 
     def below(self, prefix: str) -> dict[str, list[Item]]:
         """The chains below a prefix, oldest checkpoint first."""
@@ -107,7 +117,7 @@ class State:
             commit = parents[0]
 
     def read(self, oid: str) -> bytes:
-        return cast(bytes, self.repo.odb.read(oid)[1])
+        return self.repo.odb.read(oid)[1]
 
     def tree(self, oid: str) -> Iterator[tuple[str, str, int]]:
         """The entries of a tree: name, id, and 1 for a tree."""

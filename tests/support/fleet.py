@@ -92,7 +92,7 @@ class Fleet:
         self.model.done(str(op), before, clone.state())
         self.check_remote(op, remote)
 
-    def check_remote(self, op: Op, before: State) -> None:
+    def check_remote(self, op: object, before: State) -> None:
         """The remote lost nothing that nobody dropped."""
         after = State(self.remote.path)
         lost = {oid for oid in union_of(before) - union_of(after) if not after.meta.dropped(oid)}
@@ -162,8 +162,10 @@ class Fleet:
             clone.skew = 0
         for _ in range(2):
             for clone in self.clones:
+                before, remote = clone.state(), State(self.remote.path)
                 exchange(clone, "sync")
-                self.model.done("the last sync", clone.state(), clone.state())
+                self.model.done("the last sync", before, clone.state())
+                self.check_remote("the last sync", remote)
 
     def check(self) -> None:
         """Everybody agrees, and git finds nothing wrong."""
