@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.exchange import Request
+from gitbaton.git.objects import TreeEntry, new_object
+from gitbaton.model import Agent, Carried, Transcript
 from gitbaton.store.join import links
 from gitbaton.store.meta import read as read_meta
+from gitbaton.transcripts import proofs
+from gitbaton.transcripts.layout import frame, meta, transcript_ref
 from tests.support import Sandbox
 
 SECRETS = ("SECRET-STEP", "SECRET-NOTE", "SECRET-NEXT", "SECRET-DECISION", "SECRET-EXTRA", "SECRET-FILE", "SECRET-STAGED")
@@ -73,9 +78,6 @@ def test_t25_forgotten_everywhere_nothing_holds_the_words(spilled: Sandbox) -> N
 
 
 def test_automatic_ones_that_carry_its_words_go_with_it(repo: Sandbox) -> None:
-    from gitbaton.exchange import Request
-    from gitbaton.model import Carried
-
     with repo.open(door="binary") as baton:
         first = baton.snapshot("SECRET-STEP", track="t", note="SECRET-NOTE")
         c = first.stored.checkpoint
@@ -157,6 +159,43 @@ def test_a_plain_forget_leaves_a_tombstone_and_its_words_unreachable_from_chain_
     assert "SECRET" not in spilled.git("log", "--format=%B", "refs/baton/tracks/t", "refs/notes/checkpoints")
     assert "SECRET" not in spilled.git("notes", "--ref=checkpoints", "show")
     assert spilled.baton("show", named).code == 2
+
+
+def test_the_conversation_that_it_names_goes_and_what_was_noted_of_it(repo: Sandbox) -> None:
+    repo.git("config", "baton.redact", "off")
+    repo.git("config", "core.logAllRefUpdates", "always")
+    with repo.open(door="binary") as baton:
+        objects = baton.repo.objects
+        blob = new_object("sha1", "blob", b'{"text": "SECRET-NOTE"}\n')
+        said = meta(Transcript(size=24, lines=1), 24, "claude", "s1")
+        made = [blob, *frame(objects, [TreeEntry(mode=b"100644", name=b"00000000", oid=blob.oid)], said)]
+        objects.write(made)
+        ref = transcript_ref("claude", "s1")
+        for name in (ref, f"refs/baton/remotes/origin/{ref.removeprefix('refs/baton/')}"):
+            repo.git("update-ref", name, repo.git("commit-tree", "-m", "conversation", made[-1].oid))
+        agent = Agent(name="claude", session="s1")
+        baton.apply(baton.plan(Request(step="SECRET-STEP", track="t", agent=agent)))
+        baton.apply(baton.plan(Request(step="later", track="t", agent=agent)))
+        proofs.save(baton.repo, ref, proofs.Proof(commit=made[-1].oid, size=24, digest="0" * 64))
+    session = repo.write(".git/baton/sessions/claude-s1", '{"prompt": "SECRET-NEXT"}')
+    done = repo.ok("forget", "t~1", "--everywhere")
+    assert "1 transcript went as well" in done.out and "1 fetched ref went as well" in done.out
+    assert holding(repo) == [] and not session.exists()
+    assert not any(path.is_file() for path in (repo.path / ".git/baton/transcripts").rglob("*"))
+
+
+def test_latest_of_every_work_tree_is_written_again(repo: Sandbox) -> None:
+    repo.git("worktree", "add", "-q", "-b", "side", "../side")
+    side = Sandbox(repo.path.parent / "side")
+    repo.ok("snapshot", "--track", "t", "--step", "before")
+    repo.ok("snapshot", "--track", "t", "--step", "SECRET-STEP")
+    side.ok("snapshot", "--track", "u", "--step", "mine")
+    assert "SECRET-STEP" in (side.path / "runtime/checkpoints/LATEST.md").read_text()
+    done = repo.baton("forget", "t", "--everywhere")
+    assert done.code == 0, done.out
+    assert "SECRET-STEP" not in (side.path / "runtime/checkpoints/LATEST.md").read_text()
+    assert "before" in (side.path / "runtime/checkpoints/LATEST.json").read_text()
+    assert holding(repo) == []
 
 
 def test_names_that_mean_nothing_change_nothing(spilled: Sandbox) -> None:

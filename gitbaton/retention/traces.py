@@ -16,6 +16,7 @@ from gitbaton.model import Oid, Stored
 from gitbaton.retention.forgetting import Forgetting
 from gitbaton.retention.looking import own_refs
 from gitbaton.store import CURRENT, NOTES
+from gitbaton.transcripts import proofs
 
 _EXPORTED = re.compile(r"context_checkpoint_.+\.(?:md|json)\Z", re.DOTALL)
 _LOGS = ("log", "log.old")
@@ -28,6 +29,8 @@ def erase(baton: Baton, made: Forgetting) -> list[str]:
     """Remove what may hold their words, in every work tree; what could not be is said. Raises nothing of the disk's."""
     said: list[str] = []
     clear_reflogs(baton.repo, [*own_refs(baton.store), *made.seen])
+    for talk in made.conversations:  # a digest of a text of which only a password is unknown gives it away
+        said += _remove(proofs.path(baton.repo, talk.ref))
     for name in _LOGS:  # whatever a hook could not do, it said there
         said += _remove(os.path.join(baton.repo.shared_dir, name))
     needles = words((*made.stored, *made.along))
