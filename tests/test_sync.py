@@ -254,6 +254,11 @@ def test_what_was_removed_stays_removed(far: Far) -> None:
     ok(a, "sync")
     ok(b, "sync")
     assert far.there().chains == a.state().chains == b.state().chains == {} and META in far.there().refs
+    for clone in (a, b):
+        clone.git("reflog", "expire", "--expire=now", "--all")
+        clone.git("gc", "-q", "--prune=now")
+        raw = clone.run("git", "cat-file", "--batch-all-objects", "--batch", "--buffer").out
+        assert "refs/baton/remotes/origin/tracks/t" not in clone.state().refs and "step 2" not in raw
 
 
 def test_notes_come_with_their_checkpoints_and_never_alone(far: Far) -> None:

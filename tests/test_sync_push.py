@@ -88,6 +88,12 @@ def test_sync_leaves_out_what_nobody_agreed_to(far: Far) -> None:
     assert "private" not in noted_steps(far.there())
 
 
+def test_where_nobody_agrees_nothing_of_ours_appears(far: Far) -> None:
+    forget(far.first, snap(far.first, "forgotten"))
+    snap(far.first, "private")
+    assert far.first.here("sync").code == far.first.here("push").code == 1 and refs(far) == set()
+
+
 def test_notes_of_private_tracks_never_leave(far: Far) -> None:
     a, b = far.first, far.clone()
     a.git("notes", "--ref=checkpoints", "add", "-m", "the user's own words", "HEAD")

@@ -7,21 +7,22 @@ from contextlib import nullcontext
 from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.codec import Note, parse_note
+from gitbaton.codec import Note, decode_track, parse_note
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.notes import walk
+from gitbaton.git.objects import RefChange
 from gitbaton.model import Oid
 from gitbaton.store import NOTES, Store, chain_ref, intent, tip_ref
 from gitbaton.store import meta as metas
 from gitbaton.store.join import Link, marks, news
-from gitbaton.store.refs import META
+from gitbaton.store.refs import META, remote_ref
 from gitbaton.store.revision import Revision
 from gitbaton.sync.fetching import FUTURE
 from gitbaton.sync.look import Seen, said
 from gitbaton.sync.values import Choice, Joined, Joining, Late
 
 
-def join(baton: Baton, seen: Seen, choice: Choice, *, write: bool = True) -> Joining:
+def join(baton: Baton, remote: str, seen: Seen, choice: Choice, *, write: bool = True) -> Joining:
     """Make one of what a remote has, whose objects are here, and of what is here. Without ``write`` only say what it would be.
 
     A chain that is broken, a name that differs only in case, and checkpoints from the future are listed and left out; the
@@ -32,6 +33,7 @@ def join(baton: Baton, seen: Seen, choice: Choice, *, write: bool = True) -> Joi
     held = write or intent.pending(baton.repo)
     with baton.repo.lock((*refs, META, NOTES)) if held else nullcontext():
         planned = _Plan(baton, seen)
+        planned.gone(remote, choice)
         for track, oid in sorted(tracks.items()):
             planned.track(track, oid)
         planned.rest()
@@ -84,6 +86,17 @@ class _Plan:
         row = Joined(track=track, added=made.added, removed=len(made.removed), late=late)
         if row.added or row.removed or late:
             self.rows.append(row)
+
+    def gone(self, remote: str, choice: Choice) -> None:
+        """What was fetched of tracks that the remote has no more goes where everything in it is dropped."""
+        below = remote_ref(remote, "tracks/")
+        for ref, oid in self.store.objects.refs(below).items() if self.revision.meta.drops else ():
+            track = decode_track(ref.removeprefix(below))
+            if track is not None and choice.takes(track) and track not in self.seen.tracks:
+                oids = self.store.objects.first_parents(oid)
+                found = list(marks(self.store, oids[:-1]))
+                if oids[-1] == self.store.root and all(mark and self.revision.meta.dropped(mark[1]) for mark in found):
+                    self.revision.also([], [RefChange(name=ref, new=None, old=oid)])
 
     def rest(self) -> None:
         """What the remote's tombstones drop from tracks that nothing was joined to."""

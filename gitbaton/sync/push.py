@@ -162,8 +162,9 @@ class _Place:
         compared = Comparison(store, seen, self.ours, (self.mine, both), self.shown, rewriting=rewriting)
         moves = compared.moves(choice)
         objects, warnings = list(compared.objects), []
-        told, more = meta_move(store, seen, both)
-        moves, objects = [*moves, *([told] if told else [])], [*objects, *more]
+        if seen.meta is not None or any(move.action != "refused" for move in moves):  # else nothing of ours is wanted there
+            told, more = meta_move(store, seen, both)
+            moves, objects = [*moves, *([told] if told else [])], [*objects, *more]
         try:
             noted, more = notes_move(self.baton, compared, moves)
             moves, objects = [*moves, *([noted] if noted else [])], [*objects, *more]

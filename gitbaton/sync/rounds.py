@@ -31,7 +31,7 @@ def sync(
     done: Synced | None = None
     for number in range(1, ROUNDS + 1):
         seen, gathered = fetch(baton, line, choice, ours=baton.store.chains()[0], write=manner.write)
-        joining = join(baton, seen, choice, write=manner.write)
+        joining = join(baton, line.remote.name, seen, choice, write=manner.write)
         done = _after(done, gathered, joining, number)
         if not line.remote.push:
             return done
