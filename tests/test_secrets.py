@@ -74,6 +74,28 @@ def test_only_the_secret_goes() -> None:
     assert ON.text("ak: AK" + f"IA{'Q7' * 8}, eu-west-1") == "ak: [redacted:aws-key], eu-west-1"
 
 
+def test_passwords_as_people_write_them() -> None:
+    word = "hunT" + "3r2x"
+    for text in (
+        "password is {}",
+        "pw={}",
+        "DB_PASS={}",
+        "<password>{}</password>",
+        'password="{} a!"',
+        "docker login -u a -p {}",
+    ):
+        assert word not in ON.text(text.format(word)), text
+    for text in (
+        'passphrase: "correct horse battery {}"',
+        "IDENTIFIED BY '{}'",
+        "mysql -u root -p{} db",
+        "Set-Cookie: sid=0123456789{}",
+    ):
+        assert word not in ON.text(text.format(word)), text
+    for text in ('password="[redacted:password]"', "password is [redacted:token]", "pw: '[redacted:aws-key] x'"):
+        assert ON.text(text) == text
+
+
 def test_what_only_looks_like_a_key_stays() -> None:
     assert len(lookalikes()) >= 300
     assert [(text, ON.text(text)) for text in lookalikes() if ON.text(text) != text] == []

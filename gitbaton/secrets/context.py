@@ -35,6 +35,9 @@ _NAME = (
     r"_{0,2}[A-Za-z]?[a-z]{1,20}(?:[A-Z][a-z]{1,20}|_[a-z0-9]{1,20}){0,6}[0-9]{0,2}|"
     r"[A-Z]{2,20}(?:_[A-Z0-9]{1,20}){0,6}"
 )
+_NUMBER = r"[0-9a-f]{16,512}"  # no name of a thing, though it may have no digit, or nothing else
+_MIXED = r"(?=.*[A-Za-z])(?=.*[0-9]).{6,512}"
+_FEW_WORDS = r"(?=.*[0-9!@#$%^&*+])\S{1,64}(?: \S{1,64}){1,2}"
 _WORD = r"[A-Za-z]{1,200}(?:-[A-Za-z]{1,200}){0,20}"
 
 
@@ -53,13 +56,19 @@ def _assigned(match: re.Match[str]) -> str:
     text = quoted or match["bare"]
     kind = _kind(name)
     before = match.string[max(match.start() - 12, 0) : match.start()]
-    if (name == "key" and not _is(_BEFORE_KEY, before)) or (name == "pass" and before[-1:] not in ("_", "-")):
+    if (name == "key" and not _is(_BEFORE_KEY, before)) or (match["gap"].isspace() and kind != "password"):
+        return ""
+    if name in ("pass", "pw") and (before[-1:].isalnum() or not (before[-1:] in ("_", "-") or _is(_MIXED, text))):
         return ""
     if harmless(text) or _is(_KIND_OF_THING, text) or _is(_PATH, text) or _is(_NAMED, text):
+        return ""
+    if " " in text and (kind != "password" or (name != "passphrase" and not _is(_FEW_WORDS, text))):
         return ""
     if kind == "password":
         return kind if _password_like(text, bool(quoted), match["gap"]) else ""
     digits = sum(map(str.isdigit, text))
+    if _is(_NUMBER, text):
+        return kind
     if text.isdigit() or (not digits and (not quoted or len(text) < 16)):
         return ""
     if not quoted and (_is(_DOTTED, text) or _is(_NAME, text)):
@@ -98,8 +107,12 @@ def _url(match: re.Match[str]) -> str:
     return "" if harmless(match["s"]) else "url-password"
 
 
-def _curl(match: re.Match[str]) -> str:
-    return "" if harmless(match["s"]) else "password"
+def _argument(match: re.Match[str]) -> str:
+    return "" if harmless(match["s"]) or match["s"].isdigit() else "password"
+
+
+def _cookie(match: re.Match[str]) -> str:
+    return "" if harmless(match["s"]) else "cookie"
 
 
 def _authorization(match: re.Match[str]) -> str:
@@ -115,14 +128,15 @@ def _any_case(word: str) -> str:
 # All begin with a set of letters, and what must stand before ``key`` and ``pass`` is looked at afterwards.
 _NAMES = (
     rf"[pPkKsStTcC](?:(?<=[pP])(?:{_any_case('ass')}(?:[wW](?:{_any_case('or')})?[dD]|{_any_case('phrase')}|{_any_case('code')})?"
-    rf"|[wW][dD])|(?<=[kK]){_any_case('ey')}|(?<=[sS]){_any_case('ecret')}|(?<=[tT]){_any_case('oken')}"
+    rf"|[wW][dD]?)|(?<=[kK]){_any_case('ey')}|(?<=[sS]){_any_case('ecret')}|(?<=[tT]){_any_case('oken')}"
     rf"|(?<=[cC]){_any_case('redential')}[sS]?)"
 )
 _BEFORE_KEY = r"(?is).*(?:api|access|secret|private|auth|encryption|signing|account|shared|master)[_ -]?"
 _BARE = r"[^\s\"'`<>,;\\|]"
 _ASSIGNED = (
-    rf"(?P<name>{_NAMES})(?:\\?[\"'`\])]{{1,3}})?(?P<gap>[ \t]{{0,8}}(?::=|=>|==|=|:(?!:))[ \t]{{0,8}})"
-    rf"(?:\\{{0,3}}(?P<quote>[\"'`])(?P<quoted>[^\s\"'`\\]{{5,512}})(?=\\{{0,3}}(?P=quote))"
+    rf"(?P<name>{_NAMES})(?:\\?[\"'`\])]{{1,3}})?(?P<gap>[ \t]{{0,8}}(?::=|=>|==|=|:(?!:))[ \t]{{0,8}}"
+    rf"|>(?=[^<>\s]{{4,200}}</)| (?:is|was):? )"
+    rf"(?:\\{{0,3}}(?P<quote>[\"'`])(?P<quoted>[^\n\f\"'`\\]{{5,512}})(?=\\{{0,3}}(?P=quote))"
     rf"|(?P<bare>(?:(?!&\w{{1,40}}=){_BARE}){{4,511}}(?<![.,:)\]}}])))"
 )
 _OPTION = (
@@ -134,6 +148,9 @@ _URL_USER = r"://(?P<s>[A-Za-z0-9_-]{20,128}):(?:x-oauth-basic)?@"
 _CURL = r"curl\b[^\n|;]{0,200}?\s(?:-u|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"'$]{0,128}:(?P<s>[^\s\"']{2,256})"
 _MYSQL = r"mysql(?:dump|admin)?\b[^\n|;]{0,200}?\s-p(?P<s>[^\s\"']{4,128})"
 _SSHPASS = r"sshpass\s{1,4}-p\s{0,4}[\"']?(?P<s>[^\s\"']{4,128})"
+_LOGIN = r"login\b[^\n|;]{0,100}?\s-p[ =]{1,4}[\"']?(?P<s>(?!-)[^\s\"']{4,128})"
+_IDENTIFIED = r"[iI](?:dentified|DENTIFIED)\s{1,4}(?i:with\s{1,4}\w{1,40}\s{1,4})?(?i:by)\s{1,4}[\"'](?P<s>[^\"'\s]{4,128})"
+_COOKIE = r"[cC]ookie[\"']?:\s{0,4}[\"']?[\w.-]{1,64}=(?P<s>(?=[A-Za-z%+/=._-]{0,64}[0-9])[A-Za-z0-9%+/=._-]{16,4096})"
 _AUTHORIZATION = (
     r"[aA](?:uthorization|UTHORIZATION)[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?(?i:bearer|basic|token|apikey|digest)\s{1,4}"
     r"(?P<s>[A-Za-z0-9+/=._~-]{6,4096})"
@@ -143,9 +160,12 @@ _BEARER = r"[Bb]earer\s{1,4}(?P<s>(?=[A-Za-z+/=_~-]{0,64}[0-9.])[A-Za-z0-9+/=._~
 CONTEXT: tuple[tuple[str, Judge], ...] = (
     (_URL, _url),
     (_URL_USER, _url),
-    (_CURL, _curl),
-    (_MYSQL, _curl),
-    (_SSHPASS, _curl),
+    (_CURL, _argument),
+    (_MYSQL, _argument),
+    (_SSHPASS, _argument),
+    (_LOGIN, _argument),
+    (_IDENTIFIED, _argument),
+    (_COOKIE, _cookie),
     (_AUTHORIZATION, _authorization),
     (_BEARER, _authorization),
     (_OPTION, _option),

@@ -22,6 +22,8 @@ else:
 _PLACEHOLDER = r"\[redacted:[a-z][a-z0-9-]{1,30}\]"
 _SHORT = ("pass", "pw", "pwd", "passcode")
 _SHORT_KEY = r"(?is)(?:.{0,100}[_.-])?(?:pass|pw|pwd|passcode)"
+_ROUNDS = 1000  # what is redacted can bring other secrets to light, each time in fewer words
+_ENDLESS = "nothing is recorded: the scanner for secrets failed: it comes to no end"
 _MARK = "[redacted:"
 _STRING = r'(?s)"([^"\\]*+(?:\\.[^"\\]*+)*+)"([ \t]{0,32}:)?'
 _STRUCTURE = r"[\s{}\[\]:,0-9eE+.truefalsn-]*"
@@ -53,10 +55,13 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text with ``[redacted:KIND]`` for each secret. What it gives it leaves alone a second time."""
-        while found := self.find(text, sure=False):
+        for _ in range(_ROUNDS):
+            found = self.find(text, sure=False)
+            if not found:
+                return text
             for finding in reversed(found):
                 text = f"{text[: finding.start]}[redacted:{finding.kind}]{text[finding.end :]}"
-        return text
+        raise ScanError(_ENDLESS)
 
     def assigned(self, key: str, text: str) -> str:
         """The value of a pair; what it is called counts."""
@@ -65,7 +70,7 @@ class Redactor:
 
     def _units(self, units: list[str], head: str = "") -> list[str]:
         """A text as the pieces of which each stands for one character, redacted as what follows ``head``."""
-        while True:
+        for _ in range(_ROUNDS):
             text = head + "".join(map(_unescaped, units))
             found = [f for f in self.find(text, sure=False) if f.end > len(head)]
             if not found:
@@ -73,6 +78,7 @@ class Redactor:
             for finding in reversed(found):
                 start, end = max(finding.start - len(head), 0), finding.end - len(head)
                 units[start:end] = f"[redacted:{finding.kind}]"
+        raise ScanError(_ENDLESS)
 
     def checkpoint(self, c: Checkpoint) -> Checkpoint:
         """The checkpoint with all its words redacted; the very same one where there is nothing to redact."""
@@ -159,7 +165,7 @@ class Redactor:
         if _MARK in text:
             text = compiled(_PLACEHOLDER).sub(lambda m: "\f" * len(m.group()), text)
         for start, end, rank, kind in scan(text, sure=sure, strict=self.mode == "strict", among=among):
-            if not any(pattern.fullmatch(text, start, end) for pattern in self.allow):
+            if text[start:end].strip("\f") and not any(pattern.fullmatch(text, start, end) for pattern in self.allow):
                 yield start, end, rank, kind
 
 

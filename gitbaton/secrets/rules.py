@@ -17,10 +17,13 @@ CONTEXT_WORDS: tuple[tuple[str, ...], ...] = (
     ("curl",),
     ("mysql",),
     ("sshpass",),
+    ("login",),
+    ("identified",),
+    ("cookie",),
     ("authorization",),
     ("bearer",),
     ("--",),
-    ("pass", "pwd", "key", "secret", "token", "credential"),
+    ("pass", "pw", "key", "secret", "token", "credential"),
 )
 END = r"(?![0-9A-Za-z])"
 _SEP = r"(?:\\[nrt]|[\s\"'+>|,;*#-])"
