@@ -207,6 +207,8 @@ def test_without_a_rule_nothing_goes_and_the_rules_are_told(kept: Sandbox) -> No
     ):
         done = kept.baton("prune", *words)
         assert done.code == (2 if "nothing" in words else 129) and said in done.err
+    with Baton(Sandbox.init(kept.path.parent / "new").path) as empty:
+        assert plan(empty, LAST).empty
     kept.git("config", "baton.keepDaily", "often")
     assert "baton.keepDaily is 'often'" in kept.baton("prune").err and every_ref(kept) == refs
 

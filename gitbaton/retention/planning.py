@@ -77,7 +77,8 @@ def plan(baton: Baton, wish: Wish, *, weigh: bool = False) -> Plan:
     found = look(store)
     names = {check_track(name) for name in wish.tracks}
     tracks = tuple(_track(baton, found, chain, wish, now) for chain in found.tracks if not names or chain.name in names)
-    if not wish.auto and not any(ruled for _, ruled in tracks) and (tracks or not wish.rules.given):
+    ruled = wish.auto or any(ruled for _, ruled in tracks)
+    if not ruled and (tracks or not rules_of(baton.repo.settings(), "", wish.rules).given):
         raise no_rule(wish.tracks)
     plans = tuple(made for made, _ in tracks)
     whole = not (names or wish.auto)
