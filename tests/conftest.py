@@ -24,9 +24,48 @@ GITCONFIG = """[user]
 """
 
 
+# What takes longest, the worst first: of several workers each begins with its share, so that none is left alone at last.
+LONGEST = (
+    "test_nothing_unsaved_is_ever_gone",
+    "test_t18_fifty_processes_some_snapshots_each",
+    "test_t07_killed_at_each_writing_event",
+    "test_t18_killed_at_every_step_of_python",
+    "test_t07_the_recovery_is_killed_too",
+    "test_t07_the_disk_is_full_at_each_write",
+    "test_t07_killed_in_a_linked_work_tree",
+    "test_t18_a_fresh_lock_of_the_chain_is_waited_for_and_then_named",
+    "test_a_late_process_heeds_that_checkpoints_are_off",
+    "test_the_walk_over_everything_agrees",
+)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the long variants, too")
     parser.addoption("--clients", action="store_true", help="drive the real clients in tests/clients, too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--long"):
+        os.environ.pop("GITBATON_TEST_FORKS", None)  # see tests/support/forks.py
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each worker of xdist's worksteal begins with one of as many equal parts."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers < 2:
+        return
+    names = {name: place for place, name in enumerate(LONGEST)}
+    first = [item for item in items if getattr(item, "originalname", "") in names]
+    first.sort(key=lambda item: names[item.originalname])  # type: ignore[attr-defined]
+    rest = [item for item in items if getattr(item, "originalname", "") not in names]
+    ends = [len(rest) * number // workers for number in range(workers + 1)]
+    items[:] = [item for n in range(workers) for item in (*first[n::workers], *rest[ends[n] : ends[n + 1]])]
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every ``git baton`` of the test starts from the beginning, imports included."""
+    monkeypatch.delenv("GITBATON_TEST_FORKS", raising=False)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gitbaton.commands import VERBS
 from tests.support import Sandbox
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 
 def test_snapshot_then_resume(repo: Sandbox) -> None:
@@ -11,3 +16,9 @@ def test_snapshot_then_resume(repo: Sandbox) -> None:
     resumed = repo.ok("resume", "--live").out
     assert "step=parser done\n" in resumed and "next_cmd=make test\n" in resumed and "drift=none\n" in resumed
     repo.fsck()
+
+
+def test_each_verb_starts_from_the_beginning(repo: Sandbox) -> None:
+    """In other tests, verbs are forked from a process that has the imports of all of them behind it."""
+    for verb, _ in VERBS:
+        assert f"Usage: git baton {verb} " in repo.ok(verb, "-h").out
