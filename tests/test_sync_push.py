@@ -197,6 +197,7 @@ def test_json_and_the_choice_of_tracks(far: Far) -> None:
     assert moves == {CHAINS + "t": "new", CHAINS + "d": "new", NOTES: "new"}
     assert done["places"][0]["first"]["checkpoints"] == 2 and done["places"][0]["first"]["tracks"] == ["d", "t"]
     assert a.here("push", "origin", "nothing").code == 2 and a.here("push", "t").code == 129
+    (a.path / "b c").mkdir()  # a folder of that name is no remote either
     done = a.here("push", "b c")
     assert done.err == "fatal: 'b c' is a track and no remote\nhint: name the remote first: git baton push origin 'b c'\n"
     for words in (("--timeout", "0"), ("--", "-x"), ("--timeout", "soon")):

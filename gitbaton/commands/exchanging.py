@@ -11,7 +11,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, check_track, plain, timestamp
 from gitbaton.commands.common import print_plan, warn_all
 from gitbaton.errors import UsageError
-from gitbaton.git.remotes import Connection, Remote, find
+from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import line
 from gitbaton.sync.values import Choice, Exposure, Gathered, Joining, Late, Pushing
 
@@ -22,16 +22,18 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB")
 def remote_of(baton: Baton, words: Sequence[str], *, pushing: bool, verb: str) -> Remote:
     """The remote that the first word means. Raises UsageError, which says so where it is a track."""
     word = words[0] if words else None
-    try:
-        remote = find(baton.repo, word, os.getcwd(), pushing=pushing)
-    except UsageError:
-        if word is not None and word in baton.store.chains()[0]:
-            said = f"'{plain(word)}' is a track and no remote"
-            raise UsageError(said, f"name the remote first: git baton {verb} origin '{plain(word)}'") from None
-        raise
+    if word is not None and word in baton.store.chains()[0] and word not in names(baton.repo) and not _is_repository(word):
+        said = f"'{plain(word)}' is a track and no remote"
+        raise UsageError(said, f"name the remote first: git baton {verb} origin '{plain(word)}'")
+    remote = find(baton.repo, word, os.getcwd(), pushing=pushing)
     if pushing and not remote.push:
         raise UsageError(f"'{plain(remote.shown)}' is a bundle, which cannot be pushed to", "git bundle create makes one")
     return remote
+
+
+def _is_repository(word: str) -> bool:
+    """Whether a path has what a repository or a bundle has; a folder that is called like a track has not."""
+    return os.path.isfile(word) or any(os.path.exists(os.path.join(word, name)) for name in ("HEAD", ".git"))
 
 
 def choice_of(words: Sequence[str], *, transcripts: bool = False, threads: bool = False) -> Choice:
@@ -68,8 +70,8 @@ def some(count: int, word: str) -> str:
 
 def say_public(remote: Remote, public: Exposure) -> None:
     """What a first push makes public, on standard error."""
-    names = ", ".join(f"'{plain(track)}'" for track in public.tracks)
-    terminal.tell(f"first push of {names} to {plain(remote.shown)}; beyond what its refs hold this makes public:")
+    listed = ", ".join(f"'{plain(track)}'" for track in public.tracks)
+    terminal.tell(f"first push of {listed} to {plain(remote.shown)}; beyond what its refs hold this makes public:")
     parts = [some(public.checkpoints, "checkpoint"), some(public.commits, "unpublished commit")]
     parts += [some(public.untracked, "untracked file"), size(public.bytes)]
     terminal.tell("  " + ", ".join(parts))
