@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench import agents, baton, harness, hooks, restore
+from tests.bench import agents, baton, harness, hooks, restore, retention, sync
 
 
 def main() -> None:
@@ -20,7 +20,9 @@ def main() -> None:
     parser.add_argument("--histories", default="10,1000,10000", help="checkpoints before an agent's event, comma-separated")
     parser.add_argument("--no-crowd", action="store_true", help="leave out the fifty writers")
     parser.add_argument("--folder", help="keep the repositories here and use them again")
-    parser.add_argument("--only", choices=("baton", "hooks", "restore", "agents"), help="measure one part only")
+    parser.add_argument(
+        "--only", choices=("baton", "hooks", "restore", "agents", "sync", "retention"), help="measure one part only"
+    )
     options = parser.parse_args()
     sizes = [int(size) for size in options.sizes.split(",")]
     git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
@@ -38,6 +40,11 @@ def main() -> None:
             rows += hooks.main(folder, env, options.runs)
         if only in (None, "agents"):
             rows += agents.main(folder, env, options.runs, [int(count) for count in options.histories.split(",")])
+        if only in (None, "sync"):
+            more, said = sync.main(folder, env, options.runs, options.history)
+            rows, lines = [*rows, *more], [*lines, *said]
+        if only in (None, "retention"):
+            rows += retention.main(folder, env, options.runs, options.history)
     harness.show(rows)
     for line in lines:
         print("\n" + line)
