@@ -13,6 +13,7 @@ from gitbaton.errors import RemoteError
 from gitbaton.git.remotes import Connection, find
 from gitbaton.sync import Choice, sync
 from gitbaton.sync.push import Manner
+from gitbaton.sync.rounds import ROUNDS
 from tests.support.clones import Clone
 from tests.support.far import CHAINS, META, NOTES, Far, forget, noted_steps, ok, snap, steps
 from tests.support.repos import Sandbox
@@ -127,7 +128,9 @@ def test_two_syncs_that_race(far: Far) -> None:
     equal(*clones)
 
 
-def test_rounds_are_bounded(far: Far) -> None:
+def test_rounds_are_bounded(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ROUNDS == 5
+    monkeypatch.setattr("gitbaton.sync.rounds.ROUNDS", 2)
     a, b = far.first, far.clone()
     snap(a, "mine")
     pauses: list[float] = []
@@ -146,7 +149,7 @@ def test_rounds_are_bounded(far: Far) -> None:
     with a.open() as baton:
         line = Hasty(baton.repo, find(baton.repo, None, "."), 60)
         done = sync(baton, line, Choice(), Manner(agree=lambda _: True), pause=faster)
-    assert done.rounds == len(pauses) == 5 and "5 times" in done.failure
+    assert done.rounds == len(pauses) == 2 and "2 times" in done.failure
     ok(a, "sync")
     ok(b, "sync")
     equal(a, b)

@@ -83,7 +83,7 @@ def test_t22_over_git_daemon(far: Far, served: Path, daemon: str) -> None:
 
 
 def test_t22_over_http(far: Far, served: Path, web: str) -> None:
-    exchange(far, served / "web.git", f"{web}/web.git")
+    exchange(far, served / "web.git", f"{web}/web.git", removing=False)
 
 
 @pytest.mark.skipif(SSHD is None, reason="sshd is not installed")
