@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gitbaton.secrets.rules import BEGIN, END
+from gitbaton.secrets.patterns import BEGIN, END
 
 TARGET = Path(__file__).resolve().parents[1] / "gitbaton" / "secrets" / "shipped.py"
 LIBRARY = "detect_secrets"
