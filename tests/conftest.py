@@ -44,11 +44,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--clients", action="store_true", help="drive the real clients in tests/clients, too")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--long"):
-        os.environ.pop("GITBATON_TEST_FORKS", None)  # see tests/support/forks.py
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each worker of xdist's worksteal begins with one of as many equal parts."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
@@ -60,12 +55,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rest = [item for item in items if getattr(item, "originalname", "") not in names]
     ends = [len(rest) * number // workers for number in range(workers + 1)]
     items[:] = [item for n in range(workers) for item in (*first[n::workers], *rest[ends[n] : ends[n + 1]])]
-
-
-@pytest.fixture
-def processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every ``git baton`` of the test starts from the beginning, imports included."""
-    monkeypatch.delenv("GITBATON_TEST_FORKS", raising=False)
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,8 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gitbaton.secrets.patterns import BEGIN, END
+from gitbaton.secrets.patterns import BEGIN
+from gitbaton.secrets.rules import END
 
 TARGET = Path(__file__).resolve().parents[1] / "gitbaton" / "secrets" / "shipped.py"
 LIBRARY = "detect_secrets"

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gitbaton.commands import VERBS
 from tests.support import Sandbox
-
-pytestmark = pytest.mark.usefixtures("processes")
 
 
 def test_snapshot_then_resume(repo: Sandbox) -> None:
@@ -18,7 +14,6 @@ def test_snapshot_then_resume(repo: Sandbox) -> None:
     repo.fsck()
 
 
-def test_each_verb_starts_from_the_beginning(repo: Sandbox) -> None:
-    """In other tests, verbs are forked from a process that has the imports of all of them behind it."""
+def test_each_verb_has_help(repo: Sandbox) -> None:
     for verb, _ in VERBS:
         assert f"Usage: git baton {verb} " in repo.ok(verb, "-h").out

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import Sandbox
-from tests.support.clones import Clock, Clone, State, copied
+from tests.support.clones import Clock, Clone, State, copied, killed
 from tests.support.fleet import Fleet, exchange, ok, template
-from tests.support.world import agree, auto
+from tests.support.world import agree, auto, check_one
 
 
 @pytest.fixture(scope="module")
@@ -206,3 +206,28 @@ def test_checkpoints_from_the_future_wait_and_are_safe(fleet: Fleet) -> None:
         fleet.model.saw(clone.state())
     agree([clone.state() for clone in fleet.clones], fleet.model)
     assert steps(a) == ["now", "and on", "half an hour ahead"]
+
+
+@pytest.mark.parametrize("verb", ["sync", "push", "pin", "unpin", "prune", "forget", "import", "snapshot"])
+def test_whatever_follows_a_killed_change_finishes_it(fleet: Fleet, verb: str) -> None:
+    a, b, _ = fleet.clones
+    ids = [snap(a, f"s{n}") for n in range(4)]
+    ok(a, "pin", ids[1])
+    whole(a, b)
+    snap(b, "more")
+    for at in range(1, 60):
+        copied(a.path, fleet.place / "kept")
+        assert killed(lambda: ok(a, "prune", "--keep-last", "1"), at)
+        if (a.path / ".git/baton/revision").exists():
+            break
+        copied(fleet.place / "kept", a.path)
+    words = {
+        "sync": ["sync", "--yes"],
+        "push": ["push", "--yes"],
+        "prune": ["prune", "--keep-last", "2"],
+        "import": ["import", str(fleet.place / "old0")],
+        "snapshot": ["snapshot", "--track", "work", "--step", "next"],
+    }
+    ok(a, *words.get(verb, [verb, ids[3] if verb == "pin" else ids[1]]))
+    assert a.leftovers() == [] and a.state().meta.pruned == {ids[0], ids[2]}
+    check_one(a.state())

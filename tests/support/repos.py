@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from gitbaton import Baton
-from tests.support.forks import forked
 
 SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -75,11 +74,7 @@ class Sandbox:
         self, *args: str, env: Mapping[str, str] | None = None, stdin: bytes | None = None, cwd: Path | None = None
     ) -> Outcome:
         """``git baton``, as a process, as a user runs it."""
-        done = forked(list(args), os.fspath(cwd or self.path), {**os.environ, **(env or {})}, stdin or b"")
-        if done is None:
-            return self.run(sys.executable, "-m", "gitbaton", *args, env=env, stdin=stdin, cwd=cwd)
-        code, out, err = done
-        return Outcome(code, out.decode("utf-8", "surrogateescape"), err.decode("utf-8", "surrogateescape"))
+        return self.run(sys.executable, "-m", "gitbaton", *args, env=env, stdin=stdin, cwd=cwd)
 
     def here(self, *args: str) -> Outcome:
         """``git baton`` in this process, so that a test can change how long it waits."""
