@@ -208,26 +208,23 @@ def test_checkpoints_from_the_future_wait_and_are_safe(fleet: Fleet) -> None:
     assert steps(a) == ["now", "and on", "half an hour ahead"]
 
 
-@pytest.mark.parametrize("verb", ["sync", "push", "pin", "unpin", "prune", "forget", "import", "snapshot"])
-def test_whatever_follows_a_killed_change_finishes_it(fleet: Fleet, verb: str) -> None:
+def test_whatever_follows_a_killed_change_finishes_it(fleet: Fleet) -> None:
     a, b, _ = fleet.clones
     ids = [snap(a, f"s{n}") for n in range(4)]
     ok(a, "pin", ids[1])
     whole(a, b)
     snap(b, "more")
+    copied(a.path, fleet.place / "kept")
     for at in range(1, 60):
-        copied(a.path, fleet.place / "kept")
         assert killed(lambda: ok(a, "prune", "--keep-last", "1"), at)
         if (a.path / ".git/baton/revision").exists():
             break
         copied(fleet.place / "kept", a.path)
-    words = {
-        "sync": ["sync", "--yes"],
-        "push": ["push", "--yes"],
-        "prune": ["prune", "--keep-last", "2"],
-        "import": ["import", str(fleet.place / "old0")],
-        "snapshot": ["snapshot", "--track", "work", "--step", "next"],
-    }
-    ok(a, *words.get(verb, [verb, ids[3] if verb == "pin" else ids[1]]))
-    assert a.leftovers() == [] and a.state().meta.pruned == {ids[0], ids[2]}
-    check_one(a.state())
+    copied(a.path, fleet.place / "kept")
+    nexts = [["pin", ids[3]], ["unpin", ids[1]], ["prune", "--keep-last", "2"], ["forget", ids[1]]]
+    nexts += [["import", str(fleet.place / "old0")], ["snapshot", "--track", "work", "--step", "next"]]
+    for words in (*nexts, ["push", "--yes"], ["sync", "--yes"]):
+        ok(a, *words)
+        assert a.leftovers() == [] and a.state().meta.pruned >= {ids[0], ids[2]}, words
+        check_one(a.state())
+        copied(fleet.place / "kept", a.path)

@@ -23,6 +23,7 @@ def set_pin(baton: Baton, name: str, *, pinned: bool) -> tuple[Stored, bool]:
     if stored.checkpoint.kind == "safety":
         raise UsageError(f"'{baton.short(stored.id)}' is a safety checkpoint; they stay for 14 days and cannot be pinned")
     with baton.repo.lock((META,)):
+        baton.store.settle()
         revision = Revision(baton.store)
         if revision.meta.pinned(stored.id) == pinned:
             return stored, False

@@ -32,7 +32,9 @@ def join(baton: Baton, remote: str, seen: Seen, choice: Choice, *, write: bool =
     refs = [ref for track in tracks for ref in (chain_ref(track), tip_ref(track))]
     held = write or intent.pending(baton.repo)
     with baton.repo.lock((*refs, META, NOTES)) if held else nullcontext():
+        said = baton.store.settle() if write else []  # before anything is planned on what it moves
         planned = _Plan(baton, seen)
+        planned.warnings += said
         planned.gone(remote, choice)
         for track, oid in sorted(tracks.items()):
             planned.track(track, oid)

@@ -11,7 +11,7 @@ from gitbaton.errors import NoAnswerError, NotFoundError, RecordError, RemoteErr
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.remotes import Connection, Pushed
 from gitbaton.model import Oid
-from gitbaton.store import CHAINS, NOTES
+from gitbaton.store import CHAINS, NOTES, intent
 from gitbaton.store import meta as metas
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META, remote_ref
@@ -80,6 +80,9 @@ def push(
     """
     if allowed(baton) is False:
         raise NoAnswerError("nothing is pushed: baton.push is false")
+    if manner.write and intent.pending(baton.repo):
+        with baton.repo.lock(()):
+            baton.store.settle()
     found, problems = baton.store.chains()
     chains = dict(found if ours is None else ours)
     mine = metas.read(baton.store) if meta is None else meta
