@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.objects import NewObject
 from gitbaton.model import Oid
 from gitbaton.store import Store, chain_ref
-from gitbaton.store.join import links, marks, on_top
+from gitbaton.store.join import Link, links, marks, merged, on_top
 from gitbaton.store.meta import Meta
+from gitbaton.store.read import root_objects
 from gitbaton.sync.look import Seen
 from gitbaton.sync.values import Choice, Move
 
@@ -18,15 +20,25 @@ class Comparison:
     """Our chains beside those of a remote, whose objects are here. Reads only.
 
     ``ours``: the tips of our chains; ``said``: our pins and tombstones, and those together with the remote's; ``shown``: what
-    the remote is called. Where not ``rewriting``, the remote's chains are only added to. ``objects``: what must be written for
-    the moves; ``added``: by track, the commits that a step forward adds.
+    the remote is called; ``limit``: what is later is from the future, and stays there unjoined. Where not ``rewriting``, the
+    remote's chains are only added to. ``objects``: what must be written for the moves; ``added``: by track, the commits that a
+    step forward adds.
     """
 
     def __init__(
-        self, store: Store, seen: Seen, ours: Mapping[str, Oid], said: tuple[Meta, Meta], shown: str, *, rewriting: bool
+        self,
+        store: Store,
+        seen: Seen,
+        ours: Mapping[str, Oid],
+        said: tuple[Meta, Meta],
+        shown: str,
+        limit: datetime,
+        *,
+        rewriting: bool,
     ) -> None:
         self.store, self.seen, self.ours, self.shown, self.rewriting = store, seen, ours, shown, rewriting
         self.mine, self.both = said
+        self.limit = limit
         self.objects: list[NewObject] = []
         self.added: dict[str, list[Oid]] = {}
         self._ids: dict[Oid, list[Oid]] = {}
@@ -92,24 +104,35 @@ class Comparison:
     def _apart(self, track: str, tip: Oid, seen: Oid) -> Move:
         """A chain that has left ours, or whose beginning was removed."""
         have, there = self.ids(track, tip), self.ids(track, seen)
-        ours, theirs = set(have), set(there)
-        missing = [oid for oid in theirs - ours if not self.both.dropped(oid)]
+        missing = {oid for oid in set(there).difference(have) if not self.both.dropped(oid)}
+        own: Sequence[Link] | None = None
         if missing:
-            number = len(missing)
-            reason = f"{self.shown} has {_some(number)} of '{track}' that {_be(number)} not here"
-            return self._refused(track, reason, count=number)
-        lacks, dropped = ours - theirs, len(theirs - ours)
+            late = [link for link in links(self.store, track, seen) if link.id in missing and link.created > self.limit]
+            number = len(missing.difference(link.id for link in late))
+            if number:
+                reason = f"{self.shown} has {_some(number)} of '{track}' that {_be(number)} not here"
+                return self._refused(track, reason, count=number)
+            own = self._with(track, tip, late)
+            tip, have = own[-1].commit or tip, [link.id for link in own]
+        lacks, dropped = set(have).difference(there), len(set(there).difference(have))
         ref = chain_ref(track)
         if not lacks and there[-1:] == have[-1:] and not (dropped and self.rewriting):
             return Move(ref=ref, track=track, action="same", seen=seen, new=seen, dropped=dropped)
         if self.rewriting:
             return Move(ref=ref, track=track, action="rewrite", seen=seen, new=tip, count=len(lacks), dropped=dropped)
-        new = self._on_top(track, tip, seen, lacks)
+        new = self._on_top(own or links(self.store, track, tip), seen, lacks)
         return Move(ref=ref, track=track, action="append", seen=seen, new=new, count=len(lacks), dropped=dropped)
 
-    def _on_top(self, track: str, tip: Oid, seen: Oid, lacks: Collection[Oid]) -> Oid:
+    def _with(self, track: str, tip: Oid, late: Collection[Link]) -> list[Link]:
+        """Our chain as it will be for all once the remote's checkpoints from the future have come to be joined."""
+        empty, root = root_objects(self.store.objects.algorithm)
+        union = merged(links(self.store, track, tip), late)
+        objects, put = on_top(self.store.objects.algorithm, root.oid, empty.oid, union)
+        self.objects += objects
+        return put
+
+    def _on_top(self, own: Sequence[Link], seen: Oid, lacks: Collection[Oid]) -> Oid:
         """What the remote lacks on its tip, and our newest once more where it would not be the last."""
-        own = links(self.store, track, tip)
         more = [link for link in own if link.id in lacks]
         if not more or more[-1].id != own[-1].id:
             more.append(own[-1])

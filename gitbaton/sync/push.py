@@ -13,6 +13,7 @@ from gitbaton.git.remotes import Connection, Pushed
 from gitbaton.model import Oid
 from gitbaton.store import CHAINS, NOTES, intent
 from gitbaton.store import meta as metas
+from gitbaton.store.fetched import SLACK
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync.exposure import exposure, present
@@ -162,7 +163,8 @@ class _Place:
         """What to move. Raises RecordError where the remote's tombstones cannot be read."""
         store = self.baton.store
         both = metas.union(self.mine, said(store, seen))
-        compared = Comparison(store, seen, self.ours, (self.mine, both), self.shown, rewriting=rewriting)
+        limit = self.baton.clock() + SLACK
+        compared = Comparison(store, seen, self.ours, (self.mine, both), self.shown, limit, rewriting=rewriting)
         moves = compared.moves(choice)
         objects, warnings = list(compared.objects), []
         if seen.meta is not None or any(move.action != "refused" for move in moves):  # else nothing of ours is wanted there
