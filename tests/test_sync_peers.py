@@ -18,7 +18,7 @@ from tests.support import Sandbox
 from tests.support.clones import Clock, Clone, State, copied, killed
 from tests.support.world import Model, agree, auto, kept_by_rules
 
-EXAMPLES, LONG = 15, 800
+EXAMPLES, LONG = 10, 800
 TRACKS = ("a", "b c")
 OPS = ("manual", "manual", "manual", "label", "auto", "auto", "pull", "pull", "pull", "prune", "pin", "unpin", "forget", "gone")
 Op = tuple[str, int, int, int]

@@ -198,14 +198,15 @@ def test_checkpoints_from_the_future_wait_and_are_safe(fleet: Fleet) -> None:
     exchange(a, "sync")
     assert late not in {item.id for item in a.state().chains["work"]}
     snap(a, "and on")
-    exchange(a, "sync")
+    said = exchange(a, "sync")
+    assert (said.code, said.err.count("from the future"), "faster" in said.err) == (0, 1, False), said
     exchange(c, "sync")
     assert late in {item.id for item in State(fleet.remote.path).chains["work"]}
     fleet.settle()
     for clone in (a, b, c):
         fleet.model.saw(clone.state())
     agree([clone.state() for clone in fleet.clones], fleet.model)
-    assert steps(a) == ["now", "and on", "half an hour ahead"]
+    assert steps(a) == ["now", "and on", "half an hour ahead", "the last"]
 
 
 def test_whatever_follows_a_killed_change_finishes_it(fleet: Fleet) -> None:
