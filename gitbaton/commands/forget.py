@@ -10,7 +10,7 @@ from gitbaton.codec import Json, plain
 from gitbaton.commands.common import opened, print_json, warn_all
 from gitbaton.commands.retaining import counted
 from gitbaton.render import line
-from gitbaton.retention.forgetting import Forgetting, apply, plan
+from gitbaton.retention.forgetting import Forgetting, forget, plan
 from gitbaton.retention.proof import Held, prove, texts, to_do
 from gitbaton.retention.traces import erase
 
@@ -33,11 +33,12 @@ def command(
     goes as well, and exit 1 says what still holds any of it. Git's garbage collection removes the objects in its own time.
     """
     with opened(ctx, dry_run=dry_run) as baton:
-        made = plan(baton, checkpoints, everywhere=everywhere)
         warnings: list[str] = []
         held: tuple[Held, ...] = ()
-        if not dry_run:
-            warnings = apply(baton, made)
+        if dry_run:
+            made = plan(baton, checkpoints, everywhere=everywhere)
+        else:
+            made, warnings = forget(baton, checkpoints, everywhere=everywhere)
             if everywhere:
                 warnings += erase(baton, made)
                 held = prove(baton, made)

@@ -24,6 +24,7 @@ from gitbaton.values import replace, value
 
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
 _SHORT = 10
+_TRIES = 3
 
 
 @value
@@ -182,34 +183,54 @@ def _safety(baton: Baton, found: Found, made: Forgetting, changed: Mapping[Oid, 
     return tuple(part for part in plans if part.remove)
 
 
+def forget(baton: Baton, names: Sequence[str], *, everywhere: bool) -> tuple[Forgetting, list[str]]:
+    """Plan and carry out; where somebody records checkpoints meanwhile, plan again for the same ones, a few times. What went,
+    and what should be said about it. Raises as both."""
+    made = plan(baton, names, everywhere=everywhere)
+    for _ in range(_TRIES):
+        try:
+            return made, apply(baton, made)
+        except RefConflictError:
+            made = plan(baton, made.ids, everywhere=everywhere)
+    return made, apply(baton, made)
+
+
 def apply(baton: Baton, made: Forgetting) -> list[str]:
-    """Remove them from their chains, in one transaction, and leave tombstones; what should be said about it.
+    """Remove them from their chains, in one transaction, and leave tombstones; what should be said about it. The lock is held
+    only while refs move.
 
     Raises RefConflictError when what it was made for has moved meanwhile: nothing is changed then.
     """
     store, chains = baton.store, [part.chain for part in made.safety]
     names = [ref for track in made.stay for ref in (chain_ref(track), tip_ref(track))]
+    revision, trimmed = _revision(baton, made), dict[str, RefChange]()
+    for part in made.safety:
+        objects, trimmed[part.chain.ref] = without(store, part.chain, {stored.id for stored in part.remove})
+        store.objects.write(objects)
+    revision.prepare()
     lock = baton.repo.lock((*names, *(chain.ref for chain in chains), META, NOTES))
     with lock, resting(baton.repo, chains) as free:
-        revision = Revision(store)
         moved = _moved(baton, made)
         if moved is not None:
             raise RefConflictError(f"nothing is forgotten: '{moved}' moved meanwhile", "try again")
-        revision.meta = replace(revision.meta, forgotten=revision.meta.forgotten | made.all_ids)
-        for track, items in made.stay.items():
-            revision.keep(track, [stored.id for stored in items])
-        for part in made.safety:
-            if part.chain.ref in free:
-                objects, change = without(store, part.chain, {stored.id for stored in part.remove})
-                revision.also(objects, [change])
-        dropped = {**{talk.ref: talk.tip for talk in made.conversations}, **made.fetched}
-        revision.also((), [RefChange(name=ref, new=None, old=oid) for ref, oid in dropped.items()])
+        revision.also((), [change for ref, change in trimmed.items() if ref in free])
         revision.apply()
         if made.everywhere:
             _rewrite_notes(baton, made)
         _end_current(baton, [track for track, items in made.stay.items() if not items])
     busy = [chain for chain in chains if chain.ref not in free]
     return [*revision.warnings, *(_is_busy(chain) for chain in busy), *baton.refresh()]
+
+
+def _revision(baton: Baton, made: Forgetting) -> Revision:
+    """All of it as one change, but for the safety chains."""
+    revision = Revision(baton.store)
+    revision.meta = replace(revision.meta, forgotten=revision.meta.forgotten | made.all_ids)
+    for track, items in made.stay.items():
+        revision.keep(track, [stored.id for stored in items])
+    dropped = {**{talk.ref: talk.tip for talk in made.conversations}, **made.fetched}
+    revision.also((), [RefChange(name=ref, new=None, old=oid) for ref, oid in dropped.items()])
+    return revision
 
 
 def _is_busy(chain: Chain) -> str:

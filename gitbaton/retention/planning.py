@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 
 from gitbaton.baton import Baton
@@ -20,7 +21,7 @@ from gitbaton.store.refs import META, REMOTES, RUNS, THREADS
 from gitbaton.store.revision import Revision
 from gitbaton.values import replace, value
 
-_TRIES = 4
+_TRIES = 3
 Kept = tuple[Stored, tuple[str, ...]]
 
 
@@ -69,8 +70,12 @@ def plan(baton: Baton, wish: Wish, *, weigh: bool = False) -> Plan:
     Raises RecordError when anything of ours cannot be read or is a stranger's, NotFoundError for a track that is not there, and
     UsageError when no rule says what stays.
     """
-    store, now = baton.store, baton.clock()
     finish(baton)
+    return _planned(baton, wish, weigh=weigh)
+
+
+def _planned(baton: Baton, wish: Wish, *, weigh: bool = False) -> Plan:
+    store, now = baton.store, baton.clock()
     for name in wish.tracks:
         if store.objects.info(chain_ref(check_track(name))) is None:
             raise NotFoundError(f"there is no track '{plain(name)}'", "'git baton tracks' lists them")
@@ -155,39 +160,52 @@ def _conversations(
 
 def _drawn(baton: Baton, made: Plan) -> tuple[list[NewObject], list[RefChange]]:
     """The objects that carrying out a plan would write, and all moves of refs."""
-    objects, first, tips = _revision(baton, made, frozenset(part.chain.ref for part in made.safety)).drawn()
+    revision, (trimmed, changes) = _revision(baton, made), _trimmed(baton, made)
+    revision.also(trimmed, changes.values())
+    objects, first, tips = revision.drawn()
     return objects, [*first, *tips]
 
 
-def _revision(baton: Baton, made: Plan, free: frozenset[str]) -> Revision:
-    """A plan as one change; ``free`` are the safety chains that may be trimmed."""
+def _trimmed(baton: Baton, made: Plan) -> tuple[list[NewObject], dict[str, RefChange]]:
+    """The objects of the trimmed safety chains, and the move of each one's ref."""
+    drawn = {p.chain.ref: without(baton.store, p.chain, {stored.id for stored in p.remove}) for p in made.safety}
+    return [item for objects, _ in drawn.values() for item in objects], {ref: change for ref, (_, change) in drawn.items()}
+
+
+def _revision(baton: Baton, made: Plan) -> Revision:
+    """A plan as one change, but for the safety chains."""
     revision = Revision(baton.store)
     if made.removed:
         revision.meta = replace(revision.meta, pruned=revision.meta.pruned | made.removed)
     for part in made.tracks:
         if part.remove:
             revision.keep(part.track, [stored.id for stored, _ in part.keep])
-    for piece in made.safety:
-        if piece.chain.ref in free:
-            objects, change = without(baton.store, piece.chain, {stored.id for stored in piece.remove})
-            revision.also(objects, [change])
     revision.also((), [RefChange(name=talk.ref, new=None, old=talk.tip) for talk in made.conversations])
     return revision
 
 
 def apply(baton: Baton, made: Plan) -> Plan:
-    """Carry out a plan: all of it in one transaction; what was removed in the end.
+    """Carry out a plan: all of it in one transaction; what was removed in the end. The lock is held only while refs move.
 
     Raises RefConflictError when what it was made for has moved meanwhile: nothing is removed then.
     """
+    return _carried_out(baton, made, _lock(baton, made))
+
+
+def _lock(baton: Baton, made: Plan) -> AbstractContextManager[None]:
     names = [chain_ref(part.track) for part in made.tracks if part.remove]
-    chains = [part.chain for part in made.safety]
-    lock = baton.repo.lock((*names, *(chain.ref for chain in chains), META, NOTES))
-    with lock, resting(baton.repo, chains) as free:
-        revision = _revision(baton, made, free)
+    return baton.repo.lock((*names, *(part.chain.ref for part in made.safety), META, NOTES))
+
+
+def _carried_out(baton: Baton, made: Plan, lock: AbstractContextManager[None]) -> Plan:
+    revision, (objects, changes) = _revision(baton, made), _trimmed(baton, made)
+    revision.prepare()
+    baton.store.objects.write(objects)
+    with lock, resting(baton.repo, [part.chain for part in made.safety]) as free:
         moved = _moved(baton, made)
         if moved is not None:
             raise RefConflictError(f"nothing is removed: '{moved}' moved meanwhile", "try again")
+        revision.also((), [change for ref, change in changes.items() if ref in free])
         revision.apply()
     return replace(made, safety=tuple(part for part in made.safety if part.chain.ref in free))
 
@@ -205,14 +223,17 @@ def _moved(baton: Baton, made: Plan) -> str | None:
 
 
 def prune(baton: Baton, wish: Wish) -> Plan:
-    """Plan and carry out; where somebody records checkpoints meanwhile, plan again, a few times. Raises as both."""
-    for left in reversed(range(_TRIES)):
+    """Plan and carry out; where somebody records checkpoints meanwhile, plan again, a few times, and then let them wait.
+    Raises as both."""
+    for _ in range(_TRIES):
         made = plan(baton, wish)
         if made.empty:
             return made
         try:
             return apply(baton, made)
         except RefConflictError:
-            if not left:
-                raise
-    raise RefConflictError("nothing is removed: other processes are faster")
+            continue
+    with baton.repo.lock((META, NOTES)):
+        settle(baton.store)
+        made = _planned(baton, wish)
+        return made if made.empty else _carried_out(baton, made, nullcontext())

@@ -22,7 +22,8 @@ _CHUNK = 256
 
 
 class Revision:
-    """What a change of several tracks comes to. Nothing is written before ``apply``; called with the lock held.
+    """What a change of several tracks comes to. No ref moves before ``apply``; called with the lock held, or without it up to
+    ``prepare``: then ``apply`` finds what moved meanwhile.
 
     ``meta``: what is pinned and dropped afterwards; set it before the first join. ``warnings``: what should be said about it.
     Raises RecordError where what stands at refs/baton/meta is not what gitbaton writes.
@@ -31,7 +32,10 @@ class Revision:
     def __init__(self, store: Store) -> None:
         self.warnings: list[str] = []
         self.store = store
+        found = store.objects.info(META)
+        self._meta_at = found.oid if found is not None else None
         self.meta = self._meta = meta.read(store)
+        self._written: frozenset[Oid] = frozenset()
         self._names = {track.casefold(): track for track in store.chains()[0]}
         self._more: dict[str, list[Link]] = {}
         self._keep: dict[str, frozenset[Oid]] = {}
@@ -113,11 +117,18 @@ class Revision:
         objects, first, tips = self.drawn()
         if not first:
             return
-        self.store.objects.write(objects)
+        self.store.objects.write([item for item in objects if item.oid not in self._written])
         for track, ids in self._foreign.items():
             if self._plans[track].change is not None:
                 foreign.mark(self.store, track, ids & {link.id for link in self._plans[track].fresh})
         intent.carry_out(self.store, first, tips)
+
+    def prepare(self) -> None:
+        """Write the objects ahead, without the lock: they take long, and without a ref they are nothing. ``apply`` then has
+        little left to do. Raises as ``apply``."""
+        objects = self.drawn()[0]
+        self.store.objects.write(objects)
+        self._written = frozenset(item.oid for item in objects)
 
     def drawn(self) -> tuple[list[NewObject], list[RefChange], list[RefChange]]:
         """What ``apply`` does: the objects, the moves of refs in one transaction, and those of the tips. Reads only."""
@@ -125,9 +136,8 @@ class Revision:
         objects = [*self._also[0], *(item for plan in plans.values() for item in plan.objects)]
         first = [*(plan.change for plan in plans.values() if plan.change is not None), *self._also[1]]
         if self.meta != self._meta:
-            found = self.store.objects.info(META)
             objects += meta.objects_for(self.store, self.meta)
-            first.append(RefChange(name=META, new=objects[-1].oid, old=found.oid if found else None))
+            first.append(RefChange(name=META, new=objects[-1].oid, old=self._meta_at))
         made, change = self._noted(plans)
         objects += made
         first += [change] if change is not None else []
