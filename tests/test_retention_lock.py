@@ -1,0 +1,89 @@
+"""Retention and its neighbours: nobody waits while a prune thinks, and nothing that others write meanwhile is lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gitbaton.errors import RefConflictError
+from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.objects import NewObject
+from gitbaton.git.repo import Repo
+from gitbaton.retention.planning import apply, plan, prune
+from gitbaton.retention.rules import Rules
+from gitbaton.retention.wishes import Wish
+from gitbaton.store.join import insert, links
+from gitbaton.store.revision import Revision
+from gitbaton.values import replace
+from tests.support import Sandbox
+from tests.test_retention import checkpoint, every_ref, filled, ids
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a track of automatic checkpoints."""
+    with pytest.MonkeyPatch.context() as patch:
+        for role in ("AUTHOR", "COMMITTER"):
+            patch.setenv(f"GIT_{role}_NAME", "A")
+            patch.setenv(f"GIT_{role}_EMAIL", "a@example.com")
+        repo = Sandbox.init(tmp_path_factory.mktemp("template") / "repo")
+        repo.commit("first", a_txt="one\n")
+        filled(repo, 16)
+    return repo.path
+
+
+@pytest.fixture
+def kept(template: Path, tmp_path: Path) -> Sandbox:
+    """A copy of it."""
+    shutil.copytree(template, tmp_path / "kept", symlinks=True)
+    return Sandbox(tmp_path / "kept")
+
+
+def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrote: list[tuple[bool, str]] = []
+    inside = [False]
+    rivals = [0]
+    write, lock = BinaryObjects.write, Repo.lock
+
+    def noted(self: BinaryObjects, items: Iterable[NewObject]) -> None:
+        made = list(items)
+        wrote.extend((inside[0], item.kind) for item in made)
+        write(self, made)
+
+    @contextmanager
+    def counted(self: Repo, names: tuple[str, ...], wait: float = 60.0) -> Iterator[None]:
+        if rivals[0]:
+            rivals[0] -= 1
+            with kept.open() as other, lock(self, ()):
+                insert(other.store, "t", [checkpoint(other, "t", 900 - rivals[0], ["x"], None)])
+        with lock(self, names, wait):
+            inside[0] = True
+            yield
+            inside[0] = False
+
+    monkeypatch.setattr(BinaryObjects, "write", noted)
+    monkeypatch.setattr(Repo, "lock", counted)
+    with kept.open(door="binary") as baton:
+        apply(baton, plan(baton, Wish(rules=Rules(last=9))))
+        assert (False, "commit") in wrote and not any(held for held, _ in wrote)
+        rivals[0] = 3
+        prune(baton, Wish(rules=Rules(last=2)))
+        assert not rivals[0] and len(links(baton.store, "t")) == 2
+    kept.fsck()
+
+
+def test_a_pin_that_comes_while_the_objects_are_written_is_not_lost(kept: Sandbox) -> None:
+    with kept.open() as baton:
+        revision = Revision(baton.store)
+        revision.meta = replace(revision.meta, pruned=frozenset(ids(kept, "t")[-3:]))
+        revision.keep("t", ids(kept, "t")[:-3])
+        revision.prepare()
+        kept.ok("pin", ids(kept, "t")[-1])
+        refs = every_ref(kept)
+        with baton.repo.lock(()), pytest.raises(RefConflictError):
+            revision.apply()
+    assert every_ref(kept) == refs
