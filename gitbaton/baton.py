@@ -208,7 +208,7 @@ class Baton:
     def _capture(self, checkpoint: Checkpoint, head: Head) -> Captured:
         from gitbaton.git.worktree import capture, private_folder
 
-        tip = self.store.tip(checkpoint.track)
+        tip = self.store.before(checkpoint.track)
         kept = {self.base_tree(head)} if head.oid else set()
         if tip and tip.checkpoint.files:
             kept.add(tip.checkpoint.files.index.tree)

@@ -162,6 +162,16 @@ def test_a_broken_fetched_chain_keeps_nobody_from_working(repo: Sandbox, theirs:
     assert "what 'origin' has of track 'work' is not joined" in done.err
     with repo.open() as baton:
         assert steps(baton) == ["mine"]
+    repo.git("update-ref", fetched_ref("origin", "files"), head)
+    assert "is not joined" in repo.ok("snapshot", "--track", "files", "--step", "with files").err
+    raw = theirs.git("cat-file", "commit", "refs/baton/tracks/work").split("\n")
+    cut = repo.git("hash-object", "-t", "commit", "-w", "--stdin", stdin="\n".join(raw[:1] + raw[2:]).encode())
+    for track, commit in (("none", head), ("cut", cut)):  # its tip cannot be read, or only what is below it
+        repo.git("update-ref", fetched_ref("origin", track), commit)
+        event = {"session_id": track, "hook_event_name": "PreCompact", "cwd": str(repo.path)}
+        repo.ok("hook", "--track", track, "claude", "PreCompact", stdin=json.dumps(event).encode())
+        with repo.open() as baton:
+            assert steps(baton, track) == ["before compaction (auto)"]
 
 
 def test_a_name_that_differs_only_in_case_is_listed_and_not_joined(repo: Sandbox, theirs: Sandbox) -> None:

@@ -105,7 +105,7 @@ def take(baton: Baton, event: Event, session: Session, track: Track, said: str) 
 
 
 def _take_once(baton: Baton, event: Event, session: Session, track: str, said: str) -> Session:
-    tip = baton.store.tip(track)
+    tip = baton.store.before(track)
     plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=makes_current(baton, track)))
     words = plan.draft.checkpoint
     agent = _agent(baton, event, tip)  # last: the client may still be writing
@@ -115,7 +115,8 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
 
     def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
-        if (newest and newest.id) != (tip and tip.id):
+        unjoined = newest is None and tip is not None and tip.foreign
+        if (newest and newest.id) != (tip and tip.id) and not unjoined:
             raise AgainError(f"track '{track}' has moved {_TRIES} times while an automatic checkpoint was taken")
         if newest is None:
             return draft.checkpoint

@@ -125,6 +125,13 @@ class Store:
             stored = fetched.tip(self, track)
         return stored
 
+    def before(self, track: str) -> Stored | None:
+        """As ``tip``, for what a snapshot can do without: where only a remote's copy is broken, there is none."""
+        try:
+            return self.tip(track)
+        except RecordError:
+            return self.own_tip(track)
+
     def own_tip(self, track: str) -> Stored | None:
         """As ``tip``, but only of a track that this repository has itself: what a snapshot follows."""
         found = self.at(chain_ref(track), _MAX_COMMIT)
