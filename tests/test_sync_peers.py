@@ -102,6 +102,7 @@ def pull(peer: Clone, other: Clone) -> None:
     """Join all that another peer has, whose objects are here."""
     refs, notes = (found := State(other.path)).refs, found.notes
     with peer.open(door="libgit2") as baton, baton.repo.lock(()):
+        baton.store.settle()
         theirs = "refs/baton/remotes/x/meta"
         revision = Revision(baton.store)
         if META in refs:
@@ -119,6 +120,7 @@ def pull(peer: Clone, other: Clone) -> None:
 def drop(peer: Clone, more: Meta) -> None:
     """Add to what is pinned, pruned and forgotten, and carry it out."""
     with peer.open(door="libgit2") as baton, baton.repo.lock((tip_ref("a"),)):
+        baton.store.settle()
         revision = Revision(baton.store)
         revision.meta = union(revision.meta, more)
         for track in baton.store.chains()[0]:
