@@ -56,7 +56,7 @@ DECIDED: dict[tuple[str, int], Take | str] = {
     ("CloudantDetector", 1): "24 letters after a blank are a word",
     ("CloudantDetector", 2): _SUBSET,
     ("CloudantDetector", 3): _SUBSET,
-    ("DiscordBotTokenDetector", 0): Take("discord-token", ()),
+    ("DiscordBotTokenDetector", 0): _WIDER,
     ("GitHubTokenDetector", 0): _WIDER,
     ("GitLabTokenDetector", 0): Take("gitlab-token", ("glpat-", "gldt-", "glft-", "glsoat-", "glrt-")),
     ("GitLabTokenDetector", 1): Take("gitlab-token", ("GR1348941",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import time
@@ -94,6 +95,62 @@ def test_passwords_as_people_write_them() -> None:
         assert word not in ON.text(text.format(word)), text
     for text in ('password="[redacted:password]"', "password is [redacted:token]", "pw: '[redacted:aws-key] x'"):
         assert ON.text(text) == text
+
+
+def test_passwords_with_signs_in_them() -> None:
+    word = "k0D|zDF2" + "WF[~=D*;q"
+    for text in ("password = '{}'", 'DB_PASSWORD="{}"', "x --password '{}'"):
+        assert ON.text(text.format(word)) == text.format("[redacted:password]"), text
+    for mixed in (word, "i>rF0v," + "qW1e^T>'x", "(Rb1=" + "OcW{+;rh:"):
+        raw = json.dumps({"password": mixed, "a": 1}).encode()
+        assert ON.line(raw) == b'{"password": "[redacted:password]", "a": 1}'
+        assert ON.assigned("db.password", mixed) == "[redacted:password]"
+        assert Redactor("on", (re.escape(mixed),)).assigned("db.password", mixed) == mixed
+    for text in (
+        'password = "{user}:{name}2!"',
+        "password=$_POST['a']",
+        "secret := corev1.Secret{}",
+        "identified by 'alice'",
+        "signing key: 4AEE18F83AFDEB23",
+        "/etc/passwd:root:x:0:0",
+        "pytest --db postgres://postgres:postgres@localhost:5432/t",
+    ):
+        assert ON.text(text) == text
+
+
+def test_a_name_before_the_name_hides_nothing() -> None:
+    word = Maker().of(ALNUM, 12)
+    for text in ("the key is DB_PASSWORD={}, use it", "secret: token: {}", "key: password='{}'", "--token --password={}"):
+        assert word not in ON.text(text.format(word)), text
+
+
+def test_credentials_of_files_of_tools() -> None:
+    word, pem = Maker().of(ALNUM, 14), KEYS["pem"][0]
+    both = base64.b64encode(f"me:{word}".encode()).decode()
+    for text, secret in (
+        (f"machine h.example login me password {word}", word),
+        (f"localhost:5432:db:me:{word}", word),
+        (f"redis-cli -h x -a {word} ping", word),
+        (f'"auths": {{"r.example": {{"auth": "{both}"}}}}', both),
+        (f"client-key-data: {base64.b64encode(pem.encode()).decode()}", base64.b64encode(pem.encode()).decode()[20:60]),
+        (json.dumps({"a": json.dumps({"b": json.dumps({"password": word})})}), word),
+    ):
+        assert secret not in ON.text(text) and secret not in ON.line(json.dumps({"out": text}).encode()).decode(), text
+    harmless = base64.b64encode(pem.replace("RSA PRIVATE" + " KEY", "CERTIFICATE").encode()).decode()
+    assert ON.text(f"ca-data: {harmless}") == f"ca-data: {harmless}"
+
+
+def test_colours_hide_nothing() -> None:
+    key = KEYS["github"][0]
+    for text in (
+        f"\x1b[31m{key}\x1b[0m",
+        f"\x1b[01;31m\x1b[K{key[:4]}\x1b[m\x1b[K{key[4:]}",
+        f"\x1b[2;37m{KEYS['npm'][0]}\x1b[0m",
+    ):
+        for done in (ON.text(text), ON.line(json.dumps({"a": text}).encode()).decode(), ON.line(text.encode()).decode()):
+            assert key[4:] not in done and KEYS["npm"][0] not in done and "[redacted:" in done
+        assert len(ON.find(text.encode(), sure=True)) == 1
+    assert ON.text(f"\x1b[1m{key}\x1b[0m ok") == "\x1b[1m[redacted:github-token]\x1b[0m ok"
 
 
 def test_what_only_looks_like_a_key_stays() -> None:
@@ -216,6 +273,8 @@ def test_long_odd_text_takes_no_long_time() -> None:
         "eyJaaaaaaaaaaaaa.",
         "xox" + "b-1-",
         "curl -u ",
+        "token:",
+        "\x1b[31m",
     ]
     slow = []
     for seed in sorted(needles | set(odd)):

@@ -7,6 +7,7 @@ import re
 from gitbaton.errors import ScanError, UsageError
 from gitbaton.model import Checkpoint
 from gitbaton.secrets.patterns import compiled
+from gitbaton.secrets.rules import CONTEXT_WORDS
 from gitbaton.secrets.scan import Rows, rows, scan
 from gitbaton.values import replace, value
 
@@ -29,6 +30,8 @@ _STRING = r'(?s)"([^"\\]*+(?:\\.[^"\\]*+)*+)"([ \t]{0,32}:)?'
 _STRUCTURE = r"[\s{}\[\]:,0-9eE+.truefalsn-]*"
 _ESCAPE = r"(?s)\\u[0-9a-fA-F]{4}|\\.|[^\\]"
 _BACKSLASHED = r"(?s)\\u[0-9a-fA-F]{4}|\\."
+_COLOUR = r"(?:\x1b|\\(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,20}[mK]"
+_COLOURED = ("\x1b[", "1b[", "1B[", "\\033[", "\\e[")
 _ESCAPED = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\b": "\b", "\\f": "\f"}
 
 
@@ -66,7 +69,18 @@ class Redactor:
     def assigned(self, key: str, text: str) -> str:
         """The value of a pair; what it is called counts."""
         key = "password" if key.lower().endswith(_SHORT) and compiled(_SHORT_KEY).fullmatch(key) else key
-        return "".join(self._units(list(text), f"{key}="))
+        return self._whole(key, text) or "".join(self._units(list(text), f"{key}="))
+
+    def _whole(self, key: str, text: str) -> str:
+        """What stands for a value that is a secret from its first sign to its last; empty where it is none."""
+        name = key.lower()
+        if self.mode == "off" or _MARK in text or not any(word in name for word in CONTEXT_WORDS[-1]):
+            return ""
+        from gitbaton.secrets.context import named
+
+        kind = named(key, text)
+        allowed = any(pattern.fullmatch(text) for pattern in self.allow)
+        return "" if not kind else text if allowed else f"[redacted:{kind}]"
 
     def _units(self, units: list[str], head: str = "") -> list[str]:
         """A text as the pieces of which each stands for one character, redacted as what follows ``head``."""
@@ -105,7 +119,8 @@ class Redactor:
             return raw
         text = raw.decode("utf-8", "surrogateescape")
         body = text.rstrip("\r\n")
-        among = rows(compiled(_BACKSLASHED).sub(_told, body) if "\\u" in body or "\\/" in body else body)
+        said = compiled(_BACKSLASHED).sub(_told, body) if "\\u" in body or "\\/" in body else body
+        among = rows(_colourless(said))
         if not among and self.mode != "strict":
             return raw
         new = (
@@ -133,6 +148,9 @@ class Redactor:
         """The inside of a JSON string; every escape but those within a secret stays as it was written."""
         head = f"{key}=" if key else ""
         text = head + (compiled(_BACKSLASHED).sub(_told, raw) if "\\" in raw else raw)
+        whole = self._whole(key, text[len(head) :]) if key else ""
+        if whole:
+            return whole
         if not any(found.end > len(head) for found in self._found(text, sure=False, among=among)):
             return raw
         units = compiled(_ESCAPE).findall(raw) if "\\" in raw else list(raw)
@@ -164,9 +182,27 @@ class Redactor:
         """Start, end, rank and kind of everything that a rule takes for a secret."""
         if _MARK in text:
             text = compiled(_PLACEHOLDER).sub(lambda m: "\f" * len(m.group()), text)
-        for start, end, rank, kind in scan(text, sure=sure, strict=self.mode == "strict", among=among):
+        bare = _colourless(text)
+        found = scan(bare, sure=sure, strict=self.mode == "strict", among=among)
+        for start, end, rank, kind in found if bare is text else _placed(text, found):
             if text[start:end].strip("\f") and not any(pattern.fullmatch(text, start, end) for pattern in self.allow):
                 yield start, end, rank, kind
+
+
+def _colourless(text: str) -> str:
+    """A text without the codes of terminals for colours: they stand within keys, too, where a search was shown."""
+    return compiled(_COLOUR).sub("", text) if any(mark in text for mark in _COLOURED) else text
+
+
+def _placed(text: str, found: Iterator[tuple[int, int, int, str]]) -> Iterator[tuple[int, int, int, str]]:
+    """What was found in a text without colours, at its places in the text."""
+    places, done = list[int](), 0
+    for match in compiled(_COLOUR).finditer(text):
+        places += range(done, match.start())
+        done = match.end()
+    places += range(done, len(text))
+    for start, end, rank, kind in found:
+        yield places[start], places[end - 1] + 1, rank, kind
 
 
 def _allowed(pattern: str) -> re.Pattern[str]:

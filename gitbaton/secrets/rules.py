@@ -22,6 +22,10 @@ CONTEXT_WORDS: tuple[tuple[str, ...], ...] = (
     ("cookie",),
     ("authorization",),
     ("bearer",),
+    ("machine",),
+    (":5432:", ":5433:", ":6432:"),
+    ("redis-cli",),
+    ("auth",),
     ("--",),
     ("pass", "pw", "key", "secret", "token", "credential"),
 )
@@ -35,7 +39,9 @@ _PEM = (
 )
 _PUTTY = r"PuTTY-User-Key-File-[23]:(?:(?!Private-MAC|PuTTY-User)[\s\S]){0,20000}Private-MAC: ?[0-9a-f]{40,64}"
 
-_GITLAB = tuple(f"gl{word}-" for word in ("pat", "dt", "ft", "soat", "rt", "cbt", "imt", "ptt", "agent", "oas", "ffct", "wt"))
+_GITLAB = tuple(
+    f"gl{word}-" for word in ("pat", "dt", "ft", "soat", "rt", "cbt", "imt", "ptt", "agent", "oas", "ffct", "wt", "rtr")
+)
 
 Rule = tuple[str, tuple[str, ...], str, bool]
 
@@ -84,6 +90,7 @@ RULES: tuple[Rule, ...] = (
     ("sentry-token", ("sntry",), r"sntry[su]_[A-Za-z0-9+/=_-]{40,400}", True),
     ("newrelic-key", ("NRAK-", "NRJS-", "NRII-", "NRAA-"), r"NR(?:AK|JS|II|AA)-[A-Za-z0-9_-]{19,40}", True),
     ("telegram-token", (":AA",), rf"{BEGIN}[0-9]{{8,10}}:AA[0-9A-Za-z_-]{{33}}(?![0-9A-Za-z_-])", True),
+    ("discord-token", (), r"[MNO][a-zA-Z\d_-]{23,27}\.[a-zA-Z\d_-]{6}\.[a-zA-Z\d_-]{27,40}", True),
     (
         "discord-webhook",
         ("/webhooks/",),
@@ -129,6 +136,25 @@ RULES: tuple[Rule, ...] = (
         "atlassian-token",
         ("ATATT3", "ATCTT3", "ATBB"),
         rf"{BEGIN}(?:AT[AC]TT3[A-Za-z0-9_=-]{{60,300}}|ATBB[A-Za-z0-9]{{32}}{END})",
+        True,
+    ),
+    ("heroku-key", ("HRKU-AA",), r"HRKU-AA[A-Za-z0-9_-]{50,80}", True),
+    ("figma-token", ("figd_",), rf"{BEGIN}figd_[A-Za-z0-9_-]{{38,60}}", True),
+    ("buildkite-token", ("bkua_",), rf"{BEGIN}bkua_[a-f0-9]{{40}}{END}", True),
+    ("circleci-token", ("CCIPAT_",), r"CCIPAT_[A-Za-z0-9]{20,24}_[a-f0-9]{40}", True),
+    ("netlify-token", ("nfp_",), rf"{BEGIN}nfp_[A-Za-z0-9]{{36,48}}{END}", True),
+    ("brevo-key", ("xkeysib-",), r"xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}", True),
+    ("dynatrace-token", ("dt0c01.",), r"dt0c01\.[A-Z2-7]{24}\.[A-Z2-7]{64}", True),
+    ("sonar-token", ("sqp_", "squ_", "sqa_"), rf"{BEGIN}sq[pua]_[a-f0-9]{{40}}{END}", True),
+    ("contentful-token", ("CFPAT-",), r"CFPAT-[A-Za-z0-9_-]{43}", True),
+    ("langsmith-key", ("lsv2_",), rf"{BEGIN}lsv2_(?:pt|sk)_[a-f0-9]{{32}}_[a-f0-9]{{10}}{END}", True),
+    ("tavily-key", ("tvly-",), rf"{BEGIN}tvly-(?:dev-|prod-)?[A-Za-z0-9_-]{{30,60}}{END}", True),
+    ("elevenlabs-key", ("sk_",), rf"{BEGIN}sk_[a-f0-9]{{48}}{END}", True),
+    (
+        "private-key",  # in base64, as in a kubeconfig: BEGIN and the kind, as they come out at that place
+        ("LS0tLS1CRUdJTi",),
+        r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURS|BFQyBQUklWQVRF|BPUEVOU1NIIFBSSVZBVE|BQUklWQVRF|BFTkNSWVBURUQgUFJJVkFURS|BEU0EgUFJJVkFURS)"
+        r"[A-Za-z0-9+/]{40,20000}={0,2}",
         True,
     ),
     ("age-key", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]{58,2000}", True),

@@ -21,6 +21,7 @@ for _place, _words in enumerate(_WORDS):
     for _word in _words:
         (_SMALL if _word == _word.lower() else _EXACT).setdefault(_word, []).append(_place)
 _WORDLESS = [place for place, words in enumerate(_WORDS) if not words]
+_INSIDE = 4
 _RANDOM = r"(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{20,512}={0,2}(?![A-Za-z0-9+/_=-])"
 
 
@@ -67,10 +68,15 @@ def _surrounded(text: str, place: int) -> Iterator[Match]:
     from gitbaton.secrets.context import CONTEXT
 
     pattern, judge = CONTEXT[place - len(_TABLE)]
-    for match in compiled(pattern).finditer(text):
+    match, inside = compiled(pattern).search(text), 0
+    while match:
+        start, end = match.span(match.lastgroup or 0)
         kind = judge(match)
         if kind:
-            yield *match.span(match.lastgroup or 0), place, kind
+            yield start, end, place, kind
+        # What is none may hold one: ``the key is PASSWORD=...``; looked for a few times, so that no row of names is endless.
+        inside = 0 if kind or inside == _INSIDE else inside + 1
+        match = compiled(pattern).search(text, start if inside else match.end())
 
 
 def _long(text: str) -> bool:

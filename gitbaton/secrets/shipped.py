@@ -26,12 +26,6 @@ SHIPPED: tuple[tuple[str, tuple[str, ...], str, bool], ...] = (
         True,
     ),
     (
-        "discord-token",
-        (),
-        r"[MNO][a-zA-Z\d_-]{23,25}\.[a-zA-Z\d_-]{6}\.[a-zA-Z\d_-]{27}",
-        True,
-    ),
-    (
         "gitlab-token",
         ("glpat-", "gldt-", "glft-", "glsoat-", "glrt-"),
         r"(?:glpat|gldt|glft|glsoat|glrt)-[A-Za-z0-9_\-]{20,50}(?!\w)",
