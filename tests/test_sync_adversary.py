@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.git.refusals import failure
 from tests.support.far import Far, forget, ok, snap, steps
 
 
@@ -42,3 +43,36 @@ def test_one_wrong_clock_keeps_nobody_from_pushing(far: Far, rewriting: bool) ->
     assert steps(wrong.state())[-2:] == ["second", "far ahead"]
     assert "nothing to push" in ok(a, "sync").out
     far.remote.git("fsck", "--strict")
+
+
+def test_what_others_remove_can_be_found_again(far: Far) -> None:
+    a, b = far.first, far.clone()
+    ids = [snap(a, f"step {n}") for n in range(3)]
+    ok(a, "push", "--yes")
+    ok(b, "sync")
+    forget(b, *ids)
+    ok(b, "sync")
+    chain = a.state().refs["refs/baton/tracks/t"]
+    assert f"t: 3 would be removed (was {chain[:10]})\n" in ok(a, "sync", "--dry-run").out
+    done = ok(a, "sync")
+    assert f"t: 3 removed (was {chain[:10]})\n" in done.out and a.state().chains == {}
+    assert a.git("log", "--first-parent", "--format=%s", chain).splitlines()[:3] == ["step 2", "step 1", "step 0"]
+
+
+def test_one_of_several_places_that_fails_keeps_nothing_from_the_others(far: Far) -> None:
+    a = far.first
+    for url in (str(far.place / "nowhere.git"), "../far.git"):
+        a.git("config", "--add", "remote.origin.pushurl", url)
+    snap(a, "step")
+    done = a.here("push", "--yes")
+    assert (done.code, steps(far.there())) == (1, ["step"])
+    assert done.err.count("error: not pushed: there is no repository at 'origin'") == 1
+    done = a.here("sync")
+    assert done.code == 1 and done.err.count("error: not pushed:") == 1
+
+
+def test_a_token_in_a_query_is_not_shown() -> None:
+    said = "fatal: unable to access 'https://bob:s3cret@far.example/x.git?token=s3cret/': Could not resolve host: far.example"
+    assert str(failure("far", said)) == (
+        "'far' cannot be reached: unable to access 'https://far.example/x.git': Could not resolve host: far.example"
+    )

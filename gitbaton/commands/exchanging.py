@@ -126,12 +126,13 @@ def say_late(track: str, late: Sequence[Late]) -> None:
         terminal.warn(f"checkpoint {item.id} of '{plain(track)}' is from the future ({when}): it is not joined before then")
 
 
-def say_joining(found: Joining, *, dry_run: bool) -> bool:
+def say_joining(baton: Baton, found: Joining, *, dry_run: bool) -> bool:
     """One line for each track that changed; whether all could be joined."""
     would = "would be " if dry_run else ""
     for row in found.rows:
         parts = [f"{row.added} {would}joined"] if row.added else []
-        parts += [f"{row.removed} {would}removed"] if row.removed else []
+        was = f" (was {baton.short(row.was)})" if row.was is not None else ""
+        parts += [f"{row.removed} {would}removed{was}"] if row.removed else []
         if parts:
             terminal.say(f"{plain(row.track)}: {', '.join(parts)}")
         if row.problem:
@@ -153,7 +154,7 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
             texts.append(f"push {name}: {', '.join([move.action, *counts])}{place}")
     if dry_run and done.exposure is not None:
         say_public(remote, done.exposure)
-    if dry_run or not (done.hits or _halted(done)):
+    if not done.failure and (dry_run or not (done.hits or _halted(done))):
         print_plan(texts, dry_run=dry_run, nothing="nothing to push")
     warn_all(done.warnings)
     refused = [move for move in done.moves if move.action == "refused"]
@@ -161,6 +162,8 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
         terminal.tell(f"refused: {plain(move.reason)}")
     if refused and hint:
         terminal.tell(f"hint: {hint}")
+    if done.failure:
+        tell_error(f"not pushed: {done.failure}", ())
     if done.hits:
         _tell_hits(baton, done)
     if done.declined:
@@ -216,6 +219,7 @@ def joining_document(found: Joining) -> dict[str, Json]:
             "track": row.track,
             "added": row.added,
             "removed": row.removed,
+            "was": row.was,
             "problem": row.problem,
             "future": _late_document(row.late),
         }
@@ -262,4 +266,5 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
         "declined": list(done.declined),
         "hits": hits,
         "warnings": list(done.warnings),
+        "failure": done.failure,
     }

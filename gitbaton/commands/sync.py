@@ -71,7 +71,7 @@ def _print(remote: Remote, done: sync.Synced, *, dry_run: bool) -> None:
 def _say(baton: Baton, remote: Remote, done: sync.Synced, *, dry_run: bool) -> int:
     """What was done; the exit code."""
     whole = exchanging.say_gathered(remote, done.gathered, news_only=True)
-    whole = exchanging.say_joining(done.joining, dry_run=dry_run) and whole
+    whole = exchanging.say_joining(baton, done.joining, dry_run=dry_run) and whole
     for part in done.pushing:
         whole = exchanging.say_pushing(baton, remote, part, dry_run=dry_run) and whole
     if done.failure:

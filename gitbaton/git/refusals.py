@@ -61,6 +61,7 @@ _TOLD = {
     "other": "the exchange with '{}' failed: {}",
 }
 _USERINFO = re.compile(r"(?<=://)[^/\s'\"?#]*@")
+_QUERY = re.compile(r"(?<=')([a-z+:]+://[^'\s?#]*)[?#][^'\s]*(?=')")
 _PREFIX = re.compile(r"\A(?:(?:fatal|error|warning|remote|ERROR): +)+")
 _DULL = re.compile(
     r"Could not read from remote repository|failed to push some refs|Please make sure|and the repository exists"
@@ -69,8 +70,8 @@ _DULL = re.compile(
 
 
 def without_credentials(text: str) -> str:
-    """``text`` without the user names and passwords of the URLs in it."""
-    return _USERINFO.sub("", text)
+    """``text`` without the user names and passwords of the URLs in it, and without the queries of those in quotes."""
+    return _QUERY.sub(r"\1", _USERINFO.sub("", text))
 
 
 def failure(shown: str, said: str, *, writing: bool = False) -> RemoteError:

@@ -85,7 +85,8 @@ class _Plan:
         self.fresh.update(link.id for link in made.fresh)
         if made.change is not None:
             self.tips[track] = made.change.new or ""
-        row = Joined(track=track, added=made.added, removed=len(made.removed), late=late)
+        was = made.change.old if made.change is not None and made.removed else None
+        row = Joined(track=track, added=made.added, removed=len(made.removed), was=was, late=late)
         if row.added or row.removed or late:
             self.rows.append(row)
 

@@ -91,7 +91,7 @@ def push(
     for place in places:
         place.seen = seen if place.place == line.remote.fetch else None
         place.warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems)
-    return tuple(place.push() for place in places)
+    return (places[0].push(),) if len(places) == 1 else tuple(place.one_of_several() for place in places)
 
 
 class _Place:
@@ -112,6 +112,15 @@ class _Place:
         done = self._try(rewriting=True) or self._try(rewriting=False)
         assert done is not None  # only rewriting can be refused so that another attempt is worth it
         return done
+
+    def one_of_several(self) -> Pushing:
+        """As ``push``; a place that cannot be pushed to keeps nothing from the others."""
+        try:
+            return self.push()
+        except RemoteError as error:
+            if error.kind == "stale":
+                raise
+            return Pushing(moves=(), failure=error.message)
 
     def _try(self, *, rewriting: bool) -> Pushing | None:
         """One attempt; None when rewriting is refused."""

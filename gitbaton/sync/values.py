@@ -60,11 +60,13 @@ class Gathered:
 @value
 class Joined:
     """What joining one track came to: new and dropped checkpoints, those left out because they are from the future, and why it
-    was not joined (empty when it was)."""
+    was not joined (empty when it was). ``was``: where its chain stood before some were dropped; until git collects its garbage
+    they can be had from there."""
 
     track: str
     added: int = 0
     removed: int = 0
+    was: Oid | None = None
     late: tuple[Late, ...] = ()
     problem: str = ""
 
@@ -117,18 +119,20 @@ class Move:
 @value
 class Pushing:
     """What became of a push, or would: every move; what was found that must not leave (then nothing was sent); what became
-    public; ``declined``: tracks that nobody has agreed to make public."""
+    public; ``declined``: tracks that nobody has agreed to make public; ``failure``: why one of several places was not pushed
+    to."""
 
     moves: tuple[Move, ...]
     hits: tuple[Hit, ...] = ()
     exposure: Exposure | None = None
     declined: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    failure: str = ""
 
     @property
     def refused(self) -> bool:
         """Whether something did not reach the remote that should have."""
-        return bool(self.hits or self.declined) or any(move.action == "refused" for move in self.moves)
+        return bool(self.hits or self.declined or self.failure) or any(move.action == "refused" for move in self.moves)
 
 
 @value
