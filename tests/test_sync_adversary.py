@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton.git.refusals import failure
+from gitbaton.store.meta import MOST_TURNS, Meta
+from gitbaton.store.revision import Revision
 from tests.support.far import Far, forget, ok, snap, steps
 
 
@@ -76,3 +78,16 @@ def test_a_token_in_a_query_is_not_shown() -> None:
     assert str(failure("far", said)) == (
         "'far' cannot be reached: unable to access 'https://far.example/x.git': Could not resolve host: far.example"
     )
+
+
+def test_a_pin_that_was_counted_up_to_the_end_stays_readable(far: Far) -> None:
+    a = far.first
+    pinned = snap(a, "step")
+    with a.open() as baton, baton.repo.lock(()):
+        revision = Revision(baton.store)
+        revision.meta = Meta(pins={pinned: MOST_TURNS})
+        revision.apply()
+    done = a.here("unpin", pinned)
+    assert (done.code, done.err.count("too often")) == (1, 1)
+    ok(a, "sync", "--yes")
+    assert far.there().meta == a.state().meta

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _MESSAGE = b"gitbaton meta 1\n"
 _AUTHOR = b"gitbaton <gitbaton@localhost> 0 +0000"
 _PINS, _PRUNED, _FORGOTTEN = b"pins", b"pruned", b"forgotten"
+MOST_TURNS = 10**9 - 1  # of one pin; what a remote says must not lead to more than can be read again
 _COUNTER = re.compile(rb"(?:[2-9]|[1-9][0-9]{1,8})\n\Z")
 _FOLDER = re.compile(rb"[0-9a-f]{2}\Z")
 _MAX_TREE = 64 << 20
