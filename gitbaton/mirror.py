@@ -302,6 +302,25 @@ def _ignore(repo: Repo, paths: Sequence[str]) -> list[str]:
     return []
 
 
+def unignore(repo: Repo, starts: Sequence[str]) -> list[str]:
+    """Take the lines of our files whose paths begin so out of ``info/exclude``; why that cannot be done."""
+    gone, target = tuple(exclude_line(start) for start in starts), repo.layout.exclude
+    try:
+        with open(target, "rb") as file:
+            rows = file.read().splitlines(keepends=True)
+        kept = [row for row in rows if not row.startswith(gone)]
+        if len(kept) != len(rows):
+            mode = os.stat(target).st_mode & 0o777
+            with open(os.open(target + ".baton", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode), "wb") as file:
+                file.writelines(kept)
+            os.replace(target + ".baton", target)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [f"'{target}' names files of ours and cannot be changed: {error.strerror}"]
+    return []
+
+
 def expect_elsewhere(repo: Repo, tip: Checkpoint) -> None:
     """Other work trees may have the same current track; their hooks compare with their own ``expect``."""
     from gitbaton.git import settings

@@ -138,6 +138,33 @@ def test_a_branch_at_its_commit_still_holds_its_record(spilled: Sandbox) -> None
     assert holding(spilled) == []
 
 
+def test_asked_again_it_still_names_what_holds_files_and_words(spilled: Sandbox) -> None:
+    spilled.ok("branch", "mine", "spilled")
+    spilled.git(
+        "branch", "words", spilled.git("commit-tree", "mine^{tree}", "-m", spilled.git("log", "-1", "--format=%B", "mine"))
+    )
+    done = spilled.baton("forget", "spilled", "--everywhere", "--json")
+    held = {(row["what"].split(" checkpoint")[0], row["by"]) for row in done.json["held"]}
+    assert done.code == 1 and ("words of", "'refs/heads/words'") in held and ("the file 's.txt'", "'refs/heads/mine'") in held
+    again = spilled.baton("forget", done.json["forgotten"][0], "--everywhere", "--json")
+    assert again.code == 1 and {(row["what"].split(" checkpoint")[0], row["by"]) for row in again.json["held"]} == held
+    spilled.git("branch", "-D", "mine", "words")
+    assert "reaches their record" in spilled.ok("forget", done.json["forgotten"][0], "--everywhere").out
+    assert holding(spilled) == []
+    assert "is not known here any more" in spilled.ok("forget", done.json["forgotten"][0], "--everywhere").out
+
+
+def test_a_label_stays_in_no_name_of_a_file(repo: Sandbox) -> None:
+    repo.git("config", "baton.redact", "off")
+    repo.ok("snapshot", "--track", "t", "--step", "kept")
+    repo.ok("snapshot", "--track", "t", "--step", "gone", "--label", "SECRET-STEP")
+    repo.ok("export", "--history")
+    assert "SECRET-STEP" in (repo.path / ".git/info/exclude").read_text()
+    repo.ok("forget", "SECRET-STEP", "--everywhere")
+    assert holding(repo) == [] and "context_checkpoint_" in (repo.path / ".git/info/exclude").read_text()
+    assert "runtime" not in repo.git("status", "--short", "-uall")
+
+
 def test_fetched_copies_go_and_the_remote_is_named(spilled: Sandbox, tmp_path: Path) -> None:
     chain = spilled.git("rev-parse", "refs/baton/tracks/t")
     for name, value in (("tracks/t", chain), ("notes", spilled.git("rev-parse", "refs/notes/checkpoints"))):

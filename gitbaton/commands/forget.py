@@ -11,7 +11,7 @@ from gitbaton.commands.common import opened, print_json, warn_all
 from gitbaton.commands.retaining import counted
 from gitbaton.render import line
 from gitbaton.retention.forgetting import Forgetting, forget, plan
-from gitbaton.retention.proof import Held, prove, texts, to_do
+from gitbaton.retention.proof import Held, prove, texts, to_do, unknown
 from gitbaton.retention.traces import erase
 
 
@@ -75,7 +75,8 @@ def told(made: Forgetting, short: Callable[[str], str], *, dry_run: bool) -> Ite
 def _proven(made: Forgetting, held: tuple[Held, ...]) -> list[str]:
     if not made.everywhere or held:
         return []
-    return ["no ref, index or reflog of this repository reaches their record, their note or a file that only they held"]
+    proven = ["no ref, index or reflog of this repository reaches their record, their note or a file that only they held"]
+    return unknown(made) or proven
 
 
 def document(made: Forgetting, held: tuple[Held, ...], *, dry_run: bool) -> dict[str, Json]:

@@ -5,38 +5,43 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
-from gitbaton.codec import check_track, decode_track, plain
+from gitbaton.codec import check_track, decode, decode_track, plain
 from gitbaton.errors import AmbiguousNameError, NotFoundError, RecordError, RefConflictError, UsageError
 from gitbaton.git import settings, usage
 from gitbaton.git.objects import RefChange, commit_data, new_object
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.looking import Chain, Conversation, Found, look, own_refs
+from gitbaton.retention.looking import Chain, Conversation, Found, existing, look, own_refs
 from gitbaton.retention.planning import SafetyPlan, finish
 from gitbaton.retention.trimming import resting, without
-from gitbaton.store import CURRENT, NOTES, chain_ref, tip_ref
+from gitbaton.store import CURRENT, NOTES, Store, chain_ref, tip_ref
 from gitbaton.store.bundle import plan_notes
 from gitbaton.store.refs import META, REMOTES, TRANSCRIPTS
 from gitbaton.store.revision import Revision
 from gitbaton.store.safety import beside
 from gitbaton.store.write import NOBODY
+from gitbaton.transcripts import proofs, transcript_ref
 from gitbaton.values import replace, value
 
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
 _SHORT = 10
 _TRIES = 3
+_MAX_RECORD = 2 << 20
 
 
 @value
 class Forgetting:
     """What is forgotten, and what goes with it. ``ids``: the checkpoints that were named; ``stored``: those of them that some
     chain here or fetched still holds; ``along``: automatic ones that carry their words. ``stay``: what each track that loses
-    any keeps. The rest only with ``everywhere``: ``safety``, ``conversations`` and ``fetched`` refs that go; ``changed``: the
+    any keeps. The rest only with ``everywhere``: ``before``: those of both that were removed before, as far as git still has
+    their record; ``safety``, ``conversations`` and ``fetched`` refs that go; ``changed``: the
     objects of each that its base does not have, with their paths. ``remotes``: who has such a track, as last fetched."""
 
     ids: tuple[Oid, ...]
     stored: tuple[Stored, ...]
     along: tuple[Stored, ...]
+    before: tuple[Stored, ...]
     stay: Mapping[str, tuple[Stored, ...]]
     everywhere: bool
     safety: tuple[SafetyPlan, ...]
@@ -49,7 +54,12 @@ class Forgetting:
     @property
     def all_ids(self) -> frozenset[Oid]:
         """Every checkpoint that is not to come back."""
-        return frozenset((*self.ids, *(stored.id for stored in self.along)))
+        return frozenset((*self.ids, *(stored.id for stored in self.parts)))
+
+    @property
+    def parts(self) -> tuple[Stored, ...]:
+        """All whose words and files are known."""
+        return (*self.stored, *self.along, *self.before)
 
 
 def plan(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
@@ -68,7 +78,6 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
     stored = tuple(everyone.get(oid) or asked for oid, asked in named if oid in everyone or asked is not None)
     gone = {*ids, *(s.id for s in along)}
     holding = {ref: items for ref, items in copies.items() if items is None or any(s.id in gone for s in items)}
-    parts = [*(s for s in stored if s), *along]
     stay = {
         chain.name: tuple(s for s in chain.items if s.id not in gone)
         for chain in found.tracks
@@ -78,6 +87,7 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
         ids=ids,
         stored=tuple(s for s in stored if s),
         along=along,
+        before=(),
         stay=stay,
         everywhere=everywhere,
         safety=(),
@@ -87,13 +97,14 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
         remotes=tuple(sorted({_remote(ref) for ref in holding})),
         seen=found.refs,
     )
-    return _everywhere(baton, found, made, parts, holding) if everywhere else made
+    return _everywhere(baton, found, made, holding) if everywhere else made
 
 
-def _everywhere(baton: Baton, found: Found, made: Forgetting, parts: Sequence[Stored], holding: Collection[str]) -> Forgetting:
+def _everywhere(baton: Baton, found: Found, made: Forgetting, holding: Collection[str]) -> Forgetting:
     """The same with all that goes besides, wherever it lies."""
-    changed = _changed(baton, made.stored)  # those that go along are named for their words
-    talks = {(s.checkpoint.agent.name, s.checkpoint.agent.session) for s in parts if s.checkpoint.agent}
+    made = replace(made, before=_before(baton.store, found, made))
+    changed = _changed(baton, [s for s in made.parts if s.id in made.ids])  # those that go along are named for their words
+    talks = {(s.checkpoint.agent.name, s.checkpoint.agent.session) for s in made.parts if s.checkpoint.agent}
     copies = {
         ref: oid for ref, oid in found.refs.items() if ref in holding or (ref.startswith(REMOTES) and _copied(ref, talks))
     }
@@ -104,6 +115,24 @@ def _everywhere(baton: Baton, found: Found, made: Forgetting, parts: Sequence[St
         conversations=tuple(talk for talk in found.conversations if (talk.agent, talk.session) in talks),
         fetched=copies,
     )
+
+
+def _before(store: Store, found: Found, made: Forgetting) -> tuple[Stored, ...]:
+    """Those of them that no chain holds any more, from the record that git has not collected yet; what cannot be read is not
+    known."""
+    there = {s.id for s in (*made.stored, *made.along, *(s for chain in found.tracks for s in chain.items))}
+    asked = sorted((found.meta.forgotten | found.meta.pruned | set(made.ids)) - there)
+    items: list[Stored] = []
+    for oid, item in zip(asked, store.objects.read_many(asked, _MAX_RECORD), strict=True):
+        try:
+            raw = item.data if item is not None and item.kind == "blob" and item.data else b""
+            checkpoint = decode(raw)
+        except RecordError:
+            continue
+        tree = checkpoint.files.tree if checkpoint.files else store.tree_of(checkpoint.head)
+        if oid in made.ids or (checkpoint.carried and checkpoint.carried.id in made.ids):
+            items.append(Stored(id=oid, commit=oid, base=None, tree=tree or oid, raw=raw, checkpoint=checkpoint))
+    return tuple(items)
 
 
 def _named(baton: Baton, found: Found, name: str) -> tuple[Oid, Stored | None]:
@@ -156,9 +185,14 @@ def _changed(baton: Baton, parts: Sequence[Stored]) -> dict[Oid, bytes]:
     """The blobs and trees of checkpoints, of their work tree and index, that their HEAD does not have."""
     store, paths = baton.store, dict[Oid, bytes]()
     for stored in parts:
-        trees = [stored.tree, store.tree_of(stored.base), beside(store, stored)]
+        files = stored.checkpoint.files
+        trees = [stored.tree, store.tree_of(stored.base), beside(store, stored), files.index.tree if files else None]
         head = store.tree_of(stored.checkpoint.head)
-        paths |= usage.reached(baton.repo, [tree for tree in trees if tree], [head] if head else [])
+        try:
+            paths |= usage.reached(baton.repo, existing(store, (tree for tree in trees if tree)), [head] if head else [])
+        except RecordError:
+            if stored.base is not None:
+                raise  # of what was removed before, git may have collected some
     sizes = usage.sizes(baton.repo, paths)
     empty = {oid for oid, size in sizes.items() if size.kind == "blob" and size.bytes < 12}
     return {oid: path for oid, path in paths.items() if oid in sizes and sizes[oid].kind == "blob" and oid not in empty}
@@ -208,18 +242,20 @@ def apply(baton: Baton, made: Forgetting) -> list[str]:
         objects, trimmed[part.chain.ref] = without(store, part.chain, {stored.id for stored in part.remove})
         store.objects.write(objects)
     revision.prepare()
-    lock = baton.repo.lock((*names, *(chain.ref for chain in chains), META, NOTES))
+    talks = [talk.ref for talk in made.conversations]
+    lock = baton.repo.lock((*names, *talks, *(chain.ref for chain in chains), META, NOTES))
     with lock, resting(baton.repo, chains) as free:
         moved = _moved(baton, made)
         if moved is not None:
             raise RefConflictError(f"nothing is forgotten: '{moved}' moved meanwhile", "try again")
         revision.also((), [change for ref, change in trimmed.items() if ref in free])
+        unmarked = _mark(baton, made)
         revision.apply()
         if made.everywhere:
             _rewrite_notes(baton, made)
         _end_current(baton, [track for track, items in made.stay.items() if not items])
     busy = [chain for chain in chains if chain.ref not in free]
-    return [*revision.warnings, *(_is_busy(chain) for chain in busy), *baton.refresh()]
+    return [*unmarked, *revision.warnings, *(_is_busy(chain) for chain in busy), *baton.refresh()]
 
 
 def _revision(baton: Baton, made: Forgetting) -> Revision:
@@ -231,6 +267,23 @@ def _revision(baton: Baton, made: Forgetting) -> Revision:
     dropped = {**{talk.ref: talk.tip for talk in made.conversations}, **made.fetched}
     revision.also((), [RefChange(name=ref, new=None, old=oid) for ref, oid in dropped.items()])
     return revision
+
+
+def _mark(baton: Baton, made: Forgetting) -> list[str]:
+    """Note which conversations no hook is to store again; before their refs go, so that none does meanwhile."""
+    parts = (*made.stored, *made.along) if made.everywhere else ()
+    talks = {(talk.agent, talk.session) for talk in made.conversations}
+    talks |= {(s.checkpoint.agent.name, s.checkpoint.agent.session or "") for s in parts if s.checkpoint.agent}
+    said = []
+    for agent, session in sorted(talks):
+        if not session or agent not in NAMES:
+            continue
+        try:
+            proofs.forget(baton.repo, transcript_ref(agent, session))
+        except (OSError, UsageError) as error:
+            why = error.message if isinstance(error, UsageError) else error.strerror
+            said.append(f"the conversation '{plain(session)}' is stored again when it goes on: {why}")
+    return said
 
 
 def _is_busy(chain: Chain) -> str:

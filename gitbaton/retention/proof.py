@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.baton import Baton
@@ -14,11 +15,12 @@ from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.forgetting import Forgetting
 from gitbaton.retention.looking import OURS
-from gitbaton.retention.traces import latest_holding
+from gitbaton.retention.traces import latest_holding, words
 from gitbaton.store import NOTES, SAFETY, Store
 from gitbaton.values import value
 
 _MANY = 100
+_NAMED = re.compile(rb"^checkpoint ([0-9a-f]{40,64})$", re.MULTILINE)
 
 
 @value
@@ -33,7 +35,7 @@ def prove(baton: Baton, made: Forgetting) -> tuple[Held, ...]:
     """Walk everything that any ref, index or reflog reaches; what of the forgotten checkpoints is among it. Nothing: they are
     gone from here once git has collected garbage. Raises RecordError when not everything can be read."""
     reached = usage.everything(baton.repo)
-    found = [*_records(baton, made, reached), *_notes(baton.store, made)]
+    found = [*_records(baton, made, reached), *_notes(baton.store, made), *_branched(baton, made)]
     found += [Held(what="the words", by=f"'{path}'") for path in latest_holding(baton, made.all_ids)]
     return tuple(dict.fromkeys([*found, *_files(baton, made, reached)]))
 
@@ -51,12 +53,8 @@ def _records(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> It
 
 def _carriers(baton: Baton, made: Forgetting) -> dict[Oid, Oid]:
     """The reachable commits whose message holds the JSON of a forgotten checkpoint, by whatever parents they have."""
-    lines = [row for s in (*made.stored, *made.along) for row in s.raw.split(b"\n") if row.startswith(b'  "created": ')]
-    patterns = [f"--grep={row.decode('ascii', 'replace')}" for row in sorted(set(lines))]
-    raw = b""
-    for start in range(0, len(patterns), _MANY):
-        raw += baton.repo.git.out("rev-list", "--all", "--reflog", "-F", *patterns[start : start + _MANY])
-    commits = list(dict.fromkeys(raw.decode("ascii").split()))
+    lines = [row for s in made.parts for row in s.raw.split(b"\n") if row.startswith(b'  "created": ')]
+    commits = _grepped(baton, ("--all", "--reflog", "-F"), (row.decode("ascii", "replace") for row in lines))
     carriers: dict[Oid, Oid] = {}
     for commit, item in zip(commits, baton.store.objects.read_many(commits), strict=True):
         try:
@@ -67,6 +65,30 @@ def _carriers(baton: Baton, made: Forgetting) -> dict[Oid, Oid]:
         if oid in made.all_ids:
             carriers[commit] = oid
     return carriers
+
+
+def _branched(baton: Baton, made: Forgetting) -> Iterator[Held]:
+    """Commits that 'git baton branch' made of them, or that were made of such: their message has the words."""
+    parts = {stored.id.encode(): stored for stored in made.parts}
+    outside = (f"--exclude={NOTES}", "--exclude=refs/baton/*", "--all", "--reflog", "-F")
+    rows = _grepped(baton, outside, [f"checkpoint {stored.id}" for stored in made.parts])
+    for commit, item in zip(rows, baton.store.objects.read_many(rows), strict=True):
+        message = item.data.partition(b"\n\n")[2] if item is not None and item.data else b""
+        for oid in _NAMED.findall(message):
+            stored = parts.get(oid)
+            first = stored.checkpoint.step.split("\n")[0].encode() if stored else b""
+            if stored and any(text and text in message for text in (first, *words([stored]))):
+                for by in _containing(baton.repo, commit):
+                    yield Held(what=f"words of checkpoint {baton.short(stored.id)}", by=by)
+
+
+def _grepped(baton: Baton, options: Sequence[str], texts: Iterable[str]) -> list[Oid]:
+    """The commits whose messages have any of some texts."""
+    patterns = [f"--grep={text}" for text in sorted(set(texts))]
+    raw = b""
+    for start in range(0, len(patterns), _MANY):
+        raw += baton.repo.git.out("rev-list", *options, *patterns[start : start + _MANY])
+    return list(dict.fromkeys(raw.decode("ascii").split()))
 
 
 def _notes(store: Store, made: Forgetting) -> Iterator[Held]:
@@ -141,6 +163,16 @@ def texts(held: Sequence[Held], most: int = 20) -> list[str]:
     """What is still held, one line each, the first few."""
     rows = [f"{held.what} is still in {held.by}" for held in held[:most]]
     return rows + ([f"and {len(held) - most} more"] if len(held) > most else [])
+
+
+def unknown(made: Forgetting) -> list[str]:
+    """Of what nobody can tell whether anything is left, in words."""
+    known = {stored.id for stored in made.parts}
+    return [
+        f"what {oid[:10]} held is not known here any more: only its record and its notes were looked for"
+        for oid in made.ids
+        if oid not in known
+    ]
 
 
 def to_do(made: Forgetting) -> list[str]:

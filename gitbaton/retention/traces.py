@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gitbaton import mirror
 from gitbaton.baton import Baton
-from gitbaton.codec import canonical
+from gitbaton.codec import canonical, timestamp
 from gitbaton.errors import BatonError
 from gitbaton.git import settings
 from gitbaton.git.repo import Repo
@@ -33,7 +33,7 @@ def erase(baton: Baton, made: Forgetting) -> list[str]:
         said += _remove(proofs.path(baton.repo, talk.ref))
     for name in _LOGS:  # whatever a hook could not do, it said there
         said += _remove(os.path.join(baton.repo.shared_dir, name))
-    needles = words((*made.stored, *made.along))
+    needles = words(made.parts)
     for prefix, git_dir, root in settings.worktrees(baton.repo):
         place = os.path.join(git_dir, "baton")
         said += _records(place, made, needles)
@@ -90,11 +90,11 @@ def _remove(path: str) -> list[str]:
 
 def _records(place: str, made: Forgetting, needles: Sequence[bytes]) -> list[str]:
     """Records of ours in the git directory of a work tree: of restores that name them, of sessions that say their words."""
-    ids = [oid.encode() for oid in made.all_ids] + [s.commit.encode() for s in (*made.stored, *made.along)]
+    ids = [oid.encode() for oid in made.all_ids] + [s.commit.encode() for s in made.parts]
     said: list[str] = []
     for name in _RECORDS:
         said += _remove_if(os.path.join(place, name), [*ids, *needles])
-    sessions = {s.checkpoint.agent.session for s in (*made.stored, *made.along) if s.checkpoint.agent}
+    sessions = {s.checkpoint.agent.session for s in made.parts if s.checkpoint.agent}
     folder = os.path.join(place, "sessions")
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         if any(session and name.endswith(f"-{session}") for session in sessions):
@@ -148,6 +148,9 @@ def _exported(baton: Baton, made: Forgetting, there: mirror.Place, root: str) ->
             yield f"'{path}' is tracked by git and stays"
     for name in found:
         yield from _remove(os.path.join(there.directory, name))
+    if there.inside is not None:  # a label is in the name of its file
+        stamps = [f"context_checkpoint_{re.sub('[-:.]', '', timestamp(s.checkpoint.created))}_" for s in made.parts]
+        yield from mirror.unignore(baton.repo, [os.path.normpath(os.path.join(there.inside, stamp)) for stamp in stamps])
 
 
 def _shown(ids: Iterable[Oid]) -> list[bytes]:
