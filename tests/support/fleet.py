@@ -110,13 +110,17 @@ class Fleet:
             clone.write("a.txt", f"{self.count}\n")
             clone.git("commit", "-q", "-a", "-m", f"c{self.count}", *(["--amend"] if what == "amend" else []))
 
-    def track(self, clone: Clone, which: int) -> str:
+    def track(self, clone: Clone, which: int, state: State) -> str:
+        """A track's name; one that a clone has already is called there as it is."""
         name = TRACKS[(0, 0, 1, 0, 2, 0)[which % 6]]
-        return TWIN if name == "docs" and self.twins and self.clones.index(clone) % 2 else name
+        if name == "docs" and self.twins:
+            name = TWIN if self.clones.index(clone) % 2 else name
+            name = next((track for track in state.chains if track.casefold() == name.casefold()), name)
+        return name
 
     def work(self, clone: Clone, what: str, which: int, before: State) -> Callable[[], object] | None:
         """What an op comes to; None where there is nothing to do it with."""
-        track = self.track(clone, which)
+        track = self.track(clone, which, before)
         if what in ("manual", "files", "label"):
             words = ["--track", track, "--step", f"{what} {self.count}", "--note", f"note {self.count}"]
             words += [] if what == "files" else ["--no-files"]
