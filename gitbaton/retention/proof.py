@@ -20,6 +20,7 @@ from gitbaton.store import NOTES, SAFETY, Store
 from gitbaton.values import value
 
 _MANY = 100
+_AFTER = "goes by 'git baton forget --everywhere', with the full id, after it"
 _NAMED = re.compile(rb"^checkpoint ([0-9a-f]{40,64})$", re.MULTILINE)
 
 
@@ -182,5 +183,5 @@ def to_do(made: Forgetting) -> list[str]:
         said.append(f"'{remote}' has it: run 'git baton push {remote}' or 'git baton sync {remote}'")
     if made.remotes:
         said.append("a server keeps what no ref reaches until its own garbage collection; ask whoever runs it to collect now")
-    said.append("other clones drop it at their next 'git baton sync'")
+    said.append(f"other clones drop it at their next 'git baton sync'; what restores and exports left there {_AFTER}")
     return said
