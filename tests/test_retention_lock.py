@@ -87,3 +87,14 @@ def test_a_pin_that_comes_while_the_objects_are_written_is_not_lost(kept: Sandbo
         with baton.repo.lock(()), pytest.raises(RefConflictError):
             revision.apply()
     assert every_ref(kept) == refs
+
+
+@pytest.mark.parametrize("name", ["refs/baton/tracks/u", "refs/checkpoints/t"])
+def test_t17_a_symbolic_ref_in_our_namespace_moves_nobody_elses(kept: Sandbox, name: str) -> None:
+    kept.git("branch", "mine", "refs/baton/tracks/t")
+    kept.git("symbolic-ref", name, "refs/heads/mine")
+    refs = every_ref(kept)
+    for words in (("prune", "--keep-last", "1"), ("forget", "t~1")):
+        done = kept.baton(*words)
+        assert done.code == 128 and f"'{name}' is a symbolic ref, for 'refs/heads/mine'" in done.err
+    assert every_ref(kept) == refs

@@ -36,6 +36,12 @@ def refs(repo: Repo, *prefixes: str) -> dict[str, Oid]:
     return BinaryObjects(repo.git, layout.git_dir, layout.common_dir, layout.algorithm).refs(*prefixes)
 
 
+def symbolic(repo: Repo, *prefixes: str) -> dict[str, str]:
+    """The symbolic refs among some, each with the ref that it stands for; one that stands for nothing is left out."""
+    rows = repo.git.out("for-each-ref", "--format=%(refname) %(symref)", *prefixes).decode("utf-8", "replace").splitlines()
+    return {ref: target for ref, _, target in (row.partition(" ") for row in rows) if target}
+
+
 def reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = (), *, logs: bool = False) -> dict[Oid, bytes]:
     """Every object that ``tips`` reach and, as far as git can tell without looking at all of them, ``without`` do not; each
     with a path at which it was met. With ``logs`` also what the reflogs reach. Raises RecordError when one of them is missing

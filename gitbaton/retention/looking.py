@@ -90,6 +90,8 @@ def _look(store: Store) -> Found:
             raise RecordError(f"'{plain(ref)}' is not a ref that gitbaton writes", hint)
         if not oid.strip("0"):
             raise RecordError(f"'{ref}' is broken: it holds no id")
+    for ref, target in usage.symbolic(store.repo, *OURS, NOTES).items():  # what moves it might move the other
+        raise RecordError(f"'{ref}' is a symbolic ref, for '{plain(target)}'; gitbaton writes none there")
     meta = read_meta(store)
     store.notes_tree()
     tracks = tuple(_chain(store, ref, track_of(ref), oid) for ref, oid in sorted(refs.items()) if ref.startswith(CHAINS))
