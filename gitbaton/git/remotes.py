@@ -20,6 +20,7 @@ _SCP = re.compile(r"(?:[^/@:]*@)?([^/:]+:.*)\Z", re.DOTALL)
 _BUNDLE = re.compile(rb"# v[23] git bundle\n")
 _MAX_NAME = 60  # what is longer is cut and told apart by a digest; each of its bytes may take three in a ref
 _ROW = re.compile(r"([ +\-*!=])\t([^\t]*):([^\t:]*)\t(.*)\Z")
+_EXACT = "gitbaton-pushurl"  # a remote that exists for one command
 _NO_ATOMIC = "does not support --atomic"
 _NO_REF = "couldn't find remote ref"
 _ASIDE = ("-c", "maintenance.auto=false", "-c", "gc.auto=0", "-c", "push.gpgSign=false")
@@ -39,13 +40,15 @@ _PUSH = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-recurse-submodu
 @value
 class Remote:
     """A remote. ``name`` is what refs are named after, ``shown`` what messages call it, both without credentials; ``fetch``
-    and ``push`` are what git is given. ``bundle``: a file that is only read."""
+    and ``push`` are what git is given. ``bundle``: a file that is only read. ``exact``: those of ``push`` that are a pushurl,
+    which git does not rewrite by url.*.pushInsteadOf."""
 
     name: str
     shown: str
     fetch: str
     push: tuple[str, ...]
     bundle: bool = False
+    exact: frozenset[str] = frozenset()
 
 
 @value
@@ -127,7 +130,7 @@ def _configured(config: _Config, name: str) -> Remote:
     urls, pushed = config.values.get(f"remote.{name}.url", []), config.values.get(f"remote.{name}.pushurl", [])
     places = pushed or urls
     push = (name,) if len(places) == 1 and places == urls[:1] else tuple(places)
-    return Remote(name=_ref_name(name), shown=name, fetch=name, push=push)
+    return Remote(name=_ref_name(name), shown=name, fetch=name, push=push, exact=frozenset(pushed))
 
 
 def _is_address(word: str) -> bool:
@@ -217,9 +220,13 @@ class Connection:
         """
         leases = [f"--force-with-lease={ref}:{seen or ''}" for ref, (seen, _) in moves.items()]
         specs = [f"{new or ''}:{ref}" for ref, (_, new) in moves.items()]
-        mirror = () if "=" in place else ("-c", f"remote.{place}.mirror=false")
+        settings: tuple[str, ...] = () if "=" in place else ("-c", f"remote.{place}.mirror=false")
+        target = place
+        if place in self.remote.exact:
+            target = _EXACT
+            settings = ("-c", f"remote.{_EXACT}.url={place}", "-c", f"remote.{_EXACT}.pushurl={place}")
         for atomic in (("--atomic",), ("--no-atomic",)):
-            result = self._run(*mirror, "push", *_PUSH, *atomic, *leases, "--", place, *specs)
+            result = self._run(*settings, "push", *_PUSH, *atomic, *leases, "--", target, *specs)
             rows = _rows(result)
             if _NO_ATOMIC not in result.err:
                 break
