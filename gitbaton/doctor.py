@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from gitbaton import config, rewrites
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
-from gitbaton.errors import BatonError
+from gitbaton.errors import BatonError, RecordError
 from gitbaton.git import settings
 from gitbaton.git.hookfiles import read
 from gitbaton.install import githooks as install
-from gitbaton.store import CURRENT, NOTES, TIPS, chain_ref, fetched, intent, tip_ref, track_of
+from gitbaton.store import CURRENT, NOTES, TIPS, chain_ref, fetched, intent, meta, tip_ref, track_of
 from gitbaton.values import value
 
 MANY = 1000
@@ -146,6 +146,10 @@ def _refs(baton: Baton) -> Iterator[Finding]:
     strangers = [ref for ref in baton.repo.objects.refs(TIPS) if track_of(ref) is None]
     for problem in (*tips.problems, *strays):
         yield Finding(name="refs", ok=False, text=f"'{problem.where}' is left alone: {problem.reason}")
+    try:
+        meta.read(baton.store)
+    except RecordError as error:  # then nothing is synced, pruned or pinned
+        yield Finding(name="refs", ok=False, text=plain(error.message))
     for ref in strangers:
         yield Finding(name="refs", ok=False, text=f"'{ref}' is left alone: the name is not one that gitbaton writes")
     if not tips.problems and not strangers and not strays:

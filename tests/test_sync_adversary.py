@@ -9,7 +9,7 @@ import pytest
 from gitbaton.git.refusals import failure
 from gitbaton.store.meta import MOST_TURNS, Meta
 from gitbaton.store.revision import Revision
-from tests.support.far import Far, forget, ok, snap, steps
+from tests.support.far import META, Far, forget, ok, snap, steps
 
 
 @pytest.fixture
@@ -91,3 +91,18 @@ def test_a_pin_that_was_counted_up_to_the_end_stays_readable(far: Far) -> None:
     assert (done.code, done.err.count("too often")) == (1, 1)
     ok(a, "sync", "--yes")
     assert far.there().meta == a.state().meta
+    a.git("update-ref", META, "HEAD")
+    assert f"MEND refs: '{META}' is not what gitbaton writes" in a.here("doctor").out
+
+
+def test_it_is_pushed_where_git_pushes(far: Far) -> None:
+    a = far.first
+    a.git("clone", "-q", "--bare", str(far.remote.path), str(far.place / "other.git"))
+    a.git("config", "remote.origin.url", str(far.place / "other.git"))
+    a.git("config", "remote.origin.pushurl", "far:far.git")
+    a.git("config", f"url.{far.place}/.insteadOf", "far:")
+    a.git("config", f"url.{far.place}/other.git.pushInsteadOf", "far:far.git")  # git heeds it only where there is no pushurl
+    a.git("push", "-q", "origin", "main:seen")
+    snap(a, "step")
+    ok(a, "push", "--yes")
+    assert far.remote.git("rev-parse", "seen") and steps(far.there()) == ["step"]
