@@ -208,7 +208,8 @@ def test_the_conversation_that_it_names_goes_and_what_was_noted_of_it(repo: Sand
     done = repo.ok("forget", "t~1", "--everywhere")
     assert "1 transcript went as well" in done.out and "1 fetched ref went as well" in done.out
     assert holding(repo) == [] and not session.exists()
-    assert not any(path.is_file() for path in (repo.path / ".git/baton/transcripts").rglob("*"))
+    left = [path for path in (repo.path / ".git/baton/transcripts").rglob("*") if path.is_file()]
+    assert [path.read_text() for path in left] == ["forgotten\n"]
 
 
 def test_latest_of_every_work_tree_is_written_again(repo: Sandbox) -> None:

@@ -69,6 +69,7 @@ def test_the_opening_of_a_prompt_is_cut_when_it_is_redacted() -> None:
         return text.replace("k" * 50, "[redacted:x]")
 
     assert opening("\n  short \nmore", redact) == "short" and not seen
+    assert opening("password " + "k" * 50, redact) == "password [redacted:x]"  # a short one, too
     assert opening("a " * 499 + "k" * 50, redact) == "a " * 499 + "[r"
     assert opening("x" * 2_000_000, redact) == "x" * 1000 and len(seen[-1]) == 100_000
 

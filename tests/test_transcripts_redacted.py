@@ -325,3 +325,19 @@ def test_a_file_that_changes_while_it_is_read_is_not_stored(
     with repo.open(door="binary") as baton:
         record(baton, event(path), "full", None, said.append)
     assert said and repo.git("for-each-ref", "refs/baton") == ""
+
+
+def test_what_was_forgotten_is_not_stored_again(repo: Sandbox, path: Path) -> None:
+    path.write_bytes(line(1))
+    found = take(repo, path)
+    snap(repo, found)
+    repo.ok("forget", "@", "--everywhere")
+    assert repo.git("for-each-ref", "refs/baton/transcripts") == ""
+    path.write_bytes(line(1) + line(2))
+    os.utime(proof(repo), (0, 0))
+    with repo.open(door="cli") as baton:
+        proofs.prune(baton.repo)
+        later = record(baton, event(path), "full", None)
+        assert later is not None and (later.lines, later.stored) == (2, None)
+        assert record(baton, event(path), "full", later) == later
+    assert repo.git("for-each-ref", "refs/baton/transcripts") == ""

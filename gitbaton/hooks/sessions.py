@@ -33,10 +33,12 @@ class Session:
 
 
 def opening(prompt: str, redact: Callable[[str], str]) -> str:
-    """The beginning of the first line of what the user said. A long one is redacted before it is cut: of half a key nobody
-    could tell that it is one."""
-    line = first_line(prompt)
-    return line if len(line) <= _OPENING else redact(line[:_LOOKED])[:_OPENING]
+    """The beginning of the first line of what the user said, redacted before it is cut: of half a key nobody could tell that
+    it is one. What holds no word of a secret is not given to ``redact``, which takes time."""
+    from gitbaton.secrets.scan import rows
+
+    line = first_line(prompt)[:_LOOKED]
+    return (redact(line) if len(line) > _OPENING or rows(line) else line)[:_OPENING]
 
 
 def load(repo: Repo, event: Event) -> Session:

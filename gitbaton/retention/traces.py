@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
 
 from gitbaton import mirror
 from gitbaton.baton import Baton
@@ -30,7 +31,7 @@ def erase(baton: Baton, made: Forgetting) -> list[str]:
     said: list[str] = []
     clear_reflogs(baton.repo, [*own_refs(baton.store), *made.seen])
     for talk in made.conversations:  # a digest of a text of which only a password is unknown gives it away
-        said += _remove(proofs.path(baton.repo, talk.ref))
+        said += [] if proofs.forgotten(baton.repo, talk.ref) else _remove(proofs.path(baton.repo, talk.ref))
     for name in _LOGS:  # whatever a hook could not do, it said there
         said += _remove(os.path.join(baton.repo.shared_dir, name))
     needles = words(made.parts)
@@ -95,6 +96,7 @@ def _records(place: str, made: Forgetting, needles: Sequence[bytes]) -> list[str
     for name in _RECORDS:
         said += _remove_if(os.path.join(place, name), [*ids, *needles])
     sessions = {s.checkpoint.agent.session for s in made.parts if s.checkpoint.agent}
+    sessions |= {sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:40] for name in sessions if name}
     folder = os.path.join(place, "sessions")
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         if any(session and name.endswith(f"-{session}") for session in sessions):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KEPT_SECONDS = 14 * 86_400
 _FORM = re.compile(rb"1 ([0-9a-f]{40}|[0-9a-f]{64}) ([1-9][0-9]{0,14}) ([0-9a-f]{64})\n\Z")
+_FORGOTTEN = b"forgotten\n"
 _MAX_BYTES = 256
 
 
@@ -69,17 +70,43 @@ def save(repo: Repo, ref: str, proof: Proof) -> None:
         return
 
 
+def forget(repo: Repo, ref: str) -> None:
+    """Note instead that the conversation was forgotten, so that no hook stores it again from the client's file, of which all is
+    still there. Raises OSError."""
+    name = path(repo, ref)
+    os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
+    temporary = f"{name}.{os.getpid()}"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:
+        file.write(_FORGOTTEN)
+    os.replace(temporary, name)
+
+
+def forgotten(repo: Repo, ref: str) -> bool:
+    """Whether the conversation of a ref was forgotten: only its positions are recorded from then on."""
+    return _says_forgotten(path(repo, ref))
+
+
+def _says_forgotten(name: str) -> bool:
+    try:
+        with open(name, "rb") as file:
+            return file.read(_MAX_BYTES) == _FORGOTTEN
+    except OSError:
+        return False
+
+
 def path(repo: Repo, ref: str) -> str:
     """The file of a conversation's ref, ``<common dir>/baton/transcripts/<agent>/<session, encoded>``."""
     return os.path.join(repo.shared_dir, ref.removeprefix("refs/baton/"))
 
 
 def prune(repo: Repo) -> None:
-    """Remove what was noted two weeks ago and not since. Never raises."""
+    """Remove what was noted two weeks ago and not since, but never that one was forgotten. Never raises."""
     try:
         for folder in list(os.scandir(os.path.join(repo.shared_dir, "transcripts"))):
             for entry in list(os.scandir(folder.path)):
-                if entry.stat(follow_symlinks=False).st_mtime < time.time() - KEPT_SECONDS:
+                old = entry.stat(follow_symlinks=False).st_mtime < time.time() - KEPT_SECONDS
+                if old and not _says_forgotten(entry.path):
                     os.unlink(entry.path)
     except OSError:
         return

@@ -10,7 +10,9 @@ from gitbaton.baton import Baton
 from gitbaton.errors import BatonError, ScanError
 from gitbaton.model import Transcript
 from gitbaton.transcripts.files import opened
+from gitbaton.transcripts.layout import transcript_ref
 from gitbaton.transcripts.positions import measure, settle
+from gitbaton.transcripts.proofs import forgotten
 from gitbaton.transcripts.storing import keep
 
 TYPE_CHECKING = False
@@ -29,7 +31,8 @@ def record(
 
     ``before`` is the last position of the same session: where the file goes on from it, only what follows is read. The last
     words of a turn are waited for, for a moment. None in mode ``off``, and where there is no regular file that can be read or
-    it holds no whole line. What cannot be stored is told to ``warn``, and the position comes back without it.
+    it holds no whole line. Of a conversation that was forgotten everywhere nothing more is stored. What cannot be stored is
+    told to ``warn``, and the position comes back without it.
 
     Raises ScanError, and has moved no ref, where content cannot be redacted: no checkpoint is to follow then either.
     """
@@ -41,6 +44,8 @@ def record(
         if mode != "full" or event.session is None or event.agent not in NAMES:
             return measure(fd, event.agent, before)
         try:
+            if forgotten(baton.repo, transcript_ref(event.agent, event.session)):
+                return measure(fd, event.agent, before)
             found, said = keep(baton, fd, event.agent, event.session)
         except ScanError:
             raise

@@ -85,6 +85,8 @@ def _once(talk: _Talk, guard: AbstractContextManager[None]) -> tuple[Transcript 
     part = _part(talk, known, now)
     commit, digest = _write(talk, part, tip, old)
     with guard:
+        if proofs.forgotten(talk.baton.repo, talk.ref):
+            return now, None
         objects.update([RefChange(name=talk.ref, new=commit, old=old)])
         proofs.save(talk.baton.repo, talk.ref, Proof(commit=commit, size=part.size, digest=digest))
     if part != now:
