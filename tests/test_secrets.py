@@ -328,6 +328,11 @@ def test_a_checkpoint_is_redacted_word_by_word() -> None:
     here = "[redacted:github-token]"
     assert (done.step, done.note, done.decisions, done.label) == (here, f"a {here} b", (here, "plain"), here)
     assert done.extra == (("db.password", "[redacted:password]"), ("k", here))
+    named = replace(c, step="x", extra=((key, "a"), ("redacted.github-token", "b"), (f"x-{key}", "c"), ("y", "d")))
+    names = ["redacted.github-token.2", "redacted.github-token", "redacted.github-token.3", "y"]
+    assert [pair[0] for pair in ON.checkpoint(named).extra] == names and key not in told(
+        differences(named, ON.checkpoint(named))
+    )
     plain = replace(c, step="x", note="", next_cmd="", decisions=(), label=None, extra=())
     assert ON.checkpoint(plain) is plain and ON.checkpoint(done) is done and Redactor("off").checkpoint(c) is c
     said = differences(c, done)

@@ -106,10 +106,24 @@ class Redactor:
             next_cmd=self.text(c.next_cmd),
             decisions=tuple(map(self.text, c.decisions)),
             label=None if c.label is None else self.text(c.label),
-            extra=tuple((key, self.assigned(key, text)) for key, text in c.extra),
+            extra=self._extra(c.extra),
             carried=carried,
         )
         return c if new == c else new
+
+    def _extra(self, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        """The pairs of a checkpoint; a name with a key in it becomes ``redacted.KIND``, with a number where that is taken."""
+        result, taken = list[tuple[str, str]](), {key for key, _ in pairs}
+        for key, text in pairs:
+            found = self.find(key, sure=True)
+            name = first = f"redacted.{found[0].kind}" if found else key
+            number = 1
+            while found and name in taken:
+                number += 1
+                name = f"{first}.{number}"
+            taken.add(name)
+            result.append((name, self.assigned(key, text)))
+        return tuple(result)
 
     def line(self, raw: bytes) -> bytes:
         """One line of JSON Lines, or of any text, redacted; valid JSON stays so, and what holds no secret stays as it is."""

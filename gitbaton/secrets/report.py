@@ -22,7 +22,9 @@ class Redacted:
 def differences(old: Checkpoint, new: Checkpoint) -> tuple[Redacted, ...]:
     """The placeholders that ``new``, the redacted ``old``, has and ``old`` has not."""
     found = []
-    for (field, before), (_, after) in zip(_words(old), _words(new), strict=True):
+    for (said, before), (field, after) in zip(_words(old), _words(new), strict=True):
+        if said != field:
+            found.append(Redacted(field=field, kind=field.split(".")[2]))
         had = compiled(_KIND).findall(before)
         for kind in compiled(_KIND).findall(after):
             if kind in had:
