@@ -13,6 +13,7 @@ from gitbaton.errors import RefConflictError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
+from gitbaton.retention.forgetting import forget
 from gitbaton.retention.planning import apply, plan, prune
 from gitbaton.retention.rules import Rules
 from gitbaton.retention.wishes import Wish
@@ -59,7 +60,7 @@ def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: San
         if rivals[0]:
             rivals[0] -= 1
             with kept.open() as other, lock(self, ()):
-                insert(other.store, "t", [checkpoint(other, "t", 900 - rivals[0], ["x"], None)])
+                insert(other.store, "t", [checkpoint(other, "t", len(wrote) + 900 - rivals[0], ["x"], None)])
         with lock(self, names, wait):
             inside[0] = True
             yield
@@ -73,6 +74,10 @@ def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: San
         rivals[0] = 3
         prune(baton, Wish(rules=Rules(last=2)))
         assert not rivals[0] and len(links(baton.store, "t")) == 2
+        rivals[0] = 2
+        oldest = links(baton.store, "t")[0].id
+        made, said = forget(baton, ["t~1"], everywhere=False)
+        assert made.ids == (oldest,) and not said and oldest not in [link.id for link in links(baton.store, "t")]
     kept.fsck()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
@@ -17,6 +18,7 @@ from gitbaton.retention.planning import SafetyPlan, finish
 from gitbaton.retention.trimming import resting, without
 from gitbaton.store import CURRENT, NOTES, Store, chain_ref, tip_ref
 from gitbaton.store.bundle import plan_notes
+from gitbaton.store.intent import settle
 from gitbaton.store.refs import META, REMOTES, TRANSCRIPTS
 from gitbaton.store.revision import Revision
 from gitbaton.store.safety import beside
@@ -68,6 +70,10 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
     Raises NotFoundError, AmbiguousNameError, RecordError when anything of ours cannot be read or is a stranger's.
     """
     finish(baton)
+    return _planned(baton, names, everywhere=everywhere)
+
+
+def _planned(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
     found = look(baton.store)
     named = [_named(baton, found, name) for name in names]
     ids = tuple(dict.fromkeys(oid for oid, _ in named))
@@ -218,15 +224,19 @@ def _safety(baton: Baton, found: Found, made: Forgetting, changed: Mapping[Oid, 
 
 
 def forget(baton: Baton, names: Sequence[str], *, everywhere: bool) -> tuple[Forgetting, list[str]]:
-    """Plan and carry out; where somebody records checkpoints meanwhile, plan again for the same ones, a few times. What went,
-    and what should be said about it. Raises as both."""
+    """Plan and carry out; where somebody records checkpoints meanwhile, plan again for the same ones, a few times, and then
+    let them wait. What went, and what should be said about it. Raises as both."""
     made = plan(baton, names, everywhere=everywhere)
     for _ in range(_TRIES):
         try:
             return made, apply(baton, made)
         except RefConflictError:
             made = plan(baton, made.ids, everywhere=everywhere)
-    return made, apply(baton, made)
+    with baton.repo.lock((META, NOTES)):
+        settle(baton.store)
+        made = _planned(baton, made.ids, everywhere=everywhere)
+        said = _carried_out(baton, made, nullcontext())
+    return made, [*said, *baton.refresh()]
 
 
 def apply(baton: Baton, made: Forgetting) -> list[str]:
@@ -235,15 +245,19 @@ def apply(baton: Baton, made: Forgetting) -> list[str]:
 
     Raises RefConflictError when what it was made for has moved meanwhile: nothing is changed then.
     """
-    store, chains = baton.store, [part.chain for part in made.safety]
     names = [ref for track in made.stay for ref in (chain_ref(track), tip_ref(track))]
+    names += [talk.ref for talk in made.conversations] + [part.chain.ref for part in made.safety]
+    lock = baton.repo.lock((*names, META, NOTES))
+    return [*_carried_out(baton, made, lock), *baton.refresh()]
+
+
+def _carried_out(baton: Baton, made: Forgetting, lock: AbstractContextManager[None]) -> list[str]:
+    store, chains = baton.store, [part.chain for part in made.safety]
     revision, trimmed = _revision(baton, made), dict[str, RefChange]()
     for part in made.safety:
         objects, trimmed[part.chain.ref] = without(store, part.chain, {stored.id for stored in part.remove})
         store.objects.write(objects)
     revision.prepare()
-    talks = [talk.ref for talk in made.conversations]
-    lock = baton.repo.lock((*names, *talks, *(chain.ref for chain in chains), META, NOTES))
     with lock, resting(baton.repo, chains) as free:
         moved = _moved(baton, made)
         if moved is not None:
@@ -255,7 +269,7 @@ def apply(baton: Baton, made: Forgetting) -> list[str]:
             _rewrite_notes(baton, made)
         _end_current(baton, [track for track, items in made.stay.items() if not items])
     busy = [chain for chain in chains if chain.ref not in free]
-    return [*unmarked, *revision.warnings, *(_is_busy(chain) for chain in busy), *baton.refresh()]
+    return [*unmarked, *revision.warnings, *(_is_busy(chain) for chain in busy)]
 
 
 def _revision(baton: Baton, made: Forgetting) -> Revision:
