@@ -223,6 +223,8 @@ def test_a_line_knows_names_escapes_and_json_within_json() -> None:
     inner = json.dumps({"password": "[redacted:password]", "n": 1})
     wanted = {"tool": inner, "password": "[redacted:password]", "usage": {"input_tokens": 12345678}, "token": None}
     assert ON.line(raw) == json.dumps(wanted).encode()
+    for named in (["x", "--password", word, "y"], [{"name": "DB_PASSWORD", "value": word}, {"name": "a", "value": "b"}]):
+        assert ON.line(json.dumps(named).encode()) == json.dumps(named).replace(word, "[redacted:password]").encode()
     key = KEYS["github"][0]
     assert ON.line(f'{{"a": "caf\\u00e9 \\u{ord(key[0]):04x}{key[1:]} \\/ x"}}'.encode()) == (
         rb'{"a": "caf\u00e9 [redacted:github-token] \/ x"}'

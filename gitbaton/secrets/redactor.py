@@ -30,6 +30,7 @@ _STRING = r'(?s)"([^"\\]*+(?:\\.[^"\\]*+)*+)"([ \t]{0,32}:)?'
 _STRUCTURE = r"[\s{}\[\]:,0-9eE+.truefalsn-]*"
 _ESCAPE = r"(?s)\\u[0-9a-fA-F]{4}|\\.|[^\\]"
 _BACKSLASHED = r"(?s)\\u[0-9a-fA-F]{4}|\\."
+_NAME, _VALUE, _LONGEST = ("name", "Name", "key", "Key"), ("value", "Value"), 64
 _COLOUR = r"(?:\x1b|\\(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,20}[mK]"
 _COLOURED = ("\x1b[", "1b[", "1B[", "\\033[", "\\e[")
 _ESCAPED = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\b": "\b", "\\f": "\f"}
@@ -143,16 +144,19 @@ class Redactor:
         return raw if new == body else (new + text[len(body) :]).encode("utf-8", "surrogateescape")
 
     def _literals(self, body: str, among: Rows) -> str:
-        """A line of JSON, each of its strings redacted in place; a value counts with the name before it."""
+        """A line of JSON, each of its strings redacted in place; a value counts with the name before it: that of a member, an
+        option, or what ``{"name": NAME, "value": VALUE}`` calls it."""
         parts: list[str] = []
-        done, key = 0, ""
+        done, key, name = 0, "", ""
         for match in compiled(_STRING).finditer(body):
             if match.group(2):
                 key = match.group(1)
             old = match.group(1)
-            new = self._literal(old, "" if match.group(2) else key, among)
+            called = name if name and key in _VALUE else key
+            new = self._literal(old, "" if match.group(2) else called, among)
             if not match.group(2):
-                key = ""
+                name = old if key in _NAME else ""
+                key = old if old.startswith("--") and len(old) <= _LONGEST else ""
             if new != old:
                 parts += [body[done : match.start(1)], new]
                 done = match.end(1)
