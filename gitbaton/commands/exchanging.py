@@ -164,6 +164,9 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
         terminal.tell(f"hint: {hint}")
     if done.failure:
         tell_error(f"not pushed: {done.failure}", ())
+    if done.keeps:
+        why = f"'{remote.shown}' keeps {done.keeps}: it refuses rewriting"
+        tell_error(why, ("whoever runs it can let our refs be rewritten or remove them there",))
     if done.hits:
         _tell_hits(baton, done)
     if done.declined:
@@ -253,6 +256,7 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
             "new": m.new,
             "count": m.count,
             "dropped": m.dropped,
+            "forgotten": m.forgotten,
             "reason": m.reason,
         }
         for m in done.moves
@@ -267,4 +271,5 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
         "hits": hits,
         "warnings": list(done.warnings),
         "failure": done.failure,
+        "keeps": done.keeps,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from gitbaton.errors import BatonError, RecordError
@@ -14,6 +14,7 @@ from gitbaton.store.meta import Meta
 from gitbaton.store.read import root_objects
 from gitbaton.sync.look import Seen
 from gitbaton.sync.values import Choice, Move
+from gitbaton.values import replace
 
 
 class Comparison:
@@ -44,7 +45,7 @@ class Comparison:
         self._ids: dict[Oid, list[Oid]] = {}
 
     def moves(self, choice: Choice) -> list[Move]:
-        """A move for each chosen track that we have or that has ended here."""
+        """A move for each chosen track that we have, or of which the remote has what was dropped."""
         found = []
         for track in sorted({*self.ours, *self.seen.tracks}):
             if choice.takes(track):
@@ -73,7 +74,7 @@ class Comparison:
     def _move(self, track: str) -> Move | None:
         tip, seen = self.ours.get(track), self.seen.tracks.get(track)
         if tip is None:
-            return self._ended(track, seen) if seen is not None else None
+            return self._only_there(track, seen) if seen is not None else None
         if tip == seen:
             return Move(ref=chain_ref(track), track=track, action="same", seen=seen, new=tip)
         path = self.store.objects.first_parents(tip)
@@ -90,16 +91,23 @@ class Comparison:
             return Move(ref=chain_ref(track), track=track, action=action, seen=seen, new=tip, count=count)
         return self._apart(track, tip, seen)
 
-    def _ended(self, track: str, seen: Oid) -> Move | None:
-        """A track that is not here: where everything in it is dropped, it ends there as well."""
-        if not self.mine.drops or self.store.objects.info(seen) is None:
+    def _only_there(self, track: str, seen: Oid) -> Move | None:
+        """A track that is not here: what is dropped goes from it, and where that is everything it ends."""
+        if not self.both.drops or self.store.objects.info(seen) is None:
             return None
-        ids = self.ids(track, seen)
-        if not all(self.mine.dropped(oid) for oid in ids):
+        ids = set(self.ids(track, seen))
+        dropped = {oid for oid in ids if self.both.dropped(oid)}
+        if not dropped:
             return None
-        if not self.rewriting:
-            return self._refused(track, f"{self.shown} refuses rewriting and keeps '{track}', which was removed here")
-        return Move(ref=chain_ref(track), track=track, action="delete", seen=seen, dropped=len(set(ids)))
+        ref, forgotten = chain_ref(track), len(dropped & self.both.forgotten)
+        if not self.rewriting and dropped == ids:
+            refused = self._refused(track, f"{self.shown} refuses rewriting and keeps '{track}', which was removed here")
+            return replace(refused, forgotten=forgotten)
+        new = None
+        if self.rewriting and dropped != ids:
+            new = self._put(merged((k for k in links(self.store, track, seen) if k.id not in dropped), ()))[-1].commit
+        action = "same" if not self.rewriting else "rewrite" if new else "delete"
+        return Move(ref=ref, track=track, action=action, seen=seen, new=new, dropped=len(dropped), forgotten=forgotten)
 
     def _apart(self, track: str, tip: Oid, seen: Oid) -> Move:
         """A chain that has left ours, or whose beginning was removed."""
@@ -114,19 +122,22 @@ class Comparison:
                 return self._refused(track, reason, count=number)
             own = self._with(track, tip, late)
             tip, have = own[-1].commit or tip, [link.id for link in own]
-        lacks, dropped = set(have).difference(there), len(set(there).difference(have))
-        ref = chain_ref(track)
-        if not lacks and there[-1:] == have[-1:] and not (dropped and self.rewriting):
-            return Move(ref=ref, track=track, action="same", seen=seen, new=seen, dropped=dropped)
+        lacks, gone = set(have).difference(there), set(there).difference(have)
+        move = Move(ref=chain_ref(track), track=track, action="same", seen=seen, new=seen, dropped=len(gone))
+        move = replace(move, count=len(lacks), forgotten=len(gone & self.both.forgotten))
+        if not lacks and there[-1:] == have[-1:] and not (gone and self.rewriting):
+            return move
         if self.rewriting:
-            return Move(ref=ref, track=track, action="rewrite", seen=seen, new=tip, count=len(lacks), dropped=dropped)
-        new = self._on_top(own or links(self.store, track, tip), seen, lacks)
-        return Move(ref=ref, track=track, action="append", seen=seen, new=new, count=len(lacks), dropped=dropped)
+            return replace(move, action="rewrite", new=tip)
+        return replace(move, action="append", new=self._on_top(own or links(self.store, track, tip), seen, lacks))
 
     def _with(self, track: str, tip: Oid, late: Collection[Link]) -> list[Link]:
         """Our chain as it will be for all once the remote's checkpoints from the future have come to be joined."""
+        return self._put(merged(links(self.store, track, tip), late))
+
+    def _put(self, union: Iterable[Link]) -> list[Link]:
+        """A chain of these and nothing else, as whoever joins them writes it."""
         empty, root = root_objects(self.store.objects.algorithm)
-        union = merged(links(self.store, track, tip), late)
         objects, put = on_top(self.store.objects.algorithm, root.oid, empty.oid, union)
         self.objects += objects
         return put

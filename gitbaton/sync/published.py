@@ -41,6 +41,18 @@ def meta_move(store: Store, seen: Seen, both: Meta) -> tuple[Move | None, list[N
     return Move(ref=META, action=action, seen=seen.meta, new=objects[-1].oid), objects
 
 
+def keeps(store: Store, compared: Comparison, moves: Sequence[Move]) -> str:
+    """What is forgotten and stays on a remote that lets nothing be rewritten, in words; empty for nothing."""
+    if compared.rewriting or not compared.both.forgotten:
+        return ""
+    count, there = sum(move.forgotten for move in moves), _There(store.repo)
+    there.notes = compared.seen.notes
+    noted = plan_notes(there, {}, b"", b"", compared.both.forgotten)[1] if there.notes_tree()[1] else None
+    parts = [f"{count} forgotten checkpoint{'' if count == 1 else 's'}"] if count else []
+    parts += ["notes of forgotten checkpoints"] if noted else []
+    return " and ".join(parts)
+
+
 def notes_move(baton: Baton, compared: Comparison, moves: Sequence[Move]) -> tuple[Move | None, list[NewObject]]:
     """The remote's notes with the entries of our public checkpoints, and without those of dropped ones.
 
@@ -51,7 +63,7 @@ def notes_move(baton: Baton, compared: Comparison, moves: Sequence[Move]) -> tup
     store.notes = seen.notes
     if seen.notes is not None and store.notes_tree()[1] is None:
         raise RecordError("the remote's notes are no commit")
-    public = {move.track: move for move in moves if move.track is not None and move.action not in ("delete", "refused")}
+    public = {m.track: m for m in moves if m.track and m.track in compared.ours and m.action not in ("delete", "refused")}
     texts = dict(_texts(baton.store, compared, public))
     both = compared.both
     removed = (both.forgotten | both.pruned) if compared.rewriting else frozenset[Oid]()

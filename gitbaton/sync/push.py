@@ -19,7 +19,7 @@ from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync.exposure import exposure, present
 from gitbaton.sync.look import Seen, here, look, said
 from gitbaton.sync.moves import Comparison
-from gitbaton.sync.published import meta_move, notes_move, other_moves
+from gitbaton.sync.published import keeps, meta_move, notes_move, other_moves
 from gitbaton.sync.values import Choice, Exposure, Move, Pushing
 from gitbaton.values import replace, value
 
@@ -41,11 +41,12 @@ class Manner:
 
 @value
 class Plan:
-    """What a push to one place does: its moves, and the objects that must be written for them."""
+    """What a push to one place does: its moves, the objects that must be written for them, and what stays (as in Pushing)."""
 
     moves: tuple[Move, ...]
     objects: tuple[NewObject, ...]
     warnings: tuple[str, ...]
+    keeps: str = ""
 
     @property
     def sends(self) -> dict[str, tuple[Oid | None, Oid | None]]:
@@ -135,7 +136,7 @@ class _Place:
         if declined:
             made = self.plan(seen, self._without(seen, declined), rewriting=rewriting)
             self.baton.repo.objects.write(made.objects)
-        result = Pushing(moves=made.moves, exposure=public, declined=declined, warnings=made.warnings)
+        result = Pushing(moves=made.moves, exposure=public, declined=declined, warnings=made.warnings, keeps=made.keeps)
         wants = [new for _, new in made.sends.values() if new is not None]
         hits = scanning.lacking(self.baton, wants, haves) if self.manner.scan and wants else ()
         if hits or not self.manner.write or not made.sends:
@@ -162,6 +163,9 @@ class _Place:
         known = self.baton.repo.objects.refs(remote_ref(remote))
         tracks = {CHAINS + encode_track(track): (track, oid) for track, oid in seen.tracks.items() if self.choice.takes(track)}
         wanted = {ref: oid for ref, (track, oid) in tracks.items() if track in self.ours or here(remote, ref) in known}
+        if self.mine.drops:  # what is forgotten may lie in a track that is only there
+            objects = self.baton.repo.objects
+            wanted |= {ref: oid for ref, (_, oid) in tracks.items() if objects.info(oid) is None}
         wanted |= {ref: seen.refs[ref] for ref in (META, NOTES) if ref in seen.refs}
         if self.choice.transcripts or self.choice.threads:
             wanted |= seen.others
@@ -175,22 +179,24 @@ class _Place:
         limit = self.baton.clock() + SLACK
         compared = Comparison(store, seen, self.ours, (self.mine, both), self.shown, limit, rewriting=rewriting)
         moves = compared.moves(choice)
-        objects, warnings = list(compared.objects), []
-        if seen.meta is not None or any(move.action != "refused" for move in moves):  # else nothing of ours is wanted there
+        objects, warnings, left = list(compared.objects), [], ""
+        ours = seen.meta is not None or bool(seen.tracks)
+        if ours or any(move.action != "refused" for move in moves):  # else nothing of ours is wanted there
             told, more = meta_move(store, seen, both)
             moves, objects = [*moves, *([told] if told else [])], [*objects, *more]
         try:
             noted, more = notes_move(self.baton, compared, moves)
+            left = keeps(store, compared, moves)
             moves, objects = [*moves, *([noted] if noted else [])], [*objects, *more]
         except RecordError as error:
             warnings.append(f"no notes are pushed: {error.message}")
         public = {m.track: m.new for m in moves if m.track is not None and m.action not in ("delete", "refused") and m.new}
         moves += other_moves(self.baton, seen, choice, public)
-        left = sum(move.dropped for move in moves if not rewriting)
-        if left:
-            which = "a checkpoint that was" if left == 1 else f"{left} checkpoints that were"
+        pruned = sum(move.dropped - move.forgotten for move in moves if not rewriting and move.action != "refused")
+        if pruned:
+            which = "a checkpoint that was" if pruned == 1 else f"{pruned} checkpoints that were"
             warnings.append(f"'{self.shown}' refuses rewriting and keeps {which} removed here")
-        return Plan(moves=tuple(moves), objects=tuple(objects), warnings=(*self.warnings, *warnings))
+        return Plan(moves=tuple(moves), objects=tuple(objects), warnings=(*self.warnings, *warnings), keeps=left)
 
     def _declined(self, public: Exposure | None) -> tuple[str, ...]:
         """The tracks that nobody agrees to make public. A dry run asks nobody."""

@@ -97,8 +97,8 @@ class Move:
     """What a push does with one ref of the remote.
 
     ``action``: ``new``, ``forward``, ``rewrite``, ``append``, ``delete``, ``same``, ``refused`` with the ``reason``. ``count``:
-    checkpoints that the remote lacks; ``dropped``: those that it has, and nobody should any more. ``track`` is None for what is
-    no track.
+    checkpoints that the remote lacks; ``dropped``: those that it has, and nobody should any more; ``forgotten``: how many of
+    these are to be nowhere. ``track`` is None for what is no track.
     """
 
     ref: str
@@ -108,6 +108,7 @@ class Move:
     track: str | None = None
     count: int = 0
     dropped: int = 0
+    forgotten: int = 0
     reason: str = ""
 
     @property
@@ -120,7 +121,7 @@ class Move:
 class Pushing:
     """What became of a push, or would: every move; what was found that must not leave (then nothing was sent); what became
     public; ``declined``: tracks that nobody has agreed to make public; ``failure``: why one of several places was not pushed
-    to."""
+    to; ``keeps``: what is forgotten and stays there all the same, because nothing can be rewritten there."""
 
     moves: tuple[Move, ...]
     hits: tuple[Hit, ...] = ()
@@ -128,11 +129,14 @@ class Pushing:
     declined: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     failure: str = ""
+    keeps: str = ""
 
     @property
     def refused(self) -> bool:
         """Whether something did not reach the remote that should have."""
-        return bool(self.hits or self.declined or self.failure) or any(move.action == "refused" for move in self.moves)
+        return bool(self.hits or self.declined or self.failure or self.keeps) or any(
+            move.action == "refused" for move in self.moves
+        )
 
 
 @value
