@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton import Baton
 from gitbaton.git import maintenance
 from gitbaton.retention import auto
 from gitbaton.store.join import links
@@ -59,7 +60,7 @@ def test_it_looks_at_one_file_on_other_days(long: Sandbox, monkeypatch: pytest.M
     started: list[list[str]] = []
     monkeypatch.setattr(maintenance, "detach", lambda argv, env, stdin: started.append(list(argv)))
     with long.open() as baton:
-        assert maintenance.look_back(baton.repo) and len(started) == 1 and started[0][-1] == str(long.path)
+        assert maintenance.look_back(baton.repo) and len(started) == 1 and started[0][-1] == str(long.path / ".git")
         assert not maintenance.look_back(baton.repo)  # not a second time today
         stamp = long.path / ".git/baton/pruned"
         os.utime(stamp, (time.time() + 9999,) * 2)
@@ -84,9 +85,9 @@ def test_one_at_a_time_and_only_where_there_is_slack(long: Sandbox, tmp_path: Pa
         assert auto.slack(baton)
         with auto.alone(baton.repo) as free:
             assert free
-            auto.run(str(long.path))
+            auto.run(str(long.path / ".git"))
             assert count(long) == 231
-        auto.run(str(long.path))
+        auto.run(str(long.path / ".git"))
         assert count(long) == 201 and not auto.work(baton)
     other = Sandbox.init(tmp_path / "other")
     other.ok("snapshot", "--track", "t", "--step", "s")
@@ -95,9 +96,30 @@ def test_one_at_a_time_and_only_where_there_is_slack(long: Sandbox, tmp_path: Pa
     auto.run(str(tmp_path / "nothing"))
 
 
+def test_it_looks_at_no_repository_around(long: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner, files = long.path / "inner.git", long.path / "files"
+    long.git("init", "-q", "--bare", "inner.git")
+    files.mkdir()
+    env = {"GIT_DIR": str(inner), "GIT_WORK_TREE": str(files)}
+    started: list[list[str]] = []
+    monkeypatch.setattr(maintenance, "detach", lambda argv, env, stdin: started.append(list(argv)))
+    with monkeypatch.context() as patch:
+        for name, text in env.items():
+            patch.setenv(name, text)
+        with Baton() as baton:
+            baton.snapshot("s", track="t")
+            os.utime(inner / "baton/pruned", (1, 1))
+            assert maintenance.look_back(baton.repo)
+        auto.run(started[0][-1])
+    assert started[0][-1] == str(inner)
+    (inner / "HEAD").unlink()
+    auto.run(str(inner))
+    assert count(long) == 231
+
+
 def test_it_never_fails_its_caller_and_removes_nothing_where_anything_is_amiss(long: Sandbox) -> None:
     long.git("update-ref", "refs/baton/mine", "HEAD")
-    auto.run(str(long.path))
+    auto.run(str(long.path / ".git"))
     assert count(long) == 231
     said = (long.path / ".git/baton/log").read_text()
     assert "automatic prune: nothing is removed: 'refs/baton/mine' is not a ref that gitbaton writes" in said

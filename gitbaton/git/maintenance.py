@@ -81,7 +81,7 @@ def look_back(repo: Repo) -> bool:
         os.utime(path)
         if now < last or not repo.boolean("baton.autoprune", default=True) or not sys.executable:
             return False
-        detach([sys.executable, "-c", _PRUNE, repo.layout.root or repo.layout.git_dir], repo.git.env, b"")
+        detach([sys.executable, "-c", _PRUNE, repo.layout.git_dir], repo.git.env, b"")
         return True
     except FileNotFoundError:
         return _first(path)

@@ -18,16 +18,21 @@ from gitbaton.retention.wishes import Wish
 
 
 def run(place: str) -> None:
-    """Prune the repository at ``place``, unless another process is at it or there is nothing to gain. Never raises; what went
-    wrong, and what was removed, is in ``<common dir>/baton/log``."""
+    """Prune the repository whose git directory is ``place``, and no other one around it, unless another process is at it or
+    there is nothing to gain. Never raises; what went wrong, and what was removed, is in ``<common dir>/baton/log``."""
     try:
-        with Baton(place, door="binary") as baton, alone(baton.repo) as free:
-            if free and slack(baton):
-                said = work(baton)
-                if said:
-                    _log(baton.repo, said)
+        with Baton(place, door="binary") as baton:
+            if os.path.realpath(baton.repo.layout.git_dir) == os.path.realpath(place):
+                _look_back(baton)
     except (BatonError, OSError):
         return
+
+
+def _look_back(baton: Baton) -> None:
+    with alone(baton.repo) as free:
+        said = work(baton) if free and slack(baton) else ""
+        if said:
+            _log(baton.repo, said)
 
 
 def slack(baton: Baton) -> bool:
