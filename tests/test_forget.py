@@ -138,6 +138,14 @@ def test_a_branch_at_its_commit_still_holds_its_record(spilled: Sandbox) -> None
     assert holding(spilled) == []
 
 
+def test_what_a_fetched_copy_still_holds_is_named(spilled: Sandbox) -> None:
+    tree = spilled.git("rev-parse", "refs/baton/tracks/t~1^{tree}")
+    copy = "refs/baton/remotes/origin/threads/x"
+    spilled.git("update-ref", copy, spilled.git("commit-tree", "-m", "a thread", tree))
+    done = spilled.baton("forget", "spilled", "--everywhere")
+    assert done.code == 1 and f"the file 's.txt' is still in '{copy}'" in done.out
+
+
 def test_asked_again_it_still_names_what_holds_files_and_words(spilled: Sandbox) -> None:
     spilled.ok("branch", "mine", "spilled")
     spilled.git(

@@ -17,6 +17,7 @@ from gitbaton.retention.forgetting import Forgetting
 from gitbaton.retention.looking import OURS
 from gitbaton.retention.traces import latest_holding, words
 from gitbaton.store import NOTES, SAFETY, Store
+from gitbaton.store.refs import REMOTES
 from gitbaton.values import value
 
 _MANY = 100
@@ -108,7 +109,8 @@ def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> Iter
     named = checkpoints_with(baton, left)
     for oid, path in left.items():
         what = f"the file '{plain(path.decode('utf-8', 'replace'))}'"
-        others = [ref for ref in holders(baton.repo, oid) if not ref.strip("'").startswith(OURS)]
+        refs = holders(baton.repo, oid)
+        others = [ref for ref in refs if not ref.strip("'").startswith(OURS) or ref.strip("'").startswith(REMOTES)]
         for by in (*named.get(oid, ()), *others) or ("something that git reaches",):
             yield Held(what=what, by=by)
 
