@@ -46,6 +46,13 @@ def test_daily_is_the_newest_of_each_day_that_has_one() -> None:
     assert numbers(keep(gaps, Rules(daily=3))) == [0, 1, 2]
 
 
+def test_where_there_are_fewer_days_or_weeks_the_oldest_stays_too() -> None:
+    found = keep(hourly(30, hours=12), Rules(daily=90))
+    assert numbers(found) == [*range(0, 30, 2), 29] and found[f"{29:040x}"] == ("daily oldest",)
+    assert numbers(keep(hourly(30, hours=12), Rules(daily=15))) == list(range(0, 30, 2))  # every one was wanted
+    assert numbers(keep(hourly(5), Rules(weekly=2))) == [0, 4] and numbers(keep(hourly(1), Rules(weekly=2))) == [0]
+
+
 def replace_time(item: Item, created: datetime) -> Item:
     return Item(id=item.id, created=created, kind=item.kind)
 
@@ -175,6 +182,7 @@ def test_any_rules_on_any_track(rows: list[tuple[int, str, bool, bool, int]], ru
     for count, name in ((rules.daily, day), (rules.weekly, week)):
         names = sorted({name(i.created) for i in items}, reverse=True)[: count or 0]
         wanted |= {max((i for i in items if name(i.created) == n), key=lambda i: i.created).id for n in names}
+        wanted |= {i.id for i in items[-1:] if len(names) < (count or 0)}
     while more := {i.carried for i in items if i.id in wanted and i.carried} & {i.id for i in items} - wanted:
         wanted |= {oid for oid in more if oid}
     assert found.keys() <= wanted

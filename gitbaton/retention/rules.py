@@ -51,7 +51,8 @@ class Duration:
 @value
 class Rules:
     """What stays of a track: the newest ``last``, those ``within`` a duration of the newest, and the newest of each of the
-    last ``daily`` days and ``weekly`` ISO weeks that have a checkpoint. None: no such rule."""
+    last ``daily`` days and ``weekly`` ISO weeks that have a checkpoint (with fewer such days, the oldest checkpoint, too).
+    None: no such rule."""
 
     last: int | None = None
     within: Duration | None = None
@@ -145,8 +146,10 @@ def _always(found: _Reasons, items: Sequence[Item], *, milestones: bool) -> dict
     found.add("labelled", [item for item in items if milestones and item.label])
     found.add("tip", items[:1])
     found.add("manual", [item for item in items if item.kind == "manual"][:1])
-    words = {item.carried for item in items if item.id in found.by_id}
-    found.add("carried", [item for item in items if item.id in words])
+    words: set[Oid | None] = set()
+    for item in items:  # newest first: what is carried comes after who carries it
+        found.add("carried", [item] if item.id in words else [])
+        words |= {item.carried} if item.id in found.by_id else set()
     return {item.id: tuple(found.by_id[item.id]) for item in items if item.id in found.by_id}
 
 
@@ -165,7 +168,8 @@ class _Reasons:
 
 
 def _newest(items: Sequence[Item], count: int, bucket: Callable[[datetime], str]) -> list[tuple[str, Item]]:
-    """The newest checkpoint of each of the last ``count`` buckets that have one."""
+    """The newest checkpoint of each of the last ``count`` buckets that have one; where there are fewer, the oldest one of all,
+    too, as restic and borg do: else a young track would lose its beginning."""
     chosen: dict[str, Item] = {}
     for item in items:
         name = bucket(item.created)
@@ -173,4 +177,6 @@ def _newest(items: Sequence[Item], count: int, bucket: Callable[[datetime], str]
             if len(chosen) == count:
                 break
             chosen[name] = item
+    if len(chosen) < count and items and items[-1] not in chosen.values():
+        chosen["oldest"] = items[-1]
     return list(chosen.items())
