@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import sqlite3
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +17,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.objects import RefChange, TreeEntry, commit_data, new_object
 from gitbaton.model import Agent, Carried, Checkpoint
 from gitbaton.scanning import NOT_SCANNED, Hit, lacking, scan
+from gitbaton.scanning.binary import readable
 from gitbaton.scanning.looking import scanner
 from gitbaton.store import chain_ref
 from gitbaton.store.read import root_objects
@@ -167,7 +171,7 @@ def test_what_the_other_side_has_does_not_count(baton: Baton, repo: Sandbox) -> 
     assert lacking(baton, [], [third]) == ()
 
 
-def test_large_texts_are_listed_and_binary_files_passed_over(baton: Baton, repo: Sandbox) -> None:
+def test_large_texts_are_listed_and_binary_files_are_looked_at(baton: Baton, repo: Sandbox) -> None:
     key = f"{KEY}\n".encode()
     repo.write("large.txt", b"line\n" * 40_000 + key)
     repo.write("large.bin", b"\0" + b"line\n" * 40_000 + key)
@@ -178,7 +182,8 @@ def test_large_texts_are_listed_and_binary_files_passed_over(baton: Baton, repo:
     commit = repo.commit("second")
     with repo.open(door="binary") as opened:
         everything = brief(lacking(opened, [commit]))
-        assert sorted(w for _, w, _ in everything) == ["large.txt:40001", "late.bin:1701", "wide.txt:2"]
+        words = [w for _, w, _ in everything]
+        assert sorted(words) == ["large.bin:40001", "large.txt:40001", "late.bin:1701", "small.bin:1", "wide.txt:2"]
     repo.git("config", "baton.maxFileSize", "100k")
     with repo.open(door="binary") as opened:
         assert (None, "large.txt:1", NOT_SCANNED) in brief(lacking(opened, [commit]))
@@ -310,3 +315,48 @@ def test_files_that_are_looked_at_together_hide_nothing_from_each_other(repo: Sa
         find = scanner(opened).find
         alone = {text for text in texts if find(text, sure=True)}
         assert {texts[int(h.path[1:])] for h in lacking(opened, [commit])} == alone and len(alone) > 15
+
+
+def test_binary_files_are_read_as_far_as_anybody_could(repo: Sandbox, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "rows.db") as rows:
+        rows.execute("create table secrets (name text, value text, at text)")
+        rows.execute("insert into secrets values ('aws', ?, '2026')", (KEY,))
+        rows.execute("insert into secrets values ('github', ?, '2026')", ("ghp_" + "a1B2c3D4e5F6" * 3,))
+    repo.write("rows.db", (tmp_path / "rows.db").read_bytes())
+    repo.write("wide.bin", b"\xff\0" + f"one\nkey {KEY} end".encode("utf-16-le") + b"\x01")
+    repo.write("lines.bin", b"\0\xfe\n\n" + KEY.encode() + b"\xff")
+    repo.write("noise.bin", b"\0" + bytes(range(256)) * 3000)
+    commit = repo.commit("second")
+    with repo.open(door="binary") as opened:
+        found = sorted((hit.path, hit.kind) for hit in lacking(opened, [commit]))
+        assert ("lines.bin:3", "aws-key") in [(hit.where, hit.kind) for hit in lacking(opened, [commit])]
+    assert found == [("lines.bin", "aws-key"), ("rows.db", "aws-key"), ("rows.db", "github-token"), ("wide.bin", "aws-key")]
+
+
+def test_a_large_binary_file_takes_no_time_to_speak_of(repo: Sandbox) -> None:
+    noise = random.Random(5).randbytes(20 << 20)
+    started = time.process_time()
+    with repo.open(door="binary") as opened:
+        found = scanner(opened).find(readable(noise + KEY.encode()), sure=True)
+    assert [finding.kind for finding in found] == ["aws-key"]
+    assert time.process_time() - started < 4  # 0.1 s and 0.5 s on an idle machine
+
+
+def test_names_of_files_and_folders(baton: Baton, repo: Sandbox) -> None:
+    first = repo.head()
+    repo.write(f"dumps/{KEY}/data", b"1")
+    repo.write(f"{OTHER}.txt", "x")
+    second = repo.commit("second")
+    oid = put(baton, record(1), base=second)[0]
+    tip = repo.git("rev-parse", "refs/baton/tracks/t")
+    with repo.open(door="binary") as opened:
+        found = lacking(opened, [tip], [first])
+        assert sorted((hit.commit, hit.where, hit.kind) for hit in found) == [
+            (second, "name of [redacted:aws-key].txt", "aws-key"),
+            (second, "name of dumps/[redacted:aws-key]", "aws-key"),
+        ]
+        assert oid and not [hit for hit in found if KEY in str(hit)]
+        assert lacking(opened, [tip], [second]) == ()
+        repo.git("checkout", "-q", first)
+    with repo.open(door="binary") as opened:
+        assert [hit.where[:7] for hit in scan(opened, everything=True, files=True).hits] == ["name of", "name of"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gitbaton.errors import GitError, GitTimeoutError
-from gitbaton.git.objects import is_oid
+from gitbaton.git.objects import Algorithm, is_oid
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked
 from gitbaton.model import Oid
@@ -17,6 +18,8 @@ from gitbaton.values import value
 _BATCH = 4 << 20  # bytes of contents that are held at once, unless one object is larger
 _ASKED = 50_000
 _WANTED = 1000
+_HEX = re.compile(rb"[0-9a-f]+\Z")
+_ENTRY = {form: re.compile(rb"(?s)[0-7]{5,6} ([^\0]+)\0.{%d}" % size) for form, size in (("sha1", 20), ("sha256", 32))}
 _LOG = (
     *("--literal-pathspecs", "log", "-z", "--reverse", "--raw", "--no-abbrev", "--no-renames", "--no-notes", "--no-decorate"),
     *("--no-color", "--no-ext-diff", "--diff-merges=first-parent", "--format=%H"),
@@ -120,11 +123,10 @@ def introduced(
     The oldest comes first, and a merge is held against its first parent. With ``paths``: only at these. What is no commit
     counts for nothing. Raises GitError.
     """
-    ends = [*_commits(git, list(wants)), *("^" + oid for oid in _commits(git, list(haves)))]
     found: dict[Oid, list[tuple[Oid, bytes]]] = {}
-    if not any(not end.startswith("^") for end in ends):
+    stdin = _ends(git, wants, haves)
+    if not stdin:
         return found
-    stdin = "".join(f"{end}\n" for end in ends).encode()
     stdin += b"--\n" + b"".join(path + b"\n" for path in paths if path) if paths else b""
     quiet = git.changed({}, "log.showRoot=true", "log.showSignature=false", "log.follow=false")
     wanted = sorted(blobs)
@@ -134,19 +136,53 @@ def introduced(
         result = quiet.run(*_LOG, *looked, "--stdin", stdin=stdin)
         if result.code != 0:  # in a partial clone it asks for blobs that are not there; without the option it lists everything
             result = quiet.run(*_LOG, "--stdin", stdin=stdin)
-        commit = ""
-        fields: list[str] = []
-        for token in checked(result, "log").split(b"\0"):
-            text = token.removeprefix(b"\n")
-            if fields:
-                if fields[3] in part:
-                    found.setdefault(fields[3], []).append((commit, token))
-                fields = []
-            elif text.startswith(b":"):
-                fields = text.decode("ascii", "replace").split(" ")
-            else:
-                commit = text.decode("ascii", "replace")
+        for commit, oid, path in _rows(checked(result, "log")):
+            if oid in part:
+                found.setdefault(oid, []).append((commit, path))
     return found
+
+
+def _ends(git: Git, wants: Iterable[Oid], haves: Iterable[Oid]) -> bytes:
+    """What a walk from commits to others is told; empty where there is none to begin with."""
+    starts = _commits(git, list(wants))
+    ends = [*starts, *("^" + oid for oid in _commits(git, list(haves)))]
+    return "".join(f"{end}\n" for end in ends).encode() if starts else b""
+
+
+def _rows(raw: bytes) -> Iterator[tuple[Oid, Oid, bytes]]:
+    """Commit, new blob and path of every change that a log lists."""
+    commit = ""
+    fields: list[str] = []
+    for token in raw.split(b"\0"):
+        text = token.removeprefix(b"\n")
+        if fields:
+            yield commit, fields[3], token
+            fields = []
+        elif text.startswith(b":"):
+            fields = text.decode("ascii", "replace").split(" ")
+        else:
+            commit = text.decode("ascii", "replace")
+
+
+def named(git: Git, names: Collection[bytes], wants: Iterable[Oid], haves: Iterable[Oid]) -> dict[bytes, tuple[Oid, bytes]]:
+    """For each name of a file or folder the oldest commit reachable from ``wants`` and not from ``haves`` that changes a path
+    with it, and that path as far as the name. Raises GitError."""
+    stdin = _ends(git, wants, haves)
+    found: dict[bytes, tuple[Oid, bytes]] = {}
+    if not stdin:
+        return found
+    quiet = git.changed({}, "log.showRoot=true", "log.showSignature=false", "log.follow=false")
+    for commit, _, path in _rows(checked(quiet.run(*_LOG, "--stdin", stdin=stdin), "log")):
+        parts = path.split(b"/")
+        for place, part in enumerate(parts):
+            if part in names:
+                found.setdefault(part, (commit, b"/".join(parts[: place + 1])))
+    return found
+
+
+def entry_names(data: bytes, algorithm: Algorithm) -> set[bytes]:
+    """The names in a tree, without those in hexadecimal alone, as notes and digests have them."""
+    return {name for name in _ENTRY[algorithm].findall(data) if not _HEX.match(name)}
 
 
 def _commits(git: Git, oids: Sequence[Oid]) -> list[Oid]:

@@ -9,15 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, message, parse, plain
 from gitbaton.errors import RecordError
-from gitbaton.git.objectlists import Listed, contents, first_bytes, introduced, reachable, sizes
+from gitbaton.git.objectlists import Listed, contents, entry_names, first_bytes, introduced, named, reachable, sizes
 from gitbaton.git.objects import OID, Commit, lookup, object_id, parse_commit
 from gitbaton.model import Oid
+from gitbaton.scanning.binary import readable
 from gitbaton.scanning.records import others, record_in, words
 from gitbaton.scanning.values import NOT_SCANNED, Hit
 from gitbaton.secrets import Redactor
 from gitbaton.values import replace
 
-MAX_MESSAGE = 16 << 20
+MAX_MESSAGE = MAX_TREE = 16 << 20
 INDEX, _STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"
 _LOOK = 8000  # git itself takes a NUL among so many bytes for the sign of a binary file
 _SHOWN, _LONG = 4, 20
@@ -60,6 +61,7 @@ class Scan:
         self.checkpoints: dict[Oid, Oid] = {}  # commit -> id
         self._ids: set[Oid] = set()
         self._seen: set[Oid] = set()
+        self._names_seen: set[bytes] = set()
         self._harmless: set[str] = set()  # names and paths that each checkpoint repeats
         self._bases: dict[Oid, Oid] = {}  # base -> the id of the first checkpoint on it
         self._ours: dict[Oid, Oid | None] = {}  # index commit -> its stages commit
@@ -72,13 +74,30 @@ class Scan:
     def objects(self, wants: Sequence[Oid], haves: Sequence[Oid]) -> None:
         """Look at every object that is reachable from ``wants`` and not from ``haves``. Raises GitError."""
         paths = reachable(self.repo, wants, haves)
-        blobs: list[Listed] = []
+        items: dict[str, list[Listed]] = {"blob": [], "tree": []}
         messages: list[Listed] = []
         for item in sizes(self.repo.git, [oid for oid in paths if oid not in self._seen]):
-            if item.kind != "tree":
-                (blobs if item.kind == "blob" else messages).append(item)
+            items.get(item.kind, messages).append(item)
         self._messages(messages)
-        self._files(blobs, paths, _Found(self, wants, haves))
+        self._files(items["blob"], paths, _Found(self, wants, haves))
+        self._names(items["tree"], paths, (wants, haves))
+
+    def _names(self, trees: Sequence[Listed], paths: Mapping[Oid, bytes], ends: tuple[Sequence[Oid], Sequence[Oid]]) -> None:
+        """Look at the names of files and folders; where each belongs is asked for those only that are a secret."""
+        bad: dict[bytes, Oid] = {}
+        for item, data in contents(self.repo.git, [item for item in trees if item.size <= MAX_TREE]):
+            self._seen.add(item.oid)
+            fresh = {name for name in entry_names(data, self.repo.layout.algorithm) if name not in self._names_seen}
+            self._names_seen |= fresh
+            if fresh and self.find(b"\n".join(fresh), sure=True):
+                bad |= {name: item.oid for name in fresh if self.find(name, sure=True)}
+        places = named(self.repo.git, bad, *ends) if bad else {}
+        for name, tree in bad.items():
+            commit, path = places.get(name, (None, (paths[tree] + b"/" + name).lstrip(b"/")))
+            at = Hit(checkpoint=self.owner(commit) if commit else None, commit=commit, path="", line=0, kind="")
+            shown = self.redactor.text(os.fsdecode(path))
+            for kind in dict.fromkeys(finding.kind for finding in self.find(name, sure=True)):
+                self.hits.append(replace(at, path=f"name of {shown}", kind=kind))
 
     def _messages(self, items: Iterable[Listed]) -> None:
         for item, data in contents(self.repo.git, self._small(items)):
@@ -251,10 +270,10 @@ def _conversation(scan: Scan, commit: Oid) -> str:
 
 
 def _text_of(data: bytes) -> bytes:
-    """A file's text in UTF-8 or whatever it is in; empty for a binary file."""
+    """A file's text in UTF-8 or whatever it is in; of a binary file what can be read."""
     if data[:2] in _UTF16:
         data = data.decode("utf-16", "replace").encode("utf-8", "replace")
-    return b"" if _binary(data) else data
+    return readable(data) if _binary(data) else data
 
 
 def _binary(data: bytes) -> bool:
