@@ -145,6 +145,12 @@ def address(url: str) -> str:
     return match.group(1) if match else url
 
 
+def place_address(repo: Repo, place: str) -> str:
+    """The address, as ``address`` shows one, of a place that git is given to push to; it may be a remote's name."""
+    urls = _Config(repo).values.get(f"remote.{place}.url", [])
+    return address(urls[0] if urls else place)
+
+
 def _ref_name(shown: str) -> str:
     """A name short enough for a ref: itself, or its last part and a digest."""
     if len(os.fsencode(shown)) <= _MAX_NAME and shown.isprintable():

@@ -2,37 +2,63 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.baton import Baton
-from gitbaton.git.objects import new_object
+from gitbaton.git.objects import Commit, new_object, parse_commit
 from gitbaton.git.run import checked
 from gitbaton.model import Oid
 from gitbaton.sync.values import Exposure, Move
 
-_OURS = ("gitbaton index 1", "gitbaton stages 1", "gitbaton root 1")
+_INDEX, _STAGES = "gitbaton index 1", "gitbaton stages 1"
+_OURS = (_INDEX, _STAGES, "gitbaton root 1")
+_MORE = ("forward", "rewrite", "append")
 _HEADERS = re.compile(rb"\A(?:[0-9a-f]{40,64} [0-9a-f]{40,64}\n)+")
 
 
-def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> Exposure | None:
-    """What becomes public by those moves that make a track known to the remote; None where none does.
+def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: Collection[str] = ()) -> Exposure | None:
+    """What becomes public by those moves that need somebody's agreement; None where none does.
 
-    ``haves``: what the remote's refs point at; what of it is not here excludes nothing.
+    Those that make a track known to the remote do. So do those of other tracks that nobody here has ``agreed`` to push, where
+    they bring commits of the user's or untracked files that the remote has not. ``haves``: what the remote's refs point at;
+    what of it is not here excludes nothing.
     """
-    new = {move.track: move.new for move in moves if move.action == "new" and move.track is not None and move.new}
-    if not new:
+    moves = [move for move in moves if move.track is not None and move.new]
+    asked = [move for move in moves if move.action == "new"]
+    more = [move for move in moves if move.action in _MORE and move.track not in agreed]
+    if more and any(_private(baton, more, haves)):
+        asked += [move for move in more if any(_private(baton, [move], haves))]
+    if not asked:
         return None
-    tips = sorted(set(new.values()))
-    chains = {oid for tip in tips for oid in baton.repo.objects.first_parents(tip)} - {baton.store.root}
+    tips = sorted({move.new for move in asked if move.new})
+    commits, untracked = _private(baton, asked, haves)
     return Exposure(
-        tracks=tuple(sorted(new)),
-        checkpoints=len(chains),
-        commits=_commits(baton, tips, haves, chains),
-        untracked=_untracked(baton, tips),
+        tracks=tuple(sorted({move.track for move in asked if move.track is not None})),
+        checkpoints=sum(move.count for move in asked if move.action != "new") + _new_ones(baton, asked),
+        commits=commits,
+        untracked=untracked,
         bytes=_bytes(baton, tips, haves),
     )
+
+
+def _new_ones(baton: Baton, asked: Sequence[Move]) -> int:
+    """The checkpoints of the tracks that the remote does not know."""
+    return len({oid for m in asked if m.action == "new" and m.new for oid in _chain(baton, m.new)})
+
+
+def _chain(baton: Baton, tip: Oid) -> set[Oid]:
+    return set(baton.repo.objects.first_parents(tip)) - {baton.store.root}
+
+
+def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple[int, int]:
+    """The user's commits and the untracked files that the remote gets by these moves and has not."""
+    tips = sorted({move.new for move in moves if move.new})
+    chains = {oid for tip in tips for oid in _chain(baton, tip)}
+    found = _untracked(baton, tips, haves)
+    seen = sorted({move.seen for move in moves if move.seen}) if found else []
+    found -= _untracked(baton, seen, ()) if seen else set()
+    return _commits(baton, tips, haves, chains), len({name for _, name in found})
 
 
 def present(baton: Baton, oids: Sequence[Oid]) -> list[Oid]:
@@ -58,18 +84,39 @@ def _bytes(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
     return int(baton.repo.git.out(*words, stdin=_range(tips, haves)))
 
 
-def _untracked(baton: Baton, tips: Sequence[Oid]) -> int:
-    """How many paths the chains' trees hold that neither the commit nor the index that each stands on does."""
-    raw = baton.repo.git.out("rev-list", "--first-parent", "--stdin", "--format=%T %P", stdin=_range(tips, ()))
+def _untracked(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> set[tuple[bytes, bytes]]:
+    """Blobs and paths that the checkpoints' trees and indexes hold and the HEAD of each does not: nobody committed them."""
+    raw = baton.repo.git.out("rev-list", "--first-parent", "--stdin", "--format=%T %P", stdin=_range(tips, haves))
     rows = [row.split(" ") for row in raw.decode("ascii").split("\n")[:-1] if not row.startswith("commit ")]
-    bases = sorted({row[2] for row in rows if len(row) == 3})
-    asked = "".join(f"{oid}^{{tree}}\n" for oid in bases).encode()
-    listed = baton.repo.git.out("cat-file", "--batch-check=%(objectname)", stdin=asked).decode("ascii", "replace").split("\n")
-    trees = dict(zip(bases, listed, strict=False))
     empty = new_object(baton.repo.layout.algorithm, "tree", b"").oid
-    pairs = {(trees[row[2]] if len(row) == 3 else empty, row[0]) for row in rows if len(row) > 1}
-    lines = "".join(f"{base} {tree}\n" for base, tree in sorted(pairs) if base != tree and " " not in base)
-    words = ("diff-tree", "--stdin", "-r", "-z", "--name-only", "--diff-filter=A", "--no-renames")
+    heads, staged = _bases(baton, {row[2] for row in rows if len(row) == 3}, empty)
+    pairs = {(heads.get(row[2], "") if len(row) == 3 else empty, row[0]) for row in rows if len(row) > 1}
+    pairs |= {(heads[base], tree) for base, tree in staged.items()}
+    lines = "".join(f"{head} {tree}\n" for head, tree in sorted(pairs) if head not in ("", tree))
+    words = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-abbrev", "--diff-filter=A", "--no-renames")
     result = baton.repo.git.run(*words, stdin=lines.encode())
-    names = (_HEADERS.sub(b"", name) for name in checked(result, "diff-tree").split(b"\0"))
-    return len({os.fsdecode(name) for name in names if name})
+    fields = checked(result, "diff-tree").split(b"\0")
+    return {(_HEADERS.sub(b"", data).split(b" ")[3], name) for data, name in zip(fields[::2], fields[1::2], strict=False)}
+
+
+def _bases(baton: Baton, bases: Collection[Oid], empty: Oid) -> tuple[Mapping[Oid, Oid], Mapping[Oid, Oid]]:
+    """The trees of the HEADs that bases stand for; and of those bases that are commits of an index, its trees."""
+    found = _read(baton, bases)
+    indexes = {oid: commit for oid, commit in found.items() if _is(commit, _INDEX)}
+    below = _read(baton, {parent for commit in indexes.values() for parent in commit.parents})
+    heads = {oid: commit.tree for oid, commit in found.items()}
+    for oid, commit in indexes.items():
+        parents = [below[parent] for parent in commit.parents if parent in below]
+        heads[oid] = next((parent.tree for parent in parents if not _is(parent, _STAGES)), empty)
+    return heads, {oid: commit.tree for oid, commit in indexes.items()}
+
+
+def _is(commit: Commit, message: str) -> bool:
+    return commit.message == f"{message}\n".encode()
+
+
+def _read(baton: Baton, oids: Iterable[Oid]) -> dict[Oid, Commit]:
+    """The commits of these that are here."""
+    asked = sorted(set(oids))
+    read = zip(asked, baton.repo.objects.read_many(asked), strict=True)
+    return {oid: parse_commit(item.data) for oid, item in read if item is not None and item.kind == "commit" and item.data}

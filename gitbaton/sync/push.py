@@ -16,6 +16,7 @@ from gitbaton.store import meta as metas
 from gitbaton.store.fetched import SLACK
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META, remote_ref
+from gitbaton.sync.agreed import agreed, remember
 from gitbaton.sync.exposure import exposure, present
 from gitbaton.sync.look import Seen, here, look, said
 from gitbaton.sync.moves import Comparison
@@ -129,7 +130,7 @@ class _Place:
         made = self.plan(seen, self.choice, rewriting=rewriting)
         haves = present(self.baton, list(seen.refs.values()))
         self.baton.repo.objects.write(made.objects)
-        public = exposure(self.baton, made.moves, haves)
+        public = exposure(self.baton, made.moves, haves, self._known(made.moves))
         declined = self._declined(public)
         if declined and not self.manner.partly:
             return Pushing(moves=made.moves, exposure=public, declined=declined, warnings=made.warnings)
@@ -198,6 +199,11 @@ class _Place:
             warnings.append(f"'{self.shown}' refuses rewriting and keeps {which} removed here")
         return Plan(moves=tuple(moves), objects=tuple(objects), warnings=(*self.warnings, *warnings), keeps=left)
 
+    def _known(self, moves: Sequence[Move]) -> frozenset[str]:
+        """The tracks that somebody here has agreed to push to this place."""
+        tracks = [move.track for move in moves if move.track is not None and move.changes]
+        return agreed(self.baton.repo, self.line.remote.name, self.place, tracks)
+
     def _declined(self, public: Exposure | None) -> tuple[str, ...]:
         """The tracks that nobody agrees to make public. A dry run asks nobody."""
         if public is None or not self.manner.write or set(public.tracks) <= self.agreed or allowed(self.baton):
@@ -217,6 +223,9 @@ class _Place:
         self._remember([moves[row.ref] for row in rows if not row.kind])
         failed = [row for row in rows if row.kind]
         if not failed:
+            if result.exposure is not None:
+                sent = set(result.exposure.tracks).difference(result.declined)
+                remember(self.baton.repo, self.line.remote.name, self.place, sorted(sent))
             return result
         if any(row.kind == "stale" for row in failed):
             raise RemoteError(f"somebody else pushed to '{self.shown}' meanwhile", "git baton sync", kind="stale")

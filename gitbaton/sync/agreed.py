@@ -1,0 +1,48 @@
+"""What somebody here has agreed to make public: for each remote and track, the addresses that it may be pushed to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from gitbaton.codec import encode_track
+from gitbaton.git.remotes import place_address
+from gitbaton.git.repo import Repo
+
+
+def _folder(repo: Repo, remote: str) -> str:
+    return os.path.join(repo.shared_dir, "pushed", encode_track(remote))
+
+
+def _addresses(path: str) -> frozenset[str]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return frozenset(file.read().split("\n")) - {""}
+    except OSError:
+        return frozenset()
+
+
+def agreed(repo: Repo, remote: str, place: str, tracks: Iterable[str]) -> frozenset[str]:
+    """Those of the tracks that were pushed from here to that address of the remote after somebody had agreed."""
+    tracks = list(tracks)
+    folder, shown = _folder(repo, remote), _line(repo, place) if tracks else ""
+    return frozenset(track for track in tracks if shown in _addresses(os.path.join(folder, encode_track(track))))
+
+
+def remember(repo: Repo, remote: str, place: str, tracks: Iterable[str]) -> None:
+    """Note that these tracks were pushed there with somebody's agreement. What cannot be written is asked about again."""
+    folder, shown = _folder(repo, remote), _line(repo, place)
+    for track in tracks:
+        path = os.path.join(folder, encode_track(track))
+        lines = sorted({*_addresses(path), shown})
+        try:
+            os.makedirs(folder, exist_ok=True)
+            with open(path + ".new", "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write("".join(f"{line}\n" for line in lines))
+            os.replace(path + ".new", path)
+        except OSError:
+            return
+
+
+def _line(repo: Repo, place: str) -> str:
+    return place_address(repo, place).replace("\n", " ")
