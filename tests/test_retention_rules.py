@@ -205,3 +205,12 @@ def test_by_itself_only_old_automatic_ones_beyond_the_last_two_hundred_go() -> N
     assert numbers(keep_auto(rows, NOON)) == [*range(336), 480]  # 14 days are 336 hours
     assert numbers(keep_auto(rows, NOON + timedelta(days=90))) == [*range(200), 480]
     assert numbers(keep_auto(rows[:150], NOON + timedelta(days=90))) == list(range(150))
+
+
+def test_the_worked_example_of_the_man_page() -> None:
+    said = ("mon 9", "mon 12", "mon 17", "tue 10", "thu 8", "thu 9")
+    days = {"mon": 2, "tue": 3, "thu": 5}  # of March 2026
+    times = {name: datetime(2026, 3, days[name[:3]], int(name[4:]), tzinfo=UTC) for name in said}
+    items = [Item(id=name, created=times[name], kind="auto") for name in reversed(said)]
+    assert set(keep(items, Rules(daily=2))) == {"thu 9", "tue 10"}
+    assert set(keep(items, Rules(last=3, daily=3))) == {"thu 9", "thu 8", "tue 10", "mon 17"}
