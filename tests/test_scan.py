@@ -13,6 +13,7 @@ import pytest
 
 from gitbaton import Baton
 from gitbaton.codec import canonical, encode, message
+from gitbaton.commands.common import hit_place
 from gitbaton.errors import GitError
 from gitbaton.git.objects import RefChange, TreeEntry, commit_data, new_object
 from gitbaton.model import Agent, Carried, Checkpoint
@@ -360,3 +361,30 @@ def test_names_of_files_and_folders(baton: Baton, repo: Sandbox) -> None:
         repo.git("checkout", "-q", first)
     with repo.open(door="binary") as opened:
         assert [hit.where[:7] for hit in scan(opened, everything=True, files=True).hits] == ["name of", "name of"]
+
+
+def test_all_checkpoints_that_hold_a_file_are_named(baton: Baton, repo: Sandbox) -> None:
+    repo.write("kept.txt", f"key\n{KEY}\n")
+    ids = [baton.snapshot(f"step {n}", track=track).stored.id for n, track in enumerate(("t", "t", "u"))]
+    repo.git("mv", "-f", "a.txt", "b.txt")
+    (repo.path / "kept.txt").unlink()
+    baton.snapshot("without", track="t")
+    done = repo.baton("scan", "t", "--files")
+    said = done.err.splitlines()[0].removeprefix("hint: 'git baton forget --everywhere ").removesuffix("' removes them")
+    assert done.code == 1 and sorted(said.split()) == sorted(oid[:10] for oid in ids)
+    assert set(repo.baton("scan", "t", "--files", "--json").json["hits"][0]["held"]) == set(ids)
+    assert repo.baton("forget", "--everywhere", *said.split()).code == 0
+    assert repo.baton("scan", "--all", "--files").code == 0
+    for number in range(21):
+        repo.write("kept.txt", KEY)
+        baton.snapshot(f"again {number}", track="t")
+    assert "' removes the first 20 of the 21 checkpoints that hold them" in repo.baton("scan", "t", "--files").err
+
+
+def test_messages_and_notes_are_called_by_what_they_belong_to(baton: Baton, repo: Sandbox) -> None:
+    repo.git("notes", "--ref=checkpoints", "add", "-m", f"mine\n{KEY}", "HEAD")
+    done = repo.baton("scan", "--all")
+    assert done.code == 1 and done.out == f"note on {repo.head()[:10]}:2: aws-key AKIA…\n"
+    commit = repo.git("commit-tree", "-m", f"used {KEY}", "HEAD^{tree}")
+    (hit,) = lacking(baton, [commit])
+    assert hit_place(baton, hit) == f"commit {commit[:10]} message"

@@ -9,7 +9,7 @@ from typing import Optional
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, check_track, plain, timestamp
-from gitbaton.commands.common import print_plan, warn_all
+from gitbaton.commands.common import hit_place, print_plan, warn_all
 from gitbaton.errors import UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import line
@@ -178,8 +178,8 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
 def _tell_hits(baton: Baton, done: Pushing) -> None:
     """Where each secret stands, and what can be done."""
     for hit in done.hits:
-        where = f"checkpoint {baton.short(hit.checkpoint)} " if hit.checkpoint else ""
-        terminal.tell(f"secret: {where}{plain(hit.where)}: {hit.kind} {plain(hit.shown)}".rstrip())
+        which = "checkpoint " if hit.checkpoint else ""
+        terminal.tell(f"secret: {which}{hit_place(baton, hit)}: {hit.kind} {plain(hit.shown)}".rstrip())
     hints = (
         "'git config --add baton.redactAllow REGEX' names what is none",
         "'git baton forget CHECKPOINT' removes a checkpoint",

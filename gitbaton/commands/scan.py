@@ -6,10 +6,9 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, path_document, plain
-from gitbaton.commands.common import opened, print_json
+from gitbaton.codec import Json, path_document
+from gitbaton.commands.common import hit_place, opened, print_json
 from gitbaton.errors import UsageError
-from gitbaton.render import quoted
 from gitbaton.scanning import NOT_SCANNED, Hit, Report, scan
 
 MAX_IDS = 20
@@ -50,18 +49,19 @@ def _document(hit: Hit) -> Json:
     name = path_document(hit.path)
     place: dict[str, Json] = {"field": None if hit.line else name, "path": name if hit.line else None}
     line = hit.line or None
-    return {"checkpoint": hit.checkpoint, "commit": hit.commit, **place, "line": line, "kind": hit.kind, "shown": hit.shown}
+    held: list[Json] = list(hit.held)
+    said: dict[str, Json] = {"kind": hit.kind, "shown": hit.shown, "held": held}
+    return {"checkpoint": hit.checkpoint, "commit": hit.commit, **place, "line": line, **said}
 
 
 def _show(baton: Baton, report: Report) -> None:
     for hit in report.hits:
-        name = baton.short(hit.checkpoint) if hit.checkpoint else f"commit {baton.short(hit.commit or '?')}"
-        where = f"{quoted(hit.path)}:{hit.line}" if hit.line else plain(hit.path)
-        terminal.say(f"{name} {where}: {hit.kind}{' ' + hit.shown if hit.shown else ''}")
-    ids = list(dict.fromkeys(baton.short(h.checkpoint) for h in report.hits if h.checkpoint and h.kind != NOT_SCANNED))
+        terminal.say(f"{hit_place(baton, hit)}: {hit.kind}{' ' + hit.shown if hit.shown else ''}")
+    found = [oid for h in report.hits if h.kind != NOT_SCANNED for oid in (h.checkpoint, *h.held) if oid]
+    ids = list(dict.fromkeys(baton.short(oid) for oid in found))
     if ids:
-        more = " ..." if len(ids) > MAX_IDS else ""
-        terminal.tell(f"hint: 'git baton forget --everywhere {' '.join(ids[:MAX_IDS])}{more}' removes them")
+        which = f"the first {MAX_IDS} of the {len(ids)} checkpoints that hold them" if len(ids) > MAX_IDS else "them"
+        terminal.tell(f"hint: 'git baton forget --everywhere {' '.join(ids[:MAX_IDS])}' removes {which}")
         terminal.tell("hint: what is no secret may be named in baton.redactAllow")
     if any(hit.kind == NOT_SCANNED for hit in report.hits):
         terminal.tell("hint: texts over baton.maxFileSize are not scanned")

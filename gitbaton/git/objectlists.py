@@ -180,6 +180,14 @@ def named(git: Git, names: Collection[bytes], wants: Iterable[Oid], haves: Itera
     return found
 
 
+def at_paths(git: Git, places: Sequence[tuple[Oid, bytes]]) -> list[Oid | None]:
+    """What stands in each commit at a path that has no line feed; None for nothing."""
+    asked = b"".join(commit.encode() + b":" + path + b"\n" for commit, path in places)
+    raw = git.out("cat-file", "--batch-check=%(objectname)", "--buffer", stdin=asked) if places else b""
+    rows = raw.split(b"\n")[:-1]
+    return [row.decode("ascii", "replace") if _HEX.match(row) else None for row in rows]
+
+
 def entry_names(data: bytes, algorithm: Algorithm) -> set[bytes]:
     """The names in a tree, without those in hexadecimal alone, as notes and digests have them."""
     return {name for name in _ENTRY[algorithm].findall(data) if not _HEX.match(name)}

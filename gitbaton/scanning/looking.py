@@ -247,7 +247,9 @@ class _Found:
             own = next((place for place in places if self.scan.owner(place[0])), None)
             commit, path = own or (places[0] if places else (None, self.paths[oid]))
             owner, where = self.scan.owner(commit) if commit else None, self._path(path, commit)
-            yield from (replace(h, path=where, commit=commit, checkpoint=h.checkpoint or owner) for h in self.hits[oid])
+            yield from (
+                replace(h, path=where, commit=commit, checkpoint=h.checkpoint or owner, blob=oid) for h in self.hits[oid]
+            )
 
     def _path(self, path: bytes, commit: Oid | None) -> str:
         """The path as people know it; that of a conversation's chunk after the conversation."""

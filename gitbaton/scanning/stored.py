@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError
+from gitbaton.git.objectlists import at_paths, introduced
 from gitbaton.git.objects import parse_commit
 from gitbaton.model import Oid, Stored
 from gitbaton.scanning.looking import INDEX, Scan
-from gitbaton.scanning.values import Report
+from gitbaton.scanning.values import Hit, Report
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Problem, chain_ref
 from gitbaton.store.refs import REMOTES
 from gitbaton.values import replace
@@ -40,7 +41,27 @@ def scan(baton: Baton, names: Sequence[str] = (), *, everything: bool = False, f
         before = len(looking.hits)
         looking.objects(_trees(baton, stored), haves)
         looking.hits[before:] = [replace(h, checkpoint=stored.id, commit=stored.commit) for h in looking.hits[before:]]
-    return Report(hits=tuple(looking.hits), checkpoints=len(looking.checkpoints), problems=tuple(problems))
+    hits = held(baton, looking.hits) if files else looking.hits
+    return Report(hits=tuple(hits), checkpoints=len(looking.checkpoints), problems=tuple(problems))
+
+
+def held(baton: Baton, hits: Sequence[Hit]) -> list[Hit]:
+    """The same hits, each in a file with all checkpoints of all tracks that hold it, captured or staged. Raises GitError."""
+    blobs = {hit.blob for hit in hits if hit.blob is not None and hit.line}
+    if not blobs:
+        return list(hits)
+    store = baton.store
+    chains = store.chains()[0]
+    everyone = store.everything(chains).items
+    places = introduced(baton.repo.git, blobs, list(chains.values()), ())
+    paths = sorted({(path, blob) for blob, brought in places.items() for _, path in brought if b"\n" not in path})
+    asked = [(s.id, blob, commit, path) for s in everyone for path, blob in paths for commit in (s.commit, s.base) if commit]
+    found = at_paths(baton.repo.git, [(commit, path) for _, _, commit, path in asked])
+    holding: dict[Oid, list[Oid]] = {}
+    for (oid, blob, _, _), there in zip(asked, found, strict=True):
+        if there == blob:
+            holding.setdefault(blob, []).append(oid)
+    return [replace(h, held=tuple(dict.fromkeys(holding.get(h.blob, ())))) if h.blob and h.line else h for h in hits]
 
 
 def _chosen(baton: Baton, names: Sequence[str], *, everything: bool) -> tuple[dict[str, Oid], list[Stored], list[Oid]]:

@@ -16,7 +16,8 @@ class Hit:
     ``checkpoint``: the one whose words these are, or that brought the file in first; None where none did. ``commit``: the
     commit that holds it, as far as there is one. ``path`` and ``line`` (from 1): in a file; ``line`` is 0 for words, whose
     ``path`` is ``step``, ``note``, ``extra.KEY``, ... or ``message`` for a commit's own text. ``kind``: what it looks like,
-    or NOT_SCANNED. ``shown``: its first characters, where they are no secret.
+    or NOT_SCANNED. ``shown``: its first characters, where they are no secret. ``blob``: the file's contents; ``held``: where
+    what is stored was looked at, the checkpoints of all tracks that hold them, newest first.
     """
 
     checkpoint: Oid | None
@@ -25,6 +26,8 @@ class Hit:
     line: int
     kind: str
     shown: str = ""
+    blob: Oid | None = None
+    held: tuple[Oid, ...] = ()
 
     @property
     def where(self) -> str:
