@@ -17,7 +17,6 @@ from gitbaton.commands import AFTER
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 from gitbaton.model import Stored
-from gitbaton.render import quoted
 from gitbaton.values import value
 
 if TYPE_CHECKING:
@@ -126,6 +125,8 @@ def warn_all(warnings: tuple[str, ...] | list[str]) -> None:
 
 def hit_place(baton: Baton, hit: Hit) -> str:
     """Where a secret stands, in words: the checkpoint or commit, and the file, the note or the field."""
+    from gitbaton.render import quoted
+
     target = hit.path.replace("/", "") if hit.line else ""
     noted = len(target) in (40, 64) and not target.strip("0123456789abcdef")  # a note's path is the commit that it is on
     where = f"{f'note on {baton.short(target)}' if noted else quoted(hit.path)}:{hit.line}" if hit.line else plain(hit.path)
