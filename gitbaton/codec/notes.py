@@ -13,6 +13,7 @@ MAX_BYTES = 1 << 20
 OLDER = b"older entries: git baton log --all\n"
 _OLDER_LINE = re.compile(rb"^older entries: git baton log --all(?:\r?\n|\Z)", re.MULTILINE)
 _START = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
+_LEADING = re.compile(rb"\A(?:\r*\n)+")
 _GAP = re.compile(rb"\n(?:[ \t\r]*\n)+")
 
 
@@ -79,7 +80,7 @@ def _together(texts: list[bytes]) -> bytes:
     """Texts that are not ours, one after the other; what stands there already is left out."""
     whole = b""
     for text in texts:
-        kept = text.strip(b"\r\n")
+        kept = _LEADING.sub(b"", text).rstrip(b"\r\n")  # whole lines: what stands after a lone \r must not begin one
         if kept and b"\n\n" + kept + b"\n\n" not in b"\n" + whole + b"\n":
             whole += b"\n" + kept + b"\n"
     return whole.removeprefix(b"\n")

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.codec import Note, decode_track, parse_note
+from gitbaton.codec import Note, decode_track, entry, parse_note
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import RefChange
@@ -59,7 +59,7 @@ class _Plan:
         self.rows: list[Joined] = []
         self.warnings: list[str] = []
         self.fresh: set[Oid] = set()
-        self.known: dict[str, frozenset[Oid]] = {}
+        self.known: dict[str, dict[Oid, Oid]] = {}
 
     def track(self, track: str, oid: Oid) -> None:
         """Plan the join of one fetched track."""
@@ -112,20 +112,30 @@ class _Plan:
         if self.seen.notes is None:
             return
         try:
-            self.revision.notes(more_notes(self.store, self.seen.notes, self._holds))
+            self.revision.notes(more_notes(self.store, self.seen.notes, self._entry))
         except RecordError as error:
             self.warnings.append(f"the remote's notes are left out: {error.message}")
 
-    def _holds(self, oid: Oid, text: bytes) -> bool:
-        """Whether an entry is that of a checkpoint in one of our chains: no other may come, for nothing would remove it."""
-        if oid in self.fresh:
-            return True
+    def _entry(self, target: Oid, oid: Oid, text: bytes) -> bytes | None:
+        """The entry of a checkpoint in one of our chains, for the note of its own HEAD; None for all else.
+
+        Of what a remote wrote only the id and the track's name are used. On another commit its entry would make that one pass
+        for the checkpoint's HEAD under a new id; where a rewriting copied it, it stays in the repository that rewrote.
+        """
+        if oid in self.fresh:  # which get theirs as they are joined
+            return None
         track = text.partition(b"\ntrack: ")[2].partition(b"\n")[0].decode("utf-8", "replace")
         if track not in self.known:
             tip = self.store.chains()[0].get(track)
             oids = self.store.objects.first_parents(tip) if tip is not None else []
-            self.known[track] = frozenset(mark[1] for mark in marks(self.store, oids) if mark is not None)
-        return oid in self.known[track]
+            self.known[track] = {
+                mark[1]: at for at, mark in zip(oids, marks(self.store, oids), strict=True) if mark is not None
+            }
+        at = self.known[track].get(oid)
+        checkpoint = self.store.stored(self.store.objects.read(at), track, at).checkpoint if at is not None else None
+        if checkpoint is None or checkpoint.kind != "manual" or checkpoint.head != target:
+            return None
+        return entry(oid, checkpoint)
 
     def result(self, *, write: bool) -> Joining:
         """What it came to. A plan that is not carried out puts its objects where a dry run leaves nothing."""
@@ -147,9 +157,9 @@ def note_blobs(store: Store, commit: Oid | None) -> dict[Oid, list[Oid]]:
     return found
 
 
-def more_notes(store: Store, commit: Oid, holds: Callable[[Oid, bytes], bool]) -> Mapping[Oid, bytes]:
-    """The notes of a commit of notes as far as ours say less; an entry that we have in that note is as we have it, and of the
-    others those count that ``holds`` takes."""
+def more_notes(store: Store, commit: Oid, entry_of: Callable[[Oid, Oid, bytes], bytes | None]) -> Mapping[Oid, bytes]:
+    """The notes of a commit of notes as far as ours say less; an entry that we have in that note is as we have it, and each
+    other one is what ``entry_of`` makes of it, from the object that the note is for, the id, and the text."""
     theirs, ours = note_blobs(store, commit), note_blobs(store, store.notes_tree()[0])
     result = {}
     for target, blobs in theirs.items():
@@ -158,7 +168,8 @@ def more_notes(store: Store, commit: Oid, holds: Callable[[Oid, bytes], bool]) -
         known = parse_note(note_text(store, ours.get(target, [])))
         fetched = parse_note(note_text(store, blobs))
         have = {oid for oid, _ in known.entries}
-        entries = tuple((oid, text) for oid, text in fetched.entries if oid not in have and holds(oid, text))
+        made = [(oid, entry_of(target, oid, text)) for oid, text in fetched.entries if oid not in have]
+        entries = tuple((oid, text) for oid, text in made if text is not None)
         if entries or fetched.preamble:
             result[target] = Note(preamble=fetched.preamble, entries=entries, older=fetched.older).render()
     return result
