@@ -79,3 +79,25 @@ def test_where_only_deleting_is_refused_the_answer_is_no(far: Far) -> None:
     done = a.here("push")
     assert done.code == 1 and "refused: origin refuses rewriting and keeps 't', which was removed here" in lines_of(done)
     assert a.here("push", "--json").json["places"][0]["keeps"].startswith("1 forgotten checkpoint")
+
+
+def test_each_line_says_what_becomes_public_with_a_track(far: Far) -> None:
+    a = far.first
+    a.write("known.txt", "1")
+    snap(a, "one")
+    snap(a, "other", "u")
+    said = ok(a, "push", "--yes").out.splitlines()
+    assert said[:2] == [f"push '{t}': new, 1 checkpoint; 1 untracked file [{CHAINS}{t}]" for t in "tu"]
+    snap(a, "two")
+    assert ok(a, "push").out.splitlines()[0] == f"push 't': forward, 1 checkpoint [{CHAINS}t]"
+    a.git("checkout", "-q", "-b", "private")
+    a.commit("not public", c_txt="c\n")
+    a.write("fresh.txt", "1")
+    a.write("staged.txt", "2")
+    a.git("add", "staged.txt")
+    snap(a, "three")
+    snap(a, "four")
+    row = f"push 't': forward, 2 checkpoints; 1 unpublished commit, 2 untracked files [{CHAINS}t]"
+    assert row in a.here("push", "--dry-run").out
+    moves = {m["track"]: (m["commits"], m["untracked"]) for m in a.here("push", "--json").json["places"][0]["moves"]}
+    assert moves["t"] == (1, 2) and ok(a, "push").out == "nothing to push\n"

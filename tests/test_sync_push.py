@@ -42,7 +42,9 @@ def test_the_first_push_shows_what_becomes_public_and_waits_for_a_yes(far: Far) 
     assert said == "first push of 't' to origin; beyond what its refs hold this makes public:"
     assert counts.startswith("  2 checkpoints, 1 unpublished commit, 2 untracked files, ") and counts.endswith(" KiB")
     assert (error, hint[:12]) == ("error: nothing is pushed: nobody agreed to make it public", "hint: --yes ")
-    assert ok(a, "push", "--yes").out.splitlines()[0] == f"push 't': new, 2 checkpoints [{CHAINS}t]"
+    assert ok(a, "push", "--yes").out.splitlines()[0] == (
+        f"push 't': new, 2 checkpoints; 1 unpublished commit, 2 untracked files [{CHAINS}t]"
+    )
     assert refs(far) == {CHAINS + "t", NOTES}
     snap(a, "three")
     assert ok(a, "push").err == ""  # the track is known there

@@ -151,7 +151,10 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
         counts += [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []
         place = f" [{move.ref}]" if move.track is not None else ""
         if move.changes:
-            texts.append(f"push {name}: {', '.join([move.action, *counts])}{place}")
+            private = [some(move.commits, "unpublished commit")] if move.commits else []
+            private += [some(move.untracked, "untracked file")] if move.untracked else []
+            said = "; ".join(", ".join(part) for part in ([move.action, *counts], private) if part)
+            texts.append(f"push {name}: {said}{place}")
     if dry_run and done.exposure is not None:
         say_public(remote, done.exposure)
     if not done.failure and (dry_run or not (done.hits or _halted(done))):
@@ -257,6 +260,8 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
             "count": m.count,
             "dropped": m.dropped,
             "forgotten": m.forgotten,
+            "commits": m.commits,
+            "untracked": m.untracked,
             "reason": m.reason,
         }
         for m in done.moves

@@ -10,6 +10,7 @@ from gitbaton.git.objects import Commit, new_object, parse_commit
 from gitbaton.git.run import checked
 from gitbaton.model import Oid
 from gitbaton.sync.values import Exposure, Move
+from gitbaton.values import replace
 
 _INDEX, _STAGES = "gitbaton index 1", "gitbaton stages 1"
 _OURS = (_INDEX, _STAGES, "gitbaton root 1")
@@ -40,6 +41,38 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
         untracked=untracked,
         bytes=_bytes(baton, tips, haves),
     )
+
+
+def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: Exposure | None) -> tuple[Move, ...]:
+    """The same moves; those of tracks say how many of the user's commits and how many untracked files the remote gets by them
+    that no ref of its holds. ``public``: what was counted already."""
+    found = []
+    for move in moves:
+        if move.track is None or not move.new or not move.changes:
+            found.append(move)
+        elif public is not None and public.tracks == (move.track,):
+            found.append(replace(move, commits=public.commits, untracked=public.untracked))
+        else:
+            commits, untracked = _brought(baton, move.new, move.seen, haves)
+            found.append(replace(move, commits=commits, untracked=untracked))
+    return tuple(found)
+
+
+def _brought(baton: Baton, new: Oid, seen: Oid | None, haves: Sequence[Oid]) -> tuple[int, int]:
+    """As ``_private``, but of what the remote's track had only its tip is looked at: the price is that of what is new."""
+    raw = baton.repo.git.out("rev-list", "--stdin", "--format=%T %P%n%s", stdin=_range([new], haves))
+    rows = raw.decode("utf-8", "replace").split("\n")[:-1]
+    lines = zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+    found = {head.removeprefix("commit "): (text.split(), subject) for head, text, subject in lines}
+    chain, at = list[list[str]](), new
+    while at in found:
+        words = found.pop(at)[0]
+        chain.append([word for word in words if word])
+        at = words[1] if len(words) > 1 else ""
+    commits = sum(1 for _, subject in found.values() if subject not in _OURS)
+    added = _added(baton, chain)
+    tip = _read(baton, [seen]).get(seen) if added and seen else None
+    return commits, len({name for _, name in added - (_added(baton, [[tip.tree, *tip.parents]]) if tip else set())})
 
 
 def _new_ones(baton: Baton, asked: Sequence[Move]) -> int:
@@ -87,7 +120,11 @@ def _bytes(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
 def _untracked(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> set[tuple[bytes, bytes]]:
     """Blobs and paths that the checkpoints' trees and indexes hold and the HEAD of each does not: nobody committed them."""
     raw = baton.repo.git.out("rev-list", "--first-parent", "--stdin", "--format=%T %P", stdin=_range(tips, haves))
-    rows = [row.split(" ") for row in raw.decode("ascii").split("\n")[:-1] if not row.startswith("commit ")]
+    return _added(baton, [row.split(" ") for row in raw.decode("ascii").split("\n")[:-1] if not row.startswith("commit ")])
+
+
+def _added(baton: Baton, rows: Sequence[Sequence[str]]) -> set[tuple[bytes, bytes]]:
+    """As ``_untracked``, of commits of chains of which each row has the tree and the parents."""
     empty = new_object(baton.repo.layout.algorithm, "tree", b"").oid
     heads, staged = _bases(baton, {row[2] for row in rows if len(row) == 3}, empty)
     pairs = {(heads.get(row[2], "") if len(row) == 3 else empty, row[0]) for row in rows if len(row) > 1}

@@ -17,7 +17,7 @@ from gitbaton.store.fetched import SLACK
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync.agreed import agreed, remember
-from gitbaton.sync.exposure import exposure, present
+from gitbaton.sync.exposure import counted, exposure, present
 from gitbaton.sync.look import Seen, here, look, said
 from gitbaton.sync.moves import Comparison
 from gitbaton.sync.published import keeps, meta_move, notes_move, other_moves
@@ -137,6 +137,7 @@ class _Place:
         if declined:
             made = self.plan(seen, self._without(seen, declined), rewriting=rewriting)
             self.baton.repo.objects.write(made.objects)
+        made = replace(made, moves=counted(self.baton, made.moves, haves, public))
         result = Pushing(moves=made.moves, exposure=public, declined=declined, warnings=made.warnings, keeps=made.keeps)
         wants = [new for _, new in made.sends.values() if new is not None]
         hits = scanning.lacking(self.baton, wants, haves) if self.manner.scan and wants else ()

@@ -98,7 +98,8 @@ class Move:
 
     ``action``: ``new``, ``forward``, ``rewrite``, ``append``, ``delete``, ``same``, ``refused`` with the ``reason``. ``count``:
     checkpoints that the remote lacks; ``dropped``: those that it has, and nobody should any more; ``forgotten``: how many of
-    these are to be nowhere. ``track`` is None for what is no track.
+    these are to be nowhere. ``commits`` and ``untracked``: the user's commits and untracked files that become public with it.
+    ``track`` is None for what is no track.
     """
 
     ref: str
@@ -109,6 +110,8 @@ class Move:
     count: int = 0
     dropped: int = 0
     forgotten: int = 0
+    commits: int = 0
+    untracked: int = 0
     reason: str = ""
 
     @property
