@@ -291,7 +291,7 @@ class Baton:
         where = self.latest
         return where is not None and mirror.is_stale(where, self.exported(self.store.tips().items), self.store.current())
 
-    def refresh(self) -> list[str]:
+    def refresh(self, *, only_existing: bool = False) -> list[str]:
         """Repair what is derived from the chains, and LATEST; a repository that cannot be written is left as it is."""
         try:
             with self.repo.lock((), wait=2.0):
@@ -301,7 +301,7 @@ class Baton:
                     from gitbaton.store.write import repair
 
                     repair(self.store, stored, warnings.append)
-                return warnings + self._mirror(tips)
+                return warnings + self._mirror(tips, only_existing=only_existing)
         except (BatonError, OSError) as error:
             return [f"nothing is refreshed: {error}"]
 
@@ -326,8 +326,7 @@ class Baton:
             raise NotFoundError("there is no checkpoint in this repository")
         if len(chains) > 1:
             raise AmbiguousNameError("no track is current in this work tree; name one with --track", *self._others())
-        only = next(iter(chains))
-        return self.tip(only)
+        return self.tip(next(iter(chains)))
 
     def _others(self) -> list[str]:
         tracks = sorted([*self.store.chains()[0], *self.store.strange()])
@@ -338,14 +337,17 @@ class Baton:
 
         Also repairs what is derived from the chains and refreshes LATEST. Raises NotFoundError, AmbiguousNameError.
         """
-        stored = self.tip(track)
+        try:
+            stored = self.tip(track)
+        except BatonError:
+            self.refresh(only_existing=True)  # LATEST of a track that was removed elsewhere
+            raise
         found = self._surveyor().live(stored) if live else None
         missed = (found.uncounted,) if found and found.uncounted else ()
         since = found.since if found else None
         if found is None and stored.checkpoint.carried is not None:
             since = Surveyor(self.store, self.settings.short).recorded(stored, self.count_changed)
-        refreshed = self.refresh()
-        return Resumed(stored=stored, live=found, warnings=(*missed, *refreshed, *self.newer([stored])), since=since)
+        return Resumed(stored=stored, live=found, warnings=(*missed, *self.refresh(), *self.newer([stored])), since=since)
 
     def newer(self, tips: Iterable[Stored]) -> list[str]:
         """What should be said of remotes that have newer checkpoints of tracks; nothing where nothing was fetched."""
@@ -367,18 +369,16 @@ class Baton:
     def status(self) -> tuple[list[TrackStatus], tuple[Problem, ...]]:
         """All tracks, newest first, each against the present; and what in our namespace is not ours."""
         tips = self.store.all_tips()
-        lives = self._surveyor().lives(tips.items)
         current = self.store.current()
-        pairs = zip(tips.items, lives, strict=True)
-        names = [(s, live, s.checkpoint.track) for s, live in pairs]
+        lives = zip(tips.items, self._surveyor().lives(tips.items), strict=True)
+        names = [(s, live, s.checkpoint.track) for s, live in lives]
         found = [TrackStatus(stored=s, live=v, current=t == current, remotes=self.store.origins(t)) for s, v, t in names]
         return found, tips.problems
 
     def history(self, track: str | None = None, *, limit: int | None = None, everything: bool = False) -> History:
         """Checkpoints, newest first: of one track (default: as ``tip``), or of all. Raises NotFoundError."""
         if everything:
-            found = self.store.everything([*self.store.chains()[0], *self.store.strange()])
-            return History(items=found.items[:limit], problems=found.problems)
+            return self.store.whole(limit)
         name = check_track(track) if track is not None else self.tip().checkpoint.track
         return self.store.history(name, limit)
 

@@ -278,6 +278,18 @@ def exclude_line(path: str) -> bytes:
     return os.fsencode("/" + _GLOB.sub(r"\\\1", path))
 
 
+def listed(repo: Repo) -> list[str]:
+    """The directories, as paths below a work tree's root, in which ``info/exclude`` names LATEST files."""
+    try:
+        with open(repo.layout.exclude, "rb") as file:
+            rows = file.read().splitlines()
+    except OSError:
+        return []
+    paths = [re.sub(r"\\(.)", r"\1", os.fsdecode(row))[1:] for row in rows if row.startswith(b"/")]
+    found = [os.path.normpath(os.path.dirname(path) or ".") for path in paths if os.path.basename(path) in NAMES]
+    return [path for path in dict.fromkeys(found) if not os.path.isabs(path) and path.split("/")[0] != ".."]
+
+
 def _ignore(repo: Repo, paths: Sequence[str]) -> list[str]:
     """Put exactly our files into ``info/exclude``."""
     wanted = [exclude_line(path) for path in paths]

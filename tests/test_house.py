@@ -22,7 +22,7 @@ FLOORS = (
     ("config", "render", "columns", "terminal", "store", "rewrites"),
     ("names", "mirror", "ground", "exchange", "owners", "briefing"),
     ("baton",),
-    ("transcripts", "scanning"),
+    ("transcripts", "scanning", "mirrors"),
     ("hooks", "install", "restore", "retention", "sync", "journal", "porting", "branching", "bisection", "comparing"),
     ("doctor", "drilling", "worktrees", "conversations", "rewinding"),
     ("langgraph", "mcpserver"),

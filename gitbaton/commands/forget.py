@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gitbaton import terminal
+from gitbaton import mirrors, terminal
 from gitbaton.codec import Json, plain
 from gitbaton.commands.common import opened, print_json, warn_all
 from gitbaton.commands.retaining import counted
@@ -39,9 +39,8 @@ def command(
             made = plan(baton, checkpoints, everywhere=everywhere)
         else:
             made, warnings = forget(baton, checkpoints, everywhere=everywhere)
-            if everywhere:
-                warnings += erase(baton, made)
-                held = prove(baton, made)
+            warnings += erase(baton, made) if everywhere else mirrors.refresh(baton)
+            held = prove(baton, made) if everywhere else ()
         if json:
             print_json(document(made, held, dry_run=dry_run))
         else:

@@ -4,7 +4,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from gitbaton import sync
+from gitbaton import mirrors, sync
 from gitbaton.baton import Baton
 from gitbaton.commands import exchanging
 from gitbaton.commands.common import opened, print_json, warn_all
@@ -45,7 +45,7 @@ def command(
             else:
                 code = _say(baton, remote, done, dry_run=dry_run)
         if not dry_run:
-            warn_all(baton.refresh())
+            warn_all([*baton.refresh(), *mirrors.refresh(baton)])
     return code
 
 

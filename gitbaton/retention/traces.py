@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 
-from gitbaton import mirror
+from gitbaton import mirror, mirrors
 from gitbaton.baton import Baton
 from gitbaton.codec import canonical, timestamp
-from gitbaton.errors import BatonError
 from gitbaton.git import settings
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
@@ -35,12 +34,12 @@ def erase(baton: Baton, made: Forgetting) -> list[str]:
     for name in _LOGS:  # whatever a hook could not do, it said there
         said += _remove(os.path.join(baton.repo.shared_dir, name))
     needles = words(made.parts)
-    for prefix, git_dir, root in settings.worktrees(baton.repo):
+    for _, git_dir, root in settings.worktrees(baton.repo):
         place = os.path.join(git_dir, "baton")
         said += _records(place, made, needles)
-        if root:
-            said += _mirrored(baton, made, root, prefix)
-    return said
+        for there in mirrors.places(baton, root) if root else ():
+            said += _exported(baton, made, there, root)
+    return [*said, *mirrors.refresh(baton)]
 
 
 def words(parts: Iterable[Stored]) -> tuple[bytes, ...]:
@@ -120,22 +119,6 @@ def holds(path: str, needles: Iterable[bytes]) -> bool:
     return any(needle in data for needle in needles)
 
 
-def _mirrored(baton: Baton, made: Forgetting, root: str, prefix: str) -> Iterator[str]:
-    """LATEST and exported files of a work tree: LATEST is written again, and an exported file of theirs goes."""
-    where = baton.latest
-    if where is None:
-        return
-    there = mirror.at(where, root)
-    yield from _exported(baton, made, there, root)
-    if root == baton.repo.layout.root:
-        return  # its LATEST is right already
-    try:
-        with Baton(root, door="binary", clock=baton.clock) as other:
-            yield from other.refresh()
-    except BatonError as error:
-        yield f"the LATEST files of '{prefix.rstrip('/')}' are not written: {error.message}"
-
-
 def _exported(baton: Baton, made: Forgetting, there: mirror.Place, root: str) -> Iterator[str]:
     ids = _shown(made.all_ids)
     try:
@@ -162,8 +145,7 @@ def _shown(ids: Iterable[Oid]) -> list[bytes]:
 
 def latest_holding(baton: Baton, ids: Iterable[Oid]) -> list[str]:
     """The LATEST files of all work trees that still show one of some checkpoints."""
-    where, needles = baton.latest, _shown(ids)
-    roots = [root for _, _, root in settings.worktrees(baton.repo) if root]
-    places = [mirror.at(where, root).directory for root in roots] if where is not None else []
+    needles, roots = _shown(ids), [root for _, _, root in settings.worktrees(baton.repo) if root]
+    places = [place.directory for root in roots for place in mirrors.places(baton, root)]
     paths = [os.path.join(place, name) for place in dict.fromkeys(places) for name in mirror.NAMES]
     return [path for path in paths if holds(path, needles)]
