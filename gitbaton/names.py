@@ -51,9 +51,21 @@ def resolve(store: Store, name: str, short: int) -> Stored:
     except NotFoundError as error:
         reason = error
     found += _named(store, name, chains, set() if spelled else _noted(store, name))
+    if not found:
+        found = _elsewhere(store, name)
     if not found and reason:
         raise reason
     return _one(name, found, short)
+
+
+def _elsewhere(store: Store, name: str) -> list[Stored]:
+    """The checkpoints of remotes, as far as they were fetched and are in none of our chains, with an id or its beginning."""
+    if not _PREFIX.match(name) or not store.elsewhere():
+        return []
+    from gitbaton.store.fetched import apart
+
+    chains = store.chains()[0]
+    return [stored for stored in apart(store, chains, ()).items if stored.id.startswith(name)]
 
 
 def _one(name: str, found: list[Stored], short: int) -> Stored:

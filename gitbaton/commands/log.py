@@ -49,7 +49,7 @@ def command(
                     words += [quoting(s) + line(c.step), f"[{line(c.label)}]" if c.label else ""]
                     words += ["(pinned)" if pins.pinned(s.id) else ""]
                     words += ["" if c.kind == "manual" or c.step.endswith(f"({c.kind})") else f"({c.kind})"]
-                    words += [origin(s, baton.store.origins(c.track))]
+                    words += [origin(s, history.origins.get(s.id) or baton.store.origins(c.track))]
                     terminal.say(" ".join(w for w in words if w))
     for problem in history.problems:
         terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")

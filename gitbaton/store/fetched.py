@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from gitbaton.codec import decode_track, plain
 from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError
 from gitbaton.model import Oid, Stored
 from gitbaton.store import meta
-from gitbaton.store.refs import REMOTES, fetched_ref, remote_ref
+from gitbaton.store.refs import REMOTES, chain_ref, fetched_ref, remote_ref
 from gitbaton.store.values import History, Problem
 from gitbaton.values import replace, value
 
@@ -100,6 +100,39 @@ def _history(
                 found.setdefault(stored.id, replace(stored, foreign=True))
     items = sorted(found.values(), key=_age, reverse=True)
     return History(items=tuple(items[:limit]), problems=tuple(problems))
+
+
+def apart(store: Store, tracks: Iterable[str], known: Collection[Oid]) -> History:
+    """The checkpoints that remotes have of tracks which exist here, too, newest first, but for those ``known``: as far as they
+    were fetched; all of them foreign, with the remotes in ``origins``. What was dropped anywhere is left out. As of the last
+    listing."""
+    problems: list[Problem] = []
+    found: dict[Oid, Stored] = {}
+    origins: dict[Oid, tuple[str, ...]] = {}
+    elsewhere = store.elsewhere()
+    for track in elsewhere.keys() & set(tracks):
+        for remote, oid in elsewhere[track]:
+            ref = fetched_ref(remote, track)
+            try:
+                drops = dropping(store, (remote,))
+                more = [s for s in _not_here(store, track, oid) if s.id not in known and not drops.dropped(s.id)]
+            except BatonError as error:
+                problems.append(Problem(where=ref, reason=error.message))
+                continue
+            for stored in more:
+                found.setdefault(stored.id, replace(stored, foreign=True))
+                origins[stored.id] = (*origins.get(stored.id, ()), remote)
+    items = sorted(found.values(), key=_age, reverse=True)
+    return History(items=tuple(items), problems=tuple(problems), origins=origins)
+
+
+def _not_here(store: Store, track: str, oid: Oid) -> list[Stored]:
+    """The checkpoints of a fetched chain whose commits the chain here lacks. Raises RecordError where it is broken."""
+    own = store.objects.info(chain_ref(track))
+    have = {store.root, *(store.objects.first_parents(own.oid) if own is not None else ())}
+    above = [commit for commit in store.objects.first_parents(oid) if commit not in have]
+    read = zip(above, store.objects.read_many(above), strict=True)
+    return [store.stored(item, track, commit) for commit, item in read]
 
 
 def tip(store: Store, track: str) -> Stored | None:

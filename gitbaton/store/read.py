@@ -297,6 +297,18 @@ class Store:
         items.sort(key=lambda s: (s.checkpoint.created, s.id), reverse=True)
         return History(items=tuple(items), problems=tuple(problems))
 
+    def whole(self, limit: int | None = None) -> History:
+        """All checkpoints of all tracks, newest first, also those that exist only as fetched."""
+        chains = self.chains()[0]
+        own = self.everything([*chains, *self.strange()])
+        if not self.elsewhere():
+            return History(items=own.items[:limit], problems=own.problems)
+        from gitbaton.store import fetched
+
+        more = fetched.apart(self, chains, {s.id for s in own.items})
+        items = sorted((*own.items, *more.items), key=lambda s: (s.checkpoint.created, s.id), reverse=True)
+        return History(items=tuple(items[:limit]), problems=(*own.problems, *more.problems), origins=more.origins)
+
 
 def _unreadable(oid: Oid) -> str:
     return f"points at {oid}, which cannot be read" if oid.strip("0") else "is broken: it holds no id"

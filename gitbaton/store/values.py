@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from gitbaton.model import Stored
+from types import MappingProxyType
+
+from gitbaton.model import Oid, Stored
 from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @value
@@ -16,7 +22,9 @@ class Problem:
 
 @value
 class History:
-    """Checkpoints, newest first, and what could not be read among them."""
+    """Checkpoints, newest first, and what could not be read among them; ``origins``: the remotes of those that only they have
+    of tracks that exist here, too."""
 
     items: tuple[Stored, ...]
     problems: tuple[Problem, ...] = ()
+    origins: Mapping[Oid, tuple[str, ...]] = MappingProxyType({})
