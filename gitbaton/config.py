@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Redact = Literal["on", "off", "strict"]
 else:
     Auto = Untracked = Transcripts = Redact = str
+_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _SIZE = re.compile(r"([0-9]{1,15})([kKmMgG]?)\Z")
 _UNIT = {"": 0, "k": 10, "m": 20, "g": 30}
 
@@ -42,6 +43,7 @@ class Settings:
     auto: Auto  # baton.auto: when hooks take checkpoints
     transcripts: Transcripts  # baton.transcripts
     redact: Redact  # baton.redact: what becomes of secrets in words
+    push: bool | None  # baton.push: whether anything is ever pushed without a question; None: a first push is asked about
     redact_allow: tuple[str, ...]  # baton.redactAllow: regular expressions of whole secrets that are none
 
 
@@ -83,8 +85,15 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         auto=cast(Auto, one_of("auto", "turn", "edit", "compact", "off")),
         transcripts=cast(Transcripts, one_of("transcripts", "full", "position", "off")),
         redact=cast(Redact, one_of("redact", "on", "strict", "off")),
+        push=_flag("baton.push", last("baton.push", "").lower(), wrong),
         redact_allow=tuple(pattern for pattern in values.get("baton.redactallow", ()) if not _bad(pattern, wrong)),
     )
+
+
+def _flag(key: str, given: str, wrong: Callable[[str, None], None]) -> bool | None:
+    if given not in ("", *_YES, *_NO):
+        return wrong(f"{key} is '{given}'; it can be 'true' or 'false'", None)
+    return given in _YES if given else None
 
 
 def _bad(pattern: str, wrong: Callable[[str, bool], bool]) -> bool:

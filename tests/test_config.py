@@ -27,6 +27,7 @@ DEFAULTS = config.Settings(
     auto="turn",
     transcripts="full",
     redact="on",
+    push=None,
     redact_allow=(),
 )
 

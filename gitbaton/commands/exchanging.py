@@ -163,8 +163,9 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
     refused = [move for move in done.moves if move.action == "refused"]
     for move in refused:
         terminal.tell(f"refused: {plain(move.reason)}")
-    if refused and hint:
-        terminal.tell(f"hint: {hint}")
+    for text in dict.fromkeys(move.hint or hint for move in refused):
+        if text:
+            terminal.tell(f"hint: {text}")
     if done.failure:
         tell_error(f"not pushed: {done.failure}", ())
     if done.keeps:

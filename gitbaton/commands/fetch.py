@@ -4,7 +4,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from gitbaton import sync
+from gitbaton import sync, terminal
+from gitbaton.codec import plain
 from gitbaton.commands.common import opened, print_json, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, choice_of, connected, gathered_document, remote_of, say_gathered
 
@@ -37,5 +38,7 @@ def command(
             print_json({"remote": remote.shown, **gathered_document(found)})
         else:
             say_gathered(remote, found)
+            if not (found.rows or found.strange):
+                terminal.say(f"'{plain(remote.shown)}' has no tracks")
         warn_all(baton.refresh())
     return 0 if whole else 1

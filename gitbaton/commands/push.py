@@ -1,5 +1,6 @@
 """``git baton push``."""
 
+from collections.abc import Sequence
 from typing import Annotated, Optional
 
 import typer
@@ -8,6 +9,7 @@ from gitbaton import sync
 from gitbaton.commands.common import opened, print_json
 from gitbaton.commands.exchanging import TIMEOUT, Agreement, choice_of, connected, pushing_document, remote_of, say_pushing
 from gitbaton.sync.push import Manner
+from gitbaton.sync.values import Pushing
 
 
 def command(
@@ -40,6 +42,14 @@ def command(
             done = sync.push(baton, line, choice, Manner(agree=agree, scan=scan, write=not dry_run))
             if json:
                 print_json({"remote": remote.shown, "dry_run": dry_run, "places": [pushing_document(part) for part in done]})
-                return 1 if any(part.refused for part in done) else 0
-            said = [say_pushing(baton, remote, part, dry_run=dry_run, hint="git baton sync") for part in done]
-    return 0 if all(said) else 1
+                return _code(done)
+            for part in done:
+                say_pushing(baton, remote, part, dry_run=dry_run, hint="git baton sync")
+    return _code(done)
+
+
+def _code(done: Sequence[Pushing]) -> int:
+    """128 where something is missing here, 1 where something did not reach the remote that should have."""
+    if any(move.broken for part in done for move in part.moves):
+        return 128
+    return 1 if any(part.refused for part in done) else 0

@@ -64,6 +64,8 @@ _USERINFO = re.compile(r"(?<=://)[^/\s'\"?#]*@")
 _QUERY = re.compile(r"(?<=')([a-z+:]+://[^'\s?#]*)[?#][^'\s]*(?=')")
 _PREFIX = re.compile(r"\A(?:(?:fatal|error|warning|remote|ERROR): +)+")
 _DULL = re.compile(
+_LACKS = "lacks these prerequisite commits"
+_OID = re.compile(r"[0-9a-f]{40,64}\b")
     r"Could not read from remote repository|failed to push some refs|Please make sure|and the repository exists"
     r"|the remote end hung up|\AWarning: Permanently added"
 )
@@ -79,7 +81,9 @@ def failure(shown: str, said: str, *, writing: bool = False) -> RemoteError:
 
     A server that refuses to serve a repository only for writing says the same as one that has none.
     """
-    lines = [_PREFIX.sub("", line).strip() for line in without_credentials(said).splitlines()]
+    lines = _whole([_PREFIX.sub("", line).strip() for line in without_credentials(said).splitlines()])
+    if any(_LACKS in line for line in lines):
+        return RemoteError(f"'{shown}' is a bundle that {_lacking(lines)}", "fetch what it stands on first", kind="other")
     for kind, pattern in _SAID:
         line = next((text for text in lines if pattern.search(text)), None)
         if line is None:
@@ -92,6 +96,24 @@ def failure(shown: str, said: str, *, writing: bool = False) -> RemoteError:
 
 
 def timed_out(shown: str, seconds: float) -> RemoteError:
+def _whole(lines: list[str]) -> list[str]:
+    """The same lines, but what ends in a colon with what follows it."""
+    found: list[str] = []
+    for line in lines:
+        if found and found[-1].endswith(":") and line and _LACKS not in found[-1]:
+            found[-1] += f" {line}"
+        else:
+            found.append(line)
+    return found
+
+
+def _lacking(lines: list[str]) -> str:
+    """What git lists of the commits that a bundle stands on and that are not here."""
+    oids = [line.split(" ")[0] for line in lines if _OID.match(line)]
+    many = f"{len(oids)} commits that are" if len(oids) > 1 else "a commit that is"
+    return f"stands on {many} not here: {oids[0] if oids else 'git does not say which'}"
+
+
     """The error for an exchange whose time is over."""
     hint = "--timeout SECONDS gives it more time"
     return RemoteError(f"'{shown}' did not answer within {seconds:g} s", hint, kind="timeout")

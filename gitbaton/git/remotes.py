@@ -118,6 +118,8 @@ def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False)
         path = os.path.abspath(path)
         return Remote(name=_ref_name(path), shown=path, fetch=path, push=(path,))
     if _is_address(word):
+    if word.endswith(".bundle") and ":" not in word:
+        raise UsageError(f"there is no bundle '{word}'", "'git bundle create' makes one")
         shown = address(word)
         return Remote(name=_ref_name(shown), shown=shown, fetch=word, push=(word,))
     there = config.names()
@@ -190,12 +192,22 @@ class Connection:
 
     def listed(self, *patterns: str, place: str | None = None) -> dict[str, Oid]:
         """The refs of the remote, or of ``place``, one of its push addresses, that match ``git ls-remote``'s patterns.
+    def _failure(self, said: str) -> RemoteError:
+        """What git said, as an error; a bundle is a file, to which nobody connects."""
+        error = failure(self.remote.shown, said)
+        if not self.remote.bundle or error.kind not in ("offline", "missing"):
+            return error
+        if not os.path.exists(self.remote.fetch):
+            return RemoteError(f"there is no bundle '{self.remote.shown}' any more", kind="missing")
+        reason = error.message.rpartition(": ")[2]
+        return RemoteError(f"the bundle '{self.remote.shown}' is not whole: {reason}", "get the file once more", kind="other")
+
 
         What is no ref name or no id of this repository's object format is an error: nothing of such an answer is used.
         """
         result = self._run("ls-remote", "-q", "--refs", "--", place or self.remote.fetch, *patterns)
         if result.code != 0:
-            raise failure(self.remote.shown, result.err)
+            raise self._failure(result.err)
         found = {}
         for row in os.fsdecode(result.out).split("\n")[:-1]:
             oid, _, name = row.partition("\t")
@@ -217,7 +229,7 @@ class Connection:
             return True
         if _NO_REF in result.err:
             return False
-        raise failure(self.remote.shown, result.err)
+        raise self._failure(result.err)
 
     def push(self, moves: Mapping[str, tuple[Oid | None, Oid | None]], place: str) -> tuple[Pushed, ...]:
         """Move refs of the remote: each from what was seen there (None: nothing) to an object of ours (None: delete it).

@@ -79,12 +79,14 @@ class Comparison:
             return Move(ref=chain_ref(track), track=track, action="same", seen=seen, new=tip)
         path = self.store.objects.first_parents(tip)
         if path[-1] != self.store.root:
-            return self._refused(track, "the chain here does not begin at the root")
+            refused = self._refused(track, f"track '{track}' is broken here: its chain does not begin at the root")
+            return replace(refused, broken=True, hint="'git fsck' and 'git baton doctor' say what is missing")
         if self.both != self.mine and (gone := sum(1 for oid in self.ids(track, tip) if self.both.dropped(oid))):
             return self._refused(track, f"{_some(gone)} of '{track}' removed by others {_be(gone)} still here", count=gone)
         twin = next((name for name in self.seen.tracks if name.casefold() == track.casefold()), track)
         if seen is None and twin != track:
-            return self._refused(track, f"{self.shown} has the track '{twin}', from which '{track}' differs only in case")
+            refused = self._refused(track, f"{self.shown} has the track '{twin}', from which '{track}' differs only in case")
+            return replace(refused, hint="go on under another name: git baton snapshot --track NAME")
         if seen is None or seen in path:
             action, count = ("new", len(path) - 1) if seen is None else ("forward", path.index(seen))
             self.added[track] = path[:count]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gitbaton import scanning
 from gitbaton.baton import Baton
 from gitbaton.codec import encode_track
-from gitbaton.errors import NoAnswerError, NotFoundError, RecordError, RemoteError, UsageError
+from gitbaton.errors import NoAnswerError, NotFoundError, RecordError, RemoteError
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.remotes import Connection, Pushed
 from gitbaton.model import Oid
@@ -25,7 +25,6 @@ from gitbaton.sync.values import Choice, Exposure, Move, Pushing
 from gitbaton.values import replace, value
 
 ATTEMPTS = 3
-_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _ATOMIC = "atomic"
 
 
@@ -55,16 +54,6 @@ class Plan:
         return {move.ref: (move.seen, move.new) for move in self.moves if move.changes}
 
 
-def allowed(baton: Baton) -> bool | None:
-    """What baton.push says: True: nobody is asked, False: nothing is ever pushed, None: first pushes are asked about.
-
-    Raises UsageError for another word."""
-    given = baton.repo.settings().get("baton.push", [""])[-1].lower()
-    if given not in ("", *_YES, *_NO):
-        raise UsageError(f"baton.push is '{given}'; it can be 'true' or 'false'")
-    return None if not given else given in _YES
-
-
 def push(
     baton: Baton,
     line: Connection,
@@ -81,7 +70,7 @@ def push(
     Raises RemoteError when it cannot be reached or refuses all; NotFoundError for a track that is nowhere; NoAnswerError where
     baton.push is false; ScanError.
     """
-    if allowed(baton) is False:
+    if baton.settings.push is False:
         raise NoAnswerError("nothing is pushed: baton.push is false")
     if manner.write and intent.pending(baton.repo):
         with baton.repo.lock(()):
@@ -207,7 +196,7 @@ class _Place:
 
     def _declined(self, public: Exposure | None) -> tuple[str, ...]:
         """The tracks that nobody agrees to make public. A dry run asks nobody."""
-        if public is None or not self.manner.write or set(public.tracks) <= self.agreed or allowed(self.baton):
+        if public is None or not self.manner.write or set(public.tracks) <= self.agreed or self.baton.settings.push:
             return ()
         if self.manner.agree(public):
             self.agreed = frozenset(public.tracks)

@@ -42,7 +42,7 @@ def sync(
             if error.kind != "stale":
                 return done
         except NoAnswerError as error:
-            return replace(done, failure=error.message)
+            return replace(done, failure=error.message.removeprefix("nothing is pushed: "))
         else:
             if not _behind(pushing) or not manner.write:
                 return replace(done, pushing=pushing, failure="")

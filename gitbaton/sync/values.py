@@ -99,7 +99,8 @@ class Move:
     ``action``: ``new``, ``forward``, ``rewrite``, ``append``, ``delete``, ``same``, ``refused`` with the ``reason``. ``count``:
     checkpoints that the remote lacks; ``dropped``: those that it has, and nobody should any more; ``forgotten``: how many of
     these are to be nowhere. ``commits`` and ``untracked``: the user's commits and untracked files that become public with it.
-    ``track`` is None for what is no track.
+    ``track`` is None for what is no track. ``hint``: what can be done about a refusal; ``broken``: the track
+    here is.
     """
 
     ref: str
@@ -113,6 +114,8 @@ class Move:
     commits: int = 0
     untracked: int = 0
     reason: str = ""
+    hint: str = ""
+    broken: bool = False
 
     @property
     def changes(self) -> bool:
