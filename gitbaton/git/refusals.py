@@ -63,9 +63,9 @@ _TOLD = {
 _USERINFO = re.compile(r"(?<=://)[^/\s'\"?#]*@")
 _QUERY = re.compile(r"(?<=')([a-z+:]+://[^'\s?#]*)[?#][^'\s]*(?=')")
 _PREFIX = re.compile(r"\A(?:(?:fatal|error|warning|remote|ERROR): +)+")
-_DULL = re.compile(
 _LACKS = "lacks these prerequisite commits"
 _OID = re.compile(r"[0-9a-f]{40,64}\b")
+_DULL = re.compile(
     r"Could not read from remote repository|failed to push some refs|Please make sure|and the repository exists"
     r"|the remote end hung up|\AWarning: Permanently added"
 )
@@ -95,7 +95,6 @@ def failure(shown: str, said: str, *, writing: bool = False) -> RemoteError:
     return RemoteError(_TOLD["other"].format(shown, telling[0] if telling else "git gives no reason"), kind="other")
 
 
-def timed_out(shown: str, seconds: float) -> RemoteError:
 def _whole(lines: list[str]) -> list[str]:
     """The same lines, but what ends in a colon with what follows it."""
     found: list[str] = []
@@ -114,6 +113,7 @@ def _lacking(lines: list[str]) -> str:
     return f"stands on {many} not here: {oids[0] if oids else 'git does not say which'}"
 
 
+def timed_out(shown: str, seconds: float) -> RemoteError:
     """The error for an exchange whose time is over."""
     hint = "--timeout SECONDS gives it more time"
     return RemoteError(f"'{shown}' did not answer within {seconds:g} s", hint, kind="timeout")

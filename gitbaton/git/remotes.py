@@ -117,9 +117,9 @@ def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False)
     if os.path.isdir(path):
         path = os.path.abspath(path)
         return Remote(name=_ref_name(path), shown=path, fetch=path, push=(path,))
-    if _is_address(word):
     if word.endswith(".bundle") and ":" not in word:
         raise UsageError(f"there is no bundle '{word}'", "'git bundle create' makes one")
+    if _is_address(word):
         shown = address(word)
         return Remote(name=_ref_name(shown), shown=shown, fetch=word, push=(word,))
     there = config.names()
@@ -190,8 +190,6 @@ class Connection:
         except OutOfTimeError:
             raise timed_out(self.remote.shown, self.seconds) from None
 
-    def listed(self, *patterns: str, place: str | None = None) -> dict[str, Oid]:
-        """The refs of the remote, or of ``place``, one of its push addresses, that match ``git ls-remote``'s patterns.
     def _failure(self, said: str) -> RemoteError:
         """What git said, as an error; a bundle is a file, to which nobody connects."""
         error = failure(self.remote.shown, said)
@@ -202,6 +200,8 @@ class Connection:
         reason = error.message.rpartition(": ")[2]
         return RemoteError(f"the bundle '{self.remote.shown}' is not whole: {reason}", "get the file once more", kind="other")
 
+    def listed(self, *patterns: str, place: str | None = None) -> dict[str, Oid]:
+        """The refs of the remote, or of ``place``, one of its push addresses, that match ``git ls-remote``'s patterns.
 
         What is no ref name or no id of this repository's object format is an error: nothing of such an answer is used.
         """
