@@ -15,7 +15,8 @@ from gitbaton.errors import BatonError, RecordError
 from gitbaton.git import settings
 from gitbaton.git.hookfiles import read
 from gitbaton.install import githooks as install
-from gitbaton.store import CURRENT, NOTES, TIPS, chain_ref, fetched, intent, meta, tip_ref, track_of
+from gitbaton.retention.looking import own_refs, strange
+from gitbaton.store import CURRENT, NOTES, chain_ref, fetched, intent, meta, tip_ref
 from gitbaton.values import value
 
 MANY = 1000
@@ -143,15 +144,16 @@ def _latest(baton: Baton) -> Iterator[Finding]:
 def _refs(baton: Baton) -> Iterator[Finding]:
     tips = baton.store.tips()
     strays = fetched.strays(baton.store)
-    strangers = [ref for ref in baton.repo.objects.refs(TIPS) if track_of(ref) is None]
+    known = {problem.where for problem in (*tips.problems, *strays)}
+    strangers = [(ref, wrong) for ref, wrong in strange(baton.store, own_refs(baton.store)) if ref not in known]
     for problem in (*tips.problems, *strays):
         yield Finding(name="refs", ok=False, text=f"'{problem.where}' is left alone: {problem.reason}")
     try:
         meta.read(baton.store)
     except RecordError as error:  # then nothing is synced, pruned or pinned
         yield Finding(name="refs", ok=False, text=plain(error.message))
-    for ref in strangers:
-        yield Finding(name="refs", ok=False, text=f"'{ref}' is left alone: the name is not one that gitbaton writes")
+    for _, wrong in strangers:  # nor is anything pruned or forgotten
+        yield Finding(name="refs", ok=False, text=wrong.message, mend=next(iter(wrong.hints), ""))
     if not tips.problems and not strangers and not strays:
         yield Finding(name="refs", ok=True, text=f"{len(tips.items)} tracks, every ref in our namespace is ours")
 

@@ -82,6 +82,11 @@ def not_a_checkpoint(repo: Sandbox) -> None:
     repo.git("update-ref", "refs/baton/tracks/other", "HEAD")
 
 
+def strange_room(repo: Sandbox) -> None:
+    repo.git("update-ref", "refs/baton/other", "HEAD")
+    assert repo.baton("prune").code == 128
+
+
 def tip_behind(repo: Sandbox) -> None:
     repo.git("update-ref", "-d", "refs/checkpoints/t")
 
@@ -118,7 +123,7 @@ FAULTS = {
     "notes.rewriteRef": (no_rewrite_ref,),
     "notes.rewriteMode": (sorted_notes,),
     "latest": (tracked_latest, stale_latest),
-    "refs": (strange_chain, strange_tip, not_a_checkpoint),
+    "refs": (strange_chain, strange_tip, strange_room, not_a_checkpoint),
     "derived": (tip_behind,),
     "locks": (stale_lock, stale_head_lock),
     "filters": (missing_filter, lfs_without_configuration),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from gitbaton.agents.values import NAMES
@@ -82,16 +82,22 @@ def own_refs(store: Store) -> dict[str, Oid]:
     return {**found, **({NOTES: note} if note is not None else {})}
 
 
-def _look(store: Store) -> Found:
-    refs = own_refs(store)
+def strange(store: Store, refs: Mapping[str, Oid]) -> Iterator[tuple[str, RecordError]]:
+    """Those of ``refs``, which are ``own_refs``, on which everything that removes stops, each with what is wrong with it."""
     for ref, oid in refs.items():
         if not known(ref):
             hint = "'git for-each-ref refs/baton refs/checkpoints' shows it; move or rename it"
-            raise RecordError(f"'{plain(ref)}' is not a ref that gitbaton writes", hint)
-        if not oid.strip("0"):
-            raise RecordError(f"'{ref}' is broken: it holds no id")
+            yield ref, RecordError(f"'{plain(ref)}' is not a ref that gitbaton writes", hint)
+        elif not oid.strip("0"):
+            yield ref, RecordError(f"'{ref}' is broken: it holds no id")
     for ref, target in usage.symbolic(store.repo, *OURS, NOTES).items():  # what moves it might move the other
-        raise RecordError(f"'{ref}' is a symbolic ref, for '{plain(target)}'; gitbaton writes none there")
+        yield ref, RecordError(f"'{ref}' is a symbolic ref, for '{plain(target)}'; gitbaton writes none there")
+
+
+def _look(store: Store) -> Found:
+    refs = own_refs(store)
+    for _, error in strange(store, refs):
+        raise error
     meta = read_meta(store)
     store.notes_tree()
     tracks = tuple(_chain(store, ref, track_of(ref), oid) for ref, oid in sorted(refs.items()) if ref.startswith(CHAINS))
