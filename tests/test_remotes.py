@@ -220,6 +220,12 @@ def test_the_users_settings_of_the_remote_do_not_leak_in(opened: Repo, repo: San
     assert list(connection(opened).listed()) == [CHAIN]
 
 
+def test_a_mirror_whose_name_has_a_sign_of_equality(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
+    far = bare(tmp_path / "far.git")
+    repo.git("remote", "add", "--mirror=push", "a=b", str(far))
+    assert push(opened, "a=b", repo.head()) == "" and list(connection(opened, "a=b").listed()) == [CHAIN]
+
+
 def test_which_remote_is_meant(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no remote is configured"):
         default(opened, pushing=True)
@@ -263,6 +269,10 @@ def test_push_addresses(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
     [
         ("https://me:secret@example.com/x.git", "https://example.com/x.git"),
         ("https://me:se@cret@example.com/a@b", "https://example.com/a@b"),
+        ("https://me:se/cret@example.com/x.git", "https://example.com/x.git"),
+        ("https://me:s?cr#et/secret@example.com/x.git", "https://example.com/x.git"),
+        ("https://example.com:8080/@me/x.git", "https://example.com:8080/@me/x.git"),
+        ("https://[::1]:80/@me/x.git", "https://[::1]:80/@me/x.git"),
         ("https://example.com/x?token=secret#secret", "https://example.com/x"),
         ("git@example.com:me/x.git", "example.com:me/x.git"),
         ("ssh://git@example.com:22/x", "ssh://example.com:22/x"),

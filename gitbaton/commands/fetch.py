@@ -5,9 +5,12 @@ from typing import Annotated, Optional
 import typer
 
 from gitbaton import sync, terminal
+from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.commands.common import opened, print_json, warn_all
-from gitbaton.commands.exchanging import TIMEOUT, choice_of, connected, gathered_document, remote_of, say_gathered
+from gitbaton.commands.exchanging import TIMEOUT, choice_of, connected, gathered_document, remote_of, say_gathered, tell_error
+from gitbaton.errors import RecordError
+from gitbaton.sync.look import Seen, said
 
 
 def command(
@@ -32,13 +35,25 @@ def command(
         remote = remote_of(baton, words, pushing=False, verb="fetch")
         choice = choice_of(words, transcripts=transcripts, threads=threads)
         with connected(baton, remote, timeout) as line:
-            found = sync.fetch(baton, line, choice, prune=prune)[1]
-        whole = not any(row.state == "broken" for row in found.rows)
+            seen, found = sync.fetch(baton, line, choice, prune=prune)
+        problem = _unusable(baton, seen)
+        whole = not problem and not any(row.state == "broken" for row in found.rows)
         if json:
-            print_json({"remote": remote.shown, **gathered_document(found)})
+            print_json({"remote": remote.shown, **gathered_document(found), "problem": problem})
         else:
             say_gathered(remote, found)
             if not (found.rows or found.strange):
                 terminal.say(f"'{plain(remote.shown)}' has no tracks")
+            if problem:
+                tell_error(problem, ())
         warn_all(baton.refresh())
     return 0 if whole else 1
+
+
+def _unusable(baton: Baton, seen: Seen) -> str:
+    """Why nothing of what the remote has can be joined; empty where it can."""
+    try:
+        said(baton.store, seen)
+    except RecordError as error:
+        return error.message
+    return ""

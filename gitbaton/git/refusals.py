@@ -60,7 +60,8 @@ _TOLD = {
     "shallow": "'{}' refuses what this shallow repository has: {}",
     "other": "the exchange with '{}' failed: {}",
 }
-_USERINFO = re.compile(r"(?<=://)[^/\s'\"?#]*@")
+# The second form is a password with a slash in it, which is no part of a URL's host; a port is digits alone.
+_USERINFO = re.compile(r"(?<=://)(?:[^/\s'\"?#]*@|(?!\[)[^/\s'\"?#@:]*:(?!\d*(?:[/?#\s'\"]|\Z))[^\s'\"]*@)")
 _QUERY = re.compile(r"(?<=')([a-z+:]+://[^'\s?#]*)[?#][^'\s]*(?=')")
 _PREFIX = re.compile(r"\A(?:(?:fatal|error|warning|remote|ERROR): +)+")
 _LACKS = "lacks these prerequisite commits"

@@ -21,6 +21,7 @@ _BUNDLE = re.compile(rb"# v[23] git bundle\n")
 _MAX_NAME = 60  # what is longer is cut and told apart by a digest; each of its bytes may take three in a ref
 _ROW = re.compile(r"([ +\-*!=])\t([^\t]*):([^\t:]*)\t(.*)\Z")
 _EXACT = "gitbaton-pushurl"  # a remote that exists for one command
+_OFF = "GITBATON_OFF"  # a variable of the environment that says false
 _NO_ATOMIC = "does not support --atomic"
 _NO_REF = "couldn't find remote ref"
 _ASIDE = ("-c", "maintenance.auto=false", "-c", "gc.auto=0", "-c", "push.gpgSign=false")
@@ -183,6 +184,7 @@ class Connection:
     def __init__(self, repo: Repo, remote: Remote, seconds: float, *, prompts: bool = False) -> None:
         self.repo, self.remote, self.seconds = repo, remote, seconds
         self.bounded = Bounded(repo.git, seconds, prompts=prompts)
+        self.bounded.env[_OFF] = "false"
 
     def _run(self, *args: str, stdin: bytes = b"") -> Result:
         try:
@@ -238,7 +240,7 @@ class Connection:
         """
         leases = [f"--force-with-lease={ref}:{seen or ''}" for ref, (seen, _) in moves.items()]
         specs = [f"{new or ''}:{ref}" for ref, (_, new) in moves.items()]
-        settings: tuple[str, ...] = () if "=" in place else ("-c", f"remote.{place}.mirror=false")
+        settings: tuple[str, ...] = (f"--config-env=remote.{place}.mirror={_OFF}",)  # -c would end the name at the first =
         target = place
         if place in self.remote.exact:
             target = _EXACT

@@ -44,7 +44,7 @@ def sync(
         except NoAnswerError as error:
             return replace(done, failure=error.message.removeprefix("nothing is pushed: "))
         else:
-            if not _behind(pushing) or not manner.write:
+            if not _behind(pushing, joining) or not manner.write:
                 return replace(done, pushing=pushing, failure="")
             done = replace(done, pushing=pushing, failure=f"'{line.remote.shown}' has got more meanwhile")
         pause(random.uniform(0, PAUSE * number))
@@ -52,9 +52,11 @@ def sync(
     return replace(done, failure=f"somebody else was faster {ROUNDS} times: {done.failure}")
 
 
-def _behind(pushing: tuple[Pushing, ...]) -> bool:
-    """Whether the remote has checkpoints that came after the fetch."""
-    return any(move.action == "refused" and move.track is not None and move.count for part in pushing for move in part.moves)
+def _behind(pushing: tuple[Pushing, ...], joining: Joining) -> bool:
+    """Whether the remote has checkpoints that came after the fetch; those of a track that cannot be joined came before."""
+    apart = {row.track for row in joining.rows if row.problem}
+    moves = [move for part in pushing for move in part.moves if move.track is not None and move.track not in apart]
+    return any(move.action == "refused" and move.count for move in moves)
 
 
 def _after(before: Synced | None, gathered: Gathered, joining: Joining, number: int) -> Synced:
