@@ -206,6 +206,7 @@ class Drill:
         found = self._answer("resume", "--json")["checkpoint"]
         _same("what 'resume' says", found, self.documents["words"])
         said = self._answer("show", self.stored.id, "--json")["checkpoint"]
+        said = {key: value for key, value in said.items() if key != "pinned"}
         _same("what 'show' says of the checkpoint before the drill", said, _loads(canonical(stored_document(self.stored))))
         for flag, word in WORDS.items():
             if flag != "--label":

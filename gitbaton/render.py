@@ -8,6 +8,10 @@ from datetime import datetime
 from gitbaton.codec import Json, canonical, document, first_line, path_document, plain, timestamp
 from gitbaton.model import Checkpoint, Live, Oid, Since, Skipped, Stored
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.secrets import Redacted
+
 _AGES = (("year", 31_536_000), ("month", 2_592_000), ("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
 _C_ESCAPES = {"\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r", '"': '\\"'}
 
@@ -145,6 +149,11 @@ def quote(rows: Iterable[str], stored: Stored) -> list[str]:
     """Lines as they are, or each with ``> `` before it where they are of a foreign checkpoint."""
     mark = quoting(stored)
     return [mark + text for row in rows for text in row.split("\n")] if mark else list(rows)
+
+
+def redacted_document(items: Iterable[Redacted]) -> list[Json]:
+    """Which words held a secret, and of what kind, as JSON."""
+    return [{"field": item.field, "kind": item.kind} for item in items]
 
 
 def stored_document(stored: Stored) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from gitbaton.commands.common import one_of, opened, print_json, warn_all
 from gitbaton.errors import UsageError
 from gitbaton.exchange import Plan, Request, Snapshot
 from gitbaton.model import VALIDATIONS
-from gitbaton.render import line, porcelain, skipped_lines, stored_document
+from gitbaton.render import line, porcelain, redacted_document, skipped_lines, stored_document
 
 Text = Optional[str]
 Texts = Optional[list[str]]
@@ -108,7 +108,9 @@ def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool) -> int:
     skipped = c.files.skipped if c.files else ()
     if json:
         warnings: list[Json] = list(snapshot.warnings)
-        print_json({"checkpoint": stored_document(stored), "redacted": _redacted(snapshot), "warnings": warnings})
+        print_json(
+            {"checkpoint": stored_document(stored), "redacted": redacted_document(snapshot.redacted), "warnings": warnings}
+        )
     elif stable:
         changed = str(c.files.changed) if c.files else ""
         row = (c.track, stored.id, c.step, c.previous or "", stored.commit, changed, str(len(skipped)))
@@ -119,17 +121,20 @@ def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool) -> int:
     return 0
 
 
-def _redacted(source: Plan | Snapshot) -> list[Json]:
-    return [{"field": r.field, "kind": r.kind} for r in source.redacted]
-
-
 def _show_plan(plan: Plan, *, json: bool, stable: bool) -> int:
     c = plan.checkpoint
     skipped = c.files.skipped if c.files else ()
     if json:
         warnings: list[Json] = list(plan.warnings)
         set_current = plan.set_current
-        print_json({"plan": document(c), "redacted": _redacted(plan), "set_current": set_current, "warnings": warnings})
+        print_json(
+            {
+                "plan": document(c),
+                "redacted": redacted_document(plan.redacted),
+                "set_current": set_current,
+                "warnings": warnings,
+            }
+        )
     elif stable:
         terminal.write(porcelain(COLUMNS, [(c.track, "", c.step, "", "", "", str(len(skipped)))], nul=False))
     else:

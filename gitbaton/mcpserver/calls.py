@@ -10,7 +10,7 @@ from typing import Any
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, document, first_line, plain, timestamp
 from gitbaton.comparing import tree_now, tree_of
-from gitbaton.errors import GitTimeoutError, UsageError
+from gitbaton.errors import BatonError, GitTimeoutError, UsageError
 from gitbaton.exchange import Request
 from gitbaton.git.run import Process, checked
 from gitbaton.model import Agent, Checkpoint, Live, Since, Stored
@@ -19,12 +19,14 @@ from gitbaton.render import (
     key_value,
     line,
     live_document,
+    redacted_document,
     resume_lines,
     since_document,
     skipped_lines,
     stored_document,
     verdict,
 )
+from gitbaton.store.meta import NOTHING, Meta, read
 from gitbaton.values import value
 
 LISTED = 20  # checkpoints that `log` lists unless told: a model reads all of them
@@ -76,11 +78,13 @@ def snapshot(baton: Baton, call: Call) -> Answer:
         plan = baton.dry_run(request)
         said = f"would record a checkpoint of track '{plan.checkpoint.track}': {line(plan.checkpoint.step)}"
         found: dict[str, Json] = {"plan": document(plan.checkpoint), "set_current": plan.set_current}
+        found["redacted"] = redacted_document(plan.redacted)
         return _with_warnings(found, said, plan.warnings, plan.checkpoint)
     snapshot = baton.apply(baton.plan(request))
     stored, c = snapshot.stored, snapshot.stored.checkpoint
     said = f"recorded checkpoint {baton.short(stored.id)} of track '{c.track}': {line(c.step)}"
-    return _with_warnings({"checkpoint": stored_document(stored)}, said, snapshot.warnings, c)
+    done: dict[str, Json] = {"checkpoint": stored_document(stored), "redacted": redacted_document(snapshot.redacted)}
+    return _with_warnings(done, said, snapshot.warnings, c)
 
 
 def _with_warnings(found: dict[str, Json], said: str, warnings: tuple[str, ...], c: Checkpoint | None = None) -> Answer:
@@ -131,8 +135,17 @@ def log(baton: Baton, call: Call) -> Answer:
         words += [f"({name})" for name, is_so in ((c.kind, c.kind != "manual"), ("foreign", s.foreign_words)) if is_so]
         text.append(("> " if s.foreign_words else "") + " ".join(words))
     left_out = tuple(f"'{p.where}' is left out: {p.reason}" for p in history.problems)
-    value: dict[str, Json] = {"checkpoints": [stored_document(s) for s in history.items]}
-    return Answer(document=value, text="\n".join(text) or "there is no checkpoint to list", warnings=left_out)
+    meta, said = _meta(baton)
+    value: dict[str, Json] = {"checkpoints": [{**stored_document(s), "pinned": meta.pinned(s.id)} for s in history.items]}
+    return Answer(document=value, text="\n".join(text) or "there is no checkpoint to list", warnings=(*left_out, *said))
+
+
+def _meta(baton: Baton) -> tuple[Meta, tuple[str, ...]]:
+    """What is pinned; where that cannot be read, nothing, and why."""
+    try:
+        return read(baton.store), ()
+    except BatonError as error:
+        return NOTHING, (f"what is pinned cannot be told: {error.message}",)
 
 
 def show(baton: Baton, call: Call) -> Answer:
@@ -143,7 +156,9 @@ def show(baton: Baton, call: Call) -> Answer:
     pairs += [("files", c.files.tree), ("changed", str(c.files.changed))] if c.files else [("files", "")]
     text = [_origin(baton, stored), *_words(baton, stored)]
     text += _quoted([key_value(key, value) for key, value in pairs], stored)
-    return Answer(document={"checkpoint": stored_document(stored)}, text="\n".join(text))
+    meta, said = _meta(baton)
+    value: dict[str, Json] = {**stored_document(stored), "pinned": meta.pinned(stored.id)}
+    return Answer(document={"checkpoint": value}, text="\n".join(text), warnings=said)
 
 
 def _meant(baton: Baton, name: str, track: str | None) -> Stored:

@@ -115,7 +115,13 @@ TOOLS = (
         "stay as they are.",
         arguments=_schema(**_WORDS),
         result=_schema(
-            ("v", "warnings"), v=_V, checkpoint=_ANY, plan=_ANY, set_current={"type": "boolean"}, warnings=_WARNINGS
+            ("v", "redacted", "warnings"),
+            v=_V,
+            checkpoint=_ANY,
+            plan=_ANY,
+            redacted=_LIST,
+            set_current={"type": "boolean"},
+            warnings=_WARNINGS,
         ),
         run=calls.snapshot,
         writes=True,

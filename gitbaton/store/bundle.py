@@ -88,15 +88,14 @@ def merged_note(
 
 
 def _all_text(one: bytes, other: bytes) -> bytes:
-    """Two texts that are not ours as one that has the paragraphs of both; the same whichever is first."""
+    """Two texts that are not ours as one that has the paragraphs of both, in an order that is the same for all: whichever is
+    first, and whatever was put together before. Only a text that nothing differs from keeps its own."""
     first, second = ({p.strip(b"\n") for p in text.split(b"\n\n")} - {b""} for text in (one, other))
+    if not first or not second:
+        return one if first else other
     if first == second:
         return min(one, other)
-    if first >= second:
-        return one
-    if second >= first:
-        return other
-    return b"\n\n".join(sorted(first | second)) + b"\n"
+    return b"\n\n".join(sorted(first | second, key=lambda paragraph: paragraph + b"\n\n")) + b"\n"
 
 
 class _Pending:
