@@ -63,8 +63,7 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
 
     def size(key: str, default: int) -> int:
         given = last(key.lower(), str(default))
-        match = _SIZE.match(given)
-        if match:
+        if match := _SIZE.match(given):
             return int(match.group(1)) << _UNIT[match.group(2).lower()]
         return wrong(f"{key} is '{given}'; it must be a number of bytes, with k, m or g for larger units", default)
 
@@ -85,14 +84,14 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         auto=cast(Auto, one_of("auto", "turn", "edit", "compact", "off")),
         transcripts=cast(Transcripts, one_of("transcripts", "full", "position", "off")),
         redact=cast(Redact, one_of("redact", "on", "strict", "off")),
-        push=_flag("baton.push", last("baton.push", "").lower(), wrong),
+        push=_flag(last("baton.push", "").lower(), wrong),
         redact_allow=tuple(pattern for pattern in values.get("baton.redactallow", ()) if not _bad(pattern, wrong)),
     )
 
 
-def _flag(key: str, given: str, wrong: Callable[[str, None], None]) -> bool | None:
+def _flag(given: str, wrong: Callable[[str, None], None]) -> bool | None:
     if given not in ("", *_YES, *_NO):
-        return wrong(f"{key} is '{given}'; it can be 'true' or 'false'", None)
+        return wrong(f"baton.push is '{given}'; it can be 'true' or 'false'", None)
     return given in _YES if given else None
 
 

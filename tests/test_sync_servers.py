@@ -104,7 +104,7 @@ def test_t22_an_empty_remote_of_another_name(far: Far, tmp_path: Path) -> None:
     snap(a, "one")
     assert a.here("push", "--yes").code == 129  # there is none
     a.git("remote", "add", "upstream", str(bare(tmp_path / "empty.git")))
-    assert ok(a, "fetch").out == ""
+    assert ok(a, "fetch").out == "'upstream' has no tracks\n"
     ok(a, "sync", "--yes")
     there = State(tmp_path / "empty.git")
     assert steps(there) == ["one"] and set(there.refs) == {CHAINS + "t", NOTES}

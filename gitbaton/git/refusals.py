@@ -84,7 +84,7 @@ def failure(shown: str, said: str, *, writing: bool = False) -> RemoteError:
     """
     lines = _whole([_PREFIX.sub("", line).strip() for line in without_credentials(said).splitlines()])
     if any(_LACKS in line for line in lines):
-        return RemoteError(f"'{shown}' is a bundle that {_lacking(lines)}", "fetch what it stands on first", kind="other")
+        return RemoteError(f"'{shown}' is a bundle that {_lacking(lines)}", kind="other")
     for kind, pattern in _SAID:
         line = next((text for text in lines if pattern.search(text)), None)
         if line is None:
