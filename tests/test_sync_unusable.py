@@ -16,16 +16,17 @@ def test_a_track_that_cannot_be_joined_is_not_tried_again(tmp_path: Path) -> Non
     ok(b, "sync")
     snap(a, "two")
     ok(a, "push")
-    tip = far.there().refs[CHAINS + "t"]
-    raw = far.remote.run("git", "cat-file", "commit", tip).out.replace('"validation": "pending"', '"validation": "purple"')
-    bad = far.remote.run("git", "hash-object", "-t", "commit", "-w", "--stdin", stdin=raw.encode()).out.strip()
-    far.remote.git("update-ref", CHAINS + "t", bad)
     snap(b, "mine")
     snap(b, "mine, too", "u")
+    tip = b.state().refs[CHAINS + "t"]
+    raw = b.run("git", "cat-file", "commit", tip).out.replace('"validation": "pending"', '"validation": "purple"')
+    bad = b.run("git", "hash-object", "-t", "commit", "-w", "--stdin", stdin=raw.encode()).out.strip()
+    b.git("update-ref", CHAINS + "t", bad)
     done = b.here("sync", "--json")
     assert done.code == 1 and done.json["rounds"] == 1 and done.json["failure"] == ""
     assert [row["track"] for row in done.json["joined"]["tracks"] if row["problem"]] == ["t"]
-    assert steps(far.there(), "u") == ["other", "mine, too"] and far.there().refs[CHAINS + "t"] == bad
+    assert [move["count"] for move in done.json["pushed"][0]["moves"] if move["action"] == "refused"] == [1]
+    assert steps(far.there(), "u") == ["other", "mine, too"] and steps(far.there()) == ["one", "two"]
 
 
 def test_fetch_says_that_tombstones_cannot_be_read(tmp_path: Path) -> None:
