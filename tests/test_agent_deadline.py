@@ -98,6 +98,7 @@ def test_our_lock_is_held_for_long(box: Sandbox) -> None:
         assert autos(box, "t") == []
     assert wait_for(lambda: autos(box, "t")), "the checkpoint was given up"
     assert autos(box, "t")[0]["files"]["tree"] == written_tree(box)
+    assert wait_for(lambda: nobody_is_late(box))
     check_next(box)
 
 
