@@ -9,7 +9,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain, timestamp
 from gitbaton.commands.common import opened, paged, print_json
-from gitbaton.commands.retaining import amount, counted
+from gitbaton.commands.retaining import amount, clean, counted, discreet
 from gitbaton.render import line
 from gitbaton.retention.planning import Plan, plan, prune
 from gitbaton.retention.wishes import Wish, parse_rules
@@ -45,14 +45,14 @@ def command(
     """
     rules = parse_rules(lambda key: OPTIONS[key], keep_last, keep_within, keep_daily, keep_weekly)
     wish = Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones)
-    with opened(ctx, dry_run=dry_run) as baton:
+    with opened(ctx, dry_run=dry_run) as baton, discreet(baton):
         made = plan(baton, wish, weigh=True) if dry_run else prune(baton, wish)
         if json:
-            print_json(document(made, dry_run=dry_run))
+            print_json({key: clean(baton, item) for key, item in document(made, dry_run=dry_run).items()})
             return 0
         with paged(ctx, baton):
             for text in planned(baton, made) if dry_run else done(made):
-                terminal.say(text)
+                terminal.say(baton.redactor.text(text))
     return 0
 
 

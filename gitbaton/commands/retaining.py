@@ -1,7 +1,11 @@
 """What the verbs of retention share: amounts and counts in words, and what is pinned."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.codec import Json
 from gitbaton.errors import BatonError
 from gitbaton.store.meta import NOTHING, Meta, read
 
@@ -30,3 +34,23 @@ def marked(baton: Baton) -> Meta:
     except BatonError as error:
         terminal.warn(f"what is pinned cannot be told: {error.message}")
         return NOTHING
+
+
+@contextmanager
+def discreet(baton: Baton) -> Iterator[None]:
+    """What is raised inside says no secret."""
+    try:
+        yield
+    except BatonError as error:
+        error.message = baton.redactor.text(error.message)
+        error.hints = tuple(map(baton.redactor.text, error.hints))
+        raise
+
+
+def clean(baton: Baton, value: Json) -> Json:
+    """A JSON value whose texts say no secret."""
+    if isinstance(value, str):
+        return baton.redactor.text(value)
+    if isinstance(value, list):
+        return [clean(baton, item) for item in value]
+    return {key: clean(baton, item) for key, item in value.items()} if isinstance(value, dict) else value

@@ -8,6 +8,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, path_document
 from gitbaton.commands.common import hit_place, opened, print_json
+from gitbaton.commands.retaining import clean, discreet
 from gitbaton.errors import UsageError
 from gitbaton.scanning import NOT_SCANNED, Hit, Report, scan
 
@@ -32,15 +33,15 @@ def command(
     """
     if names and everything:
         raise UsageError("a checkpoint or track and --all exclude each other")
-    with opened(ctx) as baton:
+    with opened(ctx) as baton, discreet(baton):
         report = scan(baton, names or (), everything=everything, files=files)
         if json:
             rows: list[Json] = [_document(hit) for hit in report.hits]
-            print_json({"checkpoints": report.checkpoints, "hits": rows})
+            print_json({"checkpoints": report.checkpoints, "hits": clean(baton, rows)})
         else:
             _show(baton, report)
-    for problem in report.problems:
-        terminal.warn(f"'{problem.where}' is not scanned: {problem.reason}")
+        for problem in report.problems:
+            terminal.warn(baton.redactor.text(f"'{problem.where}' is not scanned: {problem.reason}"))
     return 1 if report.hits else 128 if report.problems else 0
 
 
@@ -56,7 +57,7 @@ def _document(hit: Hit) -> Json:
 
 def _show(baton: Baton, report: Report) -> None:
     for hit in report.hits:
-        terminal.say(f"{hit_place(baton, hit)}: {hit.kind}{' ' + hit.shown if hit.shown else ''}")
+        terminal.say(f"{baton.redactor.text(hit_place(baton, hit))}: {hit.kind}{' ' + hit.shown if hit.shown else ''}")
     found = [oid for h in report.hits if h.kind != NOT_SCANNED for oid in (h.checkpoint, *h.held) if oid]
     ids = list(dict.fromkeys(baton.short(oid) for oid in found))
     if ids:

@@ -54,9 +54,12 @@ def reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = (), *, log
     return _named(result.out)
 
 
-def everything(repo: Repo) -> dict[Oid, bytes]:
-    """Every object that any ref, any HEAD, the indexes and the reflogs of all work trees reach. Raises RecordError."""
-    result = repo.git.run("rev-list", "--objects", _MISSING, "--all", "--reflog", "--indexed-objects")
+def everything(repo: Repo, without: Iterable[str] = (), *, kept: bool = True) -> dict[Oid, bytes]:
+    """Every object that any ref, any HEAD, the indexes and the reflogs of all work trees reach. ``without``: patterns of refs
+    that do not count; ``kept``: whether the indexes and reflogs do. Raises RecordError."""
+    beyond = ("--reflog", "--indexed-objects") if kept else ()
+    excluded = [f"--exclude={pattern}" for pattern in without]
+    result = repo.git.run("rev-list", "--objects", _MISSING, *excluded, "--all", *beyond)
     if result.code != 0:
         raise RecordError(f"not every object can be read: {result.fatal()}")
     return _named(result.out)

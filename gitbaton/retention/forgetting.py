@@ -10,26 +10,27 @@ from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
 from gitbaton.codec import check_track, decode, decode_track, plain
 from gitbaton.errors import AmbiguousNameError, NotFoundError, RecordError, RefConflictError, UsageError
-from gitbaton.git import settings, usage
+from gitbaton.git import settings
 from gitbaton.git.objects import RefChange, commit_data, new_object
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.looking import Chain, Conversation, Found, existing, look, own_refs
-from gitbaton.retention.planning import SafetyPlan, finish
-from gitbaton.retention.trimming import resting, without
+from gitbaton.retention.blobs import alone, brought, changed
+from gitbaton.retention.cleaning import Cleaned, cleaned
+from gitbaton.retention.looking import Chain, Conversation, Found, look, own_refs
+from gitbaton.retention.planning import finish
+from gitbaton.retention.trimming import resting
 from gitbaton.store import CURRENT, NOTES, Store, chain_ref, tip_ref
 from gitbaton.store.bundle import plan_notes
 from gitbaton.store.intent import settle
 from gitbaton.store.refs import META, REMOTES, TRANSCRIPTS
 from gitbaton.store.revision import Revision
-from gitbaton.store.safety import beside
 from gitbaton.store.write import NOBODY
 from gitbaton.transcripts import proofs, transcript_ref
 from gitbaton.values import replace, value
 
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
-_SHORT = 10
 _TRIES = 3
 _MAX_RECORD = 2 << 20
+Fetched = dict[str, tuple[Stored, ...] | None]
 
 
 @value
@@ -37,8 +38,10 @@ class Forgetting:
     """What is forgotten, and what goes with it. ``ids``: the checkpoints that were named; ``stored``: those of them that some
     chain here or fetched still holds; ``along``: automatic ones that carry their words. ``stay``: what each track that loses
     any keeps. The rest only with ``everywhere``: ``before``: those of both that were removed before, as far as git still has
-    their record; ``safety``, ``conversations`` and ``fetched`` refs that go; ``changed``: the
-    objects of each that its base does not have, with their paths. ``remotes``: who has such a track, as last fetched."""
+    their record; ``safety``: the chains that are written again without them; ``conversations`` and ``fetched`` refs that go;
+    ``changed``: the files of each that its HEAD does not have, with their paths; ``brought``: those of them that the
+    checkpoint before did not have either; ``alone``: those that nothing else holds which stays. ``remotes``: who has such a
+    track, as last fetched."""
 
     ids: tuple[Oid, ...]
     stored: tuple[Stored, ...]
@@ -46,10 +49,12 @@ class Forgetting:
     before: tuple[Stored, ...]
     stay: Mapping[str, tuple[Stored, ...]]
     everywhere: bool
-    safety: tuple[SafetyPlan, ...]
+    safety: tuple[Cleaned, ...]
     conversations: tuple[Conversation, ...]
     fetched: Mapping[str, Oid]
     changed: Mapping[Oid, bytes]
+    brought: frozenset[Oid]
+    alone: frozenset[Oid]
     remotes: tuple[str, ...]
     seen: Mapping[str, Oid]
 
@@ -100,27 +105,36 @@ def _planned(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgett
         conversations=(),
         fetched={},
         changed={},
+        brought=frozenset(),
+        alone=frozenset(),
         remotes=tuple(sorted({_remote(ref) for ref in holding})),
         seen=found.refs,
     )
-    return _everywhere(baton, found, made, holding) if everywhere else made
+    return _everywhere(baton, found, made, copies) if everywhere else made
 
 
-def _everywhere(baton: Baton, found: Found, made: Forgetting, holding: Collection[str]) -> Forgetting:
+def _everywhere(baton: Baton, found: Found, made: Forgetting, fetched: Fetched) -> Forgetting:
     """The same with all that goes besides, wherever it lies."""
+    holding = {ref for ref, items in fetched.items() if items is None or any(s.id in made.all_ids for s in items)}
     made = replace(made, before=_before(baton.store, found, made))
-    changed = _changed(baton, [s for s in made.parts if s.id in made.ids])  # those that go along are named for their words
+    parts = [s for s in made.parts if s.id in made.ids]  # those that go along are named for their words
+    files = changed(baton, parts)
     talks = {(s.checkpoint.agent.name, s.checkpoint.agent.session) for s in made.parts if s.checkpoint.agent}
     copies = {
         ref: oid for ref, oid in found.refs.items() if ref in holding or (ref.startswith(REMOTES) and _copied(ref, talks))
     }
-    return replace(
+    gone = tuple(talk for talk in found.conversations if (talk.agent, talk.session) in talks)
+    rest = [s for chain in found.tracks for s in chain.items if s.id not in made.all_ids]
+    chains = [*(items for items in fetched.values() if items), *(chain.items for chain in found.tracks)]
+    made = replace(
         made,
-        changed=changed,
-        safety=_safety(baton, found, made, changed),
-        conversations=tuple(talk for talk in found.conversations if (talk.agent, talk.session) in talks),
+        changed=files,
+        brought=brought(baton, parts, chains, files),
+        alone=alone(baton, found, rest, {*copies, *(talk.ref for talk in gone)}, files),
+        conversations=gone,
         fetched=copies,
     )
+    return replace(made, safety=_safety(baton, found, made))
 
 
 def _before(store: Store, found: Found, made: Forgetting) -> tuple[Stored, ...]:
@@ -163,9 +177,9 @@ def _remote(ref: str) -> str:
     return decode_track(name) or name
 
 
-def _fetched(baton: Baton, found: Found) -> dict[str, tuple[Stored, ...] | None]:
+def _fetched(baton: Baton, found: Found) -> Fetched:
     """The checkpoints of each chain that was fetched; None for one that cannot be read."""
-    copies: dict[str, tuple[Stored, ...] | None] = {}
+    copies: Fetched = {}
     for ref in found.refs:
         if ref.startswith(REMOTES) and ref.removeprefix(REMOTES).partition("/")[2].startswith("tracks/"):
             name = decode_track(ref.rpartition("/")[2])
@@ -187,40 +201,10 @@ def _copied(ref: str, talks: Collection[tuple[str, str | None]]) -> bool:
     return (agent, decode_track(session)) in talks
 
 
-def _changed(baton: Baton, parts: Sequence[Stored]) -> dict[Oid, bytes]:
-    """The blobs and trees of checkpoints, of their work tree and index, that their HEAD does not have."""
-    store, paths = baton.store, dict[Oid, bytes]()
-    for stored in parts:
-        files = stored.checkpoint.files
-        trees = [stored.tree, store.tree_of(stored.base), beside(store, stored), files.index.tree if files else None]
-        head = store.tree_of(stored.checkpoint.head)
-        try:
-            paths |= usage.reached(baton.repo, existing(store, (tree for tree in trees if tree)), [head] if head else [])
-        except RecordError:
-            if stored.base is not None:
-                raise  # of what was removed before, git may have collected some
-    sizes = usage.sizes(baton.repo, paths)
-    empty = {oid for oid, size in sizes.items() if size.kind == "blob" and size.bytes < 12}
-    return {oid: path for oid, path in paths.items() if oid in sizes and sizes[oid].kind == "blob" and oid not in empty}
-
-
-def _safety(baton: Baton, found: Found, made: Forgetting, changed: Mapping[Oid, bytes]) -> tuple[SafetyPlan, ...]:
-    """The safety checkpoints that say the words, or hold files that nothing else holds which stays."""
-    rest = [s for chain in found.tracks for s in chain.items if s.id not in made.all_ids]
-    tips = [oid for s in rest for oid in (s.tree, s.base) if oid]
-    kept = usage.reached(baton.repo, [baton.store.root, *tips], found.others)
-    own = changed.keys() & found.objects.keys() - kept.keys()
-    said = [f"restore of {oid[:_SHORT]}" for oid in made.all_ids]
-
-    def holds(stored: Stored) -> bool:
-        done = stored.checkpoint.restore
-        if (done is not None and done.target in made.all_ids) or any(text in stored.checkpoint.step for text in said):
-            return True
-        tips = [oid for oid in (stored.tree, stored.base) if oid]
-        return bool(own) and not own.isdisjoint(usage.reached(baton.repo, tips, found.others))
-
-    plans = [SafetyPlan(chain=chain, remove=tuple(s for s in chain.items if holds(s))) for chain in found.safety]
-    return tuple(part for part in plans if part.remove)
+def _safety(baton: Baton, found: Found, made: Forgetting) -> tuple[Cleaned, ...]:
+    """The safety chains without the words, and without files that nothing else holds which stays."""
+    parts = (cleaned(baton.store, chain, made.all_ids, made.alone) for chain in found.safety)
+    return tuple(part for part in parts if part is not None)
 
 
 def forget(baton: Baton, names: Sequence[str], *, everywhere: bool) -> tuple[Forgetting, list[str]]:
@@ -255,8 +239,8 @@ def _carried_out(baton: Baton, made: Forgetting, lock: AbstractContextManager[No
     store, chains = baton.store, [part.chain for part in made.safety]
     revision, trimmed = _revision(baton, made), dict[str, RefChange]()
     for part in made.safety:
-        objects, trimmed[part.chain.ref] = without(store, part.chain, {stored.id for stored in part.remove})
-        store.objects.write(objects)
+        trimmed[part.chain.ref] = part.change
+        store.objects.write(part.objects)
     revision.prepare()
     with lock, resting(baton.repo, chains) as free:
         moved = _moved(baton, made)

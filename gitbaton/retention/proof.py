@@ -11,13 +11,12 @@ from gitbaton.errors import RecordError
 from gitbaton.git import usage
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import object_id
-from gitbaton.git.repo import Repo
-from gitbaton.model import Oid, Stored
+from gitbaton.model import Oid
 from gitbaton.retention.forgetting import Forgetting
-from gitbaton.retention.looking import OURS
+from gitbaton.retention.leftover import Held, containing, holders, leftover
+from gitbaton.retention.repeats import kept_by_git, repeated
 from gitbaton.retention.traces import latest_holding, words
-from gitbaton.store import NOTES, SAFETY, Store
-from gitbaton.store.refs import REMOTES
+from gitbaton.store import NOTES, Store
 from gitbaton.values import value
 
 _MANY = 100
@@ -26,20 +25,21 @@ _NAMED = re.compile(rb"^checkpoint ([0-9a-f]{40,64})$", re.MULTILINE)
 
 
 @value
-class Held:
-    """Something of a forgotten checkpoint that is still reached: ``what`` it is, and ``by`` what, each for people."""
+class Proof:
+    """What of the forgotten checkpoints is still ``held``, and what is worth a line besides (``said``)."""
 
-    what: str
-    by: str
+    held: tuple[Held, ...] = ()
+    said: tuple[str, ...] = ()
 
 
-def prove(baton: Baton, made: Forgetting) -> tuple[Held, ...]:
-    """Walk everything that any ref, index or reflog reaches; what of the forgotten checkpoints is among it. Nothing: they are
-    gone from here once git has collected garbage. Raises RecordError when not everything can be read."""
+def prove(baton: Baton, made: Forgetting) -> Proof:
+    """Walk everything that any ref, index or reflog reaches; what of the forgotten checkpoints is among it. Nothing held: they
+    are gone from here once git has collected garbage. Raises RecordError when not everything can be read."""
     reached = usage.everything(baton.repo)
-    found = [*_records(baton, made, reached), *_notes(baton.store, made), *_branched(baton, made)]
+    found = [*_records(baton, made, reached), *_notes(baton.store, made), *_branched(baton, made), *repeated(baton, made)]
     found += [Held(what="the words", by=f"'{path}'") for path in latest_holding(baton, made.all_ids)]
-    return tuple(dict.fromkeys([*found, *_files(baton, made, reached)]))
+    files = leftover(baton, made, reached)
+    return Proof(held=tuple(dict.fromkeys([*found, *files.held])), said=files.said)
 
 
 def _records(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> Iterator[Held]:
@@ -49,7 +49,7 @@ def _records(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> It
         for by in holders(baton.repo, oid):
             yield Held(what=f"the record of checkpoint {short[oid]}", by=by)
     for commit, oid in _carriers(baton, made).items():
-        for by in _containing(baton.repo, commit):
+        for by in containing(baton.repo, commit):
             yield Held(what=f"the commit of checkpoint {short[oid]}", by=by)
 
 
@@ -80,7 +80,7 @@ def _branched(baton: Baton, made: Forgetting) -> Iterator[Held]:
             stored = parts.get(oid)
             first = stored.checkpoint.step.split("\n")[0].encode() if stored else b""
             if stored and any(text and text in message for text in (first, *words([stored]))):
-                for by in _containing(baton.repo, commit):
+                for by in containing(baton.repo, commit):
                     yield Held(what=f"words of checkpoint {baton.short(stored.id)}", by=by)
 
 
@@ -103,69 +103,12 @@ def _notes(store: Store, made: Forgetting) -> Iterator[Held]:
                 yield Held(what=f"the note of checkpoint {oid}", by=f"the note of commit {commit} in '{NOTES}'")
 
 
-def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> Iterator[Held]:
-    """Contents of files that their HEAD did not have."""
-    left = {oid: path for oid, path in made.changed.items() if oid in reached}
-    named = checkpoints_with(baton, left)
-    for oid, path in left.items():
-        what = f"the file '{plain(path.decode('utf-8', 'replace'))}'"
-        refs = holders(baton.repo, oid)
-        others = [ref for ref in refs if not ref.strip("'").startswith(OURS) or ref.strip("'").startswith(REMOTES)]
-        for by in (*named.get(oid, ()), *others) or ("something that git reaches",):
-            yield Held(what=what, by=by)
-
-
-def checkpoints_with(baton: Baton, files: Mapping[Oid, bytes]) -> dict[Oid, list[str]]:
-    """The checkpoints, of any track or safety chain, whose work tree has one of some blobs at its path, in words."""
-    found: dict[Oid, list[str]] = {}
-    for stored, place in _all(baton.store):
-        if not files:
-            break
-        trees = [stored.tree, baton.store.tree_of(stored.base) or stored.tree]
-        there = usage.reached(baton.repo, trees).keys() & files.keys()
-        for oid in sorted(there):
-            found.setdefault(oid, []).append(f"checkpoint {baton.short(stored.id)} of {place}")
-    return found
-
-
-def _all(store: Store) -> Iterator[tuple[Stored, str]]:
-    for track in store.chains()[0]:
-        yield from ((stored, f"track '{plain(track)}'") for stored in store.history(track).items)
-    for ref in store.objects.refs(SAFETY):
-        yield from ((stored, f"'{ref}'") for stored in store.chain(ref, None).items)
-
-
-def holders(repo: Repo, oid: Oid) -> list[str]:
-    """What reaches a blob, in words: the refs with a commit that brings or removes it, reflogs, indexes."""
-    rows = (
-        repo.git.run("-c", "log.showSignature=false", "log", "--all", "--reflog", "-m", f"--find-object={oid}", "--format=%H")
-        .out.decode("ascii")
-        .split()
-    )
-    found = [by for commit in dict.fromkeys(rows) for by in _containing(repo, commit)]
-    direct = repo.git.out("for-each-ref", "--points-at", oid, "--format=%(refname)").decode("utf-8", "replace").split("\n")
-    return list(dict.fromkeys([*found, *(f"'{ref}'" for ref in direct if ref), *_indexes(repo, oid)]))
-
-
-def _containing(repo: Repo, commit: Oid) -> list[str]:
-    """The refs that reach a commit; a reflog where none does."""
-    raw = repo.git.run("for-each-ref", "--contains", commit, "--format=%(refname)").out.decode("utf-8", "replace")
-    return [f"'{ref}'" for ref in raw.split("\n") if ref] or [f"a reflog, or the HEAD of a work tree, by commit {commit}"]
-
-
-def _indexes(repo: Repo, oid: Oid) -> Iterable[str]:
-    from gitbaton.git import settings
-
-    for prefix, git_dir, root in settings.worktrees(repo):
-        env = {"GIT_DIR": git_dir, "GIT_INDEX_FILE": f"{git_dir}/index", **({"GIT_WORK_TREE": root} if root else {})}
-        if oid.encode() in repo.git.run("ls-files", "-s", "-z", env=env).out:
-            yield f"the index of '{root or prefix.rstrip('/')}'"
-
-
-def texts(held: Sequence[Held], most: int = 20) -> list[str]:
-    """What is still held, one line each, the first few."""
-    rows = [f"{held.what} is still in {held.by}" for held in held[:most]]
-    return rows + ([f"and {len(held) - most} more"] if len(held) > most else [])
+def texts(baton: Baton, held: Sequence[Held], most: int = 20) -> list[str]:
+    """What is still held, one line each, the first few, and how to forget all checkpoints that hold a secret."""
+    rows = [row.text for row in held[:most]] + ([f"and {len(held) - most} more"] if len(held) > most else [])
+    ids = dict.fromkeys(oid for row in held if row.secret for oid in row.ids)
+    named = " ".join(baton.short(oid) for oid in ids)
+    return [*rows, *([f"these hold a secret, too: git baton forget --everywhere {named}"] if ids else [])]
 
 
 def unknown(made: Forgetting) -> list[str]:
@@ -178,9 +121,13 @@ def unknown(made: Forgetting) -> list[str]:
     ]
 
 
-def to_do(made: Forgetting) -> list[str]:
+def to_do(baton: Baton, made: Forgetting) -> list[str]:
     """What is left to do here and elsewhere, in words."""
-    said = ["git removes the objects when it collects garbage after gc.pruneExpire (two weeks), or now by 'git gc --prune=now'"]
+    kept = kept_by_git(baton.repo) if made.everywhere else []
+    said = [
+        *kept,
+        "git removes the objects when it collects garbage after gc.pruneExpire (two weeks), or now by 'git gc --prune=now'",
+    ]
     for remote in map(plain, made.remotes):
         said.append(f"'{remote}' has it: run 'git baton push {remote}' or 'git baton sync {remote}'")
     if made.remotes:

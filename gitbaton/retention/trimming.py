@@ -14,7 +14,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.looking import Chain
 from gitbaton.store import SAFETY, Store
-from gitbaton.store.join import links
+from gitbaton.store.join import Link, links
 from gitbaton.store.read import root_objects
 from gitbaton.store.safety import replay
 
@@ -42,10 +42,14 @@ def _same_steps(store: Store, chain: Chain, gone: Collection[Oid]) -> bool:
 def without(store: Store, chain: Chain, gone: Collection[Oid]) -> tuple[list[NewObject], RefChange]:
     """The objects to write and the move of the ref so that a safety chain no longer holds some checkpoints: the bytes of the
     others stay, and so do their ids. Raises RecordError."""
+    return chained(store, chain, [link for link in links(store, chain.name, chain.tip) if link.id not in gone])
+
+
+def chained(store: Store, chain: Chain, kept: Sequence[Link]) -> tuple[list[NewObject], RefChange]:
+    """The objects to write and the move of the ref so that a safety chain holds these checkpoints, the oldest first."""
     algorithm = store.objects.algorithm
     made = root_objects(algorithm)
     tree, parent = made[0].oid, made[1].oid
-    kept = [link for link in links(store, chain.name, chain.tip) if link.id not in gone]
     for link in kept:
         parents = (parent,) if link.base is None else (parent, link.base)
         if link.base == parent:  # the parents of a commit are never equal

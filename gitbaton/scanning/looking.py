@@ -169,7 +169,7 @@ class Scan:
         size = 0
         for item, data in contents(self.repo.git, small):
             self._seen.add(item.oid)
-            text = b"" if not paths[item.oid] and self._is_tip(item.oid, data) else _text_of(data)
+            text = b"" if not paths[item.oid] and self._is_tip(item.oid, data) else text_of(data)
             if size + len(text) > _TOGETHER:
                 self._group(group, paths, found)
                 group, size = [], 0
@@ -271,7 +271,7 @@ def _conversation(scan: Scan, commit: Oid) -> str:
     return f"transcripts/{said.get('agent')}/{said.get('session')}/" if isinstance(said, dict) else ""
 
 
-def _text_of(data: bytes) -> bytes:
+def text_of(data: bytes) -> bytes:
     """A file's text in UTF-8 or whatever it is in; of a binary file what can be read."""
     if data[:2] in _UTF16:
         data = data.decode("utf-16", "replace").encode("utf-8", "replace")

@@ -1,0 +1,170 @@
+"""Safety checkpoints written again without what is forgotten, so that undo and redo still bring back everything else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+
+from gitbaton.codec import canonical, document, message, parse
+from gitbaton.errors import RecordError
+from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, lookup, new_object, object_id, parse_commit
+from gitbaton.model import FileState, Oid, Skipped, Stored
+from gitbaton.retention.looking import Chain
+from gitbaton.retention.sieve import Sieve
+from gitbaton.retention.trimming import chained
+from gitbaton.store import Store
+from gitbaton.store.join import Link, links
+from gitbaton.store.safety import beside
+from gitbaton.values import replace, value
+
+_SHORT = 10
+_TOUCHED, _ONLY, _APART = b"touched", b"index-only", b"index-apart"  # lists of paths beside the stages
+_INDEX = b"gitbaton index 1\n"
+_SIDES = (b"raw", b"after", b"after-raw")
+_STAGES = (b"1", b"2", b"3")
+
+
+@value
+class Cleaned:
+    """A safety chain without what is forgotten. ``rewritten``: the checkpoints that say or held any of it, newest first;
+    ``taken``: the paths that each of them no longer holds, by its id before; ``(staged)``
+    stands behind one whose index entry alone went."""
+
+    chain: Chain
+    rewritten: tuple[Stored, ...]
+    taken: Mapping[Oid, tuple[str, ...]]
+    objects: tuple[NewObject, ...]
+    change: RefChange
+
+
+def cleaned(store: Store, chain: Chain, gone: Collection[Oid], blobs: Collection[Oid]) -> Cleaned | None:
+    """The chain without the words of the checkpoints ``gone`` and without ``blobs``; None when it has neither.
+
+    Raises RecordError.
+    """
+    work = _Cleaner(store, gone, blobs)
+    made = [
+        work.link(link, stored) for link, stored in zip(links(store, chain.name, chain.tip), chain.items[::-1], strict=True)
+    ]
+    if not work.rewritten:
+        return None
+    objects, change = chained(store, chain, made)
+    return Cleaned(
+        chain=chain,
+        rewritten=tuple(work.rewritten[::-1]),
+        taken=work.taken,
+        objects=(*work.sieve.made, *work.made, *objects),
+        change=change,
+    )
+
+
+class _Cleaner:
+    """The links of one chain, oldest first: later ones name the earlier ones by their new ids."""
+
+    def __init__(self, store: Store, gone: Collection[Oid], blobs: Collection[Oid]) -> None:
+        self.store, self.algorithm = store, store.objects.algorithm
+        self.sieve = Sieve(store.objects, blobs)
+        self.said = [f"restore of {oid[:_SHORT]}" for oid in gone]
+        self.made: list[NewObject] = []
+        self.renamed: dict[Oid, Oid] = {}
+        self.rewritten: list[Stored] = []
+        self.taken: dict[Oid, tuple[str, ...]] = {}
+
+    def link(self, link: Link, stored: Stored) -> Link:
+        """The checkpoint as it is to be."""
+        new, base = stored.checkpoint, link.base
+        if any(text in new.step for text in self.said):
+            before, name, _ = new.step.partition("restore of ")
+            new = replace(new, step=f"{before}{name}a forgotten checkpoint")
+        if new.files is not None:
+            files, base = self._without(stored, new.files, link.base)
+            new = replace(new, files=files)
+        if new != stored.checkpoint or base != link.base:
+            self.rewritten.append(stored)
+        done = new.restore
+        if done is not None and done.target in self.renamed:
+            new = replace(new, restore=replace(done, target=self.renamed[done.target]))
+        if new.previous in self.renamed:
+            new = replace(new, previous=self.renamed[new.previous])
+        if new == stored.checkpoint and base == link.base:
+            return link
+        known = parse(stored.raw)
+        raw = canonical({**(known if isinstance(known, dict) else {}), **document(new)})
+        oid = object_id(self.algorithm, "blob", raw)
+        self.renamed[stored.id] = oid
+        tree = new.files.tree if new.files is not None else link.tree
+        return replace(link, id=oid, message=message(new.step, raw), tree=tree, base=base)
+
+    def _without(self, stored: Stored, files: FileState, base: Oid | None) -> tuple[FileState, Oid | None]:
+        """The captured state without the blobs. A path whose content went is left alone by undo and redo."""
+        side = beside(self.store, stored)
+        lost = {path for path, _ in self.sieve.places(stored.tree)}
+        staged = {path for path, _ in self.sieve.places(files.index.tree)}
+        apart = {path for path, _ in self.sieve.places(side)}
+        conflicts = {path.partition(b"/")[2] for path in apart if path.partition(b"/")[0] in _STAGES}
+        if not (lost or staged or apart):
+            return files, base
+        drop: dict[bytes, TreeEntry | None] = dict.fromkeys(apart)
+        drop |= {room + b"/" + path: None for room in _SIDES for path in lost}
+        drop |= {room + b"/" + path: None for room in _STAGES for path in conflicts}
+        index = self.sieve.changed(files.index.tree, {path: self._of_head(stored, path) for path in staged})
+        left = self.sieve.changed(side, {**drop, **self._lists(side, lost, staged | conflicts)}) if side else None
+        raw = {path for path in drop if path.startswith(b"raw/") and side and lookup(self.store.objects, side, path)}
+        names = sorted(lost | conflicts | {p.removeprefix(b"raw/") for p in raw})
+        only = [f"{os.fsdecode(path)} (staged)" for path in sorted(staged.difference(names))]
+        if names or only:
+            self.taken[stored.id] = (*map(os.fsdecode, names), *only)
+        there = {skipped.path for skipped in files.skipped}
+        new = tuple(Skipped(path=p, reason="excluded") for p in map(os.fsdecode, names) if p not in there)
+        state = replace(files.index, tree=index, unmerged=max(0, files.index.unmerged - len(conflicts)))
+        tree = self.sieve.changed(stored.tree, dict.fromkeys(lost))
+        made = replace(files, tree=tree, index=state, skipped=(*files.skipped, *new), raw=max(0, files.raw - len(raw)))
+        return made, self._base(base, index, left)
+
+    def _of_head(self, stored: Stored, path: bytes) -> TreeEntry | None:
+        """What a path of the index is to be: as HEAD has it."""
+        tree = self.store.tree_of(stored.checkpoint.head)
+        entry = lookup(self.store.objects, tree, path) if tree else None
+        return entry if entry is not None and not entry.is_tree and entry.oid not in self.sieve.blobs else None
+
+    def _lists(self, side: Oid, lost: Collection[bytes], staged: Collection[bytes]) -> dict[bytes, TreeEntry | None]:
+        """The lists beside the stages that no longer name the paths that are left alone."""
+        touched, only, apart = (self._paths(side, name) for name in (_TOUCHED, _ONLY, _APART))
+        wanted: dict[bytes, TreeEntry | None] = {}
+        if touched is not None and not touched.isdisjoint(lost):
+            wanted[_TOUCHED] = self._list(touched.difference(lost), _TOUCHED)
+        if only is not None and not only.isdisjoint(staged):
+            wanted[_ONLY] = self._list(only.difference(staged), _ONLY)
+        if only is None and staged:
+            wanted[_APART] = self._list((apart or set()).union(staged), _APART)
+        return wanted
+
+    def _paths(self, side: Oid, name: bytes) -> set[bytes] | None:
+        entry = lookup(self.store.objects, side, name)
+        found = self.store.objects.read(entry.oid, 256 << 20) if entry is not None else None
+        return None if found is None or found.data is None else set(found.data.split(b"\0")[:-1])
+
+    def _list(self, paths: Collection[bytes], name: bytes) -> TreeEntry:
+        data = b"".join(path + b"\0" for path in sorted(paths))
+        return TreeEntry(mode=b"100644", name=name, oid=self.sieve.blob(data))
+
+    def _base(self, base: Oid | None, index: Oid, side: Oid | None) -> Oid | None:
+        """The index commit for another index and another tree beside it."""
+        found = self.store.objects.read(base) if base is not None else None
+        if found is None or found.data is None:
+            return base
+        commit = parse_commit(found.data)
+        parents = commit.parents
+        if commit.message != _INDEX:
+            return base
+        if side is not None:
+            second = self.store.objects.read(parents[-1])
+            if second is None or second.data is None:
+                raise RecordError(f"commit {parents[-1]} cannot be read")
+            author = parse_commit(second.data)
+            data = commit_data(tree=side, parents=(), author=author.author, message=author.message)
+            self.made.append(new_object(self.algorithm, "commit", data))
+            parents = (*parents[:-1], self.made[-1].oid)
+        data = commit_data(tree=index, parents=parents, author=commit.author, message=commit.message)
+        self.made.append(new_object(self.algorithm, "commit", data))
+        return self.made[-1].oid
