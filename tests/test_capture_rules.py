@@ -208,3 +208,24 @@ def test_what_a_killed_process_left_goes_after_an_hour(repo: Sandbox) -> None:
     os.utime(place / "old", (1, 1))
     snap(repo)
     assert [p.name for p in place.iterdir()] == ["young"]
+
+
+def test_t15_a_file_of_5_gb_and_a_directory_of_16000_files(repo: Sandbox) -> None:
+    huge = repo.path / "huge.bin"
+    with open(huge, "wb") as file:
+        file.truncate(5 << 30)
+    state = huge.stat()
+    folder = repo.path / "many"
+    folder.mkdir()
+    for number in range(16_000):
+        (folder / f"f{number}").write_bytes(b"%d\n" % number)
+    done = repo.ok("snapshot", "--track", "t", "--step", "one", "--json")
+    assert done.json["checkpoint"]["files"]["skipped"] == [{"path": "huge.bin", "reason": "too-large"}]
+    assert len(repo.tree("refs/baton/tracks/t")) > 16_000
+    for number in range(0, 16_000, 1000):
+        (folder / f"f{number}").unlink()
+    repo.write("a.txt", "changed\n")
+    repo.ok("restore", "t")
+    assert sorted(p.name for p in folder.iterdir()) == sorted(f"f{n}" for n in range(16_000))
+    after = huge.stat()
+    assert (after.st_ino, after.st_size, after.st_mtime_ns) == (state.st_ino, state.st_size, state.st_mtime_ns)
