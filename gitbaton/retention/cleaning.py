@@ -108,7 +108,8 @@ class _Cleaner:
         drop |= {room + b"/" + path: None for room in _SIDES for path in lost}
         drop |= {room + b"/" + path: None for room in _STAGES for path in conflicts}
         index = self.sieve.changed(files.index.tree, {path: self._of_head(stored, path) for path in staged})
-        left = self.sieve.changed(side, {**drop, **self._lists(side, lost, staged | conflicts)}) if side else None
+        lists = self._lists(side, lost, staged | conflicts) if side else {}
+        left = self.sieve.changed(side, {**drop, **lists}, stays=(b"after",)) if side else None
         raw = {path for path in drop if path.startswith(b"raw/") and side and lookup(self.store.objects, side, path)}
         names = sorted(lost | conflicts | {p.removeprefix(b"raw/") for p in raw})
         only = [f"{os.fsdecode(path)} (staged)" for path in sorted(staged.difference(names))]

@@ -69,8 +69,10 @@ def leftover(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> Le
     users = usage.everything(baton.repo, ("refs/baton/*", f"{TIPS}*", NOTES), kept=False).keys() & left.keys()
     fetched = [f"{REMOTES}*/tracks/{encode_track(track)}" for track in sorted(tracks)]
     outside = usage.everything(baton.repo, (f"{CHAINS}*", f"{TIPS}*", f"{SAFETY}*", *fetched)).keys() & left.keys()
-    for oid, those in holding.items():
-        if any(track is not None and track not in tracks for _, _, track in those):
+    first = min(stored.checkpoint.created for stored in made.parts)
+    for oid, those in holding.items():  # what others held before it, it did not bring in
+        dates = [stored.checkpoint.created for stored, _, track in those if track is not None and track not in tracks]
+        if dates and min(dates) > first:
             outside = outside | {oid}
     counting = [oid for oid in left if oid in known or oid in (made.brought & outside) - users]
     counting.sort(key=lambda oid: (oid not in known, left[oid]))

@@ -41,12 +41,13 @@ class Sieve:
         self._seen[tree] = tuple(found)
         return self._seen[tree]
 
-    def changed(self, tree: Oid, wanted: Mapping[bytes, TreeEntry | None]) -> Oid:
-        """The tree with what ``wanted`` has at some paths, None for nothing; a folder left empty goes, and none is made."""
-        made = self._changed(tree, wanted) if wanted else tree
+    def changed(self, tree: Oid, wanted: Mapping[bytes, TreeEntry | None], stays: Collection[bytes] = ()) -> Oid:
+        """The tree with what ``wanted`` has at some paths, None for nothing; a folder left empty goes, but for those at
+        its top that ``stays`` names, and none is made."""
+        made = self._changed(tree, wanted, stays) if wanted else tree
         return made or self._add(())
 
-    def _changed(self, tree: Oid, wanted: Mapping[bytes, TreeEntry | None]) -> Oid | None:
+    def _changed(self, tree: Oid, wanted: Mapping[bytes, TreeEntry | None], stays: Collection[bytes] = ()) -> Oid | None:
         below: dict[bytes, dict[bytes, TreeEntry | None]] = {}
         for path, entry in wanted.items():
             name, _, rest = path.partition(b"/")
@@ -60,6 +61,7 @@ class Sieve:
             elif entry.is_tree:
                 deeper = {path: new for path, new in inside.items() if path}
                 oid = self._changed(entry.oid, deeper) if deeper else entry.oid
+                oid = oid or (self._add(()) if entry.name in stays else None)
                 after += [replace(entry, oid=oid)] if oid else []
             elif b"" not in inside:
                 after.append(entry)
