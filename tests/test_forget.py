@@ -65,7 +65,10 @@ def test_t25_forgotten_everywhere_nothing_holds_the_words(spilled: Sandbox) -> N
     (spilled.path / ".git/baton/log").write_text("hook: SECRET-NOTE\n")
     assert len(holding(spilled)) > 10
     told = spilled.ok("forget", "spilled", "--everywhere", "-n").out
-    assert f"would forget {named[:10]} has SECRET-STEP" in told and told.count("would be written again without its words") == 2
+    assert (
+        f"would forget {named[:10]} has SECRET-STEP" in told
+        and told.count("would be written again without what is forgotten") == 2
+    )
     assert len(holding(spilled)) > 10
     done = spilled.ok("forget", "spilled", "--everywhere")
     assert "no ref, index or reflog of this repository reaches" in done.out and "git gc --prune=now" in done.out
@@ -151,7 +154,7 @@ def test_unsaved_work_in_a_safety_checkpoint_survives_and_undo_brings_it_back(re
     repo.write("g", "also PRECIOUS\n")
     repo.ok("restore", "t", "f", "--force")
     told = repo.ok("forget", "--everywhere", "-n", named).out
-    assert "safety checkpoint" in told and "would be written again without its words; no longer in it: 'f'" not in told
+    assert "safety checkpoint" in told and "would be written again without what is forgotten; no longer in it: 'f'" not in told
     done = repo.ok("forget", "--everywhere", named)
     assert "'f' in the work tree still holds it; the next snapshot takes it in again" in done.out
     assert not [row for row in holding(repo) if not row.startswith(str(repo.path / "f"))]

@@ -83,7 +83,7 @@ def _rewritten(made: Forgetting, short: Callable[[str], str], verb: str) -> Iter
             paths = [f"'{plain(path)}'" for path in part.taken.get(stored.id, ())]
             what = ", ".join(paths[:_MOST]) + (f" and {len(paths) - _MOST} more" if len(paths) > _MOST else "")
             lost = f"; no longer in it: {what}" if paths else ""
-            yield f"safety checkpoint {short(stored.id)} {verb} written again without its words{lost}"
+            yield f"safety checkpoint {short(stored.id)} {verb} written again without what is forgotten{lost}"
 
 
 def _proven(made: Forgetting, proof: Proof) -> list[str]:
