@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gitbaton import terminal
+from gitbaton import mirrors, terminal
 from gitbaton.codec import Json, path_document, plain
 from gitbaton.commands.common import opened, print_json, warn_all
 from gitbaton.commands.retaining import clean, counted, discreet
@@ -42,9 +42,8 @@ def command(
             made = plan(baton, checkpoints, everywhere=everywhere)
         else:
             made, warnings = forget(baton, checkpoints, everywhere=everywhere)
-            if everywhere:
-                warnings += erase(baton, made)
-                proof = prove(baton, made)
+            warnings += erase(baton, made) if everywhere else mirrors.refresh(baton)
+            proof = prove(baton, made) if everywhere else Proof()
         if json:
             print_json({key: clean(baton, item) for key, item in document(made, proof, dry_run=dry_run).items()})
         else:
