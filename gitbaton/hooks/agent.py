@@ -192,10 +192,7 @@ def _attend(work: _Work, event: Event) -> None:
     if event.moment in _KEPT:
         _keep(work, event, session)
     elif event.moment == "start":
-        from gitbaton.transcripts import proofs
-
         sessions.prune(repo)
-        proofs.prune(repo)
 
 
 def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session:

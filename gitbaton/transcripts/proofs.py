@@ -57,8 +57,10 @@ def load(repo: Repo, ref: str) -> Proof | None:
 
 
 def save(repo: Repo, ref: str, proof: Proof) -> None:
-    """Note it, readable by its owner alone. Never raises: without it the next one compares everything."""
+    """Note it, readable by its owner alone; with a conversation's first, what is old goes. Never raises: without it the next
+    one compares everything."""
     name = path(repo, ref)
+    first = not os.path.lexists(name)
     temporary = f"{name}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
@@ -68,6 +70,8 @@ def save(repo: Repo, ref: str, proof: Proof) -> None:
         os.replace(temporary, name)
     except OSError:
         return
+    if first:
+        prune(repo)
 
 
 def forget(repo: Repo, ref: str) -> None:
