@@ -91,7 +91,8 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
 
 def _flag(given: str, wrong: Callable[[str, None], None]) -> bool | None:
     if given not in ("", *_YES, *_NO):
-        return wrong(f"baton.push is '{given}'; it can be 'true' or 'false'", None)
+        wrong(f"baton.push is '{given}'; it can be 'true' or 'false'", None)
+        return None
     return given in _YES if given else None
 
 

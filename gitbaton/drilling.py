@@ -205,8 +205,8 @@ class Drill:
         self._lose()
         found = self._answer("resume", "--json")["checkpoint"]
         _same("what 'resume' says", found, self.documents["words"])
-        said = self._answer("show", self.stored.id, "--json")["checkpoint"]
-        said = {key: value for key, value in said.items() if key != "pinned"}
+        said = cast(dict[str, Json], self._answer("show", self.stored.id, "--json")["checkpoint"])
+        del said["pinned"]  # which is no word of the checkpoint's
         _same("what 'show' says of the checkpoint before the drill", said, _loads(canonical(stored_document(self.stored))))
         for flag, word in WORDS.items():
             if flag != "--label":

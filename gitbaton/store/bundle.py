@@ -95,7 +95,7 @@ def _all_text(one: bytes, other: bytes) -> bytes:
         return one if first else other
     if first == second:
         return min(one, other)
-    return b"\n\n".join(sorted(first | second, key=lambda paragraph: paragraph + b"\n\n")) + b"\n"
+    return b"".join(sorted(paragraph + b"\n\n" for paragraph in first | second)).removesuffix(b"\n")
 
 
 class _Pending:
