@@ -340,7 +340,8 @@ class Baton:
         try:
             stored = self.tip(track)
         except BatonError:
-            self.refresh(only_existing=True)  # LATEST of a track that was removed elsewhere
+            if os.path.isdir(self.repo.shared_dir):
+                self.refresh(only_existing=True)  # LATEST of a track that was removed elsewhere
             raise
         found = self._surveyor().live(stored) if live else None
         missed = (found.uncounted,) if found and found.uncounted else ()
@@ -351,8 +352,7 @@ class Baton:
 
     def newer(self, tips: Iterable[Stored]) -> list[str]:
         """What should be said of remotes that have newer checkpoints of tracks; nothing where nothing was fetched."""
-        elsewhere = self.store.elsewhere()
-        if not elsewhere:
+        if not (elsewhere := self.store.elsewhere()):
             return []
         from gitbaton.store.fetched import newer
 
