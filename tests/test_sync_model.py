@@ -57,6 +57,8 @@ def test_all_clones_agree(made: Path, tmp_path: Path, pytestconfig: pytest.Confi
         refuses=st.sampled_from([False, False, True]),
     )
     def run(skews: list[float], ops: list[Op], twins: bool, refuses: bool) -> None:
-        play(tmp_path / "run", made, skews, ops, twins=twins, refuses=refuses)
+        fleet = play(tmp_path / "run", made, skews, ops, twins=twins, refuses=refuses)
+        chains = [clone.state().chains for clone in fleet.clones]
+        assert twins or all(found == chains[0] for found in chains)
 
     run()

@@ -129,7 +129,7 @@ def drop(peer: Clone, more: Meta) -> None:
         assert not revision.warnings
 
 
-def play(place: Path, template: Path, skews: list[float], ops: list[Op]) -> None:
+def play(place: Path, template: Path, skews: list[float], ops: list[Op]) -> Peers:
     """Carry out all, then let everybody pull from everybody twice: then they agree, and nothing else is missing."""
     peers = Peers(place, template, skews)
     for op in ops:
@@ -139,6 +139,7 @@ def play(place: Path, template: Path, skews: list[float], ops: list[Op]) -> None
     for peer in peers.peers:
         assert peer.leftovers() == []
     peers.peers[-1].fsck()
+    return peers
 
 
 @pytest.fixture
@@ -164,6 +165,7 @@ def test_peers_agree(template: Path, tmp_path: Path, pytestconfig: pytest.Config
         st.lists(st.sampled_from([0.0, -300.0, -1.0, 4.0, 7.5]), min_size=2, max_size=4), st.lists(ops, min_size=4, max_size=30)
     )
     def run(skews: list[float], ops: list[Op]) -> None:
-        play(tmp_path / "run", template, skews, ops)
+        chains = [peer.state().chains for peer in play(tmp_path / "run", template, skews, ops).peers]
+        assert all(found == chains[0] for found in chains)
 
     run()
