@@ -180,7 +180,7 @@ def written_tree(box: Sandbox, place: Path | None = None) -> str:
     index.unlink(missing_ok=True)
     if real.exists():
         index.write_bytes(real.read_bytes())
-        os.utime(index, ns=(0, 0))
+        os.utime(index, (1, 1))  # older than every file, so that git reads them; 0 would mean that it need not
     env = {"GIT_INDEX_FILE": str(index)}
     where.git("add", "-A", env=env)
     return where.git("write-tree", env=env)
