@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from gitbaton.errors import GitError
-from gitbaton.git.run import Git, Result, memory_file, spawn
+from gitbaton.git.run import Git, Result, begin
 
 _GRACE = 2.0  # seconds that git has to take its temporary files away
 _PLINK = ("plink", "tortoiseplink", "putty")
@@ -36,20 +36,10 @@ class Bounded:
         began = time.monotonic()
         if self.left <= 0:
             raise OutOfTimeError(f"'git {args[0]}' has no time left")
-        reader, writer = os.pipe()
-        err, source = memory_file(), memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
+        begun = begin(self.git.argv(*args), self.env, self.left, stdin, detached=not self.prompts)
         try:
-            pid = spawn(self.git.argv(*args), self.env, source, writer, err, detached=not self.prompts)
-        except BaseException:
-            os.close(reader)
-            os.close(err)
-            raise
-        finally:
-            os.close(writer)
-            os.close(source)
-        try:
-            with _ended_with_us(pid, group=not self.prompts):
-                return self._collect(args[0], pid, reader, err, began + self.left)
+            with _ended_with_us(begun.pid, group=not self.prompts):
+                return self._collect(args[0], begun.pid, begun.out, begun.err, began + self.left)
         finally:
             self.left -= time.monotonic() - began
 

@@ -186,8 +186,11 @@ def detach(argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> None:
         os.close(sink)
 
 
-def begin(argv: Sequence[str], env: Mapping[str, str], timeout: float, stdin: bytes = b"") -> Process:
-    """Start a program whose input is known, for a time. Raises GitError when it cannot be started."""
+def begin(
+    argv: Sequence[str], env: Mapping[str, str], timeout: float, stdin: bytes = b"", *, detached: bool = False
+) -> Process:
+    """Start a program whose input is known, for a time; ``detached`` as for ``spawn``. Raises GitError when it cannot be
+    started."""
     reader, writer = os.pipe()
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         try:  # a child started early goes on while another is read
@@ -196,7 +199,7 @@ def begin(argv: Sequence[str], env: Mapping[str, str], timeout: float, stdin: by
             pass
     err, source = memory_file(), memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
     try:
-        pid = spawn(argv, env, source, writer, err)
+        pid = spawn(argv, env, source, writer, err, detached=detached)
     except BaseException:
         os.close(reader)
         os.close(err)

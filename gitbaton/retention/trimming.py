@@ -9,17 +9,16 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from gitbaton.git import settings
-from gitbaton.git.objects import NewObject, RefChange, commit_data, new_object
+from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.looking import Chain
 from gitbaton.store import SAFETY, Store
-from gitbaton.store.join import Link, links
+from gitbaton.store.join import Link, links, on_top
 from gitbaton.store.read import root_objects
 from gitbaton.store.safety import replay
 
 DAYS = 14
-_INDEX = b"gitbaton index 1\n"
 
 
 def old(store: Store, chain: Chain, now: datetime) -> tuple[Stored, ...]:
@@ -47,19 +46,9 @@ def without(store: Store, chain: Chain, gone: Collection[Oid]) -> tuple[list[New
 
 def chained(store: Store, chain: Chain, kept: Sequence[Link]) -> tuple[list[NewObject], RefChange]:
     """The objects to write and the move of the ref so that a safety chain holds these checkpoints, the oldest first."""
-    algorithm = store.objects.algorithm
-    made = root_objects(algorithm)
-    tree, parent = made[0].oid, made[1].oid
-    for link in kept:
-        parents = (parent,) if link.base is None else (parent, link.base)
-        if link.base == parent:  # the parents of a commit are never equal
-            stand_in = commit_data(tree=tree, parents=(parent,), author=link.author, message=_INDEX)
-            made.append(new_object(algorithm, "commit", stand_in))
-            parents = (parent, made[-1].oid)
-        data = commit_data(tree=link.tree, parents=parents, author=link.author, message=link.message)
-        made.append(new_object(algorithm, "commit", data))
-        tree, parent = link.tree, made[-1].oid
-    return made, RefChange(name=chain.ref, new=parent if kept else None, old=chain.tip)
+    tree, root = root_objects(store.objects.algorithm)
+    made, placed = on_top(store.objects.algorithm, root.oid, tree.oid, kept)
+    return made, RefChange(name=chain.ref, new=placed[-1].commit if placed else None, old=chain.tip)
 
 
 @contextmanager
