@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "gitbaton"
 ROOMS = (
     *("git", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands"),
-    *("transcripts", "secrets", "scanning", "sync", "retention"),
+    *("transcripts", "secrets", "scanning", "sync", "retention", "journal", "running"),
 )
 FLOORS = (
     ("errors", "values"),
@@ -22,9 +22,9 @@ FLOORS = (
     ("config", "render", "columns", "terminal", "store", "rewrites"),
     ("names", "mirror", "ground", "exchange", "owners", "briefing"),
     ("baton",),
-    ("transcripts", "scanning", "mirrors"),
-    ("hooks", "install", "restore", "retention", "sync", "journal", "porting", "branching", "bisection", "comparing"),
-    ("doctor", "drilling", "worktrees", "conversations", "rewinding"),
+    ("transcripts", "scanning", "mirrors", "journal"),
+    ("hooks", "install", "restore", "retention", "sync", "porting", "branching", "bisection", "comparing"),
+    ("doctor", "drilling", "worktrees", "conversations", "rewinding", "running"),
     ("langgraph", "mcpserver"),
     ("commands",),
     ("cli",),

@@ -12,7 +12,7 @@ from gitbaton.columns import cut
 from gitbaton.commands.common import warn_all
 from gitbaton.commands.conversing import planned, write_back
 from gitbaton.commands.listing import counted_files, table
-from gitbaton.commands.steps import show_plan
+from gitbaton.commands.putting import show_plan
 from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.ground import Surveyor
 from gitbaton.model import Stored

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from gitbaton.commands.common import opened
-from gitbaton.commands.steps import carry_out
+from gitbaton.commands.putting import carry_out
 from gitbaton.restore.values import Order
 
 

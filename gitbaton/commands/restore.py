@@ -7,7 +7,7 @@ import typer
 
 from gitbaton.baton import Baton
 from gitbaton.commands.common import divided, one_of, opened
-from gitbaton.commands.steps import carry_out
+from gitbaton.commands.putting import carry_out
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import line

@@ -1,0 +1,229 @@
+"""The values of a run: a step as it is asked for, a plan, and the records of the journal. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from gitbaton.model import Oid
+from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Effect = Literal["none", "idempotent", "once"]
+    Isolate = Literal["auto", "tree", "none"]
+    OnUndeclared = Literal["report", "restore", "fail"]
+    Keep = Literal["all", "none"]
+    Type = Literal[
+        "begin",
+        "end",
+        "fail",
+        "abort",
+        "comp-begin",
+        "comp-end",
+        "comp-fail",
+        "gate",
+        "approve",
+        "settle",
+        "repair",
+        "claim",
+        "release",
+    ]
+else:
+    Effect = Isolate = OnUndeclared = Keep = Type = str
+
+EFFECTS: tuple[Effect, ...] = ("none", "idempotent", "once")
+ISOLATES: tuple[Isolate, ...] = ("auto", "tree", "none")
+ON_UNDECLARED: tuple[OnUndeclared, ...] = ("report", "restore", "fail")
+KEEPS: tuple[Keep, ...] = ("all", "none")
+TYPES: tuple[Type, ...] = (
+    *("begin", "end", "fail", "abort"),
+    *("comp-begin", "comp-end", "comp-fail"),
+    *("gate", "approve", "settle", "repair", "claim", "release"),
+)
+TREES = ("reads", "pre", "writes", "orphan", "undeclared")  # the subtrees that a record's commit may have
+BLOBS = ("stdout", "stderr", "plan.toml")  # and its blobs, beside record.json
+
+
+@value
+class Backoff:
+    """How long to wait before another attempt, in seconds: ``first``, then ``factor`` times as long, at most ``most``."""
+
+    first: float = 1.0
+    factor: float = 2.0
+    most: float = 60.0
+    jitter: bool = False
+
+
+@value
+class Step:
+    """A step as it is asked for. ``argv``: a shell line is ``("sh", "-c", LINE)``. ``cwd``, ``reads`` and ``writes`` (globs of
+    gitbaton.git.globs) are relative to the top of the work tree. ``env``: names of variables; ``extra``: texts of --key.
+    ``retry_on``: exit statuses as decimal text, or ``timeout``; empty means any failure. Seconds are floats. ``store`` none:
+    outputs are recorded by digest only. ``checkpoint``: a track."""
+
+    name: str
+    argv: tuple[str, ...]
+    cwd: str = "."
+    after: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    effect: Effect = "none"
+    compensate: str | None = None
+    probe: str | None = None
+    verify: str | None = None
+    retries: int = 0
+    backoff: Backoff = Backoff()
+    retry_on: tuple[str, ...] = ()
+    timeout: float | None = None
+    grace: float = 10.0
+    catch: str | None = None
+    isolate: Isolate = "auto"
+    on_undeclared: OnUndeclared = "report"
+    gate: str | None = None
+    cache: bool = True
+    allow_empty: bool = False
+    store: Keep = "all"
+    checkpoint: str | None = None
+
+    @property
+    def cacheable(self) -> bool:
+        """Whether a result can be served again: something says what it was made from."""
+        return self.cache and bool(self.reads or self.extra)
+
+
+@value
+class Plan:
+    """Steps in an order in which each comes after those it waits for. ``text`` and ``path``: of the file it was read from (None
+    for a step of the command line). ``max_runs`` and ``max_wall`` (seconds) guard against loops."""
+
+    steps: tuple[Step, ...]
+    text: bytes | None = None
+    path: str | None = None
+    max_runs: int = 50
+    max_wall: float = 7200.0
+
+    def step(self, name: str) -> Step | None:
+        """The step of that name."""
+        return next((s for s in self.steps if s.name == name), None)
+
+
+@value
+class Reads:
+    """What a step reads: the globs, the tree of the files that they matched, and how many."""
+
+    globs: tuple[str, ...]
+    tree: Oid
+    n: int
+
+
+@value
+class Writes:
+    """What a step writes: the globs, the tree of what they matched before, the same afterwards (None: not known yet), what it
+    deleted, and which files are recorded by digest only."""
+
+    globs: tuple[str, ...]
+    pre: Oid
+    tree: Oid | None = None
+    deleted: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+
+
+@value
+class Undeclared:
+    """A path outside the write set that changed while a step ran; None where there was, or is, nothing."""
+
+    path: str
+    before: Oid | None
+    after: Oid | None
+
+
+@value
+class Output:
+    """What was kept of an output stream, redacted: the blob, how many bytes there were, whether only their tail was kept."""
+
+    oid: Oid
+    bytes: int
+    cut: bool
+
+
+@value
+class Cause:
+    """Why something is done again. ``kind``: ``input``, ``dep``, ``argv``, ``cwd``, ``env``, ``key``, ``writes``, ``verify``,
+    ``output``, ``unstable``, ``failed``, ``named``, ``path``, ``since``, ``never-run``, ``not-cacheable``, ``compensated``,
+    ``crashed``, ``widened``. ``path`` names the file, step or variable; ``old`` and ``new`` what it was and is (object ids or
+    digests)."""
+
+    kind: str
+    path: str | None = None
+    old: str | None = None
+    new: str | None = None
+
+
+@value
+class Record:
+    """One record of a journal; which fields are set depends on ``type`` (checkpoint_protocol.md). ``seq`` is given when it is
+    appended. ``state`` says what a settle, approve or release came to: ``done``, ``undone``, ``approved``, ``rejected``,
+    ``complete``, ``stopped``. ``isolation``: ``none``, ``copy``, ``reflink``. ``redacted``: a secret was taken out of its
+    words, so that the key cannot be made again from the record."""
+
+    type: Type
+    run: str
+    lineage: str
+    started: datetime
+    host: str
+    pid: int
+    boot: str
+    seq: int = -1
+    step: str | None = None
+    attempt: int | None = None
+    key: str | None = None
+    idem: str | None = None
+    argv: tuple[str, ...] = ()
+    cwd: str | None = None
+    reads: Reads | None = None
+    deps: tuple[tuple[str, Oid], ...] = ()
+    writes: Writes | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    extra: tuple[str, ...] = ()
+    stable: bool | None = None
+    undeclared: tuple[Undeclared, ...] = ()
+    undeclared_more: int = 0
+    exit: int | None = None
+    signal: str | None = None
+    timeout: bool = False
+    duration_ms: int | None = None
+    stdout: Output | None = None
+    stderr: Output | None = None
+    effect: Effect | None = None
+    compensate: str | None = None
+    probe: str | None = None
+    verify: str | None = None
+    verify_exit: int | None = None
+    compensates: str | None = None
+    region: tuple[str, ...] = ()
+    cause: Cause | None = None
+    state: str | None = None
+    text: str | None = None
+    plan: str | None = None
+    isolation: str | None = None
+    nondeterministic: bool = False
+    redacted: bool = False
+    tokens: int | None = None
+    agent: str | None = None
+    worktree: str | None = None
+
+
+@value
+class Logged:
+    """A record in its place: the commit that holds it, the subtrees and blobs beside it by name, and whether it was fetched
+    and nothing local follows it yet."""
+
+    record: Record
+    commit: Oid
+    parts: Mapping[str, Oid]
+    foreign: bool = False
