@@ -14,6 +14,7 @@ BatonError                128  fatal, in one line
 |  `- PathError           128  some paths cannot be written or removed
 |- RecordError            128  a stored record is not what gitbaton writes
 |- ScanError              128  the scanner for secrets failed; nothing was written
+|- RunError                 *  a step did not do what it should: 75 to 79, 124, 125; 78 when nothing else is said
 `- RefConflictError       128  somebody else moved a ref between our read and our write
 """
 
@@ -94,6 +95,16 @@ class RecordError(BatonError):
 
 class ScanError(BatonError):
     """The scanner for secrets failed on a text: nothing is known of it, so nothing was written."""
+
+
+class RunError(BatonError):
+    """A step of a run could not be done, or waits; ``exit_code``: 75 at a gate, 76 the outcome is unknown, 77 a compensation
+    failed, 78 a conflict over the write set, 79 a guard against loops, 124 its time was over, 125 its outputs are not as
+    declared."""
+
+    def __init__(self, message: str, *hints: str, code: int = 78) -> None:
+        super().__init__(message, *hints)
+        self.exit_code = code
 
 
 class RefConflictError(BatonError):
