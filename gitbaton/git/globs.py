@@ -1,0 +1,384 @@
+"""Globs that name files of a work tree: checked, matched against paths, and compared with each other. No I/O.
+
+``**`` as a whole name stands for any number of folders, ``*``, ``?``, ``[a-z]`` and ``[!a]`` for characters of one name, hidden
+names included; ``\\`` quotes the next character. A glob without wildcards means the file of that path, or all files below the
+folder of that path; one that ends in ``/`` means all files below. A file below ``.git``, in any case, never matches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+
+from gitbaton.errors import UsageError
+
+LONGEST, LONGEST_NAME = 4096, 255  # what Linux allows of a path and of a name
+_DEEP = None  # an element of a path: any number of names
+_STAR = None  # a token of a name: any number of characters
+_FORBIDDEN = ("", ".", "..", ".git")  # names that no file of a work tree has
+_TELLING = ".gitGIT"
+_WILD = re.compile(r"\\.|([*?\[])", re.DOTALL)
+_BRACES = re.compile(r"\\.|(\{(?:[^{}\\]|\\.)*,(?:[^{}\\]|\\.)*\})", re.DOTALL)
+
+Ranges = tuple[tuple[int, int], ...]
+Tokens = tuple[Ranges | None, ...]
+Elements = tuple[Tokens | None, ...]
+# every character of a name: not NUL, not "/", and of the surrogates those that stand for bytes which are not UTF-8
+_ANY: Ranges = ((1, 0x2E), (0x30, 0xD7FF), (0xDC80, 0xDCFF), (0xE000, 0x10FFFF))
+
+
+def check(glob: str) -> str:
+    """The glob in its normal form, relative to the top of the work tree: without ``.``, ``..`` and doubled slashes, ``folder/``
+    as ``folder/**``. Raises UsageError when it is empty, absolute, malformed, or names something outside or in ``.git``."""
+    if not glob:
+        raise UsageError("a glob is empty", "'.' means every file of the work tree")
+    if glob[0] == "/":
+        raise UsageError(f"glob '{glob}' is absolute", "globs are relative to the top of the work tree")
+    if glob[0] == "!":
+        raise UsageError(f"glob '{glob}' begins with '!'", "globs do not exclude; quote a real one as '\\!'")
+    if "\0" in glob or len(glob) > LONGEST:
+        raise UsageError("a glob has a NUL" if "\0" in glob else f"a glob is longer than {LONGEST} characters")
+    if any(found[1] for found in _BRACES.finditer(glob)):
+        raise UsageError(f"glob '{glob}' has braces, which do not expand", "write one glob for each; quote real ones as '\\{'")
+    names: list[str] = []
+    pieces = glob.split("/")
+    for piece in pieces:
+        if piece not in ("", "."):
+            _add(names, piece, glob)
+    if pieces[-1] in ("", ".", "..") and names[-1:] != ["**"]:
+        names.append("**")
+    return "/".join(names)
+
+
+def _add(names: list[str], piece: str, glob: str) -> None:
+    """Put one more name of a glob in its place among those before it."""
+    if piece == "**":
+        if names[-1:] != ["**"]:
+            names.append(piece)
+        return
+    try:
+        tokens, literal = _tokens(piece), _literal(piece)
+    except ValueError as error:
+        raise UsageError(f"glob '{glob}' {error}", "a backslash before a character takes its meaning away") from None
+    if sum(token is not _STAR for token in tokens) > LONGEST_NAME:
+        raise UsageError(f"glob '{glob[:80]}...' has a name longer than {LONGEST_NAME} characters")
+    if literal == "..":
+        if not names:
+            raise UsageError(f"glob '{glob}' leaves the work tree")
+        if _literal(names[-1]) is None:
+            raise UsageError(f"glob '{glob}' has '..' after a wildcard")
+        names.pop()
+    elif literal is not None and literal.lower() == ".git":
+        raise UsageError(f"glob '{glob}' names '.git'", "what is below '.git' is no file of the work tree")
+    elif literal != ".":
+        names.append(piece)
+
+
+def relative(glob: str, prefix: str) -> str:
+    """The normal form of a glob that was given in folder ``prefix`` (relative to the top, '' for the top itself). Raises
+    UsageError as check()."""
+    if not prefix or not glob or glob[0] in "/!":
+        return check(glob)
+    whole = f"{quote(prefix)}/{glob}"
+    try:
+        return check(whole)
+    except UsageError as error:
+        raise UsageError(error.message.replace(whole, glob), *error.hints) from None
+
+
+def quote(path: str) -> str:
+    """A glob for exactly that path and what is below it."""
+    return re.sub(r"([\\*?\[{]|^!)", r"\\\1", path)
+
+
+def fixed(glob: str) -> str:
+    """The path that everything which a glob in its normal form matches is, or is below: the names before its first wildcard,
+    unquoted; '' for the top."""
+    names: list[str] = []
+    for piece in glob.split("/"):
+        literal = _literal(piece)
+        if literal is None:
+            break
+        names.append(literal)
+    return "/".join(names)
+
+
+def roots(globs: Sequence[str]) -> tuple[str, ...]:
+    """The paths to look at for all files that globs in their normal form match, none below another, sorted: folders, but
+    those of globs without wildcards may be files, and need not exist. '' is the top."""
+    found = {fixed(glob) for glob in globs}
+    if "" in found:
+        return ("",)
+    return tuple(sorted(path for path in found if not any(above in found for above in _above(path))))
+
+
+def matcher(globs: Sequence[str]) -> Callable[[str], bool]:
+    """Whether one of these globs, in their normal form, matches a path: '/'-separated, relative to the top, surrogateescape."""
+    plain = frozenset(fixed(glob) for glob in globs if not _wild(glob))
+    wild = [_path_regex(_elements(glob)) for glob in dict.fromkeys(globs) if _wild(glob)]
+    search = re.compile("|".join(wild), re.DOTALL).match if wild else None
+
+    def matches(path: str) -> bool:
+        if not (path in plain or (search and search(path)) or (plain and any(above in plain for above in _above(path)))):
+            return False
+        return ".git" not in path.lower() or ".git" not in path.lower().split("/")
+
+    return matches
+
+
+def below(globs: Sequence[str]) -> Callable[[str], bool]:
+    """Whether files below a folder ('' for the top) can match one of these globs in their normal form; answers are kept, so a
+    walk that asks for each folder after the one above it pays little."""
+    paths = [path for glob in globs for path in _variants(glob)]
+    known: dict[str, frozenset[tuple[int, int]]] = {"": _closed(paths, {(number, 0) for number in range(len(paths))})}
+
+    def states(folder: str) -> frozenset[tuple[int, int]]:
+        if folder not in known:
+            above, _, name = folder.rpartition("/")
+            known[folder] = _after(paths, states(above), name) if name.lower() != ".git" else frozenset()
+        return known[folder]
+
+    return lambda folder: any(at < len(paths[number]) for number, at in states(folder))
+
+
+def overlap(a: Sequence[str], b: Sequence[str]) -> tuple[str, str] | None:
+    """The first glob of ``a`` and the first of ``b`` (in their normal forms) that some path matches both of; None when no path
+    can. Exact, whatever files there are."""
+    for one in a:
+        for other in b:
+            if _near(fixed(one), fixed(other)) and any(_cross(x, y) for x in _variants(one) for y in _variants(other)):
+                return one, other
+    return None
+
+
+def _near(a: str, b: str) -> bool:
+    return a == b or not a or not b or a.startswith(f"{b}/") or b.startswith(f"{a}/")
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders above a path, the top not among them."""
+    at = path.find("/")
+    while at > 0:
+        yield path[:at]
+        at = path.find("/", at + 1)
+
+
+def _wild(glob: str) -> bool:
+    return any(found[1] for found in _WILD.finditer(glob))
+
+
+def _literal(piece: str) -> str | None:
+    """A name without its quotes, or None when it has wildcards."""
+    return None if _wild(piece) else re.sub(r"\\(.)", r"\1", piece, flags=re.DOTALL)
+
+
+@lru_cache(maxsize=4096)
+def _tokens(piece: str) -> Tokens:
+    """A name of a glob as the characters that it allows, one after the other. Raises ValueError that says what is wrong."""
+    tokens: list[Ranges | None] = []
+    at = 0
+    while at < len(piece):
+        char, at = piece[at], at + 1
+        if char == "*":
+            tokens += [_STAR] if tokens[-1:] != [_STAR] else []
+        elif char == "?":
+            tokens.append(_ANY)
+        elif char == "[":
+            ranges, at = _bracket(piece, at)
+            tokens.append(ranges)
+        else:
+            if char == "\\":
+                if at == len(piece):
+                    raise ValueError("has a backslash that quotes nothing")
+                char, at = piece[at], at + 1
+            tokens.append(((ord(char), ord(char)),))
+    return tuple(tokens)
+
+
+def _bracket(piece: str, at: int) -> tuple[Ranges, int]:
+    """The characters that ``[...]`` allows, and where it ends."""
+    negated = piece[at : at + 1] in ("!", "^")
+    at += negated
+    first, found = at, []
+    while at < len(piece) and (piece[at] != "]" or at == first):
+        if piece.startswith(("[:", "[.", "[="), at):
+            raise ValueError(f"has '{piece[at : at + 2]}' in brackets, which is not understood")
+        low, at = _member(piece, at)
+        high = low
+        if piece[at : at + 1] == "-" and piece[at + 1 : at + 2] not in ("", "]"):
+            high, at = _member(piece, at + 1)
+        if low > high:
+            raise ValueError(f"has the range '{chr(low)}-{chr(high)}', which is empty")
+        found.append((low, high))
+    if at >= len(piece):
+        raise ValueError("has a '[' without a ']' in the same name")
+    return _meet(_ANY, _complement(found) if negated else _tidy(found)), at + 1
+
+
+def _member(piece: str, at: int) -> tuple[int, int]:
+    at += piece[at] == "\\"
+    if at == len(piece):
+        raise ValueError("has a backslash that quotes nothing")
+    return ord(piece[at]), at + 1
+
+
+def _tidy(found: list[tuple[int, int]]) -> Ranges:
+    """Ranges sorted and joined where they touch."""
+    tidy: list[tuple[int, int]] = []
+    for low, high in sorted(found):
+        if tidy and low <= tidy[-1][1] + 1:
+            tidy[-1] = (tidy[-1][0], max(high, tidy[-1][1]))
+        else:
+            tidy.append((low, high))
+    return tuple(tidy)
+
+
+def _complement(found: list[tuple[int, int]]) -> Ranges:
+    ranges, start = [], 1
+    for low, high in _tidy(found):
+        ranges += [(start, low - 1)] if start < low else []
+        start = high + 1
+    return (*ranges, (start, 0x10FFFF)) if start <= 0x10FFFF else tuple(ranges)
+
+
+def _meet(a: Ranges, b: Ranges) -> Ranges:
+    """The characters of both."""
+    return tuple((max(x[0], y[0]), min(x[1], y[1])) for x in a for y in b if max(x[0], y[0]) <= min(x[1], y[1]))
+
+
+def _elements(glob: str) -> Elements:
+    return tuple(_DEEP if piece == "**" else _tokens(piece) for piece in glob.split("/"))
+
+
+@lru_cache(maxsize=4096)
+def _variants(glob: str) -> tuple[Elements, ...]:
+    """The plain sequences of names that a glob means together; one that ends in ``**`` asks for a name at least."""
+    elements = _elements(glob)
+    if elements[-1] is _DEEP:
+        return ((*elements, (_STAR,)),)
+    return (elements,) if _wild(glob) else (elements, (*elements, _DEEP, (_STAR,)))
+
+
+def _cross(a: Elements, b: Elements) -> bool:
+    """Whether some path is one of both."""
+    seen, todo = {(0, 0)}, [(0, 0)]
+    while todo:
+        i, j = todo.pop()
+        if i == len(a) and j == len(b):
+            return True
+        deep_a, deep_b = i < len(a) and a[i] is _DEEP, j < len(b) and b[j] is _DEEP
+        ways = [(i + 1, j)] * deep_a + [(i, j + 1)] * deep_b
+        if i < len(a) and j < len(b) and not (deep_a and deep_b) and _same_name(_name(a[i]), _name(b[j])):
+            ways.append((i + (not deep_a), j + (not deep_b)))
+        todo += [way for way in ways if way not in seen]
+        seen.update(ways)
+    return False
+
+
+def _name(element: Tokens | None) -> Tokens:
+    return (_STAR,) if element is _DEEP else element
+
+
+def _chars(token: Ranges | None) -> Ranges:
+    return _ANY if token is _STAR else token
+
+
+@lru_cache(maxsize=4096)
+def _same_name(a: Tokens, b: Tokens) -> bool:
+    """Whether some name that a file may have is one of both. ``said`` in a state is what was consumed, in lower case, as long
+    as it may become one of the names that no file has."""
+    start: tuple[int, int, str | None] = (0, 0, "")
+    seen, todo = {start}, [start]
+    while todo:
+        i, j, said = todo.pop()
+        if i == len(a) and j == len(b) and said not in _FORBIDDEN:
+            return True
+        star_a, star_b = i < len(a) and a[i] is _STAR, j < len(b) and b[j] is _STAR
+        ways = [(i + 1, j, said)] * star_a + [(i, j + 1, said)] * star_b
+        if i < len(a) and j < len(b):
+            both = _meet(_chars(a[i]), _chars(b[j]))
+            ways += [(i + (not star_a), j + (not star_b), now) for now in _said(said, both)]
+        todo += [way for way in ways if way not in seen]
+        seen.update(ways)
+    return False
+
+
+def _said(said: str | None, chars: Ranges) -> list[str | None]:
+    """What is said after one more of these characters."""
+    if said is None:
+        return [None] if chars else []
+    telling = [char for char in _TELLING if any(low <= ord(char) <= high for low, high in chars)]
+    longer = {said + char.lower() for char in telling}
+    now: list[str | None] = [text if any(word.startswith(text) for word in _FORBIDDEN) else None for text in sorted(longer)]
+    return [*now, None] if sum(high - low + 1 for low, high in chars) > len(telling) else now
+
+
+def _closed(paths: Sequence[Elements], states: set[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+    """With the states that are reached when a ``**`` stands for nothing."""
+    todo = list(states)
+    while todo:
+        number, at = todo.pop()
+        if at < len(paths[number]) and paths[number][at] is _DEEP and (number, at + 1) not in states:
+            states.add((number, at + 1))
+            todo.append((number, at + 1))
+    return frozenset(states)
+
+
+def _after(paths: Sequence[Elements], states: frozenset[tuple[int, int]], name: str) -> frozenset[tuple[int, int]]:
+    reached = set()
+    for number, at in states:
+        element = paths[number][at] if at < len(paths[number]) else ()
+        if element is _DEEP:
+            reached.add((number, at))
+        elif element and _name_matcher(element)(name):
+            reached.add((number, at + 1))
+    return _closed(paths, reached)
+
+
+@lru_cache(maxsize=4096)
+def _name_matcher(tokens: Tokens) -> Callable[[str], object]:
+    return re.compile(_name_regex(tokens) + r"\Z", re.DOTALL).match
+
+
+def _path_regex(elements: Elements) -> str:
+    """Each stretch of names after a ``**`` is taken where it first fits and never tried elsewhere (``(?>``): that is enough,
+    and it keeps the time in proportion to the length of the path."""
+    parts: list[list[str]] = [[]]
+    for element in elements:
+        if element is _DEEP:
+            parts.append([])
+        else:
+            parts[-1].append(_name_regex(element))
+    first, *rest = ["/".join(part) for part in parts]
+    if not rest:
+        return rf"{first}\Z"
+    middle = "".join(rf"(?>(?:[^/]+/)*?{part}/)" for part in rest[:-1])
+    last = rf"(?:[^/]+/)*{rest[-1]}\Z" if rest[-1] else r".+\Z"
+    return (f"{first}/" if first else "") + middle + last
+
+
+def _name_regex(tokens: Tokens) -> str:
+    """The same for the stretches of characters after a ``*``."""
+    if tokens == (_STAR,):
+        return "[^/]+"
+    parts = [""]
+    for token in tokens:
+        if token is _STAR:
+            parts.append("")
+        else:
+            parts[-1] += _char_regex(token)
+    first, *rest = parts
+    if not rest:
+        return first
+    return first + "".join(f"(?>[^/]*?{part})" for part in rest[:-1]) + f"[^/]*{rest[-1]}(?![^/])"
+
+
+def _char_regex(ranges: Ranges) -> str:
+    if ranges == _ANY:
+        return "[^/]"
+    if not ranges:
+        return r"(?!)"
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return re.escape(chr(ranges[0][0]))
+    return "[" + "".join(f"{re.escape(chr(low))}-{re.escape(chr(high))}" for low, high in ranges) + "]"
