@@ -1,0 +1,59 @@
+"""What ends a loop: too many runs of a step, too long a time, the same failure again and again, the same files again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gitbaton.errors import RunError
+from gitbaton.model import Oid
+
+CODE = 79
+SAME = 3  # so often the same key, exit status and error output are no progress
+
+
+class Guards:
+    """The guards of one run or repair; ``clock`` gives seconds that only go forward. Every refusal is a RunError 79 that names
+    the step and the guard. Safe to use from several threads."""
+
+    def __init__(self, *, max_runs: int, max_wall: float, clock: Callable[[], float]) -> None:
+        self._max_runs, self._max_wall, self._clock = max_runs, max_wall, clock
+        self._began = clock()
+        self._runs: dict[str, int] = {}
+        self._failures: dict[tuple[str, str | None, int | None, Oid | None], int] = {}
+        self._seen: list[Mapping[str, Oid | None]] = []
+
+    def before(self, step: str, behind: int = 0) -> None:
+        """A step is about to be started; ``behind``: how often it was before, in a row and without a result. Raises
+        RunError."""
+        self._runs[step] = runs = self._runs.get(step, behind) + 1
+        if runs > self._max_runs:
+            times = "once" if self._max_runs == 1 else f"{self._max_runs} times"
+            raise _ended(step, "max-runs", f"it was started {times} without a result", "a larger --max-runs lets it go on")
+        passed = self._clock() - self._began
+        if passed >= self._max_wall:
+            raise _ended(step, "max-wall", f"{passed:.0f} s have passed", "a larger --max-wall lets it go on")
+
+    def succeeded(self, step: str) -> None:
+        """A step has a result: what it was started for does not count any more."""
+        self._runs.pop(step, None)
+
+    def failed(self, step: str, key: str | None, code: int | None, stderr: Oid | None) -> None:
+        """A step failed for good, after its retries. Raises RunError when it did so SAME times in the very same way."""
+        mark = (step, key, code, stderr)
+        self._failures[mark] = times = self._failures.get(mark, 0) + 1
+        if times >= SAME:
+            raise _ended(step, "no-progress", f"{times} times the same inputs, exit status {code} and error output")
+
+    def outputs(self, step: str, trees: Mapping[str, Oid | None]) -> None:
+        """What the steps' outputs are after one of them ran. Raises RunError when they changed back to what they were
+        earlier."""
+        now = dict(trees)
+        if self._seen and self._seen[-1] == now:
+            return
+        if now in self._seen:
+            raise _ended(step, "oscillation", "the outputs are again what they were before in this repair")
+        self._seen.append(now)
+
+
+def _ended(step: str, guard: str, why: str, *hints: str) -> RunError:
+    return RunError(f"step '{step}' is stopped by the guard '{guard}': {why}", *hints, code=CODE)
