@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench import agents, baton, harness, hooks, restore, retention, sync
+from tests.bench import agents, baton, durable, harness, hooks, restore, retention, sync
 
 
 def main() -> None:
@@ -20,9 +20,10 @@ def main() -> None:
     parser.add_argument("--histories", default="10,1000,10000", help="checkpoints before an agent's event, comma-separated")
     parser.add_argument("--no-crowd", action="store_true", help="leave out the fifty writers")
     parser.add_argument("--folder", help="keep the repositories here and use them again")
-    parser.add_argument(
-        "--only", choices=("baton", "hooks", "restore", "agents", "sync", "retention"), help="measure one part only"
-    )
+    parser.add_argument("--seeds", type=int, default=20, help="plans with faults, each repaired and started again")
+    parser.add_argument("--steps", type=int, default=12, help="steps of each plan")
+    parts = ("baton", "hooks", "restore", "agents", "sync", "retention", "durable")
+    parser.add_argument("--only", choices=parts, help="measure one part only")
     options = parser.parse_args()
     sizes = [int(size) for size in options.sizes.split(",")]
     git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
@@ -45,6 +46,9 @@ def main() -> None:
             rows, lines = [*rows, *more], [*lines, *said]
         if only in (None, "retention"):
             rows += retention.main(folder, env, options.runs, options.history)
+        if only in (None, "durable"):
+            more, said = durable.main(folder, env, options.runs, options.seeds, options.steps)
+            rows, lines = [*rows, *more], [*lines, *said]
     harness.show(rows)
     for line in lines:
         print("\n" + line)
