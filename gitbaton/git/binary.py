@@ -131,16 +131,27 @@ class BinaryObjects:
 
     def write(self, objects: Iterable[NewObject]) -> None:
         """See Objects. One pack into ``unpack-objects``: any number of objects, byte for byte, by one process."""
-        parts = [_pack_entry(o.kind, o.data) for o in objects]
-        if not parts:
+        pack = self._pack(objects)
+        if pack is None:
             return
-        pack = b"PACK" + (2).to_bytes(4, "big") + len(parts).to_bytes(4, "big") + b"".join(parts)
-        pack += digest(self.algorithm, pack)
         for _ in range(_ATTEMPTS):
             result = self.git.run("unpack-objects", "-q", stdin=pack)
             if _NO_FOLDER not in result.err:
                 break  # else a repack beside us has just removed a folder that it found empty
         checked(result, "unpack-objects")
+
+    def write_pack(self, objects: Iterable[NewObject]) -> None:
+        """As ``write``, as one pack in the store: three times as fast for hundreds, and no file for each. Raises GitError."""
+        pack = self._pack(objects)
+        if pack is not None:
+            checked(self.git.run("index-pack", "--stdin", stdin=pack), "index-pack")
+
+    def _pack(self, objects: Iterable[NewObject]) -> bytes | None:
+        """A pack of objects; None for no objects."""
+        parts = [_pack_entry(o.kind, o.data) for o in objects]
+        head = b"PACK" + (2).to_bytes(4, "big") + len(parts).to_bytes(4, "big")
+        pack = b"".join((head, *parts))
+        return pack + digest(self.algorithm, pack) if parts else None
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""

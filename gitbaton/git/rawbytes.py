@@ -222,7 +222,7 @@ def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
             continue
         with open(fd, "rb", buffering=0) as file:
             if os.fstat(fd).st_size > _SMALL:
-                stored[path] = _hashed(git, fd)
+                stored[path] = hashed(git, fd)
                 continue
             data = b"".join(iter(lambda: file.read(_CHUNK), b""))
         held.append(new_object(door.algorithm, "blob", data))
@@ -235,8 +235,8 @@ def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
     return stored
 
 
-def _hashed(git: Git, fd: int) -> Oid:
-    """Write an open file as a blob, streamed by git."""
+def hashed(git: Git, fd: int) -> Oid:
+    """Write an open file as a blob, streamed by git. Raises GitError."""
     argv = git.argv("hash-object", "-w", "--no-filters", "--stdin")
     reader, writer = os.pipe()
     err = memory_file()

@@ -1,0 +1,100 @@
+"""The object store as sets of files use it: what is in it still, and many objects at once by one process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.objects import NewObject, is_oid
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import checked
+from gitbaton.model import Oid
+
+MANY = 100  # objects that are sooner written as one pack: git's own fetch.unpackLimit
+_LARGE = 1 << 20  # bytes of which it is worth asking whether the store has them
+
+
+class ObjectStore:
+    """The object store of a repository. What was found in it is looked for again each time, because git may collect what
+    nothing refers to yet: loose objects by listing their folders, packed ones when a pack has come or gone."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo = repo
+        self.folder = repo.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(repo.layout.common_dir, "objects")
+        self._packed: set[Oid] = set()
+        self._mark = -1
+        self._fresh: set[Oid] = set()
+
+    def missing(self, oids: Iterable[Oid]) -> set[Oid]:
+        """Those of the ids that name no object any more. Raises GitError."""
+        rest = self._not_loose(set(oids))
+        mark = self._packs()
+        if mark != self._mark:
+            self._packed.clear()
+            self._mark = mark
+        rest -= self._packed
+        if not rest:
+            return set()
+        # A process of its own: one that has a removed pack open still finds what was in it.
+        names = sorted(rest)
+        stdin = "".join(f"{oid}\n" for oid in names).encode()
+        lines = self.repo.git.out("cat-file", "--batch-check=%(objectname)", "--buffer", stdin=stdin).split(b"\n")
+        gone = {oid for oid, line in zip(names, lines, strict=False) if line.endswith(b"missing")}
+        self._packed |= rest - gone
+        return gone
+
+    def _not_loose(self, oids: set[Oid]) -> set[Oid]:
+        """The ids of no loose object; the others count as new from now on, as git does it, so that no gc takes them as old."""
+        folders: dict[str, set[str]] = {}
+        rest = set()
+        for oid in oids:
+            names = folders.get(oid[:2])
+            if names is None:
+                names = folders[oid[:2]] = _names(os.path.join(self.folder, oid[:2]))
+            if oid[2:] not in names:
+                rest.add(oid)
+            elif oid not in self._fresh:
+                try:
+                    os.utime(os.path.join(self.folder, oid[:2], oid[2:]))
+                except FileNotFoundError:
+                    rest.add(oid)
+                    continue
+                except OSError:  # somebody else's, in a shared repository
+                    pass
+                self._fresh.add(oid)
+        return rest
+
+    def _packs(self) -> int:
+        try:
+            return os.stat(os.path.join(self.folder, "pack")).st_mtime_ns
+        except OSError:
+            return 0
+
+    def write(self, objects: Sequence[NewObject]) -> None:
+        """Store objects, those that are there left out where there are many or they are large. Raises GitError."""
+        wanted = {o.oid: o for o in objects}
+        if len(wanted) > MANY or sum(len(o.data) for o in wanted.values()) > _LARGE:
+            gone = self.missing(wanted)
+            wanted = {oid: o for oid, o in wanted.items() if oid in gone}
+        if not wanted:
+            return
+        door = self.repo.objects
+        if len(wanted) > MANY and isinstance(door, BinaryObjects):
+            door.write_pack(list(wanted.values()))
+        else:
+            door.write(wanted.values())
+        self._fresh.update(wanted)
+
+    def stream(self, fd: int) -> Oid:
+        """Store the rest of an open file as a blob, without holding it. Raises GitError."""
+        from gitbaton.git.rawbytes import hashed
+
+        return hashed(self.repo.git, fd)
+
+
+def _names(folder: str) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()
