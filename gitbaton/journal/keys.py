@@ -62,7 +62,7 @@ def idempotency_key(lineage: str, step: str, key: str, undone: int = 0) -> str:
     """What a step's command hands to a service so that its effect happens once: the same for all attempts. ``undone``: how many
     effects of this very key were compensated already; a service that remembers the key would not do it again under the same."""
     parts: list[object] = [lineage, step, key]
-    return _digest(parts + [undone] if undone else parts)
+    return _digest([*parts, undone] if undone else parts)
 
 
 def compensation_key(idem: str) -> str:

@@ -1,0 +1,236 @@
+"""What a process that carries out steps of one run has at hand: the repository, the journal, and who else is at work."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+
+from gitbaton.baton import Baton
+from gitbaton.errors import UsageError
+from gitbaton.git.filesets import Entry, Files, read_tree
+from gitbaton.git.lanes import Lane
+from gitbaton.journal.chain import Journal
+from gitbaton.journal.state import RunState, StepState, fold
+from gitbaton.journal.values import Cause, Logged, Record
+from gitbaton.model import Oid
+from gitbaton.running.claims import Claim, Claims
+from gitbaton.running.events import Event, Kind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    Take = Literal["ours", "theirs"]
+else:
+    Take = str
+
+
+class Workshop:
+    """A lane with the stat cache of its files."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.lane = Lane(ctx.baton.repo)
+        self.files = Files(ctx.baton.repo, self.lane.path, cached=False)
+
+    def close(self) -> None:
+        """Remove the lane."""
+        self.files.close()
+        self.lane.close()
+
+
+class Context:
+    """One process at work on one run.
+
+    ``watch`` is given every Event; it is called with the lock held, by whichever thread it happens in. ``clock``: now, in UTC;
+    ``sleep``: waits so many seconds; ``random``: a number from 0 to below 1. ``wait``: for how many seconds a write set that
+    another run holds is waited for. ``take``: what stands where an output was edited by hand: ours (what the step makes) or
+    theirs. ``foreign``: commands of fetched records may run. ``show``: the output of a command passes through live.
+
+    ``lock`` is held around everything but waiting: ``with ctx.away():`` lets others go on meanwhile. ``close`` when done.
+    Raises UsageError in a repository without a work tree.
+    """
+
+    def __init__(
+        self,
+        baton: Baton,
+        journal: Journal,
+        claims: Claims,
+        run: str,
+        *,
+        watch: Callable[[Event], None],
+        clock: Callable[[], datetime],
+        sleep: Callable[[float], None],
+        random: Callable[[], float],
+        wait: float = 0.0,
+        take: Take | None = None,
+        foreign: bool = False,
+        show: bool = True,
+    ) -> None:
+        root = baton.repo.layout.root
+        if root is None:
+            raise UsageError(f"'{baton.repo.layout.git_dir}' has no work tree in which a step could run")
+        self.baton, self.journal, self.claims, self.run, self.root = baton, journal, claims, run, root
+        self.watch, self.clock, self.sleep, self.random = watch, clock, sleep, random
+        self.wait, self.take, self.foreign, self.show = wait, take, foreign, show
+        self.repo, self.objects = baton.repo, baton.repo.objects
+        self.files = Files(baton.repo, root)
+        self.host, self.boot, self.pid = socket.gethostname(), boot_id(), os.getpid()
+        self.lock = threading.RLock()
+        self._depth = 0
+        self._idle: list[Workshop] = []
+        self._shops: list[Workshop] = []
+        self._trees: dict[Oid, Mapping[str, Entry]] = {}
+        self._state: tuple[Oid | None, RunState] | None = None
+
+    @property
+    def lineage(self) -> str:
+        """What the idempotency keys of this run are made from."""
+        return self.run
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Hold the lock; a thread that holds it may take it again."""
+        with self.lock:
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Inside ``hold``: let others have the lock until the block ends, however often this thread took it."""
+        depth, self._depth = self._depth, 0
+        for _ in range(depth):
+            self.lock.release()
+        try:
+            yield
+        finally:
+            for _ in range(depth):
+                self.lock.acquire()
+            self._depth = depth
+
+    def state(self) -> RunState:
+        """What the journal says of the run now."""
+        records = self.journal.records(self.run)
+        tip = records[-1].commit if records else None
+        if self._state is None or self._state[0] != tip:
+            self._state = (tip, fold(records))
+        return self._state[1]
+
+    def step_state(self, name: str) -> StepState | None:
+        """What the journal says of one step now; None where it never began."""
+        return self.state().steps.get(name)
+
+    def append(
+        self, record: Record, *, trees: Mapping[str, Oid] | None = None, blobs: Mapping[str, bytes] | None = None
+    ) -> Logged:
+        """Put a record at the end of the run's journal; it is durable when this returns."""
+        return self.journal.append(self.run, record, trees=trees or {}, blobs=blobs or {})
+
+    def record(self, type_: str, step: str | None = None, **fields: Any) -> Record:
+        """A record of this process, with the fields that every record has."""
+        return Record(
+            type=type_,  # type: ignore[arg-type]
+            run=self.run,
+            lineage=self.lineage,
+            started=fields.pop("started", None) or self.clock(),
+            host=self.host,
+            pid=self.pid,
+            boot=self.boot,
+            step=step,
+            worktree=self.root,
+            **fields,
+        )
+
+    def emit(
+        self,
+        kind: Kind,
+        step: str = "",
+        text: str = "",
+        *,
+        code: int | None = None,
+        seconds: float | None = None,
+        attempt: int | None = None,
+        key: str | None = None,
+        number: int | None = None,
+        total: int | None = None,
+        cause: Cause | None = None,
+        logged: Logged | None = None,
+    ) -> None:
+        """Tell the watcher what happened."""
+        self.watch(
+            Event(
+                kind=kind,
+                step=step,
+                text=text,
+                code=code,
+                seconds=seconds,
+                attempt=attempt,
+                key=key,
+                number=number,
+                total=total,
+                cause=cause,
+                logged=logged,
+            )
+        )
+
+    def entries(self, tree: Oid) -> Mapping[str, Entry]:
+        """The files of a stored tree, by path; read once."""
+        if tree not in self._trees:
+            self._trees[tree] = read_tree(self.objects, tree)
+        return self._trees[tree]
+
+    def know(self, tree: Oid, entries: Mapping[str, Entry]) -> None:
+        """Remember what a tree holds, so that it is not read again."""
+        self._trees.setdefault(tree, entries)
+
+    @contextmanager
+    def claimed(self, step: str, writes: tuple[str, ...]) -> Iterator[Claim]:
+        """Hold the write set of a step; others of this process go on while it is waited for. Raises RunError 78."""
+        said = lambda: self.emit("wait", step, "another process is at this step")  # noqa: E731
+        with self.away():
+            claim = self.claims.take(self.run, step, writes, wait=self.wait, same=said)
+        try:
+            yield claim
+        finally:
+            claim.release()
+
+    @contextmanager
+    def workshop(self) -> Iterator[Workshop]:
+        """A lane that no other thread uses meanwhile; it is kept for the next step."""
+        if not self._idle:
+            made = Workshop(self)
+            self._shops.append(made)
+            self._idle.append(made)
+        shop = self._idle.pop()
+        try:
+            yield shop
+        finally:
+            self._idle.append(shop)
+
+    def close(self) -> None:
+        """Remove the lanes and let go of what is open; the baton and the journal stay open."""
+        for shop in self._shops:
+            shop.close()
+        self._shops, self._idle = [], []
+        self.files.close()
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def boot_id() -> str:
+    """What differs after each start of this machine; empty where it cannot be told."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,212 @@
+"""What is to be done with a step: served, asked about, waited for at its gate, or run, and why. Pure but for ``present``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+
+from gitbaton.git.filesets import Entry
+from gitbaton.git.objects import new_object
+from gitbaton.journal.keys import env_digest, step_key
+from gitbaton.journal.state import EffectState, RunState, StepState
+from gitbaton.journal.values import Cause, Logged, Reads, Record, Step
+from gitbaton.model import Oid
+from gitbaton.running.context import Context
+from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    What = Literal["hit", "probe", "trust", "gate", "rejected", "run"]
+else:
+    What = str
+
+
+@value
+class Present:
+    """A step's key now, and what it was made from: ``files`` are those it reads, by path; ``missing`` the steps it waits for
+    that have no result."""
+
+    key: str
+    reads: Reads | None
+    deps: tuple[tuple[str, Oid], ...]
+    env: tuple[tuple[str, str], ...]
+    files: Mapping[str, Entry]
+    missing: tuple[str, ...] = ()
+
+
+@value
+class Verdict:
+    """What is to be done. ``hit``: ``logged`` is served. ``probe``: the outcome of ``effect`` is unknown and must be settled
+    first. ``trust``: ``effect`` happened for these very inputs, but there is no result: what lies there is taken if it holds.
+    ``gate``, ``rejected``: the step must not run. ``run``: the effects ``undo`` are compensated, then it runs, for ``cause``."""
+
+    what: What
+    logged: Logged | None = None
+    effect: EffectState | None = None
+    undo: tuple[EffectState, ...] = ()
+    cause: Cause | None = None
+
+
+def present(ctx: Context, step: Step) -> Present:
+    """A step's key now: the files that it reads are looked at, those that changed are read. Raises GitError."""
+    found = ctx.files.scan(step.reads) if step.reads else None
+    if found is not None:
+        ctx.know(found.tree, found.entries)
+    reads = Reads(globs=step.reads, tree=found.tree, n=len(found.entries)) if found is not None else None
+    deps, missing = outputs_of(ctx.state(), step.after, empty_tree(ctx))
+    env = environment(step.env, os.environ)
+    key = step_key(
+        step=step.name,
+        argv=step.argv,
+        cwd=step.cwd,
+        reads=reads.tree if reads else None,
+        deps=deps,
+        env=env,
+        extra=step.extra,
+        writes=step.writes,
+        verify=step.verify,
+    )
+    files = found.entries if found is not None else {}
+    return Present(key=key, reads=reads, deps=deps, env=env, files=files, missing=missing)
+
+
+def empty_tree(ctx: Context) -> Oid:
+    """The id of the tree without files; it stands for the outputs of a step that has none."""
+    return new_object(ctx.objects.algorithm, "tree", b"").oid
+
+
+def outputs_of(state: RunState, names: Collection[str], empty: Oid) -> tuple[tuple[tuple[str, Oid], ...], tuple[str, ...]]:
+    """The tree of outputs of each step, and the names of those that have no result."""
+    ends = {name: state.steps[name].end if name in state.steps else None for name in names}
+    deps = [(n, (end.record.writes.tree if end.record.writes else None) or empty) for n, end in ends.items() if end]
+    return tuple(deps), tuple(name for name, end in ends.items() if end is None)
+
+
+def environment(names: Collection[str], env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The digest of each variable that is set, in the order of the names."""
+    return tuple((name, env_digest(os.fsencode(env[name]))) for name in sorted(set(names)) if name in env)
+
+
+def hit(step: Step, state: StepState | None, key: str) -> Logged | None:
+    """The newest result that stands for this key in this run: not one whose inputs moved meanwhile, whose effect was undone,
+    or after which the same key failed."""
+    if state is None:
+        return None
+    failed = state.failed.record if state.failed else None
+    for logged in reversed(state.ends):
+        record = logged.record
+        if record.key != key or record.stable is False:
+            continue
+        if failed is not None and failed.key == key and failed.seq > record.seq:
+            return None
+        if (record.effect or "none") == "none":
+            if step.cacheable and step.effect != "once":
+                return logged
+        elif _stands(state, record) and (step.cacheable or record.effect == "once"):
+            return logged  # a `once` that happened is not done again, whatever its inputs are declared to be
+    return None
+
+
+def _stands(state: StepState, record: Record) -> bool:
+    newest = next((e for e in reversed(state.effects) if e.idem == record.idem), None)
+    return newest is not None and newest.state == "live"
+
+
+def decide(step: Step, state: StepState | None, present: Present, force: Cause | None = None) -> Verdict:
+    """What is to be done with a step of which the journal says ``state``. ``force``: it is to run even where its key says that
+    nothing changed; where the cause is ``named`` its effect is undone first."""
+    effects = state.effects if state else ()
+    same = [e for e in effects if e.key == present.key]
+    for effect in reversed(effects):
+        repeatable = effect.logged.record.effect == "idempotent" and effect.key == present.key
+        if effect.state == "unknown" and not (repeatable and (force is None or force.kind != "named")):
+            return Verdict(what="probe", effect=effect)
+    found = hit(step, state, present.key)
+    if found is not None and force is None:
+        return Verdict(what="hit", logged=found)
+    once = [e for e in same if e.state == "live" and e.logged.record.effect == "once"]
+    if once and not any(e.logged.record.compensate for e in once) and not step.compensate:
+        return Verdict(what="trust", effect=once[-1])
+    blocked = _gate(step, state, present.key)
+    if blocked is not None:
+        return Verdict(what=blocked)
+    wanted = force is not None and force.kind == "named"
+    undo = [e for e in effects if e.state == "undoing"]
+    undo += [e for e in effects if e.state == "live" and (wanted or e.key != present.key or e in once)]
+    return Verdict(what="run", undo=tuple(undo), cause=force or why(step, state, present))
+
+
+def _gate(step: Step, state: StepState | None, key: str) -> What | None:
+    if step.gate is None:
+        return None
+    if state is None or state.gate_key != key:
+        return "gate"
+    if state.gate == "rejected":
+        return "rejected"
+    return None if state.gate == "approved" else "gate"
+
+
+def why(
+    step: Step, state: StepState | None, present: Present, tree: Callable[[Oid], Mapping[str, Entry]] | None = None
+) -> Cause | None:
+    """Why a step would run now; None where it would be served. ``tree`` gives the files of a stored tree; without it, which
+    file changed is not said."""
+    if state is None or not (state.ends or state.failed or state.begun):
+        return Cause(kind="never-run")
+    if state.begun is not None:
+        return Cause(kind="crashed")
+    if hit(step, state, present.key) is not None:
+        return None
+    if state.failed is not None and state.failed.record.key == present.key:
+        return Cause(kind="failed", old=str(state.failed.record.exit))
+    last = state.end or (state.ends[-1] if state.ends else None) or state.failed
+    if last is None:
+        return Cause(kind="failed")
+    return _difference(step, last.record, present, tree) or _same_key(step, last.record)
+
+
+def _same_key(step: Step, record: Record) -> Cause:
+    """Why a result is not served although its key is that of now."""
+    if record.stable is False:
+        return Cause(kind="unstable")
+    if not step.cacheable:
+        return Cause(kind="not-cacheable")
+    return Cause(kind="compensated" if (record.effect or "none") != "none" else "key")
+
+
+def _difference(
+    step: Step, record: Record, present: Present, tree: Callable[[Oid], Mapping[str, Entry]] | None
+) -> Cause | None:
+    """The first thing in which a record differs from now, the most telling first."""
+    if record.argv != step.argv and not record.redacted:
+        return Cause(kind="argv", old=" ".join(record.argv), new=" ".join(step.argv))
+    if record.cwd != step.cwd:
+        return Cause(kind="cwd", old=record.cwd, new=step.cwd)
+    old, new = (record.reads.tree if record.reads else None), (present.reads.tree if present.reads else None)
+    if old != new:
+        before = tree(old) if tree is not None and old is not None else None
+        return first_change(before, present.files, old, new)
+    for kind, was, now in (("dep", dict(record.deps), dict(present.deps)), ("env", dict(record.env), dict(present.env))):
+        for name in sorted(was.keys() | now.keys()):
+            if was.get(name) != now.get(name):
+                return Cause(kind=kind, path=name, old=was.get(name), new=now.get(name))
+    if record.extra != step.extra and not record.redacted:
+        return Cause(kind="key", old=" ".join(record.extra), new=" ".join(step.extra))
+    if (record.writes.globs if record.writes else ()) != step.writes:
+        return Cause(kind="writes")
+    if record.verify != step.verify and not record.redacted:
+        return Cause(kind="verify", old=record.verify, new=step.verify)
+    return None
+
+
+def first_change(before: Mapping[str, Entry] | None, now: Mapping[str, Entry], old: Oid | None, new: Oid | None) -> Cause:
+    """The first path in which two sets of inputs differ, with its old and new object."""
+    if before is None:
+        return Cause(kind="input", old=old, new=new)
+    for path in sorted(before.keys() | now.keys()):
+        was, is_ = before.get(path), now.get(path)
+        if was != is_:
+            return Cause(kind="input", path=path, old=was.oid if was else None, new=is_.oid if is_ else None)
+    return Cause(kind="input", old=old, new=new)

@@ -1,0 +1,47 @@
+"""What became of a step, and the output that its record keeps."""
+
+from __future__ import annotations
+
+from gitbaton.git.objects import Objects
+from gitbaton.journal.values import Cause, Logged, Step
+from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    State = Literal["ok", "cached", "failed", "gate", "unknown", "conflict", "compensation-failed", "rejected", "interrupted"]
+else:
+    State = str
+
+GATE, UNKNOWN, UNDO_FAILED, CONFLICT, GUARD, TIMEOUT, OUTPUTS = 75, 76, 77, 78, 79, 124, 125
+MAX_OUTPUT = 4 << 20
+
+
+@value
+class Done:
+    """What became of a step: ``code`` is the exit status that the command line ends with (0 for ``ok`` and ``cached``, else the
+    command's own, 75 to 78, 124, 125, or 1 for a rejected gate); ``logged`` the record that says so; ``cause`` why it ran."""
+
+    step: Step
+    state: State
+    code: int = 0
+    logged: Logged | None = None
+    cause: Cause | None = None
+    text: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether what waits for this step may go on."""
+        return self.state in ("ok", "cached")
+
+
+def output(objects: Objects, logged: Logged) -> tuple[bytes, bytes]:
+    """What is kept of a step's standard output and standard error, at most their tails; empty where nothing is kept."""
+
+    def part(name: str) -> bytes:
+        oid = logged.parts.get(name)
+        found = objects.read(oid, MAX_OUTPUT) if oid else None
+        return found.data if found is not None and found.kind == "blob" and found.data is not None else b""
+
+    return part("stdout"), part("stderr")
