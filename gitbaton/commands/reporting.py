@@ -1,0 +1,231 @@
+"""What happens in a run, shown: a line an event on standard error, a status line on a terminal, or JSON lines."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, plain
+from gitbaton.journal.values import Cause
+from gitbaton.progress import Progress, pause, spent
+from gitbaton.render import in_quotes
+from gitbaton.running.events import Event
+from gitbaton.running.results import output
+
+ERASE = "\r\x1b[K"
+SILENT = 0.5  # seconds without output after which a terminal says what is under way
+
+CAUSES = {
+    "input": "its inputs changed",
+    "dep": "what it needs changed",
+    "env": "a variable changed",
+    "path": "it reads what is named",
+    "since": "its inputs changed since",
+    "argv": "its command is another",
+    "cwd": "it runs in another directory",
+    "key": "its --key is another",
+    "writes": "it declares other outputs",
+    "verify": "its check is another",
+    "output": "its outputs are not here as they were recorded",
+    "unstable": "its inputs changed while it ran",
+    "failed": "it failed",
+    "named": "it is named",
+    "never-run": "it has no result",
+    "not-cacheable": "nothing says what its result depends on",
+    "compensated": "its effect was undone",
+    "crashed": "it was interrupted",
+    "widened": "the repair was widened",
+}
+
+
+def because(cause: Cause) -> str:
+    """Why a step is run, as half a sentence."""
+    name = in_quotes(cause.path) if cause.path else ""
+    if cause.kind in ("input", "env") and name:
+        word = "is new" if cause.old is None else "is gone" if cause.new is None else "changed"
+        return f"{name} {word}"
+    named = {"dep": "the outputs of {} changed", "path": "it reads {}", "since": "{} changed since"}
+    if cause.kind in named and name:
+        return named[cause.kind].format(name)
+    return CAUSES.get(cause.kind, plain(cause.kind)) + (f": {name}" if name and cause.kind in ("output", "widened") else "")
+
+
+def sentence(event: Event, short: int) -> str:
+    """An event in words, without the name of its step; empty for what has none."""
+    text = plain(" ".join(event.text.split("\n")))
+    if event.kind == "start":
+        return "runs" + (f": {because(event.cause)}" if event.cause else "")
+    if event.kind == "cached":
+        known = event.logged.commit if event.logged else event.key
+        return f"cached {known[:short]}" if known else "cached"
+    if event.kind == "ok":
+        return f"ok in {spent(event.seconds)}" if event.seconds is not None else "ok"
+    if event.kind == "failed":
+        return _failed(event)
+    if event.kind == "retry":
+        return f"again in {pause(event.seconds or 0)}"
+    words = {"gate": "waits at the gate", "unknown": "outcome unknown", "compensation-failed": "compensation failed"}
+    start = words.get(event.kind, event.kind)
+    if event.kind in ("attempt", "progress", "plan", "isolation", "finished"):
+        return ""
+    if event.kind in ("compensate", "compensated", "settled", "wait", "warning", "conflict", "recovered"):
+        return text or start
+    return f"{start}: {text}" if text else start
+
+
+def _failed(event: Event) -> str:
+    """``failed with 2, attempt 1 of 3``."""
+    said = f"failed with {event.code}" if event.code is not None else "failed"
+    if event.text:
+        said += f" ({plain(event.text)})"
+    if event.attempt is not None and event.total and event.total > 1:
+        said += f", attempt {event.attempt} of {event.total}"
+    return said
+
+
+class Lines:
+    """Events as lines on standard error. ``live``: standard error is a terminal that can erase a line; then what is under way
+    is said, too, while it is silent. Safe to use from several threads."""
+
+    def __init__(self, baton: Baton, *, live: bool, colored: bool) -> None:
+        self.baton, self.live, self.colored = baton, live, colored
+        self.progress = Progress(1)
+        self._lock = threading.RLock()
+        self._shown = False
+        self._open = False  # what a command wrote last on the terminal has no end of line yet
+        self._terminals = {fd for fd in (1, 2) if live and os.isatty(fd)}
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        with self._lock:
+            self._follow(event)
+            if event.kind == "progress":
+                self._status()
+                return
+            if event.kind == "cached" and event.logged is not None:
+                for fd, data in enumerate(output(self.baton.repo.objects, event.logged), 1):
+                    self.output(fd, data)
+                    _write(fd, data)
+            said = sentence(event, self.baton.settings.short)
+            if said:
+                self._tell(event, said)
+
+    def output(self, fd: int, data: bytes) -> None:
+        """A command is about to write to a stream of ours."""
+        with self._lock:
+            self._erase()
+            if data and fd in self._terminals:
+                self._open = not data.endswith((b"\n", b"\r"))
+
+    def close(self) -> None:
+        """Leave the terminal without a status line."""
+        with self._lock:
+            self._erase()
+
+    def _follow(self, event: Event) -> None:
+        if event.kind == "plan" and event.total is not None:
+            self.progress.total = event.total
+        elif event.kind in ("start", "attempt") and event.step:
+            self.progress.begin(event.step, time.monotonic())
+        elif event.kind in ("ok", "cached", "gate", "unknown", "conflict"):
+            self.progress.end(event.step, cached=event.kind == "cached")
+
+    def _tell(self, event: Event, said: str) -> None:
+        self._erase()
+        start = "\n" if self._open else ""
+        self._open = False
+        color = {"ok": "green", "cached": "green", "failed": "failed", "gate": "pending"}.get(event.kind)
+        shown = terminal.paint(said, color, on=self.colored)
+        terminal.tell(start + "baton: " + (f"{plain(event.step)}: " if event.step else "") + shown)
+        sys.stderr.flush()
+
+    def _status(self) -> None:
+        if not self.live or self._open:
+            return
+        line = self.progress.line(time.monotonic(), _columns())
+        if line:
+            sys.stderr.write(ERASE + line)
+            sys.stderr.flush()
+            self._shown = True
+
+    def _erase(self) -> None:
+        if self._shown:
+            self._shown = False
+            sys.stderr.write(ERASE)
+            sys.stderr.flush()
+
+
+class JsonLines:
+    """Events as JSON objects, one a line, on standard output. Safe to use from several threads."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self._lock = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        """Print an event."""
+        if event.kind not in ("progress", "finished"):
+            self._print(document(event))
+
+    def output(self, fd: int, data: bytes) -> None:
+        """A command's output is not shown."""
+
+    def finished(self, code: int, states: Mapping[str, str]) -> None:
+        """Print the last event: the exit status and what became of each step."""
+        self._print({"event": "finished", "code": code, "states": dict(states)})
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+    def _print(self, fields: dict[str, Json]) -> None:
+        import json
+
+        with self._lock:
+            terminal.say(json.dumps({"v": 1, "run": self.run, **fields}))
+            sys.stdout.flush()
+
+
+def document(event: Event) -> dict[str, Json]:
+    """The JSON object of an event: its kind, and what is known of it."""
+    fields: dict[str, Any] = {"event": event.kind, "step": event.step or None, "text": event.text or None}
+    fields |= {"code": event.code, "attempt": event.attempt, "key": event.key}
+    fields |= {"number": event.number, "total": event.total}
+    if event.seconds is not None:
+        fields["wait_ms" if event.kind == "retry" else "duration_ms"] = round(event.seconds * 1000)
+    if event.cause is not None:
+        c = event.cause
+        fields["cause"] = {"kind": c.kind, "path": c.path, "old": c.old, "new": c.new}
+    fields["record"] = event.logged.commit if event.logged else None
+    return {name: item for name, item in fields.items() if item is not None}
+
+
+def lines(ctx: typer.Context, baton: Baton) -> Lines:
+    """The lines of this process's standard error, with a status line and colours where it is a terminal."""
+    capable = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    when = ctx.obj.color
+    colored = when == "always" or (
+        when == "auto" and capable and "NO_COLOR" not in os.environ and baton.repo.wants_color(tty=True)
+    )
+    return Lines(baton, live=capable, colored=colored)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(2).columns or 80
+    except OSError:
+        return 80
+
+
+def _write(fd: int, data: bytes) -> None:
+    """Bytes as they are, at once, to one of our streams."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
