@@ -250,6 +250,17 @@ class Libgit2Objects:
         self.repository.free()
 
 
+def durable(git_dir: str) -> Libgit2Objects:
+    """A door of its own whose refs are on disk before they take the place of the old ones. Its objects are not."""
+    pygit2.settings.enable_fsync_gitdir(True)
+    try:
+        door = Libgit2Objects(git_dir)
+        door.info("refs/baton/meta")  # the store of refs is opened at the first question, and heeds the setting of then
+        return door
+    finally:
+        pygit2.settings.enable_fsync_gitdir(False)
+
+
 def _common(git_dir: str) -> str:
     """The common directory of a linked work tree's git directory; else itself."""
     try:

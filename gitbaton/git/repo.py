@@ -236,15 +236,16 @@ class Repo:
         os.replace(temporary, path)
 
     @contextmanager
-    def lock(self, names: tuple[str, ...], wait: float = LOCK_WAIT) -> Iterator[None]:
-        """Hold the lock of this repository's baton refs; stale ``*.lock`` files beside ``names`` are removed first.
+    def lock(self, names: tuple[str, ...], wait: float = LOCK_WAIT, *, of: str = "flock") -> Iterator[None]:
+        """Hold the lock of this repository's baton refs; stale ``*.lock`` files beside ``names`` are removed first. ``of``: the
+        file that is locked; runs have one of their own.
 
         Raises GitError when another process holds it for ``wait`` seconds. The kernel frees it when its holder dies.
         """
         self.settings()  # who writes must know the hooks to switch off
-        fd = _lock_file(self.shared_dir)
+        fd = _lock_file(self.shared_dir, of)
         try:
-            _take(fd, wait, self.shared_dir)
+            _take(fd, wait, os.path.join(self.shared_dir, of))
             clear_stale_locks(self.layout.common_dir, names)
             clear_stale_locks(self.layout.git_dir, ("BATON_HEAD",))
             yield
@@ -260,12 +261,13 @@ class Repo:
         self._reading = self._asked = self.listings = None
 
 
-def _lock_file(folder: str) -> int:
+def _lock_file(folder: str, name: str) -> int:
+    path = os.path.join(folder, name)
     try:
-        os.makedirs(folder, exist_ok=True)
-        return os.open(os.path.join(folder, "flock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise GitError(f"'{folder}/flock' cannot be opened: {error.strerror}") from None
+        raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
 
 
 def _take(fd: int, wait: float, place: str) -> None:
@@ -288,7 +290,7 @@ def _take(fd: int, wait: float, place: str) -> None:
 
     threading.Thread(target=queue, daemon=True).start()
     if not taken.wait(wait):
-        raise GitError(f"'{place}/flock' is held by another process for {wait:.0f} s")
+        raise GitError(f"'{place}' is held by another process for {wait:.0f} s")
 
 
 def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None = None) -> Repo:

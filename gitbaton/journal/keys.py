@@ -1,85 +1,69 @@
-"""The key of a step, and the key that makes its effect idempotent: digests of canonical texts. No I/O."""
+"""The key of a step: a digest of everything that its result is made from; and the idempotency key of its effect."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-from gitbaton.journal.values import Record
+from gitbaton.journal.values import Record, Step
 from gitbaton.model import Oid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.codec import Json
 
 VERSION = 1
 
 
-def step_key(
-    *,
+def key(document: Mapping[str, Json]) -> str:
+    """The SHA-256, in hexadecimal, of a value as canonical compact JSON: keys sorted, no blanks, ASCII."""
+    import hashlib
+    import json
+
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def key_of(step: Step, reads_tree: Oid | None, deps: Mapping[str, Oid], env: Mapping[str, str]) -> str:
+    """A step's key. ``reads_tree``: of the files that it reads (None: it names none); ``deps``: the tree of outputs of each
+    step that it comes after; ``env``: what Record.env says of each variable."""
+    return key(
+        _document(step.name, step.argv, step.cwd, reads_tree, deps, env, (step.extra, step.writes), step.verify),
+    )
+
+
+def recompute(record: Record) -> str | None:
+    """The key that a record's fields give; None where it does not have them all as they were."""
+    if record.step is None or not record.argv or record.cwd is None or record.redacted or record.argv_more:
+        return None
+    tree, globs = record.reads.tree if record.reads else None, record.writes.globs if record.writes else ()
+    deps, env = dict(record.deps), dict(record.env)
+    return key(_document(record.step, record.argv, record.cwd, tree, deps, env, (record.extra, globs), record.verify))
+
+
+def _document(
     step: str,
     argv: tuple[str, ...],
     cwd: str,
     reads: Oid | None,
-    deps: Iterable[tuple[str, Oid]],
-    env: Iterable[tuple[str, str]],
-    extra: tuple[str, ...],
-    writes: tuple[str, ...],
+    deps: Mapping[str, Oid],
+    env: Mapping[str, str],
+    lists: tuple[tuple[str, ...], tuple[str, ...]],
     verify: str | None,
-) -> str:
-    """The key of a step: 64 hex digits. ``reads``: the tree of the files that it reads, None where it declares none; ``deps``:
-    the tree of outputs of each step that it waits for; ``env``: digests (``env_digest``) of the variables that are set;
-    ``writes``: the globs. The order of ``deps`` and ``env`` does not matter, that of everything else does."""
-    return _digest(
-        {
-            "v": VERSION,
-            "step": step,
-            "argv": list(argv),
-            "cwd": cwd,
-            "reads": reads,
-            "deps": dict(deps),
-            "env": dict(env),
-            "extra": list(extra),
-            "writes": list(writes),
-            "verify": verify,
-        }
-    )
+) -> dict[str, Json]:
+    extra, writes = lists
+    words: dict[str, Json] = {"v": VERSION, "step": step, "argv": list(argv), "cwd": cwd, "reads": reads}
+    return words | {
+        "deps": dict(deps),
+        "env": dict(env),
+        "extra": list(extra),
+        "writes": list(writes),
+        "verify": verify,
+    }
 
 
-def recorded_key(record: Record) -> str | None:
-    """The key that a begin or end must have by what stands in it; None where a redactor took words out of it."""
-    if record.redacted or record.step is None or record.cwd is None:
-        return None
-    return step_key(
-        step=record.step,
-        argv=record.argv,
-        cwd=record.cwd,
-        reads=record.reads.tree if record.reads else None,
-        deps=record.deps,
-        env=record.env,
-        extra=record.extra,
-        writes=record.writes.globs if record.writes else (),
-        verify=record.verify,
-    )
-
-
-def idempotency_key(lineage: str, step: str, key: str, undone: int = 0) -> str:
-    """What a step's command hands to a service so that its effect happens once: the same for all attempts. ``undone``: how many
-    effects of this very key were compensated already; a service that remembers the key would not do it again under the same."""
-    parts: list[object] = [lineage, step, key]
-    return _digest([*parts, undone] if undone else parts)
-
-
-def compensation_key(idem: str) -> str:
-    """The idempotency key of the compensation of an effect: the same however often it is tried."""
-    return _digest(["compensate", idem])
-
-
-def env_digest(value: bytes) -> str:
-    """What is recorded of an environment variable's value."""
+def idem(lineage: str, step: str, key: str) -> str:
+    """The idempotency key of a step's effect: the same for all attempts, another one as soon as the step's key is."""
     import hashlib
 
-    return "sha256:" + hashlib.sha256(value).hexdigest()
-
-
-def _digest(item: object) -> str:
-    """SHA-256 of canonical JSON: sorted keys, no blanks, ASCII only (so that names that are not UTF-8 have a text, too)."""
-    import hashlib
-    import json
-
-    return hashlib.sha256(json.dumps(item, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
+    text = "\0".join((lineage, step, key))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -124,13 +124,15 @@ class Reads:
 @value
 class Writes:
     """What a step writes: the globs, the tree of what they matched before, the same afterwards (None: not known yet), what it
-    deleted, and which files are recorded by digest only."""
+    deleted, and which files are recorded by digest only. ``*_more``: how many more there were than a record can list."""
 
     globs: tuple[str, ...]
     pre: Oid
     tree: Oid | None = None
     deleted: tuple[str, ...] = ()
     digests: tuple[str, ...] = ()
+    deleted_more: int = 0
+    digests_more: int = 0
 
 
 @value
@@ -169,7 +171,8 @@ class Record:
     """One record of a journal; which fields are set depends on ``type`` (checkpoint_protocol.md). ``seq`` is given when it is
     appended. ``state`` says what a settle, approve or release came to: ``done``, ``undone``, ``approved``, ``rejected``,
     ``complete``, ``stopped``. ``isolation``: ``none``, ``copy``, ``reflink``. ``redacted``: a secret was taken out of its
-    words, so that the key cannot be made again from the record."""
+    words, so that the key cannot be made again from the record. ``*_more``: how many more there were than a record can
+    list."""
 
     type: Type
     run: str
@@ -213,6 +216,8 @@ class Record:
     isolation: str | None = None
     nondeterministic: bool = False
     redacted: bool = False
+    argv_more: int = 0
+    region_more: int = 0
     tokens: int | None = None
     agent: str | None = None
     worktree: str | None = None

@@ -1,0 +1,156 @@
+"""Durable writes: objects and refs that are on disk when the call returns, the objects before any ref names them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+
+from gitbaton.errors import GitError
+from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.objects import NewObject, Objects, RefChange, parse_tree
+from gitbaton.git.repo import Repo
+from gitbaton.model import Oid
+
+_OLD = 120.0  # seconds after which the kernel has long written a file by itself (it waits for 30)
+_BATCH = 256
+_MAX_TREE = 64 << 20
+_TREE, _LINK = b"40000", b"160000"
+
+
+class Durable:
+    """The objects and refs of one repository, written durably whichever door it was opened with."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo = repo
+        self.folder = repo.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(repo.layout.common_dir, "objects")
+        self._mark = repo.object_store()
+        self._kept: set[Oid] = set()
+        self._folders: set[str] = set()
+        self._refs: Objects | None = None
+
+    def write(self, objects: Sequence[NewObject]) -> None:
+        """Store objects, durably. Raises GitError."""
+        new = [item for item in objects if item.oid not in self._kept]
+        self.repo.objects.write(new)
+        self._sync([item.oid for item in new])
+
+    def keep(self, trees: Iterable[Oid], blobs: Iterable[Oid] = ()) -> None:
+        """Make sure that trees, with all below them, and blobs are here and on disk. Raises GitError when one is not here."""
+        found: list[Oid] = []
+        seen: set[Oid] = set()
+
+        def visit(tree: Oid) -> None:
+            if tree in self._kept or tree in seen:
+                return
+            seen.add(tree)
+            item = self.repo.objects.read(tree, _MAX_TREE)
+            if item is None or item.kind != "tree" or item.data is None:
+                raise _gone(tree)
+            for entry in parse_tree(item.data, self.repo.objects.algorithm):
+                if entry.mode == _TREE:
+                    visit(entry.oid)
+                elif entry.mode != _LINK and entry.oid not in self._kept:
+                    found.append(entry.oid)
+            found.append(tree)
+
+        for oid in trees:
+            visit(oid)
+        self._sync([*found, *(oid for oid in blobs if oid not in self._kept)])
+
+    def known(self, oids: Iterable[Oid]) -> None:
+        """Say that objects are on disk, with all below them: a ref that was written here already holds them."""
+        self._kept.update(oids)
+
+    def _sync(self, oids: Sequence[Oid]) -> None:
+        """Have the files of loose objects on disk, and the folders that name them."""
+        now, folders = time.time(), set[str]()
+        todo = list(dict.fromkeys(oids))
+        for start in range(0, len(todo), _BATCH):
+            files = []
+            try:
+                for oid in todo[start : start + _BATCH]:
+                    path = self._recent(oid, now)
+                    if path is not None:
+                        files.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                        folders.add(os.path.dirname(path))
+                        if hasattr(os, "posix_fadvise"):  # all begin to be written before one is waited for
+                            os.posix_fadvise(files[-1], 0, 0, os.POSIX_FADV_DONTNEED)
+                for fd in files:
+                    os.fsync(fd)
+            except OSError as error:
+                raise GitError(f"an object cannot be brought to disk: {error.strerror}") from None
+            finally:
+                for fd in files:
+                    os.close(fd)
+        if folders - self._folders:
+            folders.add(self.folder)
+        for folder in sorted(folders, reverse=True):
+            sync_folder(folder)
+        self._folders |= folders
+        self._kept.update(todo)
+
+    def _recent(self, oid: Oid, now: float) -> str | None:
+        """The file of a loose object that may not be on disk yet; git has packs on disk before it names them."""
+        path = os.path.join(self.folder, oid[:2], oid[2:])
+        try:
+            return None if now - os.stat(path).st_mtime > _OLD else path
+        except FileNotFoundError:
+            if self._mark != self.repo.object_store() and self.repo.objects.info(oid) is None:
+                raise _gone(oid) from None
+            return None
+
+    def update(self, change: RefChange) -> None:
+        """Move one ref, durably; as Objects.update."""
+        if self._refs is None:
+            self._refs = self._door()
+        self._refs.update([change])
+        common = self.repo.layout.common_dir
+        if os.path.isdir(os.path.join(common, "reftable")):
+            sync_folder(os.path.join(common, "reftable"))
+            return
+        folder = os.path.dirname(os.path.join(common, *change.name.split("/")))
+        new = folder not in self._folders
+        self._folders.add(folder)
+        while folder.startswith(os.path.join(common, "refs")):
+            sync_folder(folder)
+            folder = os.path.dirname(folder)
+            if not new:
+                break
+
+    def _door(self) -> Objects:
+        """The door of the repository, of a kind that has a ref on disk before it takes the old one's place."""
+        if isinstance(self.repo.objects, BinaryObjects):
+            self.repo.settings()  # who writes must know the hooks to switch off
+            git, layout = self.repo.git.changed({}, "core.fsync=all", "core.fsyncMethod=fsync"), self.repo.layout
+            return BinaryObjects(git, layout.git_dir, layout.common_dir, layout.algorithm)
+        from gitbaton.git.libgit2 import durable
+
+        return durable(self.repo.layout.git_dir)
+
+    def close(self) -> None:
+        """Let go of handles."""
+        refs, self._refs = self._refs, None
+        if refs is not None:
+            refs.close()
+
+
+def sync_folder(path: str) -> None:
+    """Have on disk which names a folder has. One that is gone has none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        raise GitError(f"'{path}' cannot be brought to disk: {error.strerror}") from None
+    finally:
+        os.close(fd)
+
+
+def _gone(oid: Oid) -> GitError:
+    said = f"git collected object {oid} before it was recorded; nothing is recorded"
+    return GitError(said, "'git gc --prune=now' is not safe beside other commands")

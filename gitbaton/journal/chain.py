@@ -1,0 +1,282 @@
+"""The journal of runs: records are appended to a run's chain of commits, durably, and read back."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from gitbaton.codec import decode_track, encode_track, first_line, plain
+from gitbaton.errors import AmbiguousNameError, GitError, NoAnswerError, NotFoundError, RefConflictError, UsageError
+from gitbaton.git.binary import clear_stale_locks
+from gitbaton.git.durable import Durable
+from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, tree_data
+from gitbaton.git.repo import Repo
+from gitbaton.journal import origins, words
+from gitbaton.journal.codec import RUN, encode, fit
+from gitbaton.journal.finding import Finder
+from gitbaton.journal.reading import RECORD, read
+from gitbaton.journal.values import BLOBS, TREES, Logged, Record
+from gitbaton.model import Oid
+from gitbaton.store.read import root_objects
+from gitbaton.store.refs import REMOTES, RUNS
+from gitbaton.values import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.secrets import Redactor
+
+LOCK = "lock/runs"
+RETRY_SECONDS = 8.0
+_SUBJECT_BYTES = 72
+_NOTHING = "nothing is recorded"
+
+
+def check_run(name: str) -> str:
+    """A run's name. Raises UsageError for one that is not letters, digits, ``.``, ``_`` and ``-``, or too long."""
+    if not RUN.match(name) or name.count(".") > 40:
+        shown = plain(name)[:60]
+        raise UsageError(
+            f"'{shown}' is not a run's name: at most 100 letters, digits, '.', '_' and '-', a letter or digit first"
+        )
+    return name
+
+
+def run_ref(run: str) -> str:
+    """The ref of a run's chain."""
+    return RUNS + encode_track(check_run(run))
+
+
+def run_of(encoded: str) -> str | None:
+    """The run that the last part of a ref names; None when it is not exactly what we write."""
+    name = decode_track(encoded)
+    return name if name is not None and RUN.match(name) else None
+
+
+class Journal:
+    """The runs of one repository. ``author``: ``Name <email>``; ``redactor``: None leaves words as they are; ``clock``: gives
+    the time of a record's commit, in UTC. Safe to use from several threads."""
+
+    def __init__(self, repo: Repo, *, author: bytes, redactor: Redactor | None = None, clock: Callable[[], datetime]) -> None:
+        self.repo, self.author, self.redactor, self.clock = repo, author, redactor, clock
+        self.root = root_objects(repo.layout.algorithm)[-1].oid
+        self._disk = Durable(repo)
+        self._read: dict[str, tuple[Oid, tuple[Logged, ...]]] = {}
+        self._guard = threading.RLock()
+        self._finder = Finder(self)
+
+    def close(self) -> None:
+        """Let go of handles; the repository stays open."""
+        self._disk.close()
+
+    def refs(self) -> dict[str, Oid]:
+        """The local runs and their newest commits; names that are not ours are left out, broken refs too."""
+        found = ((run_of(ref.removeprefix(RUNS)), oid) for ref, oid in self.repo.objects.refs(RUNS).items())
+        return {run: oid for run, oid in found if run is not None and oid.strip("0")}
+
+    def names(self) -> list[str]:
+        """The local runs, by name."""
+        return sorted(self.refs())
+
+    def fetched(self) -> dict[str, list[tuple[str, Oid]]]:
+        """The runs that remotes have, as they were fetched: for each the remotes and what they have."""
+        found: dict[str, list[tuple[str, Oid]]] = {}
+        for ref, oid in sorted(self.repo.objects.refs(REMOTES).items()):
+            remote, _, rest = ref.removeprefix(REMOTES).partition("/")
+            name, run = decode_track(remote), run_of(rest.removeprefix("runs/"))
+            if name is not None and run is not None and rest.startswith("runs/") and oid.strip("0"):
+                found.setdefault(run, []).append((name, oid))
+        return found
+
+    def tip(self, run: str) -> Oid | None:
+        """The newest commit of a local run; None when there is none."""
+        found = self.repo.objects.info(run_ref(run))
+        return found.oid if found is not None else None
+
+    def new_name(self, now: datetime) -> str:
+        """A name that no run has yet: ``r-YYYYMMDD-`` and four hexadecimal digits."""
+        taken = {*self.refs(), *self.fetched()}
+        for _ in range(1000):
+            name = f"r-{now:%Y%m%d}-{os.urandom(2).hex()}"
+            if name not in taken:
+                return name
+        raise GitError("no name is left for a run of today")
+
+    def records(self, run: str) -> tuple[Logged, ...]:
+        """The records of a run, oldest first; of one that was only fetched, all foreign. What was read before is not read
+        again. Raises NotFoundError, and RecordError for a chain that is not as we write it."""
+        tip = self.tip(run)
+        if tip is not None:
+            return self._local(run, tip)
+        copies = self.fetched().get(run)
+        if not copies:
+            raise NotFoundError(f"there is no run '{run}'", *_listed(self.names(), ()))
+        chains = [read(self.repo.objects, self.root, run, oid, ()) for _, oid in copies]
+        return tuple(replace(logged, foreign=True) for logged in max(chains, key=len))
+
+    def _local(self, run: str, tip: Oid) -> tuple[Logged, ...]:
+        with self._guard:
+            before = self._read.get(run)
+            if before is not None and before[0] == tip:
+                return before[1]
+            found = read(self.repo.objects, self.root, run, tip, before[1] if before else ())
+            until = origins.until(self.repo, run)
+            if until == tip:
+                found = tuple(replace(logged, foreign=True) for logged in found)
+            self._disk.known(oid for logged in found for oid in logged.parts.values())
+            self._read[run] = (tip, found)
+            return found
+
+    def append(
+        self, run: str, record: Record, *, trees: Mapping[str, Oid] | None = None, blobs: Mapping[str, bytes] | None = None
+    ) -> Logged:
+        """Put a record at the end of a run, which it makes where there is none; on disk when this returns.
+
+        Its ``seq`` and the ids of its outputs are given here; secrets are taken out of its words, and lists that are too long
+        cut. ``trees``: subtrees of TREES that the record itself does not name, or blobs of BLOBS that are stored already;
+        ``blobs``: of BLOBS, of an output the last MiB is kept. Raises RefConflictError when others are in the way for eight
+        seconds, GitError when an object is not here or the disk is full, UsageError for a record over the limits, ScanError.
+        Then the journal is as it was.
+        """
+        ref = run_ref(run)
+        record, contents = words.clean(replace(record, run=run), dict(blobs or {}), self.redactor)
+        algorithm = self.repo.layout.algorithm
+        made = {name: new_object(algorithm, "blob", data) for name, data in contents.items()}
+        record = words.named(fit(record), made, contents)
+        parts = _parts(record, trees or {}) | {name: item.oid for name, item in made.items()}
+        with self._guard:
+            self._disk.write(list(made.values()))
+            self._disk.keep([parts[name] for name in TREES if name in parts], [parts[name] for name in BLOBS if name in parts])
+            deadline = time.monotonic() + RETRY_SECONDS
+            while True:
+                try:
+                    with self.repo.lock((), RETRY_SECONDS, of=LOCK):
+                        return self._append(run, ref, record, parts)
+                except RefConflictError as error:
+                    if time.monotonic() > deadline:
+                        raise RefConflictError(f"{_NOTHING}: {error.message}") from None
+                    time.sleep(0.01)
+                    clear_stale_locks(self.repo.layout.common_dir, (ref,))
+
+    def _append(self, run: str, ref: str, record: Record, parts: Mapping[str, Oid]) -> Logged:
+        """One attempt, with the lock held."""
+        tip = self.tip(run)
+        before = self._local(run, tip) if tip is not None else ()
+        record = replace(record, seq=len(before))
+        algorithm = self.repo.layout.algorithm
+        raw = new_object(algorithm, "blob", encode(record))
+        modes = {name: b"40000" if name in TREES else b"100644" for name in parts}
+        entries = [TreeEntry(mode=modes[name], name=name.encode(), oid=oid) for name, oid in parts.items()]
+        entries.append(TreeEntry(mode=b"100644", name=RECORD.encode(), oid=raw.oid))
+        tree = new_object(algorithm, "tree", tree_data(entries))
+        author = self.author + b" %d +0000" % int(self.clock().timestamp() // 1)
+        data = commit_data(tree=tree.oid, parents=(tip or self.root,), author=author, message=subject(record))
+        commit = new_object(algorithm, "commit", data)
+        first: list[NewObject] = [] if tip else root_objects(algorithm)
+        self._disk.write([*first, raw, tree, commit])
+        try:
+            self._disk.update(RefChange(name=ref, new=commit.oid, old=tip))
+        except (RefConflictError, GitError):
+            if self.tip(run) != commit.oid:
+                raise
+        logged = Logged(record=record, commit=commit.oid, parts=dict(parts))
+        if before and before[-1].foreign:
+            origins.clear(self.repo, run)
+            before = tuple(replace(item, foreign=False) for item in before)
+        self._read[run] = (commit.oid, (*before, logged))
+        return logged
+
+    def adopt(self, run: str) -> None:
+        """Make a run that was fetched a local one, or bring a local one up to what was fetched; its records stay foreign until
+        a local one follows. Raises NotFoundError; NoAnswerError when both have gone on; RecordError when it is broken."""
+        copies = self.fetched().get(check_run(run), [])
+        if not copies:
+            raise NotFoundError(f"no run '{run}' was fetched", *_listed((), sorted(self.fetched())))
+        chains = [(read(self.repo.objects, self.root, run, oid, ()), oid) for _, oid in copies]
+        longest, oid = max(chains, key=lambda chain: len(chain[0]))
+        held = {logged.commit for logged in longest}
+        with self._guard, self.repo.lock((), of=LOCK):
+            tip = self.tip(run)
+            if tip is not None and tip not in held:
+                if any(logged.commit == oid for logged in self._local(run, tip)):
+                    return
+                raise NoAnswerError(f"run '{run}' has gone on both here and elsewhere; it is left as it is")
+            if tip == oid:
+                return
+            origins.note(self.repo, run, oid)
+            self._disk.update(RefChange(name=run_ref(run), new=oid, old=tip))
+
+    def find(self, key: str, *, but: str) -> Logged | None:
+        """The newest result with a key that can be served, among the other local runs: of a step without an effect, stable, not
+        foreign. A run that cannot be read has none."""
+        with self._guard:
+            return self._finder.find(key, but)
+
+
+def subject(record: Record) -> bytes:
+    """The first line of a record's commit: the step, the type, and the first digits of its key, which ``find`` looks for."""
+    name = (first_line(record.step or "") or "run").encode("utf-8", "replace")[:_SUBJECT_BYTES].decode("utf-8", "ignore")
+    rest: list[str] = [record.type]
+    rest += [f"attempt {record.attempt}"] if record.attempt and record.attempt > 1 else []
+    rest += [f"exit {record.exit}"] if record.exit is not None else []
+    rest += [record.state] if record.state else []
+    rest += [f"key {record.key[:12]}"] if record.key else []
+    return f"{name.rstrip()}: {', '.join(rest)}\n".encode()
+
+
+def _parts(record: Record, trees: Mapping[str, Oid]) -> dict[str, Oid]:
+    """What lies beside a record: what it names itself, and what is given. Raises UsageError when they differ."""
+    parts: dict[str, Oid] = {}
+    if record.reads is not None:
+        parts["reads"] = record.reads.tree
+    if record.writes is not None:
+        parts["pre"] = record.writes.pre
+        parts |= {"writes": record.writes.tree} if record.writes.tree is not None else {}
+    for name, output in (("stdout", record.stdout), ("stderr", record.stderr)):
+        parts |= {name: output.oid} if output is not None else {}
+    for name, oid in trees.items():
+        if name not in (*TREES, *BLOBS):
+            raise UsageError(f"a record has no part '{name}'")
+        if parts.setdefault(name, oid) != oid:
+            raise UsageError(f"the record names {parts[name]} as its '{name}', and {oid} is given")
+    return parts
+
+
+def _listed(local: list[str] | tuple[str, ...], fetched: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    rows = [*(name for name in local), *(f"{name} (fetched)" for name in fetched)]
+    return (f"runs: {', '.join(rows[:20])}{' ...' if len(rows) > 20 else ''}",) if rows else ()
+
+
+def remembered(repo: Repo) -> str | None:
+    """The run that this work tree used last."""
+    return origins.line(os.path.join(repo.own_dir, "run"))
+
+
+def remember(repo: Repo, run: str) -> None:
+    """Note which run this work tree uses. What cannot be written is not remembered."""
+    if remembered(repo) != run:
+        origins.put(os.path.join(repo.own_dir, "run"), run)
+
+
+def chosen(journal: Journal, name: str | None = None) -> str:
+    """The run that a command means: the one named, GIT_BATON_RUN, the one that this work tree used last, or the only one.
+
+    Raises UsageError for a name that is none, NotFoundError when there is no run, AmbiguousNameError that lists them.
+    """
+    local, fetched = journal.names(), journal.fetched()
+    given = name or os.environ.get("GIT_BATON_RUN") or None
+    if given is not None:
+        if check_run(given) not in local and given not in fetched:
+            raise NotFoundError(f"there is no run '{given}'", *_listed(local, sorted(set(fetched) - set(local))))
+        return given
+    last = remembered(journal.repo)
+    if last is not None and (last in local or last in fetched):
+        return last
+    names = local or sorted(fetched)
+    if not names:
+        raise NotFoundError("there is no run yet", "git baton run --step NAME -- CMD")
+    if len(names) > 1:
+        raise AmbiguousNameError("which run?", *_listed(local, sorted(set(fetched) - set(local))))
+    return names[0]

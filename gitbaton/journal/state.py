@@ -1,0 +1,253 @@
+"""What the records of a run come to: a pure function. What is served, run again or asked about is decided elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gitbaton.journal.values import Logged
+from gitbaton.model import Oid
+from gitbaton.values import replace, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Gate = Literal["none", "waiting", "approved", "rejected"]
+    Happened = Literal["live", "unknown", "undone", "undoing"]
+else:
+    Gate = Happened = str
+
+
+@value
+class EffectState:
+    """What became of one effect, by its idempotency key. ``logged``: the begin, or the end that proves it. ``state``: ``live``,
+    ``unknown`` (begun, and nobody knows), ``undoing`` (its compensation has not ended well), ``undone`` (that, or it is known
+    that it never happened). ``doubt``: an attempt before the newest one may have had it."""
+
+    idem: str
+    key: str
+    logged: Logged
+    state: Happened
+    doubt: bool = False
+
+
+@value
+class StepState:
+    """What the records say of one step.
+
+    ``end``: the newest result, None after a compensation or a settle that undid it; ``ends``: all of them. ``first_pre``: the
+    tree of its outputs before its first begin. ``begun``: a begin that nothing has closed. ``failed``: the newest failure, if
+    no result is newer. ``settled``: a person's decision, if no begin is newer. ``gate_key``: the key that the gate was reached,
+    or decided, with. ``effects``: newest last. ``known``: every tree of outputs that was recorded, whole or torn.
+    ``attempts``: the begins. ``unfinished``: why, for people; empty when it is not."""
+
+    name: str
+    end: Logged | None = None
+    first_pre: Oid | None = None
+    begun: Logged | None = None
+    failed: Logged | None = None
+    settled: Logged | None = None
+    gate: Gate = "none"
+    gate_key: str | None = None
+    effects: tuple[EffectState, ...] = ()
+    known: frozenset[Oid] = frozenset()
+    ends: tuple[Logged, ...] = ()
+    attempts: int = 0
+    compensating: Logged | None = None
+    unfinished: str = ""
+
+
+@value
+class RunState:
+    """What the records say of a run. ``steps``: by name, in the order in which they were first met. ``plan``: the newest claim
+    of a plan. ``repair``: the newest repair, if no release is newer. ``why``: what is unfinished, for people."""
+
+    run: str
+    lineage: str
+    steps: Mapping[str, StepState]
+    plan: Logged | None = None
+    released: Logged | None = None
+    repair: Logged | None = None
+    finished: bool = True
+    why: tuple[str, ...] = ()
+    foreign: bool = False
+
+
+def fold(records: Iterable[Logged]) -> RunState:
+    """The state of a run after its records, oldest first; of none, a finished run without a name."""
+    steps: dict[str, StepState] = {}
+    run = lineage = ""
+    plan = released = repair = last = None
+    for logged in records:
+        record, last = logged.record, logged
+        run, lineage = record.run, lineage or record.lineage
+        if record.type == "claim":
+            plan, released = logged, None
+        elif record.type == "release":
+            released, repair = logged, None
+        elif record.type == "repair":
+            repair = logged
+        if record.step is not None and record.type in _HANDLERS:
+            before = steps.get(record.step) or StepState(name=record.step)
+            steps[record.step] = _HANDLERS[record.type](before, logged)
+    steps = {name: replace(step, unfinished=_open(step)) for name, step in steps.items()}
+    why = [step.unfinished for step in steps.values() if step.unfinished]
+    if plan is not None and (released is None or released.record.state != "complete"):
+        why.insert(0, "the plan is stopped" if released is not None else "the plan is not at its end")
+    return RunState(
+        run=run,
+        lineage=lineage,
+        steps=steps,
+        plan=plan,
+        released=released,
+        repair=repair,
+        finished=not why,
+        why=tuple(why),
+        foreign=last is not None and last.foreign,
+    )
+
+
+def _open(step: StepState) -> str:
+    """What of a step is unfinished."""
+    if step.compensating is not None:
+        failed = step.compensating.record.type == "comp-fail"
+        return f"the compensation of '{step.name}' {'failed' if failed else 'has no end'}"
+    if step.begun is not None:
+        return f"'{step.name}' has begun and has no end"
+    return f"'{step.name}' waits at its gate" if step.gate == "waiting" else ""
+
+
+def _trees(logged: Logged) -> frozenset[Oid]:
+    return frozenset(logged.parts[name] for name in ("writes", "orphan") if name in logged.parts)
+
+
+def _begin(step: StepState, logged: Logged) -> StepState:
+    record = logged.record
+    pre = record.writes.pre if record.writes is not None else None
+    step = replace(
+        step,
+        first_pre=step.first_pre if step.attempts else pre,
+        begun=logged,
+        settled=None,
+        attempts=step.attempts + 1,
+        gate="none" if step.gate == "waiting" else step.gate,
+    )
+    if record.effect in (None, "none") or record.idem is None:
+        return step
+    known = _effect(step, record.idem)
+    # What an earlier attempt did is not taken back by trying again.
+    if known is not None and known.state == "live":
+        return step
+    doubt = known is not None and known.state == "unknown"
+    effect = EffectState(idem=record.idem, key=record.key or "", logged=logged, state="unknown", doubt=doubt)
+    return _with_effect(step, effect)
+
+
+def _end(step: StepState, logged: Logged) -> StepState:
+    record = logged.record
+    step = replace(
+        step,
+        end=logged,
+        begun=None,
+        failed=None,
+        settled=None,
+        known=step.known | _trees(logged),
+        ends=(*step.ends, logged),
+        gate="none" if step.gate == "waiting" else step.gate,
+    )
+    if record.effect in (None, "none") or record.idem is None:
+        return step
+    return _with_effect(step, EffectState(idem=record.idem, key=record.key or "", logged=logged, state="live"))
+
+
+def _fail(step: StepState, logged: Logged) -> StepState:
+    """A command that said it failed had no effect; one that said it succeeded had, whatever its outputs are; of one that was
+    killed, nobody knows."""
+    record, begun = logged.record, step.begun
+    step = replace(step, begun=None, failed=logged, known=step.known | _trees(logged))
+    idem = record.idem or (begun.record.idem if begun is not None else None)
+    effect = _effect(step, idem) if idem is not None else None
+    if effect is None or effect.state != "unknown" or record.timeout or record.signal is not None:
+        return step
+    if record.exit == 0:
+        return _with_effect(step, replace(effect, state="live"))
+    return _with_effect(step, effect if effect.doubt else replace(effect, state="undone"))
+
+
+def _abort(step: StepState, logged: Logged) -> StepState:
+    """What was begun is given up; whether its effect happened stays as unknown as it was."""
+    return replace(step, begun=None, known=step.known | _trees(logged))
+
+
+def _settle(step: StepState, logged: Logged) -> StepState:
+    record = logged.record
+    idem = record.idem or (step.begun.record.idem if step.begun is not None else None)
+    effect = _effect(step, idem) if idem is not None else next(iter(step.effects[-1:]), None)
+    undone = record.state == "undone"
+    step = replace(step, begun=None, settled=logged, compensating=None)
+    if effect is None:
+        return replace(step, end=None) if undone else step
+    step = _with_effect(step, replace(effect, state="undone" if undone else "live"))
+    return _without_end(step, effect) if undone else step
+
+
+def _comp_begin(step: StepState, logged: Logged) -> StepState:
+    effect = _compensated(step, logged)
+    step = replace(step, compensating=logged)
+    return step if effect is None else _with_effect(step, replace(effect, state="undoing"))
+
+
+def _comp_end(step: StepState, logged: Logged) -> StepState:
+    effect = _compensated(step, logged)
+    step = replace(step, compensating=None)
+    if effect is None:
+        return step
+    return _without_end(_with_effect(step, replace(effect, state="undone")), effect)
+
+
+def _comp_fail(step: StepState, logged: Logged) -> StepState:
+    return replace(step, compensating=logged)
+
+
+def _gate(step: StepState, logged: Logged) -> StepState:
+    return replace(step, gate="waiting", gate_key=logged.record.key)
+
+
+def _approve(step: StepState, logged: Logged) -> StepState:
+    gate: Gate = "rejected" if logged.record.state == "rejected" else "approved"
+    return replace(step, gate=gate, gate_key=logged.record.key or step.gate_key)
+
+
+def _effect(step: StepState, idem: str | None) -> EffectState | None:
+    return next((effect for effect in step.effects if effect.idem == idem), None)
+
+
+def _compensated(step: StepState, logged: Logged) -> EffectState | None:
+    return _effect(step, logged.record.compensates)
+
+
+def _with_effect(step: StepState, effect: EffectState) -> StepState:
+    """The step with one effect in the place of what was known of it; a new one is the newest."""
+    if _effect(step, effect.idem) is None:
+        return replace(step, effects=(*step.effects, effect))
+    return replace(step, effects=tuple(effect if known.idem == effect.idem else known for known in step.effects))
+
+
+def _without_end(step: StepState, effect: EffectState) -> StepState:
+    """A result whose effect is undone stands no more."""
+    stands = step.end is not None and step.end.record.idem != effect.idem
+    return step if stands else replace(step, end=None)
+
+
+_HANDLERS = {
+    "begin": _begin,
+    "end": _end,
+    "fail": _fail,
+    "abort": _abort,
+    "settle": _settle,
+    "comp-begin": _comp_begin,
+    "comp-end": _comp_end,
+    "comp-fail": _comp_fail,
+    "gate": _gate,
+    "approve": _approve,
+}
