@@ -92,7 +92,12 @@ def document(r: Record) -> dict[str, Json]:
         "boot": path_document(r.boot),
         "seq": r.seq,
     }
-    more: dict[str, Json] = {
+    return result | _pruned(_asked(r) | _came(r))
+
+
+def _asked(r: Record) -> dict[str, Json]:
+    """What a record says of what was to be done, and what the step found and left."""
+    return {
         "step": _text(r.step),
         "attempt": r.attempt,
         "key": r.key,
@@ -105,6 +110,13 @@ def document(r: Record) -> dict[str, Json]:
         "writes": _writes_document(r.writes),
         "env": dict(r.env),
         "extra": _texts(r.extra),
+    }
+
+
+def _came(r: Record) -> dict[str, Json]:
+    """What it says of how that went, and the rest."""
+    verify = None if r.verify is None else _pruned({"cmd": _text(r.verify), "exit": r.verify_exit})
+    return {
         "stable": r.stable,
         "undeclared": [_undeclared_document(u) for u in r.undeclared],
         "undeclared_more": r.undeclared_more or None,
@@ -117,7 +129,7 @@ def document(r: Record) -> dict[str, Json]:
         "effect": r.effect,
         "compensate": _text(r.compensate),
         "probe": _text(r.probe),
-        "verify": None if r.verify is None else _pruned({"cmd": _text(r.verify), "exit": r.verify_exit}),
+        "verify": verify,
         "compensates": r.compensates,
         "region": _texts(r.region),
         "region_more": r.region_more or None,
@@ -132,7 +144,6 @@ def document(r: Record) -> dict[str, Json]:
         "agent": _text(r.agent),
         "worktree": _text(r.worktree),
     }
-    return result | _pruned(more)
 
 
 def _pruned(items: dict[str, Json]) -> dict[str, Json]:
