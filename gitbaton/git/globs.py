@@ -92,6 +92,7 @@ def quote(path: str) -> str:
     return re.sub(r"([\\*?\[{]|^!)", r"\\\1", path)
 
 
+@lru_cache(maxsize=4096)
 def fixed(glob: str) -> str:
     """The path that everything which a glob in its normal form matches is, or is below: the names before its first wildcard,
     unquoted; '' for the top."""
@@ -145,11 +146,11 @@ def below(globs: Sequence[str]) -> Callable[[str], bool]:
 def overlap(a: Sequence[str], b: Sequence[str]) -> tuple[str, str] | None:
     """The first glob of ``a`` and the first of ``b`` (in their normal forms) that some path matches both of; None when no path
     can. Exact, whatever files there are."""
-    for one in a:
-        for other in b:
-            if _near(fixed(one), fixed(other)) and any(_cross(x, y) for x in _variants(one) for y in _variants(other)):
-                return one, other
-    return None
+    return next(((one, other) for one in a for other in b if _meets(one, other)), None)
+
+
+def _meets(a: str, b: str) -> bool:
+    return _near(fixed(a), fixed(b)) and any(_cross(x, y) for x in _variants(a) for y in _variants(b))
 
 
 def _near(a: str, b: str) -> bool:
@@ -260,6 +261,7 @@ def _variants(glob: str) -> tuple[Elements, ...]:
     return (elements,) if _wild(glob) else (elements, (*elements, _DEEP, (_STAR,)))
 
 
+@lru_cache(maxsize=4096)
 def _cross(a: Elements, b: Elements) -> bool:
     """Whether some path is one of both."""
     seen, todo = {(0, 0)}, [(0, 0)]

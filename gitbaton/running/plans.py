@@ -1,0 +1,325 @@
+"""Plan files, and the checks that each step passes wherever it was asked for: nothing runs before they are through."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+
+from gitbaton.errors import UsageError
+from gitbaton.git import globs
+from gitbaton.journal.values import EFFECTS, ISOLATES, KEEPS, ON_UNDECLARED, Plan, Step
+from gitbaton.running import graph, options
+from gitbaton.running.graph import StepError
+from gitbaton.running.planfile import LARGEST, PlanFile, perhaps, shown
+from gitbaton.values import cast, replace
+
+MOST_STEPS, MOST_RETRIES, MOST_RUNS = 1000, 1000, 1_000_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}\Z", re.ASCII)
+_TRACK = 200  # characters of a track's name
+_YEAR = options.LONGEST
+
+
+def read(source: str | bytes, top: str, *, name: str = "baton.toml") -> Plan:
+    """The plan of a file, or of the bytes of one that errors call ``name``; ``top`` is the top of the work tree. Its steps come
+    in an order in which they can run. Raises UsageError that names the file, the line and the step."""
+    if isinstance(source, str):
+        raw, name, path = _bytes(source), source, _place(source, top)
+    else:
+        raw, path = source, None
+    file = PlanFile(raw, name)
+    try:
+        return replace(_plan(file), text=raw, path=path)
+    except StepError as error:
+        raise _located(file, error) from None
+
+
+def checked(step: Step) -> Step:
+    """The step with its globs and ``cwd`` in their normal form. Raises StepError that says what cannot be carried out."""
+    _check_name(step.name, step.name, None)
+    _check_command(step)
+    _check_words(step)
+    _check_numbers(step)
+    _check_effect(step)
+    for place, name in enumerate(step.after):
+        _check_name(step.name, name, place)
+    found = replace(
+        step, cwd=_folder(step), reads=_globs(step, "reads", step.reads), writes=_globs(step, "writes", step.writes)
+    )
+    graph.disjoint((found,))
+    return found
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise UsageError(f"cannot read '{path}': {(reason or str(error)).lower()}") from None
+
+
+def _place(path: str, top: str) -> str:
+    """A path relative to the top of the work tree, or absolute when it is elsewhere."""
+    absolute, top = os.path.realpath(path), os.path.realpath(top)
+    return os.path.relpath(absolute, top) if absolute.startswith(top.rstrip("/") + "/") else absolute
+
+
+def _located(file: PlanFile, error: StepError) -> UsageError:
+    table = cast(dict[str, object], file.data["step"]).get(error.step)
+    key = "run" if error.key == "argv" and isinstance(table, dict) and "run" in table else error.key
+    path: tuple[str | int, ...] = ("step", error.step)
+    if key is not None:
+        path = (*path, key) if error.place is None else (*path, key, error.place)
+    return file.error(path, error.message, *error.hints)
+
+
+def _plan(file: PlanFile) -> Plan:
+    for key in file.data:
+        if key not in ("step", "max-runs", "max-wall"):
+            table = isinstance(file.data[key], dict)
+            hints = perhaps(key, ("step", "max-runs", "max-wall")) or ("a step is a table [step.NAME]",) * table
+            raise file.error((key,), f"unknown {'table' if table else 'key'} '{key}'", *hints)
+    tables = file.data.get("step", {})
+    if not isinstance(tables, dict) or not tables:
+        raise file.error(("step",), "there is no step in it", "a step is a table [step.NAME]")
+    if len(tables) > MOST_STEPS:
+        raise file.error(("step", list(tables)[MOST_STEPS]), f"there are more than {MOST_STEPS} steps")
+    steps = tuple(checked(_step(name, table)) for name, table in tables.items())
+    for step in steps:
+        for place, name in enumerate(step.after):
+            if name not in tables:
+                hints = perhaps(name, tables)
+                raise StepError(step.name, f"waits for '{name}', which is no step here", *hints, key="after", place=place)
+    graph.disjoint(steps)
+    return replace(Plan(steps=graph.order(steps)), **_guards(file))
+
+
+def _guards(file: PlanFile) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, field, take in (("max-runs", "max_runs", _whole), ("max-wall", "max_wall", _seconds)):
+        if key in file.data:
+            try:
+                number = cast(float, take(key, file.data[key]))
+            except UsageError as error:
+                raise file.error((key,), error.message, *error.hints) from None
+            if not 0 < number <= MOST_RUNS and key == "max-runs":
+                raise file.error((key,), f"{key} is {shown(number)}; it must be 1 to {MOST_RUNS}")
+            if not number:
+                raise file.error((key,), f"{key} must be more than nothing")
+            found[field] = number
+    return found
+
+
+def _step(name: str, table: object) -> Step:
+    """The step that a table asks for; only the types of its values are looked at here."""
+    if not isinstance(table, dict):
+        raise StepError(name, f"it is {shown(table)}; it must be a table [step.NAME]")
+    _check_name(name, name, None)
+    fields: dict[str, object] = {"name": name}
+    for key, item in table.items():
+        if key not in _KEYS:
+            hints = perhaps(key, _KEYS)
+            if isinstance(item, dict):
+                hints = (f"""a name with dots stands in quotes: [step."{name}.{key}"]""",)
+            raise StepError(name, f"unknown key '{key}'", *hints, key=key)
+        field, take = _KEYS[key]
+        try:
+            fields[field] = take(key, item)
+        except _ItemError as error:
+            raise StepError(name, error.message, *error.hints, key=key, place=error.place) from None
+        except UsageError as error:
+            raise StepError(name, error.message, *error.hints, key=key) from None
+    if "run" in table and "argv" in table:
+        raise StepError(name, "both 'run' and 'argv' are given", "'run' is a line for the shell, 'argv' a list", key="argv")
+    if "argv" not in fields:
+        raise StepError(name, "nothing to run", "'run' is a line for the shell, 'argv' a list")
+    return Step(**fields)  # type: ignore[arg-type]
+
+
+class _ItemError(UsageError):
+    """An item of a list is wrong."""
+
+    def __init__(self, place: int, message: str) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+def _text(key: str, item: object) -> str:
+    if not isinstance(item, str):
+        raise UsageError(f"{key} is {shown(item)}; it must be a text")
+    return item
+
+
+def _words(key: str, item: object) -> tuple[str, ...]:
+    if not isinstance(item, list):
+        hints = (f"[{shown(item)}] is a list of one",) if isinstance(item, str) else ()
+        raise UsageError(f"{key} is {shown(item)}; it must be a list of texts", *hints)
+    for place, word in enumerate(item):
+        if not isinstance(word, str):
+            raise _ItemError(place, f"{key} has {shown(word)}; it must be a list of texts")
+    return tuple(item)
+
+
+def _flag(key: str, item: object) -> bool:
+    if not isinstance(item, bool):
+        raise UsageError(f"{key} is {shown(item)}; it must be true or false")
+    return item
+
+
+def _whole(key: str, item: object) -> int:
+    if not isinstance(item, int) or isinstance(item, bool):
+        raise UsageError(f"{key} is {shown(item)}; it must be a whole number")
+    return item
+
+
+def _seconds(key: str, item: object) -> float:
+    if isinstance(item, str):
+        return options.duration(item, key)
+    if not isinstance(item, (int, float)) or isinstance(item, bool):
+        raise UsageError(f"{key} is {shown(item)}; it must be a duration like '10m', or a number of seconds")
+    if not 0 <= item <= _YEAR:
+        raise UsageError(f"{key} is {shown(item)}; it must be 0 to {_YEAR:.0f} seconds")
+    return float(item)
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[str, object], str]:
+    def take(key: str, item: object) -> str:
+        _member(key, _text(key, item), words)
+        return cast(str, item)
+
+    return take
+
+
+def _member(key: str, word: str, words: tuple[str, ...]) -> None:
+    if word not in words:
+        others = ", ".join(f"'{other}'" for other in words[:-1])
+        raise UsageError(f"{key} is {shown(word)}; it can be {others} or '{words[-1]}'", *perhaps(word, words))
+
+
+def _retry_on(key: str, item: object) -> tuple[str, ...]:
+    return options.retry_on(_text(key, item), key)
+
+
+_KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {
+    "run": ("argv", lambda key, item: ("sh", "-c", _text(key, item))),
+    "argv": ("argv", _words),
+    "cwd": ("cwd", _text),
+    "after": ("after", _words),
+    "reads": ("reads", _words),
+    "writes": ("writes", _words),
+    "env": ("env", _words),
+    "key": ("extra", _words),
+    "effect": ("effect", _one_of(EFFECTS)),
+    "compensate": ("compensate", _text),
+    "probe": ("probe", _text),
+    "verify": ("verify", _text),
+    "retries": ("retries", _whole),
+    "backoff": ("backoff", lambda key, item: options.backoff(_text(key, item), key)),
+    "retry-on": ("retry_on", _retry_on),
+    "timeout": ("timeout", _seconds),
+    "grace": ("grace", _seconds),
+    "catch": ("catch", _text),
+    "isolate": ("isolate", _one_of(ISOLATES)),
+    "on-undeclared": ("on_undeclared", _one_of(ON_UNDECLARED)),
+    "gate": ("gate", _text),
+    "no-cache": ("cache", lambda key, item: not _flag(key, item)),
+    "allow-empty": ("allow_empty", _flag),
+    "store": ("store", _one_of(KEEPS)),
+    "checkpoint": ("checkpoint", _text),
+}
+
+
+def _check_name(step: str, name: str, place: int | None) -> None:
+    """The name of a step, or that in a place of what it waits for."""
+    key = None if place is None else "after"
+    if not _NAME.match(name) or ".." in name:
+        message = "it is no name for a step" if place is None else f"waits for {shown(name)}, which is no name for a step"
+        hint = "a name has letters, digits, '.', '_', '/' and '-', begins with a letter or digit, has no '..' and 100 at most"
+        raise StepError(step, message, hint, key=key, place=place)
+    if place is not None and step == name:
+        raise StepError(step, "it waits for itself", key=key, place=place)
+
+
+def _check_command(step: Step) -> None:
+    if not step.argv or not step.argv[0]:
+        raise StepError(step.name, "argv names no command", key="argv")
+    if step.argv[:2] == ("sh", "-c") and len(step.argv) == 3 and not step.argv[2].strip():
+        raise StepError(step.name, "run is empty", key="argv")
+
+
+def _check_words(step: Step) -> None:
+    """Texts that a process or a record could not take."""
+    lists = {"argv": step.argv, "env": step.env, "key": step.extra, "after": step.after}
+    for key, words in lists.items():
+        for place, word in enumerate(words):
+            if "\0" in word:
+                raise StepError(step.name, f"{key} has a NUL", key=key, place=place)
+            if key == "env" and (not word or "=" in word):
+                raise StepError(step.name, f"env has {shown(word)}, which is no name of a variable", key=key, place=place)
+    texts = {"cwd": step.cwd, "gate": step.gate, "catch": step.catch, "compensate": step.compensate}
+    texts |= {"probe": step.probe, "verify": step.verify, "checkpoint": step.checkpoint}
+    for key, text in texts.items():
+        if text is not None and (not text.strip() or "\0" in text):
+            raise StepError(step.name, f"{key} {'has a NUL' if text.strip() else 'is empty'}", key=key)
+    if step.checkpoint is not None and len(step.checkpoint) > _TRACK:
+        raise StepError(step.name, f"checkpoint is a track's name, of {_TRACK} characters at most", key="checkpoint")
+
+
+def _check_numbers(step: Step) -> None:
+    back = step.backoff
+    bad = {
+        "retries": not 0 <= step.retries <= MOST_RETRIES and f"retries is {step.retries}; it must be 0 to {MOST_RETRIES}",
+        "timeout": step.timeout is not None and not 0 < step.timeout <= _YEAR and "timeout must be more than nothing",
+        "grace": not 0 <= step.grace <= _YEAR and "grace must be a duration of 0 or more",
+        "backoff": not (0 <= back.first <= back.most <= _YEAR and 1 <= back.factor <= 1000) and "backoff is out of range",
+    }
+    for key, message in bad.items():
+        if message:
+            raise StepError(step.name, message, key=key)
+    for key, word, words in (
+        ("effect", step.effect, EFFECTS),
+        ("isolate", step.isolate, ISOLATES),
+        ("on-undeclared", step.on_undeclared, ON_UNDECLARED),
+        ("store", step.store, KEEPS),
+    ):
+        try:
+            _member(key, word, words)
+        except UsageError as error:
+            raise StepError(step.name, error.message, *error.hints, key=key) from None
+
+
+def _check_effect(step: Step) -> None:
+    for key, text in (("compensate", step.compensate), ("probe", step.probe)):
+        if text is not None and step.effect == "none":
+            hint = "effect can be 'idempotent' or 'once'"
+            raise StepError(step.name, f"{key} is given, but the step has no effect", hint, key=key)
+    if step.retry_on:
+        try:
+            options.retry_on(",".join(step.retry_on))
+        except UsageError as error:
+            raise StepError(step.name, error.message, *error.hints, key="retry-on") from None
+
+
+def _folder(step: Step) -> str:
+    names: list[str] = []
+    for name in step.cwd.split("/"):
+        if name == ".." and names:
+            names.pop()
+        elif name == ".." or step.cwd[0] == "/":
+            raise StepError(step.name, f"cwd is '{step.cwd}', which leaves the work tree", key="cwd")
+        elif name.lower() == ".git":
+            raise StepError(step.name, f"cwd is '{step.cwd}', which names '.git'", key="cwd")
+        elif name not in ("", "."):
+            names.append(name)
+    return "/".join(names) or "."
+
+
+def _globs(step: Step, key: str, given: tuple[str, ...]) -> tuple[str, ...]:
+    found = []
+    for place, glob in enumerate(given):
+        try:
+            found.append(globs.check(glob))
+        except UsageError as error:
+            raise StepError(step.name, f"{key}: {error.message}", *error.hints, key=key, place=place) from None
+    return tuple(found)
