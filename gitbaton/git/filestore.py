@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable, Sequence
 
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import NewObject, is_oid
+from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import checked
 from gitbaton.model import Oid
 
 MANY = 100  # objects that are sooner written as one pack: git's own fetch.unpackLimit

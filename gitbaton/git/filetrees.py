@@ -11,14 +11,6 @@ from gitbaton.git.rawbytes import is_safe
 from gitbaton.model import Oid
 from gitbaton.values import value
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Literal
-
-    Mode = Literal["100644", "100755", "120000"]
-else:
-    Mode = str
-
 FILE, EXECUTABLE, LINK = "100644", "100755", "120000"
 _MODES = (FILE, EXECUTABLE, LINK)
 _MAX_TREE = 64 << 20
@@ -30,11 +22,11 @@ Row = tuple[str, str, Oid]
 
 @value
 class Entry:
-    """A file of a set: its path from the top, its mode and its blob. ``digest``: the blob does not hold the file's bytes but
-    the text ``gitbaton digest 1``, its SHA-256 and its size."""
+    """A file of a set: its path from the top, its mode (``100644``, ``100755`` or ``120000``) and its blob. ``digest``: the
+    blob does not hold the file's bytes but the text ``gitbaton digest 1``, its SHA-256 and its size."""
 
     path: str
-    mode: Mode
+    mode: str
     oid: Oid
     digest: bool = False
 
@@ -117,7 +109,7 @@ def read_tree(objects: Objects, tree: Oid, digests: Collection[str] = ()) -> dic
                 if entry.is_tree:
                     deeper.append((path + "/", entry.oid))
                 elif mode in _MODES:
-                    found[path] = Entry(path=path, mode=mode, oid=entry.oid, digest=path in digests)  # type: ignore[arg-type]
+                    found[path] = Entry(path=path, mode=mode, oid=entry.oid, digest=path in digests)
                 else:
                     raise RecordError(f"tree {oid} has an entry that is no file")
             if len(found) + len(deeper) > _MAX_FILES:

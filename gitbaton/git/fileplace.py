@@ -1,0 +1,137 @@
+"""One file put in the place of another so that whatever stood there is seen before it goes: exchange, look, remove or undo."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_EXCHANGE = 2  # RENAME_EXCHANGE
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
+_renameat2: list[Any] = []
+
+
+def create(folder: int, fresh: str, name: str) -> bool:
+    """Give the file ``fresh`` another name in its folder, if nothing has it; whether it has it now. Raises OSError."""
+    try:
+        os.link(fresh, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if exists(folder, name):
+            return False
+        os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return True
+    os.unlink(fresh, dir_fd=folder)
+    return True
+
+
+def replace(folder: int, fresh: str, old: str, name: str, expected: Callable[[str], bool]) -> bool:
+    """Put the file ``fresh`` in the place of ``name``, which stands under ``old`` for a moment; if ``expected`` says of it
+    there that it is another one than was looked at, both go back. Whether it was replaced. Raises OSError."""
+    ours = os.lstat(fresh, dir_fd=folder).st_ino
+    # From here on the file is whole: one that is found as `old` is not torn.
+    os.rename(fresh, old, src_dir_fd=folder, dst_dir_fd=folder)
+    try:
+        exchanged = _exchange(folder, old, name)
+    except FileNotFoundError:  # it was removed after it was looked at
+        os.unlink(old, dir_fd=folder)
+        return False
+    if not exchanged:
+        os.rename(old, fresh, src_dir_fd=folder, dst_dir_fd=folder)
+        return _replace_linked(folder, fresh, old, name, expected)
+    if expected(old):
+        os.unlink(old, dir_fd=folder)
+        return True
+    try:
+        _exchange(folder, old, name)
+        if os.lstat(old, dir_fd=folder).st_ino != ours:  # another one was put there meanwhile: the newer stays, none is lost
+            _exchange(folder, old, name)
+        else:
+            os.unlink(old, dir_fd=folder)
+    except FileNotFoundError:
+        if not exists(folder, name):
+            create(folder, old, name)
+    return False
+
+
+def _replace_linked(folder: int, fresh: str, old: str, name: str, expected: Callable[[str], bool]) -> bool:
+    """The same where the system cannot exchange two files: a second name keeps what stands there until it was looked at."""
+    try:
+        os.link(name, old, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        os.unlink(fresh, dir_fd=folder)
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        same = expected(name)
+        if same:
+            os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+        else:
+            os.unlink(fresh, dir_fd=folder)
+        return same
+    if expected(old):
+        os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+        if expected(old):
+            os.unlink(old, dir_fd=folder)
+            return True
+        os.rename(old, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return False
+    os.unlink(old, dir_fd=folder)
+    os.unlink(fresh, dir_fd=folder)
+    return False
+
+
+def remove(folder: int, old: str, name: str, expected: Callable[[str], bool]) -> bool:
+    """Remove a file: it is moved aside to ``old``, and back if ``expected`` does not know it there. Raises OSError."""
+    try:
+        os.rename(name, old, src_dir_fd=folder, dst_dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    if expected(old):
+        os.unlink(old, dir_fd=folder)
+        return True
+    create(folder, old, name)
+    return False
+
+
+def exists(folder: int, name: str) -> bool:
+    """Whether something stands at a name of an open folder."""
+    try:
+        os.lstat(name, dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _exchange(folder: int, one: str, other: str) -> bool:
+    """Exchange two names in one step; False where the system cannot. Raises OSError."""
+    if not _renameat2:
+        _renameat2.append(_load())
+    if _renameat2[0] is None:
+        return False
+    import ctypes
+
+    if _renameat2[0](folder, os.fsencode(one), folder, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NO_EXCHANGE:
+        return False
+    raise OSError(number, os.strerror(number), one, None, other)
+
+
+def _load() -> Any:
+    try:
+        import ctypes
+
+        return ctypes.CDLL(None, use_errno=True).renameat2
+    except (ImportError, OSError, AttributeError):
+        return None
