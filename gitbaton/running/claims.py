@@ -1,0 +1,285 @@
+"""Claims on write sets: which step may write where, held by flock, so that a killed process holds nothing for long."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from gitbaton.errors import GitError, RunError, UsageError
+from gitbaton.git import globs, groups
+from gitbaton.git.repo import Repo
+from gitbaton.values import replace, value
+
+_SHORTEST, _LONGEST = 0.002, 0.25  # seconds between two looks at a claim that is waited for
+_LOCK = "claims/lock"
+_UNKNOWN = "(unknown)"
+
+
+@value
+class Held:
+    """What a claim says: the step and its write set, in which work tree, and which process holds it since when. ``start``
+    and ``group`` (the process group of its command and that group's start mark) are as in gitbaton.git.groups."""
+
+    run: str
+    step: str
+    writes: tuple[str, ...]
+    host: str
+    boot: str
+    pid: int
+    start: str
+    worktree: str | None
+    agent: str | None = None
+    created: str | None = None
+    group: tuple[int, str] | None = None
+
+
+class Claim:
+    """A claim that this process holds: ``held`` says what; ``lock_fd`` is for the command to inherit, so that the claim lasts
+    as long as the command does, also when this process is killed."""
+
+    def __init__(self, repo: Repo, path: str, fd: int, held: Held) -> None:
+        self.held, self.lock_fd, self.path = held, fd, path
+        self._repo, self._open = repo, True
+
+    def child(self, group: int, mark: str) -> None:
+        """Note the process group of the command that works under this claim, before it begins."""
+        self.held = replace(self.held, group=(group, mark))
+        with self._repo.lock((), of=_LOCK):
+            data = _document(self.held)
+            os.pwrite(self.lock_fd, data, 0)
+            os.ftruncate(self.lock_fd, len(data))
+
+    def release(self) -> None:
+        """Let others have it, also where something that the command left behind still runs. A second time does nothing."""
+        if not self._open:
+            return
+        self._open = False
+        _unlink(self.path)  # before the lock is free: who gets it sees that it was given back
+        fcntl.flock(self.lock_fd, fcntl.LOCK_UN)
+        os.close(self.lock_fd)
+
+    def __enter__(self) -> Claim:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class _Found:
+    """A claim file that blocks. ``dead``: the process that held it has ended, and something that it started has not."""
+
+    __slots__ = ("dead", "far", "held", "path")
+
+    def __init__(self, path: str, held: Held, *, dead: bool = False, far: bool = False) -> None:
+        self.path, self.held, self.dead, self.far = path, held, dead, far
+
+
+class Claims:
+    """The claims in a repository, of all its work trees. ``clock``: now, for the claim's ``created``. ``grace``: seconds that
+    what a dead process left running has between SIGTERM and SIGKILL."""
+
+    def __init__(
+        self, repo: Repo, *, agent: str | None = None, clock: Callable[[], datetime] | None = None, grace: float = 10.0
+    ) -> None:
+        self.repo, self.agent, self.clock, self.grace = repo, agent, clock, grace
+        self.folder = os.path.join(repo.shared_dir, "claims")
+        self._host, self._boot = socket.gethostname(), groups.boot()
+        self._start = groups.mark(os.getpid()) or ""
+
+    def take(
+        self,
+        run: str,
+        step: str,
+        writes: Sequence[str],
+        *,
+        wait: float = 0.0,
+        same: Callable[[], None] | None = None,
+    ) -> Claim:
+        """Claim the write set (globs in their normal form) of a step, in this work tree.
+
+        The same step of the same run elsewhere on this machine is waited for without limit, ``same`` being called once before;
+        another claim that overlaps for ``wait`` seconds. What a dead process left running under such a claim is ended first.
+        A claim of another machine is never taken over. Raises RunError (78), which names who holds it.
+        """
+        mine = self._mine(run, step, tuple(writes))
+        began = time.monotonic()
+        ended: set[str] = set()
+        while True:
+            with self.repo.lock((), of=_LOCK):
+                found = next((f for f in self._scan() if _against(f.held, mine)), None)
+                if found is None:
+                    return self._write(mine)
+            if _around(found.held):
+                raise RunError(f"{_who(found.held)} is under way around this command, and waits for it")
+            if found.dead and found.path not in ended and found.held.group is not None:
+                ended.add(found.path)
+                groups.end(*found.held.group, self.grace)
+                continue
+            waited, left = time.monotonic() - began, _LONGEST
+            if (found.held.run, found.held.step) != (run, step) or found.far:
+                left = wait - waited
+                if left <= 0:
+                    raise _refusal(mine, found)
+            elif same is not None:
+                same()
+                same = None
+            time.sleep(min(_LONGEST, max(_SHORTEST, waited / 20), left))
+
+    def _mine(self, run: str, step: str, writes: tuple[str, ...]) -> Held:
+        return Held(
+            run=run,
+            step=step,
+            writes=writes,
+            host=self._host,
+            boot=self._boot,
+            pid=os.getpid(),
+            start=self._start,
+            worktree=self.repo.layout.root,
+            agent=self.agent,
+            created=self.clock().isoformat() if self.clock is not None else None,
+        )
+
+    def others(self) -> tuple[Held, ...]:
+        """The claims in this repository that other processes hold, of whatever work tree, or that what they left running
+        holds; those of other machines too."""
+        if not os.path.isdir(self.folder):
+            return ()
+        with self.repo.lock((), of=_LOCK):
+            found = list(self._scan())
+        return tuple(f.held for f in found if not self._is_own(f.held))
+
+    def _is_own(self, held: Held) -> bool:
+        return (held.host, held.boot, held.pid, held.start) == (self._host, self._boot, os.getpid(), self._start)
+
+    def _write(self, held: Held) -> Claim:
+        path = os.path.join(self.folder, os.urandom(12).hex())
+        fd = -1
+        try:
+            fd = os.open(path + ".new", os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.pwrite(fd, _document(held), 0)
+            os.rename(path + ".new", path + ".json")  # nobody sees it unlocked or half written
+        except OSError as error:
+            if fd >= 0:
+                os.close(fd)
+            _unlink(path + ".new")
+            raise GitError(f"no claim can be written into '{self.folder}': {error.strerror}") from None
+        return Claim(self.repo, path + ".json", fd, held)
+
+    def _scan(self) -> Iterator[_Found]:
+        """The claims that hold; those that nobody holds any more are removed. With the lock held."""
+        for entry in sorted(os.listdir(self.folder)):
+            path = os.path.join(self.folder, entry)
+            if entry.endswith(".new"):  # only who holds the lock makes one, and that is us
+                _unlink(path)
+            elif entry.endswith(".json"):
+                found = self._judge(path)
+                if found is not None:
+                    yield found
+
+    def _judge(self, path: str) -> _Found | None:
+        """A claim that blocks; None, and its file removed, when it does not."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return None
+        try:
+            held = _read(os.pread(fd, 1 << 20, 0))
+            if held is not None and held.host != self._host:
+                return _Found(path, held, far=True)
+            if not _free(fd):
+                held = held or _unreadable(self._host)
+                # Another boot under our name that holds the lock is another machine, and it lives.
+                return _Found(path, held, dead=held.boot == self._boot and not self._lives(held))
+            given_back = os.fstat(fd).st_nlink == 0
+            left = held is not None and held.boot == self._boot and held.group is not None and not self._lives(held)
+            if held is not None and held.group is not None and left and not given_back and groups.alive(*held.group):
+                return _Found(path, held, dead=True)
+            _unlink(path)
+            return None
+        finally:
+            os.close(fd)
+
+    def _lives(self, held: Held) -> bool:
+        return self._is_own(held) or groups.mark(held.pid) == held.start
+
+
+def _against(held: Held, mine: Held) -> bool:
+    """Whether a claim stands against another one."""
+    if (held.run, held.step) == (mine.run, mine.step):
+        return True
+    return held.worktree in (mine.worktree, _UNKNOWN) and globs.overlap(held.writes, mine.writes) is not None
+
+
+def _around(held: Held) -> bool:
+    """Whether this process is part of the very command that works under a claim."""
+    return held.group is not None and groups.name(*held.group) in os.environ.get(groups.VARIABLE, "").split()
+
+
+def _who(held: Held) -> str:
+    return f"step '{held.step}' of run '{held.run}' (process {held.pid} on '{held.host}')"
+
+
+def _refusal(mine: Held, found: _Found) -> RunError:
+    both = globs.overlap(mine.writes, found.held.writes)
+    hints = [f"'{both[0]}' of '{mine.step}' and '{both[1]}' of '{found.held.step}' overlap"] if both else []
+    if found.far:
+        hints.append("whether it still runs cannot be seen from here")
+    return RunError(f"the write set of '{mine.step}' is claimed by {_who(found.held)}", *hints, "--wait waits for it")
+
+
+def _unreadable(host: str) -> Held:
+    return Held(run=_UNKNOWN, step=_UNKNOWN, writes=("**",), host=host, boot=_UNKNOWN, pid=0, start="", worktree=_UNKNOWN)
+
+
+def _free(fd: int) -> bool:
+    """Whether nobody holds the lock of a claim; who looks shares it, so that two who look do not mislead each other."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+_TEXTS = ("run", "step", "host", "boot", "start")
+_MAYBE = ("worktree", "agent", "created")
+
+
+def _document(held: Held) -> bytes:
+    import json
+
+    names = (*_TEXTS, *_MAYBE, "pid", "writes", *(("group",) if held.group is not None else ()))
+    return json.dumps({"v": 1, **{name: getattr(held, name) for name in names}}).encode() + b"\n"
+
+
+def _read(data: bytes) -> Held | None:
+    """What a claim file says; None when it is not what we write."""
+    import json
+
+    try:
+        words = json.loads(data)
+        texts, maybe = {name: words[name] for name in _TEXTS}, {name: words[name] for name in _MAYBE}
+        version, pid, writes, group = words["v"], words["pid"], words["writes"], words.get("group")
+        right = all(isinstance(t, str) for t in (*texts.values(), *writes))
+        right = right and all(t is None or isinstance(t, str) for t in maybe.values())
+        if version != 1 or not right or type(pid) is not int or pid < 1 or any(globs.check(g) != g for g in writes):
+            return None
+        if group is not None:
+            number, mark = group
+            if type(number) is not int or number < 2 or not isinstance(mark, str):
+                return None
+            group = (number, mark)
+        return Held(**texts, **maybe, pid=pid, writes=tuple(writes), group=group)
+    except (ValueError, TypeError, KeyError, AttributeError, UsageError):
+        return None
