@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.errors import UsageError
+from gitbaton.errors import NotFoundError, UsageError
 from gitbaton.git.filesets import Entry, Files, read_tree
 from gitbaton.git.lanes import Lane
 from gitbaton.journal.chain import Journal
@@ -48,7 +48,8 @@ class Context:
     ``watch`` is given every Event; it is called with the lock held, by whichever thread it happens in. ``clock``: now, in UTC;
     ``sleep``: waits so many seconds; ``random``: a number from 0 to below 1. ``wait``: for how many seconds a write set that
     another run holds is waited for. ``take``: what stands where an output was edited by hand: ours (what the step makes) or
-    theirs. ``foreign``: commands of fetched records may run. ``show``: the output of a command passes through live.
+    theirs. ``foreign``: commands of fetched records may run. ``show``: the output of a command passes through live. ``guard``
+    is called with a step's name, and the lock held, before each attempt is recorded; it ends a loop with a RunError 79.
 
     ``lock`` is held around everything but waiting: ``with ctx.away():`` lets others go on meanwhile. ``close`` when done.
     Raises UsageError in a repository without a work tree.
@@ -80,6 +81,7 @@ class Context:
         self.files = Files(baton.repo, root)
         self.host, self.boot, self.pid = socket.gethostname(), boot_id(), os.getpid()
         self.lock = threading.RLock()
+        self.guard: Callable[[str], None] = lambda step: None
         self._depth = 0
         self._idle: list[Workshop] = []
         self._shops: list[Workshop] = []
@@ -114,9 +116,16 @@ class Context:
                 self.lock.acquire()
             self._depth = depth
 
+    def logged(self) -> tuple[Logged, ...]:
+        """The records of the run now, oldest first; none where the run is yet to begin. Raises RecordError."""
+        try:
+            return self.journal.records(self.run)
+        except NotFoundError:
+            return ()
+
     def state(self) -> RunState:
         """What the journal says of the run now."""
-        records = self.journal.records(self.run)
+        records = self.logged()
         tip = records[-1].commit if records else None
         if self._state is None or self._state[0] != tip:
             self._state = (tip, fold(records))
