@@ -150,9 +150,9 @@ def test_any_order_of_endings_keeps_every_need(steps: tuple[Step, ...], codes: d
         assert plan.code == 0 and not plan.left
 
 
-def guards(max_runs: int = 50, max_wall: float = 7200.0, times: list[float] | None = None) -> Guards:
+def guards(max_runs: int = 50, max_wall: float = 7200.0, times: list[float] | None = None, **before: int) -> Guards:
     clock = iter(times or [0.0] * 1000)
-    return Guards(max_runs=max_runs, max_wall=max_wall, clock=lambda: next(clock))
+    return Guards(max_runs=max_runs, max_wall=max_wall, clock=lambda: next(clock), before=before)
 
 
 def test_r37_loop_guards_max_runs_and_max_wall() -> None:
@@ -163,12 +163,12 @@ def test_r37_loop_guards_max_runs_and_max_wall() -> None:
     with pytest.raises(RunError, match=r"'build' .* 'max-runs': it was started 2 times without a result") as caught:
         two.before("build")
     assert caught.value.exit_code == 79 and caught.value.hints
-    fresh = guards(max_runs=2)
-    fresh.before("build", behind=1)
+    fresh = guards(max_runs=2, build=1)
+    fresh.before("build")
     fresh.succeeded("build")
     fresh.before("build")
     with pytest.raises(RunError, match="max-runs"):
-        guards(max_runs=2).before("build", behind=2)
+        guards(max_runs=2, build=2).before("build")
     with pytest.raises(RunError, match=r"'build' .* 'max-wall': 61 s"):
         guards(max_wall=60.0, times=[1.0, 62.0]).before("build")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from gitbaton.errors import RunError
+from gitbaton.journal.values import Logged
 from gitbaton.model import Oid
 
 CODE = 79
@@ -13,19 +14,20 @@ SAME = 3  # so often the same key, exit status and error output are no progress
 
 class Guards:
     """The guards of one run or repair; ``clock`` gives seconds that only go forward. Every refusal is a RunError 79 that names
-    the step and the guard. Safe to use from several threads."""
+    the step and the guard. ``before``: how often each step was started, in a row and without a result, until now."""
 
-    def __init__(self, *, max_runs: int, max_wall: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, *, max_runs: int, max_wall: float, clock: Callable[[], float], before: Mapping[str, int] | None = None
+    ) -> None:
         self._max_runs, self._max_wall, self._clock = max_runs, max_wall, clock
         self._began = clock()
-        self._runs: dict[str, int] = {}
+        self._runs = dict(before or {})
         self._failures: dict[tuple[str, str | None, int | None, Oid | None], int] = {}
         self._seen: list[Mapping[str, Oid | None]] = []
 
-    def before(self, step: str, behind: int = 0) -> None:
-        """A step is about to be started; ``behind``: how often it was before, in a row and without a result. Raises
-        RunError."""
-        self._runs[step] = runs = self._runs.get(step, behind) + 1
+    def before(self, step: str) -> None:
+        """A step is about to be started. Raises RunError."""
+        self._runs[step] = runs = self._runs.get(step, 0) + 1
         if runs > self._max_runs:
             times = "once" if self._max_runs == 1 else f"{self._max_runs} times"
             raise _ended(step, "max-runs", f"it was started {times} without a result", "a larger --max-runs lets it go on")
@@ -53,6 +55,17 @@ class Guards:
         if now in self._seen:
             raise _ended(step, "oscillation", "the outputs are again what they were before in this repair")
         self._seen.append(now)
+
+
+def fruitless(records: Iterable[Logged]) -> dict[str, int]:
+    """How often each step of a run was started, in a row and without a result, until now."""
+    found: dict[str, int] = {}
+    for record in (logged.record for logged in records):
+        if record.step is not None and record.type == "begin":
+            found[record.step] = found.get(record.step, 0) + 1
+        elif record.step is not None and record.type in ("end", "settle"):
+            found.pop(record.step, None)
+    return found
 
 
 def _ended(step: str, guard: str, why: str, *hints: str) -> RunError:

@@ -8,13 +8,14 @@ from gitbaton.git import globs
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Logged, Step
 from gitbaton.model import Oid
+from gitbaton.running.graph import edges
 from gitbaton.values import value
 
 
 @value
 class Graph:
     """Steps in the order in which they run. ``below``: for each the steps that use what it makes, and why: ``after``, the
-    first path of its outputs that they read, or the globs that overlap."""
+    first path of its outputs that they read, or the glob of theirs that may match one."""
 
     names: tuple[str, ...]
     below: Mapping[str, Mapping[str, str]]
@@ -50,32 +51,27 @@ class Graph:
 
 
 def graph(steps: Sequence[Step], state: RunState | None, paths: Callable[[Oid], Collection[str]]) -> Graph:
-    """The edges between steps: --after, what was really read of what was really written, and globs that overlap where a step
-    has no record yet. ``paths`` gives the files of a tree."""
+    """The edges between steps: --after, what was really read of what was really written, and globs that overlap where one of
+    the two has no record yet. ``paths`` gives the files of a tree."""
     recorded = dict(state.steps) if state else {}
-    known = {step.name: step for step in steps}
     below: dict[str, dict[str, str]] = {step.name: {} for step in steps}
     writers: dict[str, list[str]] = {}
     for step in steps:
         for path in _written(recorded.get(step.name), paths):
             writers.setdefault(path, []).append(step.name)
+    for name, above in edges(steps).items():
+        for other, read in above.items():
+            if read is None:
+                below[other].setdefault(name, "after")
+            elif _newest(recorded.get(name)) is None or _newest(recorded.get(other)) is None:
+                below[other].setdefault(name, read)
     for step in steps:
-        for name in step.after:
-            if name in known:
-                below[name].setdefault(step.name, "after")
-        read = _read(recorded.get(step.name), paths)
-        for path in sorted(writers.keys() & read) if writers else ():
+        read_ = _read(recorded.get(step.name), paths)
+        for path in sorted(writers.keys() & read_) if writers else ():
             for name in writers[path]:
                 if name != step.name:
                     below[name].setdefault(step.name, path)
-        for other in steps:
-            if other is step or step.name in below[other.name]:
-                continue
-            if _newest(recorded.get(step.name)) is None or _newest(recorded.get(other.name)) is None:
-                pair = globs.overlap(other.writes, step.reads)
-                if pair is not None:
-                    below[other.name][step.name] = f"{pair[0]} and {pair[1]}"
-    return Graph(names=tuple(known), below=below)
+    return Graph(names=tuple(below), below=below)
 
 
 def _newest(state: StepState | None) -> Logged | None:

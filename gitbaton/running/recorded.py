@@ -1,0 +1,59 @@
+"""Steps as the records of a run tell them: for runs without a plan, and for what a plan does not name any more."""
+
+from __future__ import annotations
+
+from gitbaton.errors import RunError
+from gitbaton.journal.state import RunState, StepState
+from gitbaton.journal.values import Logged, Plan, Record, Step
+from gitbaton.values import replace
+
+
+def step_of(record: Record) -> Step:
+    """The step that a record of it tells of. What no record holds (retries, times, --catch) is as if it was not asked for."""
+    return Step(
+        name=record.step or "",
+        argv=record.argv,
+        cwd=record.cwd or ".",
+        after=tuple(name for name, _ in record.deps),
+        reads=record.reads.globs if record.reads else (),
+        writes=record.writes.globs if record.writes else (),
+        env=tuple(name for name, _ in record.env),
+        extra=record.extra,
+        effect=record.effect or "none",
+        compensate=record.compensate,
+        probe=record.probe,
+        verify=record.verify,
+    )
+
+
+def newest(state: StepState) -> Logged | None:
+    """The record that tells best what a step is: how it was begun last."""
+    found = [logged for logged in (state.begun, state.end, *state.ends[-1:], state.failed) if logged is not None]
+    return max(found, key=lambda logged: logged.record.seq, default=None)
+
+
+def steps_of(state: RunState) -> tuple[Step, ...]:
+    """All steps of a run, in the order in which they first began."""
+    known = [logged.record for one in state.steps.values() if (logged := newest(one)) is not None]
+    return tuple(step_of(record) for record in known)
+
+
+def whole(plan: Plan | None, state: RunState) -> Plan:
+    """A plan with the recorded steps that it does not name, after its own."""
+    named = {step.name for step in plan.steps} if plan else set()
+    others = tuple(step for step in steps_of(state) if step.name not in named)
+    if plan is None:
+        return Plan(steps=others)
+    return replace(plan, steps=(*plan.steps, *others)) if others else plan
+
+
+def rebuilt(state: StepState) -> Step:
+    """The step of an unfinished beginning, ready to be carried out. Raises RunError 76 where its words are not all there."""
+    logged = state.begun or newest(state)
+    if logged is None or logged.record.redacted or logged.record.argv_more or not logged.record.argv:
+        raise RunError(
+            f"step '{state.name}' cannot be taken up: its command is not recorded in full, as a secret or its length kept it out",
+            "run it again with the line that it was begun with",
+            code=76,
+        )
+    return step_of(logged.record)

@@ -1,0 +1,104 @@
+"""A run is taken up and let go: whose turn it is, which plan it follows, and what the journal keeps of that."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gitbaton.codec import encode_track
+from gitbaton.errors import GitError, UsageError
+from gitbaton.journal.values import Logged, Plan
+from gitbaton.running import plans
+from gitbaton.running.context import Context
+from gitbaton.values import replace
+
+MAX_PLAN = 4 << 20
+PLAN = "plan.toml"
+
+
+@contextmanager
+def turn(ctx: Context) -> Iterator[None]:
+    """Wait until no other process works on a plan of this run, and keep others waiting meanwhile; the context's lock is held
+    inside. The kernel ends the turn of a process that dies."""
+    folder = os.path.join(ctx.repo.shared_dir, "lock")
+    path = os.path.join(folder, "run-" + encode_track(ctx.run))
+    try:
+        os.makedirs(folder, exist_ok=True)
+        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with ctx.hold():
+                ctx.emit("wait", text=f"another process works on run '{ctx.run}'")
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        with ctx.hold():
+            yield
+    finally:
+        os.close(fd)
+
+
+class Hold:
+    """That a plan is followed, in the journal. A run that is at its end with this very plan is taken up only when a step is
+    about to begin, so that going over it again leaves no record."""
+
+    def __init__(self, ctx: Context, plan: Plan) -> None:
+        self._ctx, self._plan = ctx, plan
+        state, released = ctx.state(), ctx.state().released
+        self._key = digest(plan)
+        same = state.plan is not None and state.plan.record.key == self._key
+        self.taken = same and released is None
+        if not self.taken and not (same and released is not None and released.record.state == "complete"):
+            self.take()
+
+    def take(self) -> None:
+        """Record that the plan is followed, unless that is recorded. A plan without a text cannot be."""
+        if not self.taken and self._plan.text is not None:
+            record = self._ctx.record("claim", key=self._key, plan=self._plan.path)
+            self._ctx.append(record, blobs={PLAN: self._plan.text})
+            self.taken = True
+
+    def release(self, state: str) -> None:
+        """Record that the plan is at its end (``complete``), or that nobody goes on with it now (``stopped``)."""
+        if self.taken:
+            self._ctx.append(self._ctx.record("release", state=state))
+            self.taken = False
+
+
+def opened(ctx: Context, claim: Logged) -> Plan:
+    """The plan that a run follows, as the journal keeps it; where a secret was taken out of its text, the file that it was
+    read from, if it is still the same. Raises UsageError."""
+    record = claim.record
+    oid, name = claim.parts.get(PLAN), record.plan or PLAN
+    found = ctx.objects.read(oid, MAX_PLAN) if oid else None
+    text = found.data if found is not None else None
+    if text is None or (record.key is not None and hashlib.sha256(text).hexdigest() != record.key):
+        text = _file(ctx, record.plan, record.key)
+    if text is None:
+        raise UsageError(
+            f"run '{ctx.run}' does not keep the text of its plan '{name}', and the file is not there as it was",
+            "name the plan: git baton run --plan FILE",
+        )
+    return replace(plans.read(text, ctx.root, name=name), path=record.plan)
+
+
+def digest(plan: Plan) -> str | None:
+    """The digest of a plan's text, by which a claim names it; None of a plan without one."""
+    return hashlib.sha256(plan.text).hexdigest() if plan.text is not None else None
+
+
+def _file(ctx: Context, path: str | None, key: str | None) -> bytes | None:
+    """What a plan's file holds, if that is what it held when it was taken up."""
+    if path is None or key is None:
+        return None
+    try:
+        with open(os.path.join(ctx.root, path), "rb") as file:
+            text = file.read(MAX_PLAN)
+    except OSError:
+        return None
+    return text if hashlib.sha256(text).hexdigest() == key else None
