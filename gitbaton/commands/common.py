@@ -20,6 +20,7 @@ from gitbaton.model import Stored
 from gitbaton.values import value
 
 if TYPE_CHECKING:
+    from gitbaton.git.repo import Door
     from gitbaton.scanning import Hit
 
 
@@ -35,8 +36,11 @@ class Globals:
 
 
 @contextmanager
-def opened(ctx: typer.Context, checkpoint_dir: str | None = None, *, dry_run: bool = False) -> Iterator[Baton]:
-    """The repository that the options before the verb name, through the git binary: cheaper to start than libgit2.
+def opened(
+    ctx: typer.Context, checkpoint_dir: str | None = None, *, dry_run: bool = False, door: Door | None = "binary"
+) -> Iterator[Baton]:
+    """The repository that the options before the verb name, through the git binary: cheaper to start than libgit2, which
+    ``door`` None takes where it can, for many small things.
 
     A restore that was killed is ended first, but not before a dry run.
     """
@@ -45,7 +49,9 @@ def opened(ctx: typer.Context, checkpoint_dir: str | None = None, *, dry_run: bo
         raise UsageError("--checkpoint-dir is empty")
     place = checkpoint_dir or options.checkpoint_dir
     repo = options.repo if options.repo_root is None else None
-    with Baton(options.repo_root, checkpoint_dir=place, door="binary", repo=repo) as baton:
+    if repo is not None and door != "binary":
+        repo.reopen(door)
+    with Baton(options.repo_root, checkpoint_dir=place, door=door, repo=repo) as baton:
         if place is not None:
             _ = baton.latest  # refuse a bad directory before anything is written
         if os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):  # one was killed, or is at work

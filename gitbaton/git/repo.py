@@ -68,6 +68,11 @@ class Repo:
                 raise
             return binary
 
+    def reopen(self, door: Door | None) -> None:
+        """From now on use another door to objects and refs, where it opens the repository."""
+        self.objects.close()
+        self.objects = self._open(door)
+
     def redirect(self, folder: str) -> None:
         """From now on write new objects and files of our own into ``folder``: for a dry run, which leaves nothing."""
         store = os.path.join(folder, "objects")

@@ -48,8 +48,8 @@ class Context:
     ``watch`` is given every Event; it is called with the lock held, by whichever thread it happens in. ``clock``: now, in UTC;
     ``sleep``: waits so many seconds; ``random``: a number from 0 to below 1. ``wait``: for how many seconds a write set that
     another run holds is waited for. ``take``: what stands where an output was edited by hand: ours (what the step makes) or
-    theirs. ``foreign``: commands of fetched records may run. ``show``: the output of a command passes through live. ``guard``
-    is called with a step's name, and the lock held, before each attempt is recorded; it ends a loop with a RunError 79.
+    theirs. ``foreign``: commands of fetched records may run. ``show``: the output of a command passes through live. ``output``
+    gets the stream (1 or 2) and its bytes before they do, without the lock and from any thread. ``guard`` is called with a step's name, and the lock held, before each attempt is recorded; it ends a loop with a RunError 79.
 
     ``lock`` is held around everything but waiting: ``with ctx.away():`` lets others go on meanwhile. ``close`` when done.
     Raises UsageError in a repository without a work tree.
@@ -70,13 +70,14 @@ class Context:
         take: Take | None = None,
         foreign: bool = False,
         show: bool = True,
+        output: Callable[[int, bytes], None] | None = None,
     ) -> None:
         root = baton.repo.layout.root
         if root is None:
             raise UsageError(f"'{baton.repo.layout.git_dir}' has no work tree in which a step could run")
         self.baton, self.journal, self.claims, self.run, self.root = baton, journal, claims, run, root
         self.watch, self.clock, self.sleep, self.random = watch, clock, sleep, random
-        self.wait, self.take, self.foreign, self.show = wait, take, foreign, show
+        self.wait, self.take, self.foreign, self.show, self.output = wait, take, foreign, show, output
         self.repo, self.objects = baton.repo, baton.repo.objects
         self.files = Files(baton.repo, root)
         self.host, self.boot, self.pid = socket.gethostname(), boot_id(), os.getpid()
