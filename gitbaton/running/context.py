@@ -49,7 +49,8 @@ class Context:
     ``sleep``: waits so many seconds; ``random``: a number from 0 to below 1. ``wait``: for how many seconds a write set that
     another run holds is waited for. ``take``: what stands where an output was edited by hand: ours (what the step makes) or
     theirs. ``foreign``: commands of fetched records may run. ``show``: the output of a command passes through live. ``output``
-    gets the stream (1 or 2) and its bytes before they do, without the lock and from any thread. ``guard`` is called with a step's name, and the lock held, before each attempt is recorded; it ends a loop with a RunError 79.
+    gets the stream (1 or 2) and its bytes before they do, without the lock and from any thread. ``guard`` is called with a
+    step's name, and the lock held, before each attempt is recorded; it ends a loop with a RunError 79.
 
     ``lock`` is held around everything but waiting: ``with ctx.away():`` lets others go on meanwhile. ``close`` when done.
     Raises UsageError in a repository without a work tree.
