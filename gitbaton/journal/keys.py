@@ -61,9 +61,10 @@ def _document(
     }
 
 
-def idem(lineage: str, step: str, key: str) -> str:
-    """The idempotency key of a step's effect: the same for all attempts, another one as soon as the step's key is."""
+def idem(lineage: str, step: str, key: str, undone: int = 0) -> str:
+    """The idempotency key of a step's effect: the same for all attempts, another one as soon as the step's key is. ``undone``:
+    how many effects of this key were compensated before; a service that remembers would not do it again under the same."""
     import hashlib
 
-    text = "\0".join((lineage, step, key))
+    text = "\0".join((lineage, step, key, *((str(undone),) if undone else ())))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

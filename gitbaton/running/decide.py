@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from gitbaton.git.filesets import Entry
 from gitbaton.git.objects import new_object
-from gitbaton.journal.keys import env_digest, step_key
+from gitbaton.journal.keys import key_of
 from gitbaton.journal.state import EffectState, RunState, StepState
 from gitbaton.journal.values import Cause, Logged, Reads, Record, Step
 from gitbaton.model import Oid
@@ -39,8 +39,8 @@ class Present:
 @value
 class Verdict:
     """What is to be done. ``hit``: ``logged`` is served. ``probe``: the outcome of ``effect`` is unknown and must be settled
-    first. ``trust``: ``effect`` happened for these very inputs, but there is no result: what lies there is taken if it holds.
-    ``gate``, ``rejected``: the step must not run. ``run``: the effects ``undo`` are compensated, then it runs, for ``cause``."""
+    first. ``trust``: ``effect`` happened for these very inputs, but there is no result: what lies there counts if it holds.
+    ``gate``, ``rejected``: it must not run. ``run``: the effects ``undo`` are compensated, then it runs, for ``cause``."""
 
     what: What
     logged: Logged | None = None
@@ -57,17 +57,7 @@ def present(ctx: Context, step: Step) -> Present:
     reads = Reads(globs=step.reads, tree=found.tree, n=len(found.entries)) if found is not None else None
     deps, missing = outputs_of(ctx.state(), step.after, empty_tree(ctx))
     env = environment(step.env, os.environ)
-    key = step_key(
-        step=step.name,
-        argv=step.argv,
-        cwd=step.cwd,
-        reads=reads.tree if reads else None,
-        deps=deps,
-        env=env,
-        extra=step.extra,
-        writes=step.writes,
-        verify=step.verify,
-    )
+    key = key_of(step, reads.tree if reads else None, dict(deps), dict(env))
     files = found.entries if found is not None else {}
     return Present(key=key, reads=reads, deps=deps, env=env, files=files, missing=missing)
 
@@ -85,8 +75,11 @@ def outputs_of(state: RunState, names: Collection[str], empty: Oid) -> tuple[tup
 
 
 def environment(names: Collection[str], env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The digest of each variable that is set, in the order of the names."""
-    return tuple((name, env_digest(os.fsencode(env[name]))) for name in sorted(set(names)) if name in env)
+    """The digest of each variable that is set, in the order of the names; values are never stored."""
+    import hashlib
+
+    digests = {name: hashlib.sha256(os.fsencode(env[name])).hexdigest() for name in sorted(set(names)) if name in env}
+    return tuple((name, f"sha256:{digest}") for name, digest in digests.items())
 
 
 def hit(step: Step, state: StepState | None, key: str) -> Logged | None:
@@ -121,7 +114,7 @@ def decide(step: Step, state: StepState | None, present: Present, force: Cause |
     same = [e for e in effects if e.key == present.key]
     for effect in reversed(effects):
         repeatable = effect.logged.record.effect == "idempotent" and effect.key == present.key
-        if effect.state == "unknown" and not (repeatable and (force is None or force.kind != "named")):
+        if effect.state == "unknown" and not repeatable:
             return Verdict(what="probe", effect=effect)
     found = hit(step, state, present.key)
     if found is not None and force is None:

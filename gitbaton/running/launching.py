@@ -1,0 +1,108 @@
+"""The commands of a step: what they see of the run, where they run, and how another process finds those that outlive us."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from gitbaton.git import children
+from gitbaton.git.children import Command, Ended
+from gitbaton.journal import keys
+from gitbaton.journal.crash import crash_at
+from gitbaton.journal.values import Record, Step
+from gitbaton.running.claims import Claim
+from gitbaton.running.context import Context
+
+SHORT_TEXT = 4000  # characters of a command's words that a record's text keeps
+_MINIMAL = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL")
+
+
+def environment(ctx: Context, step: str, idem: str, attempt: int, **more: str) -> dict[str, str]:
+    """What a command of a step sees: our own environment, and which run, step and attempt it is."""
+    return {
+        **os.environ,
+        "GIT_BATON_RUN": ctx.run,
+        "GIT_BATON_STEP": step,
+        "GIT_BATON_ATTEMPT": str(attempt),
+        "GIT_BATON_IDEMPOTENCY_KEY": idem,
+        **more,
+    }
+
+
+def minimal() -> dict[str, str]:
+    """The environment of a check that must not know what the step knew."""
+    return {name: text for name, text in os.environ.items() if name in _MINIMAL or name.startswith("LC_")}
+
+
+def idempotency_key(ctx: Context, step: str, key: str) -> str:
+    """The idempotency key of a step's effect: the same for all attempts. It is a new one when an effect of the very same key
+    was compensated, because a service that remembers the old one would not do it again."""
+    undone = sum(1 for r in _records(ctx) if r.type == "comp-end" and r.step == step and r.key == key)
+    return keys.idem(ctx.lineage, step, key, undone)
+
+
+def _records(ctx: Context) -> Iterator[Record]:
+    return (logged.record for logged in ctx.logged())
+
+
+def compensation_key(ctx: Context, step: str, idem: str) -> str:
+    """The idempotency key of an effect's compensation: the same however often it is tried."""
+    return keys.idem(ctx.lineage, step, f"undo {idem}")
+
+
+def launch(
+    ctx: Context,
+    claim: Claim | None,
+    step: Step,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    root: str | None = None,
+    timeout: float | None = None,
+    show: bool = True,
+    point: str | None = None,
+) -> Ended:
+    """Run a command below ``root`` (default: the work tree) in the step's folder, and wait for it without the lock. ``point``:
+    where a test kills this process once the command has been let go. Raises GitError when it cannot be started."""
+    command = Command(
+        argv=tuple(argv),
+        cwd=os.path.normpath(os.path.join(root or ctx.root, step.cwd)),
+        env=env,
+        timeout=timeout,
+        grace=step.grace,
+        show=show and ctx.show,
+    )
+
+    def started(group: int, mark: str) -> None:
+        if claim is not None:
+            claim.child(group, mark)
+
+    def tick(seconds: float) -> None:
+        with ctx.hold():
+            ctx.emit("progress", step.name, seconds=seconds)
+
+    def begun() -> None:
+        if point is not None:
+            crash_at(point)
+
+    locks = (claim.lock_fd,) if claim is not None else ()
+    with ctx.away():
+        return children.run(command, started=started, tick=tick, locks=locks, begun=begun)
+
+
+def shell(line: str) -> tuple[str, ...]:
+    """The words of a shell line."""
+    return ("sh", "-c", line)
+
+
+def said(ended: Ended) -> str:
+    """The end of what a command said, for a record's text."""
+    text = (ended.out + ended.err).decode("utf-8", "replace").strip()
+    return text if len(text) <= SHORT_TEXT else "..." + text[-SHORT_TEXT:]
+
+
+def status(ended: Ended) -> str:
+    """How a command ended, for people."""
+    if ended.timeout:
+        return "its time was over"
+    return f"it was ended by {ended.signal}" if ended.signal else f"exit {ended.exit}"

@@ -1,0 +1,102 @@
+"""What is written down of a step: when it begins, and again as a result where one is taken over."""
+
+from __future__ import annotations
+
+from gitbaton.journal.values import Cause, Logged, Output, Record, Step, Undeclared, Writes
+from gitbaton.running.context import Context
+from gitbaton.running.decide import Present
+from gitbaton.values import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.git.children import Ended
+
+MAX_UNDECLARED = 1000
+
+
+def beginning(
+    ctx: Context,
+    step: Step,
+    now: Present,
+    *,
+    idem: str,
+    attempt: int,
+    writes: Writes,
+    isolation: str,
+    cause: Cause | None,
+) -> Record:
+    """The begin of an attempt."""
+    return ctx.record(
+        "begin",
+        step.name,
+        attempt=attempt,
+        key=now.key,
+        idem=idem,
+        argv=step.argv,
+        cwd=step.cwd,
+        reads=now.reads,
+        deps=now.deps,
+        writes=writes,
+        env=now.env,
+        extra=step.extra,
+        effect=step.effect,
+        compensate=step.compensate,
+        probe=step.probe,
+        verify=step.verify,
+        isolation=isolation,
+        cause=cause,
+    )
+
+
+def ending(record: Record, ended: Ended) -> Record:
+    """The record of an attempt's begin, with how its command ended; its type is still that of the begin."""
+    return replace(
+        record,
+        seq=-1,
+        exit=ended.exit,
+        signal=ended.signal,
+        timeout=ended.timeout,
+        duration_ms=ended.duration_ms,
+        stdout=Output(oid="", bytes=ended.out_bytes, cut=ended.out_bytes > len(ended.out)),
+        stderr=Output(oid="", bytes=ended.err_bytes, cut=ended.err_bytes > len(ended.err)),
+    )
+
+
+def listed(record: Record, undeclared: tuple[Undeclared, ...]) -> Record:
+    """The record with what changed outside the write set, as much of it as a record lists."""
+    more = max(0, len(undeclared) - MAX_UNDECLARED)
+    return replace(record, undeclared=undeclared[:MAX_UNDECLARED], undeclared_more=more)
+
+
+def again(ctx: Context, record: Record, **changes: object) -> Record:
+    """An earlier record of a step as this process writes it now."""
+    now = ctx.record(record.type, record.step)
+    mine = {name: getattr(now, name) for name in ("run", "lineage", "started", "host", "pid", "boot", "worktree", "seq")}
+    return replace(record, **{**mine, **changes})
+
+
+def taken_over(ctx: Context, logged: Logged, key_of: Record, text: str) -> Logged:
+    """Write an existing result down as the newest one: a begin and an end with its outputs. ``key_of``: a begin with the
+    inputs of now."""
+    result = logged.record
+    ctx.append(key_of)
+    kept = {name: oid for name, oid in logged.parts.items() if name in ("stdout", "stderr")}
+    tree = result.writes.tree if result.writes else None
+    writes = replace(key_of.writes, tree=tree, digests=_both(key_of.writes, result.writes)) if key_of.writes else None
+    end = replace(
+        key_of,
+        type="end",
+        writes=writes,
+        exit=0,
+        duration_ms=0,
+        stable=True,
+        cause=None,
+        stdout=result.stdout if "stdout" in kept else None,
+        stderr=result.stderr if "stderr" in kept else None,
+        text=text,
+    )
+    return ctx.append(end, trees=kept)
+
+
+def _both(one: Writes | None, other: Writes | None) -> tuple[str, ...]:
+    return tuple(sorted({*(one.digests if one else ()), *(other.digests if other else ())}))

@@ -1,0 +1,54 @@
+"""Checking a step's outputs apart from the step: in a folder that holds only what it reads and writes, by exit status alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from gitbaton.git.filesets import Entry, swap
+from gitbaton.git.watcher import dismiss, new_path, watch
+from gitbaton.journal.values import Step
+from gitbaton.running.claims import Claim
+from gitbaton.running.context import Context
+from gitbaton.running.launching import launch, minimal, said, shell
+from gitbaton.values import value
+
+
+@value
+class Checked:
+    """The verdict on a step's outputs: the exit status of its --verify (0: they are good), and the end of what it said."""
+
+    exit: int
+    text: str = ""
+
+
+def verify(
+    ctx: Context, claim: Claim, step: Step, reads: Mapping[str, Entry], outputs: Mapping[str, Entry], root: str
+) -> Checked:
+    """Run a step's --verify on copies of the files that it reads and of its outputs (those that are not in the store are copied
+    from ``root``). It sees nothing else of the work tree, of the step's environment or of what the step said. Raises
+    GitError."""
+    if step.verify is None:
+        return Checked(exit=0)
+    with _folder() as folder:
+        swap(ctx.repo, folder, {**reads, **outputs}, {}, source=root)
+        _make(folder, step.cwd)
+        ended = launch(ctx, claim, step, shell(step.verify), minimal(), root=folder, timeout=step.timeout, show=False)
+    return Checked(exit=124 if ended.timeout else ended.exit, text=said(ended))
+
+
+def _make(folder: str, cwd: str) -> None:
+    """The folder that a check begins in, even where it has no file."""
+    os.makedirs(os.path.join(folder, cwd), exist_ok=True)
+
+
+@contextmanager
+def _folder() -> Iterator[str]:
+    """A folder that is removed when the block ends, and when this process is killed."""
+    path = new_path()
+    pipe, pid = watch(path)
+    try:
+        yield path
+    finally:
+        dismiss(pipe, pid, None, path)

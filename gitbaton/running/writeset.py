@@ -1,0 +1,152 @@
+"""A step's write set: what lies there, whose it is, what the command is to find there, and how it gets there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gitbaton.git.filesets import Entry, Files, FileSet, swap, write_tree
+from gitbaton.journal.crash import crash_at
+from gitbaton.journal.state import StepState
+from gitbaton.journal.values import Record, Step, Writes
+from gitbaton.model import Oid
+from gitbaton.running.context import Context
+from gitbaton.values import value
+
+Version = tuple[str, Oid]  # mode and blob of a file
+
+
+@value
+class WriteSet:
+    """What a step's write globs match. ``now``: in the work tree; ``pre``: what its command is to find; ``others``: paths that
+    no version of ours stood at, left alone; ``edited``: paths of ours at which stands what somebody else wrote."""
+
+    now: FileSet
+    pre: Mapping[str, Entry]
+    others: frozenset[str] = frozenset()
+    edited: tuple[str, ...] = ()
+
+
+@value
+class Collected:
+    """What a command left in its write set: the files that are its outputs, their tree, and what it deleted."""
+
+    found: FileSet
+    outputs: Mapping[str, Entry]
+    tree: Oid
+    deleted: tuple[str, ...]
+
+
+def same(one: Entry | None, other: Entry | None) -> bool:
+    """Whether two files are equal: both missing, or of the same mode and content."""
+    if one is None or other is None:
+        return one is other
+    return one.oid == other.oid and one.mode == other.mode
+
+
+def differences(have: Mapping[str, Entry], want: Mapping[str, Entry]) -> dict[str, Entry | None]:
+    """What must be written (or removed: None) to make one set of files the other."""
+    return {path: want.get(path) for path in sorted(have.keys() | want.keys()) if not same(have.get(path), want.get(path))}
+
+
+def tree_of(ctx: Context, entries: Mapping[str, Entry], *like: FileSet) -> Oid:
+    """The tree of files; that of ``like`` where it has the same ones, else a new one is written."""
+    for item in like:
+        if len(item.entries) == len(entries) and not differences(item.entries, entries):
+            return item.tree
+    tree = write_tree(ctx.objects, entries)
+    ctx.know(tree, entries)
+    return tree
+
+
+def versions(ctx: Context, state: StepState | None) -> Mapping[str, set[Version]]:
+    """Every version that the journal has of each path: outputs, what was there before, what was rolled back."""
+    found: dict[str, set[Version]] = {}
+    for tree in known_trees(state):
+        for path, entry in ctx.entries(tree).items():
+            found.setdefault(path, set()).add((entry.mode, entry.oid))
+    return found
+
+
+def known_trees(state: StepState | None) -> frozenset[Oid]:
+    """The trees that a step's records keep of its write set."""
+    if state is None:
+        return frozenset()
+    records = [logged.record for logged in (*state.ends, *(state.begun, state.failed)) if logged is not None]
+    pre = {record.writes.pre for record in records if record.writes is not None}
+    return frozenset(state.known | pre | ({state.first_pre} if state.first_pre else set()))
+
+
+def look(ctx: Context, step: Step, state: StepState | None) -> WriteSet:
+    """What lies in a step's write set now, and what its command is to find there. Raises GitError."""
+    now = ctx.files.scan(step.writes, store=step.store, inside=True)
+    ctx.know(now.tree, now.entries)
+    if state is None or state.first_pre is None:
+        return WriteSet(now=now, pre=now.entries)
+    return sort_out(now, ctx.entries(state.first_pre), versions(ctx, state), matches(step, state))
+
+
+def matches(step: Step, state: StepState) -> bool:
+    """Whether the step's first beginning was with the write globs of now."""
+    first = state.ends[0] if state.ends else state.failed or state.begun
+    return first is None or first.record.writes is None or first.record.writes.globs == step.writes
+
+
+def sort_out(now: FileSet, first: Mapping[str, Entry], known: Mapping[str, set[Version]], whole: bool = True) -> WriteSet:
+    """Tell whose each file is. ``first``: what was there before the step ever ran, which its command finds again; ``whole``:
+    ``first`` was seen through the same globs."""
+    pre: dict[str, Entry] = {}
+    others, edited = set(), []
+    for path in sorted(now.entries.keys() | (first.keys() if whole else set())):
+        entry, was = now.entries.get(path), first.get(path)
+        if entry is not None and (entry.mode, entry.oid) not in known.get(path, ()):
+            if path in known:
+                edited.append(path)
+            else:
+                others.add(path)
+            pre[path] = entry
+        elif was is not None:
+            pre[path] = was
+    return WriteSet(now=now, pre=pre, others=frozenset(others), edited=tuple(edited))
+
+
+def collect(ctx: Context, step: Step, files: Files, before: WriteSet, keep: Iterable[str] = ()) -> Collected:
+    """What a command left. A file of somebody else's that it did not touch is none of its outputs, and at the paths ``keep``
+    stays what was there."""
+    found = files.scan(step.writes, store=step.store, inside=True)
+    outputs = {p: e for p, e in found.entries.items() if p not in before.others or not same(e, before.pre.get(p))}
+    for path in keep:
+        outputs.pop(path, None)
+        if path in before.now.entries:
+            outputs[path] = before.now.entries[path]
+    tree = tree_of(ctx, outputs, found, before.now)
+    ctx.know(tree, outputs)
+    deleted = tuple(p for p in before.pre if p not in outputs and p not in before.others)
+    return Collected(found=found, outputs=outputs, tree=tree, deleted=deleted)
+
+
+def writes(ctx: Context, step: Step, before: WriteSet, after: Collected | None = None) -> Writes:
+    """What a record says of a write set."""
+    sets = (before.now, after.found) if after else (before.now,)
+    return Writes(
+        globs=step.writes,
+        pre=tree_of(ctx, before.pre, before.now),
+        tree=after.tree if after else None,
+        deleted=after.deleted if after else (),
+        digests=tuple(sorted({path for item in sets for path in item.digests})),
+    )
+
+
+def put(
+    ctx: Context, root: str, have: Mapping[str, Entry], want: Mapping[str, Entry | None], point: str | None = None
+) -> tuple[str, ...]:
+    """Make the files at the paths of ``want`` so, where what is there is still that of ``have``; the paths left alone because
+    it is not. ``point``: where a test kills this process after the first file. Raises GitError."""
+    if not want:
+        return ()
+    between = (lambda: crash_at(point)) if point is not None else None
+    return swap(ctx.repo, root, want, {path: have.get(path) for path in want}, between=between)
+
+
+def digests_of(record: Record) -> tuple[str, ...]:
+    """The paths that a record keeps by digest only."""
+    return record.writes.digests if record.writes else ()
