@@ -12,7 +12,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.objects import RefChange
 from gitbaton.git.repo import Repo, discover
 from gitbaton.git.run import Git, Result, base_environment
-from gitbaton.git.scratch import new_path, watch
+from gitbaton.git.watcher import new_path, watch
 from gitbaton.model import Head, Oid
 from gitbaton.values import value
 

@@ -1,0 +1,167 @@
+"""The watcher: a process that removes a scratch work tree and its registration when whoever made it ends, even killed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+
+from gitbaton.errors import GitError
+
+PREFIX = "gitbaton-"
+TELL = 9  # a child's end of the watcher's pipe; a jobserver of make may have 3 and 4
+_MARK = "baton-scratch"
+
+# Makes the folder, then reads lines: "+path" is one more place to remove, else the process id of what runs, an empty one when
+# it has ended. When nobody holds the pipe any more, who runs is killed (a negative id: its whole group) and the places are
+# removed. A killed process may still write a moment.
+_WATCHER = r"""
+trap '' HUP INT TERM QUIT
+cd / && exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
+(umask 077 && mkdir -- "$1") || exit 2
+echo && exec >/dev/null
+child=
+while IFS= read -r line; do
+  case $line in +*) set -- "$@" "${line#+}" ;; *) child=$line ;; esac
+done
+test -z "$child" || kill -s KILL -- "$child"
+for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  left=
+  for place do
+    rm -rf -- "$place"
+    test ! -e "$place" || { left=1; test -L "$place" || chmod -R u+rwx -- "$place"; }
+  done
+  test -n "$left" || { shift; for place do rmdir -- "${place%/*}"; done; exit 0; }
+  sleep 0.1
+done
+exit 1
+"""
+
+
+def new_path(folder: str | None = None) -> str:
+    """Where a scratch folder may be made: a name of its own below ``folder``, or the system's temporary directory."""
+    if folder is None:
+        import tempfile
+
+        folder = tempfile.gettempdir()
+    return os.path.join(os.path.realpath(folder), PREFIX + os.urandom(8).hex())
+
+
+def watch(path: str, *places: str) -> tuple[int, int]:
+    """Start a watcher, which makes the folder ``path``, and removes it and the other places (and the folders that these were
+    in, where they are empty) when our end of its pipe is closed: that end, and the watcher's process id. Raises GitError."""
+    reader, pipe = os.pipe()
+    answer, said = os.pipe()
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        words = ["sh", "-c", _WATCHER, "gitbaton-watcher", path, *places]
+        pid = spawn(words, os.environ, {0: reader, 1: said, 2: null}, group=True)
+    except BaseException:
+        os.close(pipe)
+        os.close(answer)
+        raise
+    finally:
+        for fd in (reader, said, null):
+            os.close(fd)
+    try:
+        made = os.read(answer, 1)
+    finally:
+        os.close(answer)
+    if not made:
+        os.close(pipe)
+        os.waitpid(pid, 0)
+        raise GitError(f"the folder '{path}' cannot be made")
+    return pipe, pid
+
+
+def tell(pipe: int, text: str) -> None:
+    """Tell a watcher who runs (a process id, negative for a group, or nothing), or ``+`` and a place. Raises GitError."""
+    try:
+        os.write(pipe, os.fsencode(text) + b"\n")
+    except BrokenPipeError:
+        raise GitError("the process that watches over the scratch work tree was ended") from None
+
+
+def dismiss(pipe: int, pid: int, mark: int | None, *places: str) -> bool:
+    """Let the watcher remove its places and wait for it; whether nothing is left."""
+    os.close(pipe)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if mark is not None:
+        os.close(mark)
+    if code < 0:  # somebody ended the watcher
+        remove(*places)
+    return not any(os.path.lexists(place) for place in places)
+
+
+def hold(git_dir: str) -> int:
+    """Mark a registration as that of a living process; the descriptor to keep. Raises OSError."""
+    mark = os.path.join(git_dir, _MARK)
+    fd = os.open(mark + ".new", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    os.rename(mark + ".new", mark)  # nobody sees it unlocked
+    return fd
+
+
+def spawn(argv: Sequence[str], env: Mapping[str, str], streams: Mapping[int, int], *, group: bool) -> int:
+    """Start a program with descriptors at given numbers, perhaps as the head of a process group; its process id."""
+    copies = {target: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for target, fd in streams.items() if fd != target}
+    actions = [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in copies.items()]
+    try:
+        if group:
+            return os.posix_spawnp(argv[0], list(argv), env, file_actions=actions, setpgroup=0, setsigdef=[signal.SIGPIPE])
+        return os.posix_spawnp(argv[0], list(argv), env, file_actions=actions, setsigdef=[signal.SIGPIPE])
+    except (OSError, ValueError) as error:
+        raise GitError(f"'{argv[0]}' cannot be started: {error}") from None
+    finally:
+        for fd in copies.values():
+            os.close(fd)
+
+
+def sweep(common_dir: str) -> None:
+    """Remove what is left of scratch work trees whose owner and watcher were both killed: nobody holds their mark."""
+    parent = os.path.join(common_dir, "worktrees")
+    try:
+        names = [name for name in os.listdir(parent) if name.startswith(PREFIX)]
+    except OSError:
+        return
+    for name in names:
+        git_dir = os.path.join(parent, name)
+        try:
+            fd = os.open(os.path.join(git_dir, _MARK), os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with open(os.path.join(git_dir, "gitdir"), "rb") as file:
+                path = os.path.dirname(os.fsdecode(file.read()).rstrip("\n"))
+            more = [place for place in os.fsdecode(os.read(fd, 1 << 20)).split("\0") if place]
+            if all(os.path.basename(place).startswith(name) for place in (path, *more)):
+                remove(path, *more, git_dir)
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
+
+
+def remove(path: str, *places: str) -> None:
+    """Remove a work tree and its registrations, also where a command took its own permissions away, and the folders that the
+    registrations were in, where they are empty."""
+    import shutil
+
+    def open_up(retry: Callable[[str], object], name: str, _: object) -> None:
+        os.chmod(os.path.dirname(name), 0o700)
+        if not os.path.islink(name) and os.path.isdir(name):
+            os.chmod(name, 0o700)
+        retry(name)
+
+    for place in (path, *places):
+        try:
+            shutil.rmtree(place, onerror=open_up)
+        except OSError:
+            continue
+    for place in places:
+        try:
+            os.rmdir(os.path.dirname(place))
+        except OSError:
+            continue
