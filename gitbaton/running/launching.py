@@ -86,8 +86,9 @@ def launch(
             crash_at(point)
 
     locks = (claim.lock_fd,) if claim is not None else ()
+    output = ctx.output if command.show else None
     with ctx.away():
-        return children.run(command, started=started, tick=tick, locks=locks, begun=begun)
+        return children.run(command, started=started, tick=tick, output=output, locks=locks, begun=begun)
 
 
 def shell(line: str) -> tuple[str, ...]:
