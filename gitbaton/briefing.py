@@ -29,7 +29,8 @@ _SAID = "In this text \u2039 stands for a less-than sign that could be taken for
 class Scene:
     """A track's newest checkpoint against the present, for the session that is to be told. ``short`` and ``short_head`` are
     the short ids of the checkpoint and its head; ``others``: checkpoints of sessions that may still be at work on the
-    track, the newest of each; ``waiting``: a restore was interrupted."""
+    track, the newest of each; ``waiting``: a restore was interrupted; ``runs``: those that are not finished, each with why
+    and with what going on with it would do."""
 
     stored: Stored
     live: Live
@@ -38,6 +39,7 @@ class Scene:
     short_head: str
     others: tuple[Stored, ...] = ()
     waiting: bool = False
+    runs: tuple[tuple[str, str, str], ...] = ()
 
 
 def brief(scene: Scene) -> str:
@@ -48,6 +50,7 @@ def brief(scene: Scene) -> str:
     rows += words.lines("validation", validation(c, live.since))
     rows += [_drift(live), *(f"  {_clipped(text, _SENTENCE)}" for text in sentences(live))]
     rows += [f"  {_clipped(plain(live.uncounted), _SENTENCE)}"] if live.uncounted else []
+    rows += [text for run in scene.runs[:_LISTED] for text in _run(*run)]
     place = f"{plain(c.place.branch) if c.place.branch else 'detached HEAD'} {scene.short_head}".rstrip()
     rows += words.lines("recorded on", place)
     said = happened(c, live.since)
@@ -88,6 +91,12 @@ def overview(tips: Sequence[Stored], now: datetime) -> str:
     rows += [f"and {len(tips) - _LISTED} more"] if len(tips) > _LISTED else []
     rows += ["'git baton resume --track NAME --live' shows one, 'git baton tracks use NAME' makes it current here."]
     return _fitted(rows, LIMIT, "[the rest: git baton status]")
+
+
+def _run(name: str, why: str, would: str) -> list[str]:
+    """A run that is not finished."""
+    rows = [f"run '{plain(name)}' is not finished: {_clipped(plain(why), _SENTENCE)}"]
+    return [*rows, f"  'git baton run --continue {plain(name)}' would: {_clipped(plain(would), _SENTENCE)}"] if would else rows
 
 
 def _drift(live: Live) -> str:

@@ -7,7 +7,9 @@ import typer
 from gitbaton import terminal
 from gitbaton.codec import Json
 from gitbaton.commands.common import opened, print_json, tell_foreign, warn_all
-from gitbaton.render import live_document, quote, resume_lines, sentences, since_document, stored_document
+from gitbaton.errors import NotFoundError
+from gitbaton.render import key_value, live_document, quote, resume_lines, sentences, since_document, stored_document
+from gitbaton.running.current import Unfinished, unfinished
 
 
 def command(
@@ -17,23 +19,45 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     checkpoint_dir: Annotated[Optional[str], typer.Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
 ) -> int:
-    """Print what the next runner needs to go on: KEY=VALUE lines; further lines of a value begin with a tab."""
+    """Print what the next runner needs to go on: KEY=VALUE lines; further lines of a value begin with a tab.
+
+    A run that is not finished is named after the checkpoint, with what 'git baton run --continue' would do.
+    """
     with opened(ctx, checkpoint_dir) as baton:
-        found = baton.resume(track, live=live)
+        runs = unfinished(baton)
+        try:
+            found = baton.resume(track, live=live)
+        except NotFoundError as error:
+            hints = (f"run '{one.run}' is not finished: 'git baton run --continue {one.run}' goes on with it" for one in runs)
+            raise NotFoundError(error.message, *error.hints, *hints) from None
         if json:
             value: dict[str, Json] = {"checkpoint": stored_document(found.stored)}
             if found.live:
                 value["live"] = live_document(found.live)
             if found.since:
                 value["since"] = since_document(found.since)
+            value["runs"] = [_document(one) for one in runs]
             print_json({**value, "warnings": list(found.warnings)})
         else:
             here = baton.abbreviate(found.live.head.oid) if found.live else ""
             head = baton.abbreviate(found.stored.checkpoint.place.oid)
             for row in quote(resume_lines(found.stored.checkpoint, head, found.live, here, found.since), found.stored):
                 terminal.say(row)
+            for one in runs:
+                terminal.say(key_value("run", f"{one.run}: {'; '.join(one.why)}"))
+                terminal.say(key_value("run_continue", _going_on(one)))
         tell_foreign(baton, found.stored)
     warn_all(found.warnings)
     for text in sentences(found.live) if found.live else ():
         terminal.tell(text)
     return 0
+
+
+def _going_on(one: Unfinished) -> str:
+    """What goes on with a run, and what that would do."""
+    does = f" ({'; '.join(one.would)})" if one.would else ""
+    return f"git baton run --continue {one.run}{does}"
+
+
+def _document(one: Unfinished) -> Json:
+    return {"run": one.run, "why": list(one.why), "would": list(one.would)}

@@ -1,4 +1,4 @@
-"""The options of ``git baton run``: tables that typer reads as if they were a function's parameters."""
+"""The options of ``git baton run``: tables that typer reads as if they were a function's parameters, and what they mean."""
 
 from collections.abc import Callable
 from inspect import Parameter, Signature
@@ -6,6 +6,9 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from gitbaton.errors import UsageError
+from gitbaton.journal.values import Step
+from gitbaton.render import line
 from gitbaton.values import value
 
 Text = Optional[str]
@@ -89,3 +92,48 @@ def split(words: dict[str, Any]) -> tuple[RunWords, StepWords]:
     of_run = {name: item for name, item in words.items() if name in RunWords.__annotations__}
     of_step = {name: item for name, item in words.items() if name in StepWords.__annotations__}
     return RunWords(**of_run), StepWords(**of_step)
+
+
+def step_of(name: str, words: StepWords, argv: list[str], prefix: str) -> Step:
+    """The step that was asked for in the folder ``prefix`` of the work tree ('' at its top), to which globs and --cwd are
+    relative. Raises UsageError that names the option."""
+    from gitbaton.git import globs
+    from gitbaton.running import options as languages
+    from gitbaton.running.plans import checked
+
+    fields: dict[str, Any] = {"after": tuple(words.after or ()), "env": tuple(words.env or ())}
+    fields |= {"reads": tuple(globs.relative(glob, prefix) for glob in words.reads or ())}
+    fields |= {"writes": tuple(globs.relative(glob, prefix) for glob in words.writes or ())}
+    for option in ("effect", "compensate", "probe", "verify", "retries", "catch", "isolate", "on_undeclared", "gate", "store"):
+        fields |= {option: item} if (item := getattr(words, option)) is not None else {}
+    fields |= {"checkpoint": words.checkpoint} if words.checkpoint is not None else {}
+    fields |= {"backoff": languages.backoff(words.backoff, "--backoff")} if words.backoff is not None else {}
+    fields |= {"retry_on": languages.retry_on(words.retry_on, "--retry-on")} if words.retry_on is not None else {}
+    for option in ("timeout", "grace"):
+        fields |= {option: languages.duration(item, f"--{option}")} if (item := getattr(words, option)) is not None else {}
+    folder = words.cwd if words.cwd and words.cwd[0] == "/" else "/".join(part for part in (prefix, words.cwd) if part) or "."
+    step = Step(
+        name=name,
+        argv=tuple(argv),
+        cwd=folder,
+        extra=tuple(words.key or ()),
+        cache=not words.no_cache,
+        allow_empty=words.allow_empty,
+        **fields,
+    )
+    return checked(step)
+
+
+def seconds(text: Text, option: str) -> float:
+    """A duration of the command line; 0 where none was given. Raises UsageError."""
+    from gitbaton.running.options import duration
+
+    return duration(text, option) if text is not None else 0.0
+
+
+def choice(text: Text, option: str, *words: str) -> Text:
+    """One of some words, or None. Raises UsageError."""
+    if text is not None and text not in words:
+        listed = ", ".join(f"'{word}'" for word in words[:-1])
+        raise UsageError(f"{option} is '{line(text)}'; it can be {listed} or '{words[-1]}'")
+    return text

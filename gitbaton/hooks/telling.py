@@ -16,6 +16,7 @@ from gitbaton.ground import Surveyor
 from gitbaton.hooks.deadline import DeadlineError, deadline
 from gitbaton.hooks.tracks import choose, within_reach
 from gitbaton.model import Drift, Live, Stored
+from gitbaton.running.current import unfinished
 from gitbaton.values import replace
 
 _LOOKED = 10  # checkpoints that are looked at for other sessions
@@ -53,7 +54,17 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     if event.inject == "short":
         return reminder(scene)
     seen = baton.exported(others(islice(baton.store.newest(stored), _LOOKED), event.session, now))
-    return brief(replace(scene, others=seen, waiting=_waits(repo)))
+    return brief(replace(scene, others=seen, waiting=_waits(repo), runs=_runs(baton)))
+
+
+def _runs(baton: Baton) -> tuple[tuple[str, str, str], ...]:
+    """The runs that are not finished, where the time allows it."""
+    try:
+        with deadline(_SECOND):
+            return tuple((one.run, "; ".join(one.why), "; ".join(one.would)) for one in unfinished(baton))
+    except DeadlineError:
+        baton.repo.close()
+        return ()
 
 
 def _live(baton: Baton, stored: Stored, seconds: float) -> Live:

@@ -11,8 +11,8 @@ from pathlib import Path
 from tests.bench import agents, baton, durable, harness, hooks, restore, retention, sync
 
 
-def main() -> None:
-    """Parse the options, measure, print."""
+def options() -> argparse.Namespace:
+    """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--sizes", default="1000,10000,100000", help="how many files, comma-separated")
     parser.add_argument("--runs", type=int, default=11, help="counted pairs of each row")
@@ -24,30 +24,35 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12, help="steps of each plan")
     parts = ("baton", "hooks", "restore", "agents", "sync", "retention", "durable")
     parser.add_argument("--only", choices=parts, help="measure one part only")
-    options = parser.parse_args()
-    sizes = [int(size) for size in options.sizes.split(",")]
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure and print."""
+    chosen = options()
+    sizes = [int(size) for size in chosen.sizes.split(",")]
     git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    print(f"{git}, Python {platform.python_version()}, {options.runs} pairs a row\n")
+    print(f"{git}, Python {platform.python_version()}, {chosen.runs} pairs a row\n")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(options.folder or temporary)
-        env, only = baton.prepare(folder), options.only
+        folder = Path(chosen.folder or temporary)
+        env, only = baton.prepare(folder), chosen.only
         rows: list[harness.Row] = []
         lines: list[str] = []
         if only in (None, "baton"):
-            rows, lines = baton.main(folder, env, sizes, options.runs, options.history, not options.no_crowd)
+            rows, lines = baton.main(folder, env, sizes, chosen.runs, chosen.history, not chosen.no_crowd)
         if only in (None, "restore"):
-            rows += restore.main(folder, sizes, env, options.runs)
+            rows += restore.main(folder, sizes, env, chosen.runs)
         if only in (None, "hooks"):
-            rows += hooks.main(folder, env, options.runs)
+            rows += hooks.main(folder, env, chosen.runs)
         if only in (None, "agents"):
-            rows += agents.main(folder, env, options.runs, [int(count) for count in options.histories.split(",")])
+            rows += agents.main(folder, env, chosen.runs, [int(count) for count in chosen.histories.split(",")])
         if only in (None, "sync"):
-            more, said = sync.main(folder, env, options.runs, options.history)
+            more, said = sync.main(folder, env, chosen.runs, chosen.history)
             rows, lines = [*rows, *more], [*lines, *said]
         if only in (None, "retention"):
-            rows += retention.main(folder, env, options.runs, options.history)
+            rows += retention.main(folder, env, chosen.runs, chosen.history)
         if only in (None, "durable"):
-            more, said = durable.main(folder, env, options.runs, options.seeds, options.steps)
+            more, said = durable.main(folder, env, chosen.runs, chosen.seeds, chosen.steps)
             rows, lines = [*rows, *more], [*lines, *said]
     harness.show(rows)
     for line in lines:
