@@ -16,6 +16,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("redo", "Carry out again what undo took back."),
     ("rewind", "Pick a checkpoint from a list, see what would be restored, and restore it."),
     ("bisect", "Find the checkpoint that broke it: run CMD in a scratch work tree."),
+    ("journal", "Look at the journal of a run, verify it, export it, drop finished runs."),
     ("worktree", "Check a checkpoint out beside this work tree."),
     ("branch", "Make a branch of a checkpoint: its head plus one commit of the files."),
     ("tracks", "List the tracks, or choose the current one: tracks use NAME."),

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
-from gitbaton.codec import decode_track, encode_track, first_line, plain
+from gitbaton.codec import decode_track, first_line
 from gitbaton.errors import AmbiguousNameError, GitError, NoAnswerError, NotFoundError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.durable import Durable
 from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, tree_data
 from gitbaton.git.repo import Repo
 from gitbaton.journal import origins, words
-from gitbaton.journal.codec import RUN, encode, fit
+from gitbaton.journal.codec import encode, fit
 from gitbaton.journal.finding import Finder
+from gitbaton.journal.names import check_run, run_of, run_ref
 from gitbaton.journal.reading import RECORD, read
 from gitbaton.journal.values import BLOBS, TREES, Logged, Record
 from gitbaton.model import Oid
@@ -28,31 +29,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.secrets import Redactor
 
+__all__ = ["Journal", "check_run", "chosen", "in_use", "remember", "remembered", "run_of", "run_ref", "subject"]
 LOCK = "lock/runs"
 RETRY_SECONDS = 8.0
 _SUBJECT_BYTES = 72
 _NOTHING = "nothing is recorded"
-
-
-def check_run(name: str) -> str:
-    """A run's name. Raises UsageError for one that is not letters, digits, ``.``, ``_`` and ``-``, or too long."""
-    if not RUN.match(name) or name.count(".") > 40:
-        shown = plain(name)[:60]
-        raise UsageError(
-            f"'{shown}' is not a run's name: at most 100 letters, digits, '.', '_' and '-', a letter or digit first"
-        )
-    return name
-
-
-def run_ref(run: str) -> str:
-    """The ref of a run's chain."""
-    return RUNS + encode_track(check_run(run))
-
-
-def run_of(encoded: str) -> str | None:
-    """The run that the last part of a ref names; None when it is not exactly what we write."""
-    name = decode_track(encoded)
-    return name if name is not None and RUN.match(name) else None
 
 
 class Journal:
@@ -252,6 +233,17 @@ def _listed(local: list[str] | tuple[str, ...], fetched: list[str] | tuple[str, 
 def remembered(repo: Repo) -> str | None:
     """The run that this work tree used last."""
     return origins.line(os.path.join(repo.own_dir, "run"))
+
+
+def in_use(repo: Repo) -> Iterator[str]:
+    """The runs that the work trees of this repository used last."""
+    common = repo.layout.common_dir
+    linked = os.path.join(common, "worktrees")
+    places = [common, *(os.path.join(linked, name) for name in (os.listdir(linked) if os.path.isdir(linked) else ()))]
+    for place in places:
+        run = origins.line(os.path.join(place, "baton", "run"))
+        if run is not None:
+            yield run
 
 
 def remember(repo: Repo, run: str) -> None:

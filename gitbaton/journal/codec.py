@@ -8,6 +8,7 @@ from gitbaton.codec import Json, canonical, parse, path_document, timestamp
 from gitbaton.codec.reader import MAX_FIELD, Reader
 from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import RecordError, UsageError
+from gitbaton.journal.names import RUN
 from gitbaton.journal.values import EFFECTS, TYPES, Cause, Output, Reads, Record, Undeclared, Writes
 from gitbaton.values import replace
 
@@ -23,7 +24,6 @@ MAX_NAMES = 10_000
 STATES = ("done", "undone", "approved", "rejected", "complete", "stopped")
 ISOLATIONS = ("none", "copy", "reflink")
 OF_A_PLAN = ("claim", "release", "repair")  # the types that need not name a step
-RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _LIST_BYTES = 128 << 10  # of each list that may be cut, so that no step can push a record over 1 MiB
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _KIND = re.compile(r"[a-z][a-z-]{0,39}\Z")

@@ -11,6 +11,7 @@ from gitbaton.errors import GitError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.usage import Size
+from gitbaton.journal.names import run_of
 from gitbaton.model import Oid, Stored
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, tip_ref, track_of
 from gitbaton.store.meta import Meta
@@ -142,7 +143,9 @@ def known(ref: str) -> bool:
     if ref.startswith(REMOTES):
         remote, _, below = ref.removeprefix(REMOTES).partition("/")
         return bool(below) and decode_track(remote) is not None
-    for prefix in (RUNS, THREADS, LATE):
+    if ref.startswith(RUNS):
+        return run_of(ref.removeprefix(RUNS)) is not None
+    for prefix in (THREADS, LATE):
         if ref.startswith(prefix):
             return all(decode_track(part) is not None for part in ref.removeprefix(prefix).split("/"))
     return ref in (META, NOTES)

@@ -1,0 +1,171 @@
+"""``git baton journal``."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, plain
+from gitbaton.columns import padded, width
+from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.commands.retaining import counted
+from gitbaton.errors import NotFoundError, UsageError
+from gitbaton.journal.chain import Journal, chosen, in_use
+from gitbaton.journal.codec import document
+from gitbaton.journal.state import fold
+from gitbaton.journal.values import Logged
+from gitbaton.render import line
+
+VERBS = {"show": ("step",), "verify": (), "export": ("output", "foreign", "dry-run"), "prune": ("keep", "older", "dry-run")}
+
+
+def command(
+    ctx: typer.Context,
+    words: Annotated[
+        Optional[list[str]],
+        typer.Argument(metavar="[show|verify|export|prune] [RUN]...", help="Default: show, of this work tree's run."),
+    ] = None,
+    step: Annotated[Optional[str], typer.Option("--step", "-p", metavar="NAME", help="show: only this step's records.")] = None,
+    output: Annotated[Optional[str], typer.Option(metavar="DIR", help="export: where the files go (the run's name).")] = None,
+    foreign: Annotated[bool, typer.Option("--foreign", help="export: allow a run that was fetched from elsewhere.")] = False,
+    keep: Annotated[Optional[int], typer.Option(metavar="N", min=0, help="prune: keep so many of the newest (20).")] = None,
+    older: Annotated[Optional[str], typer.Option(metavar="TIME", help="prune: only what is older: 30d, 12h.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="export, prune: print the plan; change nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Look at the journal of a run: its records; whether they hold; as files; and drop finished runs."""
+    words = words or []
+    verb = words.pop(0) if words and words[0] in VERBS else "show"
+    given = {"step": step, "output": output, "foreign": foreign, "keep": keep, "older": older, "dry-run": dry_run}
+    for name, value in given.items():
+        if value not in (None, False) and name not in VERBS[verb]:
+            raise UsageError(f"--{name} does not go with '{verb}'")
+    if len(words) > 1 and verb != "prune":
+        raise UsageError(f"unexpected argument '{line(words[1])}'")
+    with opened(ctx) as baton:
+        journal = Journal(baton.repo, author=b"", clock=baton.clock)
+        if verb == "prune":
+            return _prune(baton, journal, words, (20 if keep is None else keep, older), dry_run=dry_run, json=json)
+        run = chosen(journal, words[0] if words else None)
+        if verb == "verify":
+            return _verify(journal, run, json=json)
+        if verb == "export":
+            return _export(journal, run, output or run, dry_run=dry_run, foreign=foreign, json=json)
+        return _show(ctx, baton, journal, run, step, json=json)
+
+
+def _show(ctx: typer.Context, baton: Baton, journal: Journal, run: str, step: str | None, *, json: bool) -> int:
+    records = journal.records(run)
+    rows = [logged for logged in records if step is None or logged.record.step == step]
+    if step is not None and not rows:
+        names = dict.fromkeys(logged.record.step for logged in records if logged.record.step is not None)
+        raise NotFoundError(f"run '{run}' has no step '{line(step)}'", f"steps: {', '.join(map(line, names))}")
+    if json:
+        state = fold(records)
+        listed: list[Json] = [_row(logged) for logged in rows]
+        head: dict[str, Json] = {"run": run, "lineage": state.lineage, "foreign": state.foreign, "finished": state.finished}
+        print_json({**head, "why": list(state.why), "records": listed})
+        return 0
+    with paged(ctx, baton) as paint:
+        wide = max((width(line(logged.record.step or "-")) for logged in rows), default=0)
+        for logged in rows:
+            record = logged.record
+            colour = "failed" if record.type in ("fail", "abort", "comp-fail") else "green" if record.type == "end" else None
+            mark, name = "> " if logged.foreign else "", padded(line(record.step or "-"), wide, right=False)
+            said = " ".join([paint(f"{record.type:10}", colour), *_details(logged)]).rstrip()
+            terminal.say(f"{mark}{record.started:%Y-%m-%d %H:%M:%S} {record.seq:>4} {name} {said}")
+    return 0
+
+
+def _details(logged: Logged) -> Iterator[str]:
+    """What of a record is worth a word in its line."""
+    record = logged.record
+    if record.attempt is not None:
+        yield f"attempt {record.attempt}"
+    if record.exit is not None:
+        yield f"exit {record.exit}"
+    yield from (["timeout"] if record.timeout else [])
+    yield from ([plain(record.signal)] if record.signal else [])
+    yield from ([record.state] if record.state else [])
+    yield from ([record.key[:8]] if record.key else [])
+    changed = len(record.undeclared) + record.undeclared_more
+    yield from ([f"{counted(changed, 'undeclared change')}"] if changed else [])
+    yield from ([line(record.text)] if record.text else [])
+
+
+def _row(logged: Logged) -> Json:
+    parts: dict[str, Json] = dict(sorted(logged.parts.items()))
+    return {"commit": logged.commit, "foreign": logged.foreign, "parts": parts, "record": document(logged.record)}
+
+
+def _verify(journal: Journal, run: str, *, json: bool) -> int:
+    from gitbaton.journal.verify import verify
+
+    report = verify(journal, run)
+    if json:
+        problems: list[Json] = list(report.problems)
+        head: dict[str, Json] = {"run": run, "records": report.records, "keys": report.keys, "unproved": report.unproved}
+        print_json({**head, "problems": problems})
+        return 1 if problems else 0
+    for text in report.problems:
+        terminal.say(plain(text))
+    more = f", {report.unproved} could not be" if report.unproved else ""
+    found = counted(len(report.problems), "problem") if report.problems else "whole"
+    terminal.say(f"run '{run}': {counted(report.records, 'record')}, {counted(report.keys, 'key')} made again{more}: {found}")
+    return 1 if report.problems else 0
+
+
+def _export(journal: Journal, run: str, folder: str, *, dry_run: bool, foreign: bool, json: bool) -> int:
+    from gitbaton.journal import export
+
+    if not foreign and any(logged.foreign for logged in journal.records(run)):
+        raise UsageError(
+            f"run '{run}' was fetched from elsewhere", "look at it with 'git baton journal show'; --foreign allows it"
+        )
+    planned = export.plan(journal, run, folder)
+    if not dry_run:
+        export.apply(journal, planned)
+    if json:
+        paths: list[Json] = [file.path for file in planned.files]
+        print_json({"run": run, "dry_run": dry_run, "folder": folder, "files": paths})
+    elif dry_run:
+        for file in planned.files:
+            terminal.say(plain(f"would write {folder}/{file.path}"))
+    else:
+        terminal.say(f"{counted(len(planned.files), 'file')} written into '{plain(folder)}'")
+    return 0
+
+
+def _prune(
+    baton: Baton, journal: Journal, runs: Sequence[str], rule: tuple[int, str | None], *, dry_run: bool, json: bool
+) -> int:
+    from gitbaton.journal import prune
+    from gitbaton.running.claims import Claims
+    from gitbaton.running.options import duration
+
+    keep, older = rule
+    age = None if older is None else duration(older, "--older")
+    busy = {claim.run for claim in Claims(baton.repo).others()} | (set() if runs else _remembered(baton))
+    planned = prune.plan(journal, runs, keep=keep, older=age, now=baton.clock(), busy=busy)
+    gone, kept = (planned.drops, ()) if dry_run else prune.apply(journal, planned)
+    stay = (*planned.kept, *kept)
+    if json:
+        drops: list[Json] = [{"run": drop.run, "was": drop.was, "records": drop.records} for drop in gone]
+        rest: list[Json] = [{"run": row.run, "why": row.why} for row in stay]
+        print_json({"dry_run": dry_run, "dropped": drops, "kept": rest})
+        return 1 if kept else 0
+    for row in stay:
+        terminal.say(plain(f"run '{row.run}' stays: {row.why}"))
+    for drop in gone:
+        said = f"run '{drop.run}': {counted(drop.records, 'record')}, was {drop.was}"
+        terminal.say(f"would drop {said}" if dry_run else f"dropped {said}")
+    if not gone:
+        terminal.say("no run to drop")
+    return 1 if kept else 0
+
+
+def _remembered(baton: Baton) -> set[str]:
+    """The runs that the work trees of this repository used last."""
+    return set(in_use(baton.repo))
