@@ -52,7 +52,7 @@ def _meetings(left: Iterable[tuple[Step, str]], right: Iterable[tuple[Step, str]
     for step, glob in left:
         place = globs.fixed(glob)
         near = [pair for spot in (place, *_above(place)) for pair in at.get(spot, ())] + under.get(place, [])
-        yield from ((step, glob, other, taken) for other, taken in near if globs.overlap((glob,), (taken,)))
+        yield from ((step, glob, other, taken) for other, taken in near if globs.meet(glob, taken))
 
 
 def _above(place: str) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _cycle(steps: Sequence[Step], left: Mapping[str, Collection[str]]) -> StepEr
     for name, other in zip(circle, [*circle[1:], circle[0]], strict=True):
         read = of[name][other]
         if read is not None:
-            write = next(w for w in known[other].writes if globs.overlap((read,), (w,)))
+            write = next(w for w in known[other].writes if globs.meet(read, w))
             why.append(f"'{name}' reads '{read}', and '{other}' writes '{write}'")
     words = " waits for ".join(f"'{name}'" for name in [*circle, circle[0]])
     start, then = circle[0], circle[1 % len(circle)]
