@@ -13,7 +13,7 @@ from gitbaton.commands.common import hit_place, print_plan, warn_all
 from gitbaton.errors import UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import line
-from gitbaton.sync.values import Choice, Exposure, Gathered, Joining, Late, Pushing
+from gitbaton.sync.values import Choice, Exposure, FetchedRun, Gathered, Joining, Late, Move, Pushing
 
 TIMEOUT = 60.0
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
@@ -36,10 +36,10 @@ def _is_repository(word: str) -> bool:
     return os.path.isfile(word) or any(os.path.exists(os.path.join(word, name)) for name in ("HEAD", ".git"))
 
 
-def choice_of(words: Sequence[str], *, transcripts: bool = False, threads: bool = False) -> Choice:
+def choice_of(words: Sequence[str], *, transcripts: bool = False, threads: bool = False, runs: bool = False) -> Choice:
     """What the words after the remote and the options choose."""
     tracks = tuple(dict.fromkeys(check_track(word) for word in words[1:])) or None
-    return Choice(tracks=tracks, transcripts=transcripts, threads=threads)
+    return Choice(tracks=tracks, transcripts=transcripts, threads=threads, runs=runs)
 
 
 @contextmanager
@@ -70,11 +70,13 @@ def some(count: int, word: str) -> str:
 
 def say_public(remote: Remote, public: Exposure) -> None:
     """What a first push makes public, on standard error."""
-    listed = ", ".join(f"'{plain(track)}'" for track in public.tracks)
+    listed = ", ".join([*(f"'{plain(track)}'" for track in public.tracks), *(f"run '{run}'" for run in public.runs)])
     terminal.tell(f"first push of {listed} to {plain(remote.shown)}; beyond what its refs hold this makes public:")
     parts = [some(public.checkpoints, "checkpoint"), some(public.commits, "unpublished commit")]
-    parts += [some(public.untracked, "untracked file"), size(public.bytes)]
-    terminal.tell("  " + ", ".join(parts))
+    parts += [some(public.untracked, "untracked file")]
+    parts = parts if public.tracks else []
+    parts += [f"{some(public.records, 'record')} with what the steps read, wrote and printed"] if public.runs else []
+    terminal.tell("  " + ", ".join([*parts, size(public.bytes)]))
 
 
 class Agreement:
@@ -114,9 +116,27 @@ def say_gathered(remote: Remote, found: Gathered, *, news_only: bool = False) ->
             terminal.warn(f"track '{name}' of {plain(remote.shown)} is left out: {row.reason}")
         if not news_only:
             say_late(row.track, row.late)
+    for ran in found.runs:
+        _say_run(remote, ran)
     for ref in found.strange:
         terminal.warn(f"'{plain(ref)}' of {plain(remote.shown)} is left out: the name is not one that gitbaton writes")
-    return not any(row.state == "broken" for row in found.rows)
+    return not found.broken
+
+
+def _say_run(remote: Remote, ran: FetchedRun) -> None:
+    """One line for a run of a fetch."""
+    said = {
+        "new": f"new, {some(ran.count, 'record')}",
+        "newer": f"{ran.count} newer",
+        "rewritten": f"rewritten, {some(ran.count, 'record')}",
+        "same": "same",
+        "gone": f"gone at {plain(remote.shown)}",
+    }
+    if ran.state == "broken":
+        terminal.warn(f"run '{ran.run}' of {plain(remote.shown)} is left out: {ran.reason}")
+    else:
+        gone = f"gone at {plain(remote.shown)}, and what was fetched of it, too"
+        terminal.say(f"run '{ran.run}': {said.get(ran.state, gone)}")
 
 
 def say_late(track: str, late: Sequence[Late]) -> None:
@@ -144,17 +164,7 @@ def say_joining(baton: Baton, found: Joining, *, dry_run: bool) -> bool:
 
 def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, hint: str = "") -> bool:
     """The moves of a push, and why it, or a part of it, was refused; whether nothing was. ``hint``: for what was refused."""
-    texts = []
-    for move in done.moves:
-        name = f"'{move.track}'" if move.track is not None else move.ref
-        counts = [some(move.count, "checkpoint")] if move.count else []
-        counts += [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []
-        place = f" [{move.ref}]" if move.track is not None else ""
-        if move.changes:
-            private = [some(move.commits, "unpublished commit")] if move.commits else []
-            private += [some(move.untracked, "untracked file")] if move.untracked else []
-            said = "; ".join(", ".join(part) for part in ([move.action, *counts], private) if part)
-            texts.append(f"push {name}: {said}{place}")
+    texts = [_push_text(move) for move in done.moves if move.changes]
     if dry_run and done.exposure is not None:
         say_public(remote, done.exposure)
     if not done.failure and (dry_run or not (done.hits or _halted(done))):
@@ -179,6 +189,17 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
     return not done.refused
 
 
+def _push_text(move: Move) -> str:
+    """What a push does with one ref, in words."""
+    name = f"'{move.track}'" if move.track is not None else f"run '{move.run}'" if move.run is not None else move.ref
+    counts = [some(move.count, "record" if move.run is not None else "checkpoint")] if move.count else []
+    counts += [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []
+    private = [some(move.commits, "unpublished commit")] if move.commits else []
+    private += [some(move.untracked, "untracked file")] if move.untracked else []
+    said = "; ".join(", ".join(part) for part in ([move.action, *counts], private) if part)
+    return f"push {name}: {said}{f' [{move.ref}]' if name != move.ref else ''}"
+
+
 def _tell_hits(baton: Baton, done: Pushing) -> None:
     """Where each secret stands, and what can be done."""
     for hit in done.hits:
@@ -200,7 +221,7 @@ def tell_error(why: str, hints: Sequence[str]) -> None:
 
 def _halted(done: Pushing) -> bool:
     """Whether nothing was sent because nobody agreed."""
-    return any(move.track in done.declined for move in done.moves)
+    return any((move.track or move.run) in done.declined for move in done.moves)
 
 
 def gathered_document(found: Gathered) -> dict[str, Json]:
@@ -216,7 +237,8 @@ def gathered_document(found: Gathered) -> dict[str, Json]:
         }
         for row in found.rows
     ]
-    return {"tracks": rows, "left_out": list(found.strange), "others": found.others}
+    ran: list[Json] = [{"run": r.run, "state": r.state, "count": r.count, "reason": r.reason} for r in found.runs]
+    return {"tracks": rows, "runs": ran, "left_out": list(found.strange), "others": found.others}
 
 
 def joining_document(found: Joining) -> dict[str, Json]:
@@ -250,23 +272,10 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
             "commits": e.commits,
             "untracked": e.untracked,
             "bytes": e.bytes,
+            "runs": list(e.runs),
+            "records": e.records,
         }
-    moves: list[Json] = [
-        {
-            "ref": m.ref,
-            "track": m.track,
-            "action": m.action,
-            "old": m.seen,
-            "new": m.new,
-            "count": m.count,
-            "dropped": m.dropped,
-            "forgotten": m.forgotten,
-            "commits": m.commits,
-            "untracked": m.untracked,
-            "reason": m.reason,
-        }
-        for m in done.moves
-    ]
+    moves: list[Json] = [_move_document(move) for move in done.moves]
     hits: list[Json] = [
         {"checkpoint": h.checkpoint, "commit": h.commit, "path": h.path, "line": h.line, "kind": h.kind} for h in done.hits
     ]
@@ -278,4 +287,21 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
         "warnings": list(done.warnings),
         "failure": done.failure,
         "keeps": done.keeps,
+    }
+
+
+def _move_document(m: Move) -> Json:
+    return {
+        "ref": m.ref,
+        "track": m.track,
+        "run": m.run,
+        "action": m.action,
+        "old": m.seen,
+        "new": m.new,
+        "count": m.count,
+        "dropped": m.dropped,
+        "forgotten": m.forgotten,
+        "commits": m.commits,
+        "untracked": m.untracked,
+        "reason": m.reason,
     }

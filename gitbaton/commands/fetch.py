@@ -22,6 +22,7 @@ def command(
     prune: Annotated[bool, typer.Option("--prune", help="Drop what was fetched of tracks that are gone there.")] = False,
     transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also fetch conversations.")] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Also fetch threads.")] = False,
+    runs: Annotated[bool, typer.Option("--runs", help="Also fetch the journals of runs.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
@@ -33,16 +34,16 @@ def command(
     words = words or []
     with opened(ctx) as baton:
         remote = remote_of(baton, words, pushing=False, verb="fetch")
-        choice = choice_of(words, transcripts=transcripts, threads=threads)
+        choice = choice_of(words, transcripts=transcripts, threads=threads, runs=runs)
         with connected(baton, remote, timeout) as line:
             seen, found = sync.fetch(baton, line, choice, prune=prune)
         problem = _unusable(baton, seen)
-        whole = not problem and not any(row.state == "broken" for row in found.rows)
+        whole = not problem and not found.broken
         if json:
             print_json({"remote": remote.shown, **gathered_document(found), "problem": problem})
         else:
             say_gathered(remote, found)
-            if not (found.rows or found.strange):
+            if not (found.rows or found.runs or found.strange):
                 terminal.say(f"'{plain(remote.shown)}' has no tracks")
             if problem:
                 tell_error(problem, ())

@@ -22,7 +22,8 @@ def command(
         bool, typer.Option("--with-transcripts", help="Also push the conversations that the checkpoints name.")
     ] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Also push threads.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the first push of a track.")] = False,
+    runs: Annotated[bool, typer.Option("--runs", help="Also push the journals of runs.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the first push of a track or run.")] = False,
     scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")] = True,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")] = False,
@@ -30,13 +31,13 @@ def command(
 ) -> int:
     """Push tracks to a remote, by default all: what it lacks, with pins, tombstones and notes.
 
-    The first push of a track shows what becomes public and asks; without a terminal it needs --yes or baton.push. Where the
-    remote has checkpoints that are not here, it is refused: 'git baton sync'.
+    The first push of a track or a run shows what becomes public and asks; without a terminal it needs --yes or baton.push.
+    Where the remote has checkpoints that are not here, it is refused: 'git baton sync'.
     """
     words = words or []
     with opened(ctx, dry_run=dry_run) as baton:
         remote = remote_of(baton, words, pushing=True, verb="push")
-        choice = choice_of(words, transcripts=transcripts, threads=threads)
+        choice = choice_of(words, transcripts=transcripts, threads=threads, runs=runs)
         agree = Agreement(remote, yes=yes)
         with connected(baton, remote, timeout, dry_run=dry_run) as line:
             done = sync.push(baton, line, choice, Manner(agree=agree, scan=scan, write=not dry_run))

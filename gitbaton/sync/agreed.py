@@ -9,9 +9,11 @@ from gitbaton.codec import encode_track
 from gitbaton.git.remotes import place_address
 from gitbaton.git.repo import Repo
 
+RUN_ROOM = ".runs"  # no track's name: `.` is encoded
 
-def _folder(repo: Repo, remote: str) -> str:
-    return os.path.join(repo.shared_dir, "pushed", encode_track(remote))
+
+def _folder(repo: Repo, remote: str, room: str) -> str:
+    return os.path.join(repo.shared_dir, "pushed", encode_track(remote), room)
 
 
 def _addresses(path: str) -> frozenset[str]:
@@ -22,16 +24,18 @@ def _addresses(path: str) -> frozenset[str]:
         return frozenset()
 
 
-def agreed(repo: Repo, remote: str, place: str, tracks: Iterable[str]) -> frozenset[str]:
-    """Those of the tracks that were pushed from here to that address of the remote after somebody had agreed."""
+def agreed(repo: Repo, remote: str, place: str, tracks: Iterable[str], *, room: str = "") -> frozenset[str]:
+    """Those of the tracks, or of the runs with RUN_ROOM, that were pushed from here to that address of the remote after
+    somebody had agreed."""
     tracks = list(tracks)
-    folder, shown = _folder(repo, remote), _line(repo, place) if tracks else ""
+    folder, shown = _folder(repo, remote, room), _line(repo, place) if tracks else ""
     return frozenset(track for track in tracks if shown in _addresses(os.path.join(folder, encode_track(track))))
 
 
-def remember(repo: Repo, remote: str, place: str, tracks: Iterable[str]) -> None:
-    """Note that these tracks were pushed there with somebody's agreement. What cannot be written is asked about again."""
-    folder, shown = _folder(repo, remote), _line(repo, place)
+def remember(repo: Repo, remote: str, place: str, tracks: Iterable[str], *, room: str = "") -> None:
+    """Note that these tracks, or runs, were pushed there with somebody's agreement. What cannot be written is asked about
+    again."""
+    folder, shown = _folder(repo, remote, room), _line(repo, place)
     for track in tracks:
         path = os.path.join(folder, encode_track(track))
         lines = sorted({*_addresses(path), shown})

@@ -22,24 +22,28 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
     """What becomes public by those moves that need somebody's agreement; None where none does.
 
     Those that make a track known to the remote do. So do those of other tracks that nobody here has ``agreed`` to push, where
-    they bring commits of the user's or untracked files that the remote has not. ``haves``: what the remote's refs point at;
+    they bring commits of the user's or untracked files that the remote has not; and those of every run that nobody has
+    ``agreed`` to push: it holds whatever its steps read, wrote and said. ``haves``: what the remote's refs point at;
     what of it is not here excludes nothing.
     """
+    runs = [move for move in moves if move.run is not None and move.changes and move.run not in agreed]
     moves = [move for move in moves if move.track is not None and move.new]
     asked = [move for move in moves if move.action == "new"]
     more = [move for move in moves if move.action in _MORE and move.track not in agreed]
     if more and any(_private(baton, more, haves)):
         asked += [move for move in more if any(_private(baton, [move], haves))]
-    if not asked:
+    if not asked and not runs:
         return None
-    tips = sorted({move.new for move in asked if move.new})
-    commits, untracked = _private(baton, asked, haves)
+    tips = sorted({move.new for move in (*asked, *runs) if move.new})
+    commits, untracked = _private(baton, asked, haves) if asked else (0, 0)
     return Exposure(
         tracks=tuple(sorted({move.track for move in asked if move.track is not None})),
         checkpoints=sum(move.count for move in asked if move.action != "new") + _new_ones(baton, asked),
         commits=commits,
         untracked=untracked,
         bytes=_bytes(baton, tips, haves),
+        runs=tuple(sorted(move.run for move in runs if move.run is not None)),
+        records=sum(move.count for move in runs),
     )
 
 

@@ -14,8 +14,9 @@ from gitbaton.model import Oid
 from gitbaton.store import CHAINS
 from gitbaton.store.join import marks
 from gitbaton.store.refs import remote_ref
+from gitbaton.sync import runs
 from gitbaton.sync.look import Seen, chosen, here, look
-from gitbaton.sync.values import Choice, Fetched, Gathered, Late
+from gitbaton.sync.values import Choice, Fetched, FetchedRun, Gathered, Late
 from gitbaton.values import value
 
 FUTURE = timedelta(minutes=10)  # clocks may differ by so much
@@ -31,6 +32,7 @@ class Plan:
     before: Mapping[str, Oid]
     moves: Mapping[str, str]
     gone: tuple[str, ...]
+    gone_runs: tuple[str, ...]
     drops: tuple[RefChange, ...]
 
 
@@ -51,7 +53,9 @@ def plan(baton: Baton, line: Connection, choice: Choice, *, prune: bool = False,
         if track not in seen.tracks and track not in known and track not in (ours or ()):
             raise NotFoundError(f"there is no track '{track}' at '{line.remote.shown}'")
     drops = [RefChange(name=known[track], new=None, old=before[known[track]]) for track in gone] if prune else []
-    return Plan(seen=seen, before=before, moves=moves, gone=gone, drops=tuple(drops))
+    lost = runs.gone(remote, seen, before) if choice.runs else ()
+    drops += runs.drops(remote, lost, before) if prune else []
+    return Plan(seen=seen, before=before, moves=moves, gone=gone, gone_runs=lost, drops=tuple(drops))
 
 
 def _track(remote: str, ref: str) -> str | None:
@@ -96,7 +100,9 @@ def _gathered(baton: Baton, line: Connection, planned: Plan, choice: Choice) -> 
     state = "pruned" if planned.drops else "gone"
     rows += [Fetched(track=track, state=state) for track in planned.gone]
     others = sum(1 for ref in planned.moves if not ref.startswith(CHAINS))
-    return Gathered(rows=tuple(rows), strange=planned.seen.strange, others=others)
+    ran = runs.gathered(baton, remote, planned.seen, planned.before) if choice.runs else ()
+    ran += tuple(FetchedRun(run=run, state=state) for run in planned.gone_runs)
+    return Gathered(rows=tuple(rows), strange=planned.seen.strange, others=others, runs=ran)
 
 
 def _row(baton: Baton, track: str, old: Oid | None, new: Oid, limit: datetime) -> Fetched:

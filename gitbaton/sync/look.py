@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from gitbaton.codec import decode_track, encode_track
 from gitbaton.errors import RecordError
 from gitbaton.git.remotes import Connection
+from gitbaton.journal.names import run_of
 from gitbaton.model import Oid
 from gitbaton.store import CHAINS, NOTES, Store
 from gitbaton.store import meta as metas
@@ -17,15 +18,15 @@ from gitbaton.sync.values import Choice
 from gitbaton.values import value
 
 _OURS = "refs/baton/"
-_OTHERS = (SAFETY, RUNS, REMOTES, "refs/baton/late/")  # of no concern to anybody else, also where somebody mirrored them
+_OTHERS = (SAFETY, REMOTES, "refs/baton/late/")  # of no concern to anybody else, also where somebody mirrored them
 _TALK = re.compile(r"[a-z][a-z0-9_-]*/([^/]+)\Z")
 _THREAD = re.compile(r"[A-Za-z0-9_=%-]+(?:/[A-Za-z0-9_=%-]+)*\Z")
 
 
 @value
 class Seen:
-    """The refs of a remote: all that were listed; the tracks among them; conversations and threads by ref; and refs in our
-    namespace that gitbaton does not write."""
+    """The refs of a remote: all that were listed; the tracks among them; conversations, threads and runs by ref; and refs
+    in our namespace that gitbaton does not write."""
 
     refs: Mapping[str, Oid]
     tracks: Mapping[str, Oid]
@@ -71,6 +72,8 @@ def _is_other(ref: str) -> bool:
     if ref.startswith(TRANSCRIPTS):
         match = _TALK.match(ref.removeprefix(TRANSCRIPTS))
         return match is not None and decode_track(match.group(1)) is not None
+    if ref.startswith(RUNS):
+        return run_of(ref.removeprefix(RUNS)) is not None
     return ref.startswith(THREADS) and _THREAD.match(ref.removeprefix(THREADS)) is not None
 
 
@@ -86,8 +89,14 @@ def chosen(seen: Seen, choice: Choice) -> dict[str, Oid]:
     """The refs of a remote that a choice takes: tracks, what is said of them, and by its options the rest."""
     found = {CHAINS + encode_track(track): oid for track, oid in seen.tracks.items() if choice.takes(track)}
     found |= {ref: oid for ref, oid in ((META, seen.meta), (NOTES, seen.notes)) if oid is not None}
-    rooms = (*([TRANSCRIPTS] if choice.transcripts else []), *([THREADS] if choice.threads else []))
-    return found | {ref: oid for ref, oid in seen.others.items() if rooms and ref.startswith(rooms)}
+    return found | besides(seen, choice)
+
+
+def besides(seen: Seen, choice: Choice) -> dict[str, Oid]:
+    """The refs of a remote, besides those of tracks, that a choice takes by its options."""
+    asked = ((TRANSCRIPTS, choice.transcripts), (THREADS, choice.threads), (RUNS, choice.runs))
+    rooms = tuple(room for room, wanted in asked if wanted)
+    return {ref: oid for ref, oid in seen.others.items() if rooms and ref.startswith(rooms)}
 
 
 def here(remote: str, ref: str) -> str:

@@ -16,9 +16,10 @@ from gitbaton.store import meta as metas
 from gitbaton.store.fetched import SLACK
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META, remote_ref
-from gitbaton.sync.agreed import agreed, remember
+from gitbaton.sync import runs
+from gitbaton.sync.agreed import RUN_ROOM, agreed, remember
 from gitbaton.sync.exposure import counted, exposure, present
-from gitbaton.sync.look import Seen, here, look, said
+from gitbaton.sync.look import Seen, besides, here, look, said
 from gitbaton.sync.moves import Comparison
 from gitbaton.sync.published import keeps, meta_move, notes_move, other_moves
 from gitbaton.sync.values import Choice, Exposure, Move, Pushing
@@ -158,8 +159,7 @@ class _Place:
             objects = self.baton.repo.objects
             wanted |= {ref: oid for ref, (_, oid) in tracks.items() if objects.info(oid) is None}
         wanted |= {ref: seen.refs[ref] for ref in (META, NOTES) if ref in seen.refs}
-        if self.choice.transcripts or self.choice.threads:
-            wanted |= seen.others
+        wanted |= besides(seen, self.choice)
         held = {*known.values(), *self.ours.values()}
         return [ref for ref, oid in wanted.items() if oid not in held]
 
@@ -183,6 +183,7 @@ class _Place:
             warnings.append(f"no notes are pushed: {error.message}")
         public = {m.track: m.new for m in moves if m.track is not None and m.action not in ("delete", "refused") and m.new}
         moves += other_moves(self.baton, seen, choice, public)
+        moves += runs.moves(self.baton, seen) if choice.runs else []
         pruned = sum(move.dropped - move.forgotten for move in moves if not rewriting and move.action != "refused")
         if pruned:
             which = "a checkpoint that was" if pruned == 1 else f"{pruned} checkpoints that were"
@@ -190,18 +191,20 @@ class _Place:
         return Plan(moves=tuple(moves), objects=tuple(objects), warnings=(*self.warnings, *warnings), keeps=left)
 
     def _known(self, moves: Sequence[Move]) -> frozenset[str]:
-        """The tracks that somebody here has agreed to push to this place."""
+        """The tracks and runs that somebody here has agreed to push to this place."""
         tracks = [move.track for move in moves if move.track is not None and move.changes]
-        return agreed(self.baton.repo, self.line.remote.name, self.place, tracks)
+        names = [move.run for move in moves if move.run is not None and move.changes]
+        known = agreed(self.baton.repo, self.line.remote.name, self.place, tracks)
+        return known | agreed(self.baton.repo, self.line.remote.name, self.place, names, room=RUN_ROOM)
 
     def _declined(self, public: Exposure | None) -> tuple[str, ...]:
-        """The tracks that nobody agrees to make public. A dry run asks nobody."""
-        if public is None or not self.manner.write or set(public.tracks) <= self.agreed or self.baton.settings.push:
+        """The tracks and runs that nobody agrees to make public. A dry run asks nobody."""
+        if public is None or not self.manner.write or set(public.names) <= self.agreed or self.baton.settings.push:
             return ()
         if self.manner.agree(public):
-            self.agreed = frozenset(public.tracks)
+            self.agreed = frozenset(public.names)
             return ()
-        return public.tracks
+        return public.names
 
     def _without(self, seen: Seen, declined: Sequence[str]) -> Choice:
         tracks = {track for track in (*self.ours, *seen.tracks) if self.choice.takes(track)}
@@ -216,6 +219,8 @@ class _Place:
             if result.exposure is not None:
                 sent = set(result.exposure.tracks).difference(result.declined)
                 remember(self.baton.repo, self.line.remote.name, self.place, sorted(sent))
+                ran = set(result.exposure.runs).difference(result.declined)
+                remember(self.baton.repo, self.line.remote.name, self.place, sorted(ran), room=RUN_ROOM)
             return result
         if any(row.kind == "stale" for row in failed):
             raise RemoteError(f"somebody else pushed to '{self.shown}' meanwhile", "git baton sync", kind="stale")

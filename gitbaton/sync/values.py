@@ -12,11 +12,12 @@ from gitbaton.values import value
 
 @value
 class Choice:
-    """What is to be exchanged: these tracks (None: all), and conversations and threads besides."""
+    """What is to be exchanged: these tracks (None: all), and conversations, threads and runs besides."""
 
     tracks: tuple[str, ...] | None = None
     transcripts: bool = False
     threads: bool = False
+    runs: bool = False
 
     def takes(self, track: str) -> bool:
         """Whether a track is among them."""
@@ -48,13 +49,29 @@ class Fetched:
 
 
 @value
+class FetchedRun:
+    """One run of a remote after a fetch. ``state``: as of a track; ``count``: records that were not here."""
+
+    run: str
+    state: str
+    count: int = 0
+    reason: str = ""
+
+
+@value
 class Gathered:
     """What a fetch brought: the tracks by name, and refs of the remote whose names gitbaton does not write. ``others``: other
-    refs that moved here."""
+    refs that moved here; ``runs``: the runs, where they were asked for."""
 
     rows: tuple[Fetched, ...]
     strange: tuple[str, ...]
     others: int = 0
+    runs: tuple[FetchedRun, ...] = ()
+
+    @property
+    def broken(self) -> bool:
+        """Whether something of it can be used by nobody."""
+        return any(row.state == "broken" for row in self.rows) or any(row.state == "broken" for row in self.runs)
 
 
 @value
@@ -83,13 +100,20 @@ class Joining:
 
 @value
 class Exposure:
-    """What becomes public by the first push of tracks, beyond what the remote's refs hold."""
+    """What becomes public by the first push of tracks and runs, beyond what the remote's refs hold."""
 
     tracks: tuple[str, ...]
     checkpoints: int
     commits: int
     untracked: int
     bytes: int
+    runs: tuple[str, ...] = ()
+    records: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tracks and the runs."""
+        return (*self.tracks, *self.runs)
 
 
 @value
@@ -99,8 +123,8 @@ class Move:
     ``action``: ``new``, ``forward``, ``rewrite``, ``append``, ``delete``, ``same``, ``refused`` with the ``reason``. ``count``:
     checkpoints that the remote lacks; ``dropped``: those that it has, and nobody should any more; ``forgotten``: how many of
     these are to be nowhere. ``commits`` and ``untracked``: the user's commits and untracked files that become public with it.
-    ``track`` is None for what is no track. ``hint``: what can be done about a refusal; ``broken``: the track
-    here is.
+    ``track`` is None for what is no track; ``run`` names a run, whose records ``count`` counts. ``hint``: what can be done
+    about a refusal; ``broken``: the track or run here is.
     """
 
     ref: str
@@ -108,6 +132,7 @@ class Move:
     seen: Oid | None = None
     new: Oid | None = None
     track: str | None = None
+    run: str | None = None
     count: int = 0
     dropped: int = 0
     forgotten: int = 0
@@ -126,8 +151,8 @@ class Move:
 @value
 class Pushing:
     """What became of a push, or would: every move; what was found that must not leave (then nothing was sent); what became
-    public; ``declined``: tracks that nobody has agreed to make public; ``failure``: why one of several places was not pushed
-    to; ``keeps``: what is forgotten and stays there all the same, because nothing can be rewritten there."""
+    public; ``declined``: tracks and runs that nobody has agreed to make public; ``failure``: why one of several places was not
+    pushed to; ``keeps``: what is forgotten and stays there all the same, because nothing can be rewritten there."""
 
     moves: tuple[Move, ...]
     hits: tuple[Hit, ...] = ()
