@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from gitbaton.errors import RunError
-from gitbaton.journal.values import Logged
+from gitbaton.journal.values import Logged, Plan
 from gitbaton.model import Oid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.running.context import Context
 
 CODE = 79
 SAME = 3  # so often the same key, exit status and error output are no progress
@@ -25,6 +29,11 @@ class Guards:
         self._failures: dict[tuple[str, str | None, int | None, Oid | None], int] = {}
         self._seen: list[Mapping[str, Oid | None]] = []
 
+    @classmethod
+    def of(cls, ctx: Context, plan: Plan, clock: Callable[[], float]) -> Guards:
+        """The guards of a plan, in a run as it is now."""
+        return cls(max_runs=plan.max_runs, max_wall=plan.max_wall, clock=clock, before=fruitless(ctx.logged()))
+
     def before(self, step: str) -> None:
         """A step is about to be started. Raises RunError."""
         self._runs[step] = runs = self._runs.get(step, 0) + 1
@@ -34,10 +43,6 @@ class Guards:
         passed = self._clock() - self._began
         if passed >= self._max_wall:
             raise _ended(step, "max-wall", f"{passed:.0f} s have passed", "a larger --max-wall lets it go on")
-
-    def succeeded(self, step: str) -> None:
-        """A step has a result: what it was started for does not count any more."""
-        self._runs.pop(step, None)
 
     def failed(self, step: str, key: str | None, code: int | None, stderr: Oid | None) -> None:
         """A step failed for good, after its retries. Raises RunError when it did so SAME times in the very same way."""

@@ -13,16 +13,32 @@ from gitbaton.errors import GitError, UsageError
 from gitbaton.journal.values import Logged, Plan
 from gitbaton.running import plans
 from gitbaton.running.context import Context
-from gitbaton.values import replace
+from gitbaton.running.results import Done
+from gitbaton.values import replace, value
 
 MAX_PLAN = 4 << 20
 PLAN = "plan.toml"
 
 
+@value
+class Outcome:
+    """What a run came to: the exit status, what became of each step in the order in which they ended, and the steps that did
+    not begin."""
+
+    code: int
+    states: tuple[Done, ...] = ()
+    run: str = ""
+    left: tuple[str, ...] = ()
+
+
 @contextmanager
 def turn(ctx: Context) -> Iterator[None]:
     """Wait until no other process works on a plan of this run, and keep others waiting meanwhile; the context's lock is held
-    inside. The kernel ends the turn of a process that dies."""
+    inside. The kernel ends the turn of a process that dies. Raises UsageError in a step of the very run, which would wait for
+    itself."""
+    if os.environ.get("GIT_BATON_RUN") == ctx.run and "GIT_BATON_STEP" in os.environ:
+        step = os.environ["GIT_BATON_STEP"]
+        raise UsageError(f"step '{step}' of run '{ctx.run}' cannot work on the plan of its own run", "name another with --run")
     folder = os.path.join(ctx.repo.shared_dir, "lock")
     path = os.path.join(folder, "run-" + encode_track(ctx.run))
     try:

@@ -1,0 +1,271 @@
+"""Runs carried out: a plan from its first step to its last, a single step, and what a run left unfinished."""
+
+from __future__ import annotations
+
+import random as chance
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from gitbaton.baton import Baton
+from gitbaton.errors import UsageError
+from gitbaton.git.children import signals
+from gitbaton.git.filesets import Files
+from gitbaton.journal.chain import Journal, check_run, remember
+from gitbaton.journal.values import Plan, Step
+from gitbaton.running import schedule
+from gitbaton.running.claims import Claims
+from gitbaton.running.context import Context, Take
+from gitbaton.running.events import Event
+from gitbaton.running.forecast import Forecast, edges_of, forecast
+from gitbaton.running.graph import ancestors, edges
+from gitbaton.running.guards import Guards
+from gitbaton.running.recorded import whole
+from gitbaton.running.repair import Order, Repair, apply, recover
+from gitbaton.running.repair import plan as plan_repair
+from gitbaton.running.results import Done
+from gitbaton.running.step import perform
+from gitbaton.running.taking import Hold, Outcome, opened, turn
+
+__all__ = ["Engine", "Outcome", "chosen", "looking"]
+
+
+class Engine:
+    """Carries out runs in one repository. ``watch`` is given every Event; ``clock``: now, in UTC; ``sleep``: waits so many
+    seconds; ``random``: a number from 0 to below 1; ``monotonic``: seconds that only go forward; ``show``: what commands write
+    passes through live; ``output`` gets it before.
+
+    Everywhere ``jobs`` is how many steps go side by side; ``wait`` for how many seconds files that somebody else's step writes
+    are waited for; ``take`` what stands where an output was edited by hand; ``foreign`` allows a run that was fetched. What
+    keeps a step from its result is in the Outcome, and exit status 79, of a guard against loops, is a RunError. Raises
+    UsageError before anything happens, and BatonError when the repository or the journal fails.
+    """
+
+    def __init__(
+        self,
+        baton: Baton,
+        journal: Journal,
+        *,
+        watch: Callable[[Event], None] = lambda event: None,
+        clock: Callable[[], datetime] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        random: Callable[[], float] = chance.random,
+        monotonic: Callable[[], float] = time.monotonic,
+        show: bool = True,
+        output: Callable[[int, bytes], None] | None = None,
+    ) -> None:
+        self.baton, self.journal, self.watch, self.show, self.output = baton, journal, watch, show, output
+        self.clock, self.sleep, self.random, self.monotonic = clock or baton.clock, sleep, random, monotonic
+
+    def run_plan(
+        self,
+        plan: Plan,
+        run: str,
+        *,
+        jobs: int = 1,
+        only: Sequence[str] = (),
+        foreign: bool = False,
+        take: Take | None = None,
+        wait: float = 0.0,
+    ) -> Outcome:
+        """Bring the steps of a plan to their results: what is unchanged is served, what changed is done again. ``only``: these
+        steps and what they need."""
+        steps = chosen(plan, only)
+        self._enter(run, foreign)
+        with self._context(run, foreign, take, wait) as ctx, turn(ctx):
+            return self._go(ctx, plan, steps, jobs)
+
+    def run_step(
+        self,
+        step: Step,
+        run: str,
+        *,
+        max_runs: int = 50,
+        max_wall: float = 7200.0,
+        foreign: bool = False,
+        take: Take | None = None,
+        wait: float = 0.0,
+    ) -> Outcome:
+        """Bring one step to its result. Raises UsageError when a step that it waits for has none in this run."""
+        self._enter(run, foreign)
+        with self._context(run, foreign, take, wait) as ctx, ctx.hold():
+            state = ctx.state()
+            for name in step.after:
+                if name not in state.steps or state.steps[name].end is None:
+                    raise UsageError(f"step '{step.name}' waits for '{name}', which has no result in run '{run}'")
+            plan = whole(Plan(steps=(step,), max_runs=max_runs, max_wall=max_wall), state)
+            ctx.guard = Guards.of(ctx, plan, self.monotonic).before
+            done = perform(ctx, step, plan)
+            ctx.emit("finished", code=done.code)
+            return Outcome(code=done.code, states=(done,), run=run)
+
+    def resume(
+        self,
+        run: str,
+        *,
+        plan: Plan | None = None,
+        jobs: int = 1,
+        foreign: bool = False,
+        take: Take | None = None,
+        wait: float = 0.0,
+    ) -> Outcome:
+        """Go on with a run: interrupted compensations and repairs are finished, steps that have begun get their end, and then
+        its plan goes on. ``plan``: instead of the one that the journal keeps. Nothing happens in a run that is finished.
+        Raises UsageError when the plan cannot be had, RunError 76 when a step cannot be rebuilt from its record."""
+        self._enter(run, foreign, new=False)
+        with self._context(run, foreign, take, wait) as ctx, turn(ctx):
+            state = ctx.state()
+            if plan is None and state.plan is not None:
+                plan = opened(ctx, state.plan)
+            over = state.released is not None and state.released.record.state == "complete"
+            steps = () if plan is None or over else plan.steps
+            return self._go(ctx, plan or Plan(steps=()), steps, jobs, everything=True)
+
+    def dry_run(self, plan: Plan, run: str, *, only: Sequence[str] = ()) -> tuple[Forecast, ...]:
+        """What would become of each step of a plan, and nothing is written: the baton can do nothing else afterwards. A run
+        that does not exist is one without records."""
+        steps = chosen(plan, only)
+        with looking(self.baton, run) as ctx:
+            return forecast(ctx, steps, edges_of(ctx, whole(plan, ctx.state())))
+
+    def repair(
+        self,
+        order: Order,
+        run: str,
+        *,
+        plan: Plan | None = None,
+        foreign: bool = False,
+        take: Take | None = None,
+        wait: float = 0.0,
+    ) -> tuple[Repair, Outcome]:
+        """Do again what a mistake reaches, and nothing else. ``plan``: instead of the one that the journal keeps."""
+        self._enter(run, foreign, new=False)
+        with self._context(run, foreign, take, wait) as ctx, turn(ctx):
+            of = everything(ctx, plan)
+            guards = Guards.of(ctx, of, self.monotonic)
+            ctx.guard = guards.before
+            made = plan_repair(ctx, order, of)
+            ctx.emit("plan", total=len(made.region))
+            outcome = apply(ctx, made, of, guards)
+            ctx.emit("finished", code=outcome.code)
+            return made, outcome
+
+    def dry_repair(self, order: Order, run: str, *, plan: Plan | None = None) -> Repair:
+        """What ``repair`` would do, and nothing is written: the baton can do nothing else afterwards."""
+        with looking(self.baton, run) as ctx:
+            return plan_repair(ctx, order, everything(ctx, plan))
+
+    def _enter(self, run: str, foreign: bool, *, new: bool = True) -> None:
+        """Make sure that the run may be worked on here. Raises UsageError."""
+        check_run(run)
+        if self.journal.tip(run) is None:
+            copies = self.journal.fetched().get(run)
+            if copies and not foreign:
+                raise UsageError(f"run '{run}' was fetched from '{copies[0][0]}'", "--foreign allows to go on with it")
+            if copies:
+                self.journal.adopt(run)
+            elif not new:
+                raise UsageError(f"there is no run '{run}'")
+        elif not foreign and self.journal.records(run)[-1].foreign:
+            raise UsageError(f"run '{run}' was fetched, and nothing of it was done here", "--foreign allows to go on with it")
+        remember(self.baton.repo, run)
+
+    def _context(self, run: str, foreign: bool, take: Take | None, wait: float) -> Context:
+        return Context(
+            self.baton,
+            self.journal,
+            Claims(self.baton.repo, clock=self.clock),
+            run,
+            watch=self.watch,
+            clock=self.clock,
+            sleep=self.sleep,
+            random=self.random,
+            wait=wait,
+            take=take,
+            foreign=foreign,
+            show=self.show,
+            output=self.output,
+        )
+
+    def _go(self, ctx: Context, plan: Plan, steps: Sequence[Step], jobs: int, *, everything: bool = False) -> Outcome:
+        """Recover what is unfinished, and then carry out the steps."""
+        hold = Hold(ctx, plan) if steps else None
+        guards = Guards.of(ctx, plan, self.monotonic)
+        states: list[Done] = []
+
+        def guard(name: str) -> None:
+            if hold is not None:
+                hold.take()
+            guards.before(name)
+
+        ctx.guard = guard
+        plan_ = schedule.Schedule(steps, edges(plan.steps))
+        complete = False
+        try:
+            ctx.emit("plan", total=len(steps))
+            code = recover(ctx, plan, guards, states, [step.name for step in steps] if everything else None)
+            if not code:
+                code = self._steps(ctx, plan, plan_, jobs, states)
+                complete = not code and len(steps) == len(plan.steps)
+        finally:
+            if hold is not None:
+                hold.release("complete" if complete else "stopped")
+        ctx.emit("finished", code=code)
+        return Outcome(code=code, states=tuple(states), run=ctx.run, left=plan_.left)
+
+    def _steps(self, ctx: Context, plan: Plan, steps: schedule.Schedule, jobs: int, states: list[Done]) -> int:
+        def work(step: Step) -> int:
+            with ctx.hold():
+                done = perform(ctx, step, plan)
+                states.append(done)
+                return done.code if not done.good else 0
+
+        if jobs == 1:
+            return schedule.carry_out(steps, work)
+        with ctx.away(), signals():
+            return schedule.carry_out(steps, work, jobs)
+
+
+def chosen(plan: Plan, only: Sequence[str]) -> tuple[Step, ...]:
+    """The steps of a plan, or those named and what they need. Raises UsageError."""
+    for name in only:
+        if plan.step(name) is None:
+            names = ", ".join(step.name for step in plan.steps[:20])
+            raise UsageError(f"the plan has no step '{name}'", f"it has {names}")
+    wanted = {*only, *ancestors(plan.steps, only)}
+    return tuple(step for step in plan.steps if not only or step.name in wanted)
+
+
+def everything(ctx: Context, plan: Plan | None = None) -> Plan:
+    """All steps of a run: those of its plan (the one given, or the one that the journal keeps) and those that are only
+    recorded. Raises UsageError when the plan cannot be had."""
+    state = ctx.state()
+    if plan is None and state.plan is not None:
+        plan = opened(ctx, state.plan)
+    return whole(plan, state)
+
+
+@contextmanager
+def looking(baton: Baton, run: str) -> Iterator[Context]:
+    """A context that only looks, with its lock held: what it must write goes into a temporary folder, and the baton can do
+    nothing else afterwards."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
+        baton.redirect(folder)
+        journal = Journal(baton.repo, author=b"", redactor=None, clock=baton.clock)
+        ctx = Context(
+            baton,
+            journal,
+            Claims(baton.repo),
+            check_run(run),
+            watch=lambda event: None,
+            clock=baton.clock,
+            sleep=time.sleep,
+            random=chance.random,
+            foreign=True,
+        )
+        ctx.files = Files(baton.repo, ctx.root, cached=False)  # what a dry run stores is gone afterwards
+        with ctx, ctx.hold():
+            yield ctx

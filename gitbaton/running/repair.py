@@ -1,0 +1,280 @@
+"""Repair: the steps that a mistake reaches are done again, and nothing else; wider only where that does not help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gitbaton.errors import NoAnswerError, NotFoundError, RunError
+from gitbaton.journal.crash import crash_at
+from gitbaton.journal.state import RunState
+from gitbaton.journal.values import Cause, Logged, Plan, Step
+from gitbaton.running.context import Context
+from gitbaton.running.decide import present
+from gitbaton.running.effects import live, undo
+from gitbaton.running.forecast import Forecast, edges_of, forecast, paths
+from gitbaton.running.guards import Guards
+from gitbaton.running.recorded import rebuilt, whole
+from gitbaton.running.region import Graph, readers
+from gitbaton.running.results import Done
+from gitbaton.running.step import perform
+from gitbaton.running.taking import Outcome
+from gitbaton.values import replace, value
+
+FORCED = ("named", "path", "since", "widened")  # causes that make a step run even where its key is the same
+
+
+@value
+class Order:
+    """What is to be repaired: ``steps`` by name, the steps that read any of ``paths`` (quoted globs) or of ``changed`` (files
+    that differ since a checkpoint); where nothing is given, what failed and what changed. ``radius``: so many levels of the
+    steps whose outputs these use are done again, too. ``since``: whether ``changed`` was asked for."""
+
+    steps: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    since: bool = False
+    radius: int = 0
+
+
+@value
+class Repair:
+    """What a repair would do. ``seeds``: where it begins, and why; ``region``: those and all that hangs on them, in order, of
+    which those run whose inputs come out different; ``forecasts`` of the region's steps; ``writes``: the globs below which
+    files may change."""
+
+    run: str
+    seeds: tuple[tuple[str, Cause], ...]
+    region: tuple[str, ...]
+    forecasts: tuple[Forecast, ...]
+    writes: tuple[str, ...]
+
+
+def plan(ctx: Context, order: Order, of: Plan) -> Repair:
+    """What a repair would do now. ``of``: all steps of the run. Raises NotFoundError for a step that is none of them,
+    NoAnswerError for a path that no step reads."""
+    edges = edges_of(ctx, of)
+    seeds = _seeds(ctx, order, of, edges)
+    force = {name: cause for name, cause in seeds.items() if cause.kind in FORCED}
+    region = edges.descendants(seeds)
+    steps = [step for step in of.steps if step.name in region]
+    ordered = sorted(steps, key=lambda step: region.index(step.name))
+    writes = tuple(dict.fromkeys(glob for step in ordered for glob in step.writes))
+    return Repair(
+        run=ctx.run,
+        seeds=tuple((name, seeds[name]) for name in region if name in seeds),
+        region=region,
+        forecasts=forecast(ctx, ordered, edges, force),
+        writes=writes,
+    )
+
+
+def _seeds(ctx: Context, order: Order, of: Plan, edges: Graph) -> dict[str, Cause]:
+    """The steps at which the repair begins, and why."""
+    state, seeds = ctx.state(), {}
+    for name in order.steps:
+        if name not in edges.names:
+            raise NotFoundError(f"run '{ctx.run}' has no step '{name}'", f"it has {', '.join(edges.names[:20])}")
+        seeds[name] = Cause(kind="named", path=name)
+    for path in order.paths:
+        found = readers(of.steps, state, lambda tree: paths(ctx, tree), (path,))
+        if not found:
+            raise NoAnswerError(f"no step of run '{ctx.run}' reads '{path}'")
+        for name, read in found.items():
+            seeds.setdefault(name, Cause(kind="path", path=read))
+    if order.changed:
+        for name, read in readers(of.steps, state, lambda tree: paths(ctx, tree), order.changed).items():
+            seeds.setdefault(name, Cause(kind="since", path=read))
+    for name in edges.widened(seeds, order.radius):
+        seeds.setdefault(name, Cause(kind="widened", path=next(iter(seeds))))
+    if not seeds and not order.since:
+        return {f.step.name: f.cause for f in forecast(ctx, of.steps, edges) if f.would == "run" and f.cause is not None}
+    return _with_needed(ctx, of, edges, seeds) if seeds else seeds
+
+
+def _with_needed(ctx: Context, of: Plan, edges: Graph, seeds: dict[str, Cause]) -> dict[str, Cause]:
+    """The seeds, and what the region cannot be right without: steps above it that have no result, or one from other inputs."""
+    above = edges.ancestors(edges.descendants(seeds))
+    wanted = [step for step in of.steps if step.name in above and step.name not in seeds]
+    region = edges.descendants(seeds)
+    for item in forecast(ctx, wanted, edges):
+        needed = item.would == "run" and item.step.name not in region
+        if needed and item.cause is not None and item.cause.kind not in ("not-cacheable", "unstable"):
+            seeds[item.step.name] = item.cause
+    return seeds
+
+
+def apply(ctx: Context, repair: Repair, of: Plan, guards: Guards) -> Outcome:
+    """Carry a repair out: its record first, then the region, and where a step fails again the ladder: alone and isolated, with
+    the steps whose outputs it uses, with the whole run. Raises RunError 79 of a guard."""
+    if not repair.seeds:
+        return Outcome(code=0, run=ctx.run)
+    work = _Work(ctx, of, guards)
+    code = work.carry_out(dict(repair.seeds))
+    return Outcome(code=code, states=tuple(work.states), run=ctx.run)
+
+
+class _Work:
+    """A repair under way."""
+
+    def __init__(self, ctx: Context, of: Plan, guards: Guards) -> None:
+        self.ctx, self.of, self.guards = ctx, of, guards
+        self.steps = {step.name: step for step in of.steps}
+        self.states: list[Done] = []
+        self._begins: dict[str, Cause] = {}  # all seeds so far
+        self._keys: dict[str, str | None] = {}  # with which each step has its result
+        self._alone: set[str] = set()
+
+    def carry_out(self, seeds: dict[str, Cause], *, noted: bool = False) -> int:
+        """All of it. ``noted``: the record of these seeds is in the journal."""
+        try:
+            bad = self._try(seeds, None, noted=noted)
+            for rung in (self._isolated, self._inputs, self._everything):
+                if bad is None or bad.state != "failed":
+                    break
+                more = rung(bad)
+                if more is not None:
+                    bad = self._try(more, bad)
+        except RunError as error:
+            self._note("stopped", text=error.message)
+            raise
+        if bad is None:
+            self._note("complete")
+        elif bad.state == "failed":
+            self._note("stopped", text=f"step '{bad.step.name}' failed with {bad.code}")
+        return 0 if bad is None else bad.code
+
+    def _try(self, seeds: dict[str, Cause], failed: Done | None, *, noted: bool = False) -> Done | None:
+        """One rung of the ladder: the step that did not come to its result, None when all have."""
+        self._begins |= {name: cause for name, cause in seeds.items() if name not in self._begins}
+        if not noted:
+            self._note(None, seeds, failed)
+            crash_at("in-repair")
+        bad = self._through({name: cause for name, cause in seeds.items() if cause.kind in FORCED})
+        if bad is not None and bad.state == "failed":
+            record = bad.logged.record if bad.logged else None
+            stderr = record.stderr.oid if record is not None and record.stderr is not None else None
+            self.guards.failed(bad.step.name, record.key if record else None, bad.code, stderr)
+        return bad
+
+    def _note(
+        self, state: str | None, seeds: Mapping[str, Cause] | None = None, failed: Done | None = None, text: str = ""
+    ) -> None:
+        """A record of the repair: its region, why, and its seeds or how it ended."""
+        region = edges_of(self.ctx, self.of).descendants(self._begins)
+        causes = [*(seeds or {}).values(), *self._begins.values()]
+        cause = Cause(kind="widened", path=failed.step.name) if failed is not None else causes[0]
+        record = self.ctx.record("repair", region=region, cause=cause, state=state, text=text or encoded(seeds or {}) or None)
+        self.ctx.append(record)
+
+    def _through(self, force: dict[str, Cause]) -> Done | None:
+        """Go through the region until nothing in it is to be done; the step that did not come to its result, or None."""
+        while True:
+            moved = False
+            for name in edges_of(self.ctx, self.of).descendants(self._begins):
+                step = self.steps[name]
+                if name not in force and self._keys.get(name) == present(self.ctx, step).key:
+                    continue
+                done = self._one(step, force.pop(name, None))
+                if not done.good:
+                    return done
+                moved = moved or done.state == "ok"
+            if not moved:
+                return None
+
+    def _one(self, step: Step, cause: Cause | None) -> Done:
+        if step.name in self._alone:
+            step = replace(step, isolate="tree", retries=0)
+        done = perform(self.ctx, step, self.of, force=cause)
+        self.states.append(done)
+        if done.good and done.logged is not None:
+            self._keys[step.name] = done.logged.record.key
+        if done.state == "ok":
+            self.guards.outputs(step.name, _trees(self.ctx.state(), self._begins))
+        return done
+
+    def _isolated(self, bad: Done) -> dict[str, Cause] | None:
+        """The failed step again, from a clean start in a tree of its own; nothing new where that was done."""
+        if bad.logged is None or (bad.logged.record.isolation or "none") != "none":
+            return None
+        self._alone.add(bad.step.name)
+        return {bad.step.name: Cause(kind="failed", old=str(bad.code))}
+
+    def _inputs(self, bad: Done) -> dict[str, Cause] | None:
+        """The steps whose outputs the failed one uses; what has an effect is not done again for it."""
+        return self._widened(bad, edges_of(self.ctx, self.of).inputs(bad.step.name))
+
+    def _everything(self, bad: Done) -> dict[str, Cause] | None:
+        """The whole run, without what has an effect."""
+        return self._widened(bad, [name for name in self.steps if name != bad.step.name])
+
+    def _widened(self, bad: Done, names: Iterable[str]) -> dict[str, Cause] | None:
+        cause = Cause(kind="widened", path=bad.step.name)
+        found = {name: cause for name in names if self.steps[name].effect == "none"}
+        if found:
+            self.ctx.emit("warning", bad.step.name, f"it fails again; {', '.join(sorted(found))} are done again, too")
+        return found or None
+
+
+def _trees(state: RunState, names: Iterable[str]) -> dict[str, str | None]:
+    """The tree of outputs of every step that has a result."""
+    ends = {name: step.end for name, step in state.steps.items()}
+    return {name: e.record.writes.tree if e.record.writes else None for name, e in ends.items() if e is not None}
+
+
+def encoded(seeds: Mapping[str, Cause]) -> str:
+    """Seeds as a record's text: a line each, the step, the kind of its cause, and what that names."""
+    return "\n".join(" ".join((name, cause.kind, *((cause.path,) if cause.path else ()))) for name, cause in seeds.items())
+
+
+def decoded(text: str) -> dict[str, Cause]:
+    """What ``encoded`` wrote."""
+    found = {}
+    for line in text.split("\n"):
+        name, _, rest = line.partition(" ")
+        kind, _, path = rest.partition(" ")
+        if name and kind:
+            found[name] = Cause(kind=kind, path=path or None)
+    return found
+
+
+def unended(state: RunState) -> Logged | None:
+    """The record of a repair that has not come to its end."""
+    return state.repair if state.repair is not None and state.repair.record.state is None else None
+
+
+def recover(ctx: Context, of: Plan, guards: Guards, states: list[Done], others: Sequence[str] | None = None) -> int:
+    """Finish what was interrupted: compensations, then a repair with its region, then the steps that have begun and are none
+    of ``others`` (None: those are left). The exit status of what did not come to its result, or 0."""
+    state = ctx.state()
+    every = whole(of, state)
+    names = [step.name for step in every.steps]
+    code = undo(ctx, every, [(name, effect) for name, effect in live(state, names) if effect.state == "undoing"])
+    if code:
+        return code
+    open_ = unended(ctx.state())
+    if open_ is not None:
+        code = _finish(ctx, open_, every, guards, states)
+    for step in state.steps.values() if others is not None and not code else ():
+        if step.begun is not None and step.name not in (others or ()):
+            done = perform(ctx, rebuilt(step), every)
+            states.append(done)
+            if not done.good:
+                return done.code
+    return code
+
+
+def _finish(ctx: Context, record: Logged, of: Plan, guards: Guards, states: list[Done]) -> int:
+    """Go on with a repair: seeds that have a result since its record are done."""
+    seeds, state = decoded(record.record.text or ""), ctx.state()
+    known = {step.name for step in of.steps}
+    work = _Work(ctx, of, guards)
+    left = {}
+    for name, cause in seeds.items():
+        end = state.steps[name].end if name in state.steps else None
+        done = end is not None and end.record.seq > record.record.seq
+        if name in known:
+            left[name] = Cause(kind="crashed") if done and cause.kind in FORCED else cause
+    try:
+        return work.carry_out(left, noted=True) if left else 0
+    finally:
+        states += work.states
