@@ -186,7 +186,6 @@ class Engine:
             foreign=foreign,
             show=self.show,
             output=self.output,
-            output=self.output,
         )
 
     def _go(self, ctx: Context, plan: Plan, steps: Sequence[Step], jobs: int, *, everything: bool = False) -> Outcome:
