@@ -45,13 +45,13 @@ def valid(text: str) -> list[dict[str, Any]]:
     ],
 )
 def test_an_event_in_words(event: Event, words: str) -> None:
-    assert sentence(event, 7) == words
+    assert sentence(event) == words
 
 
 def test_every_kind_of_event_fits_the_schema_and_has_a_sentence_or_none() -> None:
     for kind in KINDS:
         event = Event(kind=kind, step="s", text="t\n", code=1, seconds=0.5, attempt=1, key=KEY, number=1, total=2)
-        assert "\n" not in sentence(event, 7)
+        assert "\n" not in sentence(event)
         if kind not in ("progress", "finished"):
             valid(json.dumps({"v": 1, "run": "r", **document(event)}))
 

@@ -19,7 +19,7 @@ from gitbaton.running.events import Event
 from gitbaton.running.results import output
 
 ERASE = "\r\x1b[K"
-SILENT = 0.5  # seconds without output after which a terminal says what is under way
+KEY = 7  # digits of a step's key in a line
 
 CAUSES = {
     "input": "its inputs changed",
@@ -56,26 +56,34 @@ def because(cause: Cause) -> str:
     return CAUSES.get(cause.kind, plain(cause.kind)) + (f": {name}" if name and cause.kind in ("output", "widened") else "")
 
 
-def sentence(event: Event, short: int) -> str:
+SILENT = ("attempt", "progress", "plan", "isolation", "finished")
+WORDS = {
+    "gate": "waits at the gate",
+    "unknown": "outcome unknown",
+    "compensate": "undoes its effect",
+    "compensation-failed": "compensation failed",
+}
+
+
+def sentence(event: Event) -> str:
     """An event in words, without the name of its step; empty for what has none."""
     text = plain(" ".join(event.text.split("\n")))
     if event.kind == "start":
         return "runs" + (f": {because(event.cause)}" if event.cause else "")
     if event.kind == "cached":
-        known = event.logged.commit if event.logged else event.key
-        return f"cached {known[:short]}" if known else "cached"
-    if event.kind == "ok":
-        return f"ok in {spent(event.seconds)}" if event.seconds is not None else "ok"
+        return f"cached {event.key[:KEY]}" if event.key else "cached"
+    if event.kind in ("ok", "compensated"):
+        start = event.kind + (f" in {spent(event.seconds)}" if event.seconds is not None else "")
+        return f"{start}: {text}" if text else start
     if event.kind == "failed":
         return _failed(event)
     if event.kind == "retry":
         return f"again in {pause(event.seconds or 0)}"
-    words = {"gate": "waits at the gate", "unknown": "outcome unknown", "compensation-failed": "compensation failed"}
-    start = words.get(event.kind, event.kind)
-    if event.kind in ("attempt", "progress", "plan", "isolation", "finished"):
+    if event.kind in SILENT:
         return ""
-    if event.kind in ("compensate", "compensated", "settled", "wait", "warning", "conflict", "recovered"):
-        return text or start
+    if event.kind in ("settled", "wait", "warning", "conflict", "recovered", "orphan") and text:
+        return text
+    start = WORDS.get(event.kind, event.kind)
     return f"{start}: {text}" if text else start
 
 
@@ -112,7 +120,7 @@ class Lines:
                 for fd, data in enumerate(output(self.baton.repo.objects, event.logged), 1):
                     self.output(fd, data)
                     _write(fd, data)
-            said = sentence(event, self.baton.settings.short)
+            said = sentence(event)
             if said:
                 self._tell(event, said)
 

@@ -1,0 +1,66 @@
+"""``git baton compensate``."""
+
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.codec import Json, plain
+from gitbaton.commands.common import print_json
+from gitbaton.errors import UsageError
+
+if TYPE_CHECKING:
+    from gitbaton.journal.values import Plan
+    from gitbaton.running.context import Context
+
+
+def command(
+    ctx: typer.Context,
+    steps: Annotated[
+        Optional[list[str]], typer.Argument(metavar="[STEP]...", help="Default: all, where --run is given.")
+    ] = None,
+    run: Annotated[Optional[str], typer.Option(metavar="RUN", help="Default: this work tree's.")] = None,
+    foreign: Annotated[bool, typer.Option("--foreign", help="Run compensations that were recorded elsewhere, too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be undone; undo nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON; one object a line for what happens.")] = False,
+) -> int:
+    """Undo the effects of steps by their compensations, those of all that depends on them first.
+
+    Exit 1 when no effect of theirs stands, 77 when a compensation fails: then those before it stay as they are.
+    """
+    if not steps and run is None:
+        raise UsageError("no step is named", "'git baton compensate --run RUN' undoes all effects of a run")
+    from gitbaton.commands.deciding import decided, known, plan_of, told
+    from gitbaton.running.effects import compensate
+
+    with decided(ctx, run, json=json and not dry_run, foreign=foreign) as (at, context):
+        known(context, steps or [])
+        names, plan = steps or list(context.state().steps), plan_of(context)
+        if dry_run:
+            return _foretell(context, names, plan, json=json)
+        return told(at, compensate(context, names, plan))
+
+
+def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, json: bool) -> int:
+    """Print what would be undone, in its order; exit 1 for nothing."""
+    from gitbaton.running.effects import below, compensation, live
+    from gitbaton.running.recorded import step_of
+
+    found = []
+    for name, effect in live(context.state(), below(context, plan, names)):
+        step = (plan.step(name) if plan is not None else None) or step_of(effect.logged.record)
+        found.append((name, compensation(step, effect)))
+    if json:
+        rows: list[Json] = [{"step": name, "compensate": line} for name, line in found]
+        print_json({"run": context.run, "undo": rows})
+    else:
+        for name, line in found:
+            said = (
+                f"would undo the effect of '{name}': {line}"
+                if line
+                else f"would leave the effect of '{name}': nothing undoes it"
+            )
+            terminal.say(plain(said))
+        if not found:
+            terminal.say("no effect stands")
+    return 0 if found else 1
