@@ -67,7 +67,7 @@ def _place(path: str, top: str) -> str:
 
 def _located(file: PlanFile, error: StepError) -> UsageError:
     table = cast(dict[str, object], file.data["step"]).get(error.step)
-    key = "run" if error.key == "argv" and isinstance(table, dict) and "run" in table else error.key
+    key = "run" if error.key == "argv" and isinstance(table, dict) and "argv" not in table else error.key
     path: tuple[str | int, ...] = ("step", error.step)
     if key is not None:
         path = (*path, key) if error.place is None else (*path, key, error.place)
