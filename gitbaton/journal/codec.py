@@ -41,7 +41,8 @@ def fit(record: Record) -> Record:
         writes = _fit_writes(record.writes)
         changes |= {"writes": writes} if writes is not record.writes else {}
     if record.text is not None and len(record.text) > MAX_FIELD // 4:
-        changes |= {"text": record.text.encode("utf-8", "surrogateescape")[:MAX_FIELD].decode("utf-8", "ignore")}
+        cut = record.text.encode("utf-8", "surrogateescape")[:MAX_FIELD].decode("utf-8", "ignore")
+        changes |= {"text": cut} if cut != record.text else {}
     return replace(record, **changes) if changes else record
 
 
@@ -72,10 +73,14 @@ def _kept(items: list[str] | tuple[str, ...]) -> int:
 
 
 def encode(record: Record) -> bytes:
-    """The canonical bytes of a record. Raises UsageError for one that is over the limits."""
+    """The canonical bytes of a record. Raises UsageError for one that ``decode`` would not give back."""
     raw = canonical(document(record))
     if len(raw) > MAX_BYTES:
         raise UsageError(f"the record of step '{record.step}' has {len(raw)} bytes; the limit is {MAX_BYTES}")
+    try:
+        decode(raw)
+    except RecordError as error:
+        raise UsageError(f"step '{record.step}' cannot be recorded: {error.message}") from None
     return raw
 
 
