@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -125,18 +124,25 @@ def test_r02_touch_without_change_gives_the_same_tree(repo: Sandbox, opened: Rep
     assert seen.scan(["src/**"]).tree == before == files(opened).scan(["src/**"]).tree
 
 
+def _link(path: Path, target: str) -> None:
+    path.unlink()
+    path.symlink_to(target)
+
+
+def _secretly(path: Path, text: str) -> None:
+    before = os.stat(path).st_mtime_ns
+    path.write_text(text)
+    os.utime(path, ns=(before, before))
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "one byte": lambda top: (top / "src/a.c").write_text("One byte"),
     "mode bit": lambda top: (top / "src/a.c").chmod(0o755),
-    "symlink target": lambda top: ((top / "src/l").unlink(), (top / "src/l").symlink_to("b.d")),
+    "symlink target": lambda top: _link(top / "src/l", "b.d"),
     "new file under a glob": lambda top: written(top / "src/deep/new.c", b""),
     "deleted file": lambda top: (top / "src/b.c").unlink(),
-    "file becomes a link": lambda top: ((top / "src/b.c").unlink(), (top / "src/b.c").symlink_to("a.c")),
-    "same-size edit with its old time": lambda top: (
-        before := os.stat(top / "src/a.c").st_mtime_ns,
-        (top / "src/a.c").write_text("One byte"),
-        os.utime(top / "src/a.c", ns=(before, before)),
-    ),
+    "file becomes a link": lambda top: _link(top / "src/b.c", "a.c"),
+    "same-size edit with its old time": lambda top: _secretly(top / "src/a.c", "One byte"),
 }
 
 
@@ -215,7 +221,7 @@ def test_a_file_that_vanishes_while_it_is_read_is_not_there(
         gone.unlink(missing_ok=True)
         return real(path, **words)
 
-    monkeypatch.setattr(fileread.os, "lstat", vanish)
+    monkeypatch.setattr(os, "lstat", vanish)
     assert list(files(opened).scan(["d/**"]).entries) == [f"d/{stays.name}"]
 
 
@@ -263,12 +269,10 @@ def test_names_that_the_file_system_folds_count_as_they_are_on_disk(repo: Sandbo
     assert seen.scan(["Src/a"]).entries.keys() == {"Src/a"}
 
 
-def test_ten_thousand_new_files_are_one_pack(repo: Sandbox, opened: Repo) -> None:
+def test_many_new_files_are_one_pack(repo: Sandbox, opened: Repo) -> None:
     for number in range(300):
         repo.write(f"d/{number % 7}/{number}", str(number))
-    before = time.monotonic()
     found = files(opened).scan(["d/**"])
-    assert time.monotonic() - before < 5
     assert len(list((repo.path / ".git/objects/pack").glob("*.pack"))) == 1
     assert len(repo.tree(found.tree)) == 300
     repo.fsck()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from gitbaton.git import fileread, filesets
-from gitbaton.git.filecache import FileCache
+from gitbaton.git.filecache import FileCache, signature
 from gitbaton.git.filesets import Files
 from gitbaton.git.repo import Repo, discover
 from tests.support import Sandbox
@@ -148,7 +148,7 @@ def test_a_broken_cache_is_no_cache(repo: Sandbox, opened: Repo, reads: list[str
     reads.clear()
     if harm == "another root":
         other = FileCache("/elsewhere", os.fspath(place))
-        assert other.get("d/a", fileread.signature(os.stat(repo.path / "d/a")), digest=False) is None
+        assert other.get("d/a", signature(os.stat(repo.path / "d/a")), digest=False) is None
     else:
         assert files(opened).scan(["d/**"]) == first and reads == ["d/a"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 
 TYPE_CHECKING = False
@@ -36,6 +37,8 @@ def create(folder: int, fresh: str, name: str) -> bool:
 def replace(folder: int, fresh: str, old: str, name: str, expected: Callable[[str], bool]) -> bool:
     """Put the file ``fresh`` in the place of ``name``, which stands under ``old`` for a moment; if ``expected`` says of it
     there that it is another one than was looked at, both go back. Whether it was replaced. Raises OSError."""
+    if is_folder(folder, name):
+        return False
     ours = os.lstat(fresh, dir_fd=folder).st_ino
     # From here on the file is whole: one that is found as `old` is not torn.
     os.rename(fresh, old, src_dir_fd=folder, dst_dir_fd=folder)
@@ -92,6 +95,8 @@ def _replace_linked(folder: int, fresh: str, old: str, name: str, expected: Call
 
 def remove(folder: int, old: str, name: str, expected: Callable[[str], bool]) -> bool:
     """Remove a file: it is moved aside to ``old``, and back if ``expected`` does not know it there. Raises OSError."""
+    if is_folder(folder, name):
+        return False
     try:
         os.rename(name, old, src_dir_fd=folder, dst_dir_fd=folder)
     except FileNotFoundError:
@@ -110,6 +115,14 @@ def exists(folder: int, name: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def is_folder(folder: int, name: str) -> bool:
+    """Whether a folder stands at a name of an open folder."""
+    try:
+        return stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _exchange(folder: int, one: str, other: str) -> bool:

@@ -80,8 +80,9 @@ class _Standing:
             return
         try:
             found = os.lstat(self.name, dir_fd=self.folder)
-            regular = stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
-            self.kind, self.stat = ("file" if regular else "other"), found
+            if not stat.S_ISDIR(found.st_mode):  # a folder is no file; it may go with its files
+                regular = stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
+                self.kind, self.stat = ("file" if regular else "other"), found
         except FileNotFoundError:
             pass
 
@@ -131,8 +132,7 @@ class _Swap:
                     self._sweep(found.folder, path)
                 if found.equals(entry):
                     continue
-                under = found.kind == "other" and expected is None  # a folder, which may go with its files
-                if not found.equals(expected) and not under:
+                if not found.equals(expected):
                     self.left.append(path)
                 elif entry is None:
                     self.removals[path] = (cast(Entry, expected), found.seen)
@@ -200,14 +200,14 @@ class _Swap:
         try:
             folder = _make_folders(self.root, folders, made)
             try:
-                if _is_folder(folder, name):
+                if fileplace.is_folder(folder, name):
                     return False
                 done = self._place(folder, name, path, data)
             finally:
                 _unlink(folder, _names(path)[0])
                 os.close(folder)
         except OSError as error:
-            if error.errno in _BLOCKED:
+            if error.errno in (*_BLOCKED, errno.ENOENT):  # somebody has just removed a folder of ours
                 return False
             raise GitError(f"'{path}' cannot be written: {error.strerror}") from None
         finally:
@@ -320,21 +320,21 @@ def _make_folders(root: str, folders: Sequence[str], made: list[int]) -> int:
     for depth, part in enumerate(folders):
         try:
             try:
-                deeper = open_beneath(at, part)
+                deeper = _open_beneath(at, part)
             except FileNotFoundError:
                 try:
                     os.mkdir(part, dir_fd=at)
                     made.append(depth)
                 except FileExistsError:
                     pass
-                deeper = open_beneath(at, part)
+                deeper = _open_beneath(at, part)
         finally:
             os.close(at)
         at = deeper
     return at
 
 
-def open_beneath(folder: int, name: str) -> int:
+def _open_beneath(folder: int, name: str) -> int:
     """A descriptor of a folder in an open one, which is no symbolic link. Raises OSError."""
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
 
@@ -352,13 +352,6 @@ def _prune(root: str, folders: Sequence[str], keep: int) -> None:
             return
         finally:
             os.close(above)
-
-
-def _is_folder(folder: int, name: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode)
-    except FileNotFoundError:
-        return False
 
 
 def _unlink(folder: int, name: str) -> None:
