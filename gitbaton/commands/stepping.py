@@ -127,15 +127,16 @@ def _foretell(at: Desk, plan: Plan, found: tuple[Forecast, ...], run: str, *, js
     from gitbaton.commands.common import print_json
 
     if json:
-        rows: list[Json] = [_forecast(item) for item in found]
+        rows: list[Json] = [forecast_document(item) for item in found]
         print_json({"run": run, "steps": rows})
         return 0
     for item in found:
-        terminal.say(f"{plain(item.step.name)}: {_would(item)}")
+        terminal.say(f"{plain(item.step.name)}: {would(item)}")
     return 0
 
 
-def _would(item: Forecast) -> str:
+def would(item: Forecast) -> str:
+    """What would become of a step, as a half sentence."""
     on = ", ".join(plain(name) for name in item.on)
     said = {
         "cached": "is served",
@@ -150,7 +151,8 @@ def _would(item: Forecast) -> str:
     return said + (f"; undone before: {', '.join(plain(name) for name in item.undo)}" if item.undo else "")
 
 
-def _forecast(item: Forecast) -> dict[str, Json]:
+def forecast_document(item: Forecast) -> dict[str, Json]:
+    """The JSON of what would become of a step."""
     c = item.cause
     cause: Json = {"kind": c.kind, "path": c.path, "old": c.old, "new": c.new} if c else None
     return {
