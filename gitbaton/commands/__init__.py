@@ -17,6 +17,8 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("rewind", "Pick a checkpoint from a list, see what would be restored, and restore it."),
     ("bisect", "Find the checkpoint that broke it: run CMD in a scratch work tree."),
     ("run", "Run commands as steps that are done once, served while nothing changed, and recovered."),
+    ("steps", "Show the steps of a run: their state, and what would run again and why."),
+    ("repair", "Do again what a mistake reaches, and nothing else, undoing first what it did outside git."),
     ("settle", "Decide whether the effect of an interrupted step happened."),
     ("approve", "Open, or reject, the gate at which a step waits."),
     ("compensate", "Undo what steps did outside git, the dependents' effects first."),

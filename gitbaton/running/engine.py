@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random as chance
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,6 @@ from datetime import datetime
 from gitbaton.baton import Baton
 from gitbaton.errors import UsageError
 from gitbaton.git.children import signals
-from gitbaton.git.filesets import Files
 from gitbaton.journal.chain import Journal, check_run, remember
 from gitbaton.journal.values import Plan, Step
 from gitbaton.running import schedule
@@ -24,6 +24,7 @@ from gitbaton.running.guards import Guards
 from gitbaton.running.recorded import whole
 from gitbaton.running.repair import Order, Repair, apply, recover
 from gitbaton.running.repair import plan as plan_repair
+from gitbaton.running.report import Report, Why, report, why
 from gitbaton.running.results import Done
 from gitbaton.running.step import perform
 from gitbaton.running.taking import Hold, Outcome, opened, turn
@@ -156,6 +157,17 @@ class Engine:
         with looking(self.baton, run) as ctx:
             return plan_repair(ctx, order, everything(ctx, plan))
 
+    def look(self, run: str, *, plan: Plan | None = None) -> Report:
+        """What is known of each step of a run, against the work tree now; nothing is written, and the baton can do nothing
+        else afterwards."""
+        with looking(self.baton, run) as ctx:
+            return report(ctx, everything(ctx, plan))
+
+    def why(self, run: str, step: str, *, plan: Plan | None = None) -> Why:
+        """Why a step would run again, in full; as ``look``."""
+        with looking(self.baton, run) as ctx:
+            return why(ctx, everything(ctx, plan), step)
+
     def _enter(self, run: str, foreign: bool, *, new: bool = True) -> None:
         """Make sure that the run may be worked on here. Raises UsageError."""
         check_run(run)
@@ -250,9 +262,13 @@ def everything(ctx: Context, plan: Plan | None = None) -> Plan:
 def looking(baton: Baton, run: str) -> Iterator[Context]:
     """A context that only looks, with its lock held: what it must write goes into a temporary folder, and the baton can do
     nothing else afterwards."""
+    import shutil
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
+        cache = os.path.join(baton.repo.own_dir, "files.cache")
+        if os.path.exists(cache):  # what was read before is not read again
+            shutil.copy2(cache, folder)
         baton.redirect(folder)
         journal = Journal(baton.repo, author=b"", redactor=None, clock=baton.clock)
         ctx = Context(
@@ -266,6 +282,5 @@ def looking(baton: Baton, run: str) -> Iterator[Context]:
             random=chance.random,
             foreign=True,
         )
-        ctx.files = Files(baton.repo, ctx.root, cached=False)  # what a dry run stores is gone afterwards
         with ctx, ctx.hold():
             yield ctx

@@ -1,0 +1,93 @@
+"""``git baton repair``."""
+
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, plain
+from gitbaton.commands.common import print_json
+from gitbaton.commands.reporting import because
+from gitbaton.commands.stepping import desk, ended, forecast_document, would
+from gitbaton.commands.wording import choice
+from gitbaton.comparing import tree_of
+from gitbaton.errors import UsageError
+from gitbaton.running.repair import Order, Repair
+
+
+def command(
+    ctx: typer.Context,
+    run: Annotated[
+        Optional[str], typer.Argument(metavar="[RUN]", help="Default: the run that this work tree used last.")
+    ] = None,
+    step: Annotated[Optional[list[str]], typer.Option(metavar="STEP", help="Do this step again; may repeat.")] = None,
+    path: Annotated[
+        Optional[list[str]], typer.Option(metavar="PATH", help="Do the steps that read it again; may repeat.")
+    ] = None,
+    since: Annotated[
+        Optional[str], typer.Option(metavar="CHECKPOINT", help="Do the steps again that read what changed since.")
+    ] = None,
+    radius: Annotated[int, typer.Option(metavar="N", help="And N levels of the steps whose outputs these use (0).")] = 0,
+    take: Annotated[
+        Optional[str], typer.Option(metavar="ours|theirs", help="Of an output that somebody edited: the step's, or theirs.")
+    ] = None,
+    foreign: Annotated[bool, typer.Option("--foreign", help="Allow a run that was fetched from elsewhere.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would be done and why; run nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON; while it runs one object a line.")] = False,
+) -> int:
+    """Do again what a mistake reaches, and nothing else: the steps named and all that hangs on them, where inputs change.
+
+    What they did outside git is undone first. A step that fails again is tried in a tree of its own, then with the steps
+    whose outputs it uses, then with the whole run. Files that none of these steps declares as outputs stay as they are.
+    """
+    if not (step or path or since is not None):
+        raise UsageError("none of --step, --path and --since is given", "'git baton steps' shows what failed or is stale")
+    if radius < 0:
+        raise UsageError(f"--radius is {radius}; it must be 0 or more")
+    side = choice(take, "--take", "ours", "theirs")
+    with desk(ctx, json=json and not dry_run, run=run, new=False) as (at, name):
+        order = Order(steps=tuple(step or ()), paths=_quoted(path or [], at.prefix()), radius=radius)
+        if since is not None:
+            order = Order(steps=order.steps, paths=order.paths, radius=radius, since=True, changed=_changed(at.baton, since))
+        engine = at.engine()
+        if dry_run:
+            return _foretell(engine.dry_repair(order, name), json=json)
+        made, outcome = engine.repair(order, name, foreign=foreign, take=side)
+        if not made.seeds and not json:
+            terminal.tell("baton: nothing is to be repaired")
+        return ended(at, outcome)
+
+
+def _quoted(paths: list[str], prefix: str) -> tuple[str, ...]:
+    """Paths as globs for exactly them and what is below. Raises UsageError."""
+    from gitbaton.git import globs
+
+    return tuple(globs.relative(globs.quote(path), prefix) for path in paths)
+
+
+def _changed(baton: Baton, name: str) -> tuple[str, ...]:
+    """The files that differ between a checkpoint and now, as globs. Raises NotFoundError, AmbiguousNameError, BatonError."""
+    from gitbaton.git import globs
+    from gitbaton.git.filedrift import changed_paths
+
+    tree = tree_of(baton, baton.resolve(name))
+    return tuple(globs.check(globs.quote(path)) for path in changed_paths(baton.repo, baton.rules(), [tree])[tree])
+
+
+def _foretell(made: Repair, *, json: bool) -> int:
+    """Print what a repair would do."""
+    if json:
+        seeds: list[Json] = [{"step": name, "kind": cause.kind, "path": cause.path} for name, cause in made.seeds]
+        rows: list[Json] = [forecast_document(item) for item in made.forecasts]
+        print_json({"run": made.run, "seeds": seeds, "region": rows, "writes": list(made.writes)})
+        return 0
+    for name, cause in made.seeds:
+        terminal.say(f"begins at {plain(name)}: {because(cause)}")
+    for item in made.forecasts:
+        terminal.say(f"{plain(item.step.name)}: {would(item)}")
+    for glob in made.writes:
+        terminal.say(f"may change {plain(glob)}")
+    if not made.seeds:
+        terminal.say("nothing is to be repaired")
+    return 0

@@ -1,0 +1,148 @@
+"""``git baton steps``."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.codec import Json, path_document, plain, timestamp
+from gitbaton.commands.common import colours, print_json
+from gitbaton.commands.reporting import because
+from gitbaton.commands.stepping import desk, forecast_document, would
+from gitbaton.journal.values import Cause
+from gitbaton.progress import spent
+from gitbaton.render import age, in_quotes
+from gitbaton.running.report import Line, Report, Why
+
+SHOWN = 3  # outputs that a line names
+WORDS = {
+    "ok": "ok",
+    "crashed": "crashed",
+    "waiting": "waiting at its gate",
+    "rejected": "rejected at its gate",
+    "unknown": "outcome unknown",
+    "undoing": "its compensation has no end",
+    "never-run": "never run",
+}
+COLORS = {"ok": "green", "stale": "stale", "failed": "failed", "crashed": "failed", "unknown": "failed", "waiting": "pending"}
+
+
+def command(
+    ctx: typer.Context,
+    run: Annotated[
+        Optional[str], typer.Argument(metavar="[RUN]", help="Default: the run that this work tree used last.")
+    ] = None,
+    why: Annotated[
+        Optional[str], typer.Option(metavar="STEP", help="Say all in which this step differs from its record.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Show the steps of a run: their state, and what would run again and why, against the work tree as it is now."""
+    with desk(ctx, json=False, run=run, new=False) as (at, name):
+        engine, short = at.engine(), at.baton.settings.short
+        if why is not None:
+            found = engine.why(name, why)
+            if json:
+                print_json({"run": name, **why_document(found)})
+                return 0
+            terminal.say(f"{plain(found.step)}: {would(found.would)}")
+            for cause in found.differences:
+                terminal.say(difference(cause, short))
+            return 0
+        report = engine.look(name)
+        if json:
+            print_json(document(report))
+            return 0
+        on, now = colours(ctx, at.baton), at.baton.clock()
+        for line in report.lines:
+            head = terminal.paint(standing(line, now), COLORS.get(line.state), on=on)
+            terminal.say(f"{plain(line.step)}: {', '.join([head, *facts(line, now, short)])}")
+        terminal.say(f"run '{name}': {'finished' if report.finished else 'not finished: ' + '; '.join(map(plain, report.why))}")
+    return 0
+
+
+def standing(line: Line, now: datetime) -> str:
+    """The state of a step in words."""
+    if line.state == "stale":
+        cause, on = line.would.cause, ", ".join(plain(name) for name in line.would.on)
+        return f"stale: {because(cause)}" if cause is not None else f"stale: it depends on what {on} gives" if on else "stale"
+    if line.state == "failed":
+        return f"failed with {line.exit}" if line.exit is not None else "failed"
+    if line.state == "running":
+        where = f" on {plain(line.host)}" if line.host else ""
+        return f"running since {age(line.at, now) if line.at else 'now'}, process {line.pid}{where}"
+    if line.state == "ok" and line.moved:
+        more = f" and {len(line.moved) - SHOWN} more" if len(line.moved) > SHOWN else ""
+        return f"ok, but not as recorded: {', '.join(map(in_quotes, line.moved[:SHOWN]))}{more}"
+    return WORDS[line.state]
+
+
+def facts(line: Line, now: datetime, short: int) -> Iterator[str]:
+    """What else is known of a step: exit, age, duration, key, and what is odd about it."""
+    if line.exit is not None and line.state != "failed":
+        yield f"exit {line.exit}"
+    if line.at is not None and line.state != "running":
+        yield age(line.at, now)
+    if line.duration_ms is not None:
+        yield spent(line.duration_ms / 1000)
+    if line.key is not None:
+        yield f"key {line.key[:short]}"
+    if line.attempts > 1:
+        yield f"begun {line.attempts} times"
+    if line.nondeterministic:
+        yield "nondeterministic"
+    if line.effect != "none":
+        yield f"effect {line.effect}"
+
+
+def difference(cause: Cause, short: int) -> str:
+    """One thing in which a step differs from its record: what, and its old and new id."""
+    name = f" {in_quotes(cause.path)}" if cause.path else ""
+    if cause.old is None and cause.new is None:
+        return f"{plain(cause.kind)}{name}"
+    return f"{plain(cause.kind)}{name}: {_side(cause.old, cause.kind, short)} -> {_side(cause.new, cause.kind, short)}"
+
+
+def _side(text: Optional[str], kind: str, short: int) -> str:
+    if text is None:
+        return "none"
+    if kind in ("input", "dep", "output", "env"):
+        mode, _, oid = text.rpartition(" ")
+        digest = oid.removeprefix("sha256:")[:short]
+        return f"{mode} {digest}" if mode else digest
+    return in_quotes(text)
+
+
+def document(report: Report) -> dict[str, Json]:
+    """The JSON of a run's steps."""
+    rows: list[Json] = [_row(line) for line in report.lines]
+    return {"run": report.run, "finished": report.finished, "why": list(report.why), "plan": report.plan, "steps": rows}
+
+
+def _row(line: Line) -> dict[str, Json]:
+    return {
+        "step": line.step,
+        "state": line.state,
+        "exit": line.exit,
+        "at": timestamp(line.at) if line.at is not None else None,
+        "duration_ms": line.duration_ms,
+        "key": line.key,
+        "attempts": line.attempts,
+        "nondeterministic": line.nondeterministic,
+        "effect": line.effect,
+        "pid": line.pid,
+        "host": line.host,
+        "moved": [path_document(path) for path in line.moved],
+        "next": {name: item for name, item in forecast_document(line.would).items() if name != "step"},
+    }
+
+
+def why_document(found: Why) -> dict[str, Json]:
+    """The JSON of why a step would run again."""
+    rows: list[Json] = [
+        {"kind": c.kind, "path": path_document(c.path) if c.path is not None else None, "old": c.old, "new": c.new}
+        for c in found.differences
+    ]
+    return {**forecast_document(found.would), "differences": rows}

@@ -1,0 +1,187 @@
+"""What is known of each step of a run, held against the work tree now: its state, and why it would run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+
+from gitbaton.errors import NotFoundError
+from gitbaton.git.filesets import Entry
+from gitbaton.journal.state import StepState
+from gitbaton.journal.values import Cause, Plan, Record, Step
+from gitbaton.model import Oid
+from gitbaton.running.claims import Held
+from gitbaton.running.context import Context
+from gitbaton.running.decide import Present, present
+from gitbaton.running.forecast import Forecast, edges_of, forecast
+from gitbaton.running.recorded import newest
+from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Standing = Literal["ok", "stale", "failed", "running", "crashed", "waiting", "rejected", "unknown", "undoing", "never-run"]
+else:
+    Standing = str
+
+
+@value
+class Line:
+    """One step. ``state``: ``ok`` (its result would be served), ``stale`` (it would run, or may: see ``would``), ``failed``,
+    ``running`` (by process ``pid`` on ``host``), ``crashed`` (begun, and nobody is at it), ``waiting`` at its gate,
+    ``rejected`` there, ``unknown`` (whether its effect happened), ``undoing`` (its compensation has not ended well),
+    ``never-run``. ``exit``, ``at`` (when its newest record ended) and ``duration_ms`` are of the newest attempt. ``effect``:
+    ``none``, ``live``, ``unknown``, ``undoing`` or ``undone``. ``moved``: outputs that are not here as they were recorded."""
+
+    step: str
+    state: Standing
+    would: Forecast
+    exit: int | None = None
+    at: datetime | None = None
+    duration_ms: int | None = None
+    key: str | None = None
+    attempts: int = 0
+    nondeterministic: bool = False
+    effect: str = "none"
+    pid: int | None = None
+    host: str | None = None
+    moved: tuple[str, ...] = ()
+
+
+@value
+class Report:
+    """A run. ``finished``, and ``why`` not; ``plan``: the path of its plan; the steps in their order."""
+
+    run: str
+    finished: bool
+    why: tuple[str, ...]
+    plan: str | None
+    lines: tuple[Line, ...]
+
+
+@value
+class Why:
+    """All in which a step's inputs, its declaration and its outputs differ from its newest record, with old and new ids; empty
+    where nothing does. ``would`` says what would become of it."""
+
+    step: str
+    would: Forecast
+    differences: tuple[Cause, ...]
+
+
+def report(ctx: Context, of: Plan) -> Report:
+    """What is known of each step. ``of``: all steps of the run. Raises GitError."""
+    state = ctx.state()
+    held = {claim.step: claim for claim in ctx.claims.others() if claim.run == ctx.run}
+    lines = []
+    for item in forecast(ctx, of.steps, edges_of(ctx, of)):
+        known = state.steps.get(item.step.name) or StepState(name=item.step.name)
+        lines.append(_line(ctx, item, known, held.get(item.step.name)))
+    plan = state.plan.record.plan if state.plan is not None else of.path
+    return Report(run=ctx.run, finished=state.finished, why=state.why, plan=plan, lines=tuple(lines))
+
+
+def why(ctx: Context, of: Plan, name: str) -> Why:
+    """Why a step would run again, in full. Raises NotFoundError when the run has no such step."""
+    item = next((f for f in forecast(ctx, of.steps, edges_of(ctx, of)) if f.step.name == name), None)
+    if item is None:
+        names = ", ".join(step.name for step in of.steps[:20])
+        raise NotFoundError(f"run '{ctx.run}' has no step '{name}'", *((f"it has {names}",) if names else ()))
+    known = ctx.state().steps.get(name)
+    logged = newest(known) if known is not None else None
+    found: list[Cause] = []
+    if logged is not None and known is not None:
+        found += differences(item.step, logged.record, present(ctx, item.step), ctx.entries)
+        found += [Cause(kind="output", path=p, old=a, new=b) for p, a, b in _moved(ctx, item.step, known)]
+    causes = {(cause.kind, cause.path) for cause in found}
+    if item.cause is not None and (item.cause.kind, item.cause.path) not in causes:
+        found.insert(0, item.cause)
+    return Why(step=name, would=item, differences=tuple(found))
+
+
+def differences(step: Step, record: Record, now: Present, files: Callable[[Oid], Mapping[str, Entry]]) -> Iterator[Cause]:
+    """Everything of a key in which a record differs from now; ``files`` gives those of a stored tree."""
+    words = () if record.redacted else (("argv", record.argv, step.argv), ("key", record.extra, step.extra))
+    for kind, old, new in words:
+        if old != new:
+            yield Cause(kind=kind, old=" ".join(old), new=" ".join(new))
+    if record.cwd != step.cwd:
+        yield Cause(kind="cwd", old=record.cwd, new=step.cwd)
+    if record.verify != step.verify and not record.redacted:
+        yield Cause(kind="verify", old=record.verify, new=step.verify)
+    globs = record.writes.globs if record.writes is not None else ()
+    if globs != step.writes:
+        yield Cause(kind="writes", old=" ".join(globs), new=" ".join(step.writes))
+    for kind, was, is_ in (("env", dict(record.env), dict(now.env)), ("dep", dict(record.deps), dict(now.deps))):
+        for name in sorted(was.keys() | is_.keys()):
+            if was.get(name) != is_.get(name):
+                yield Cause(kind=kind, path=name, old=was.get(name), new=is_.get(name))
+    before = files(record.reads.tree) if record.reads is not None else {}
+    for path in sorted(before.keys() | now.files.keys()):
+        old_, new_ = before.get(path), now.files.get(path)
+        if old_ is None or new_ is None or (old_.oid, old_.mode) != (new_.oid, new_.mode):
+            yield Cause(kind="input", path=path, old=_shown(old_, new_), new=_shown(new_, old_))
+
+
+def _shown(entry: Entry | None, other: Entry | None) -> str | None:
+    """A file's blob; with its mode before it where only that differs."""
+    if entry is None:
+        return None
+    return f"{entry.mode} {entry.oid}" if other is not None and other.oid == entry.oid else entry.oid
+
+
+def _line(ctx: Context, item: Forecast, known: StepState, held: Held | None) -> Line:
+    logged = newest(known)
+    record = logged.record if logged is not None else None
+    moved = tuple(path for path, _, _ in _moved(ctx, item.step, known)) if item.would == "cached" else ()
+    effect = known.effects[-1].state if known.effects else "none"
+    state = _standing(item, known, effect, held)
+    at = record.started if record is not None else None
+    if at is not None and record is not None and record.type != "begin":
+        at += timedelta(milliseconds=record.duration_ms or 0)
+    return Line(
+        step=item.step.name,
+        state=state,
+        would=item,
+        exit=record.exit if record is not None else None,
+        at=at,
+        duration_ms=record.duration_ms if record is not None else None,
+        key=record.key if record is not None else None,
+        attempts=known.attempts,
+        nondeterministic=any(end.record.nondeterministic for end in known.ends),
+        effect=effect,
+        pid=held.pid if held is not None else record.pid if state == "crashed" and record is not None else None,
+        host=held.host if held is not None else None,
+        moved=moved,
+    )
+
+
+def _standing(item: Forecast, known: StepState, effect: str, held: Held | None) -> Standing:
+    if held is not None:
+        return "running"
+    if known.begun is not None:
+        return "unknown" if known.begun.record.effect == "once" else "crashed"
+    if effect in ("unknown", "undoing"):
+        return "unknown" if effect == "unknown" else "undoing"
+    if known.gate == "waiting" or item.would == "gate":
+        return "waiting"
+    if item.would == "rejected":
+        return "rejected"
+    if known.failed is not None:
+        return "failed"
+    if item.would == "cached":
+        return "ok"
+    return "stale" if known.ends else "never-run"
+
+
+def _moved(ctx: Context, step: Step, known: StepState) -> Iterator[tuple[str, Oid, Oid | None]]:
+    """The recorded outputs that are not in the work tree as they were recorded: path, recorded and present blob."""
+    tree = known.end.record.writes.tree if known.end is not None and known.end.record.writes is not None else None
+    if tree is None:
+        return
+    now = ctx.files.scan(step.writes, store=step.store).entries
+    for path, entry in sorted(ctx.entries(tree).items()):
+        here = now.get(path)
+        if here is None or (here.oid, here.mode) != (entry.oid, entry.mode):
+            yield path, entry.oid, here.oid if here is not None else None
