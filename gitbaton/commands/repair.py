@@ -13,7 +13,9 @@ from gitbaton.commands.stepping import desk, ended, forecast_document, would
 from gitbaton.commands.wording import choice
 from gitbaton.comparing import tree_of
 from gitbaton.errors import UsageError
+from gitbaton.running.context import Take
 from gitbaton.running.repair import Order, Repair
+from gitbaton.values import cast
 
 
 def command(
@@ -45,7 +47,7 @@ def command(
         raise UsageError("none of --step, --path and --since is given", "'git baton steps' shows what failed or is stale")
     if radius < 0:
         raise UsageError(f"--radius is {radius}; it must be 0 or more")
-    side = choice(take, "--take", "ours", "theirs")
+    side = cast(Optional[Take], choice(take, "--take", "ours", "theirs"))
     with desk(ctx, json=json and not dry_run, run=run, new=False) as (at, name):
         order = Order(steps=tuple(step or ()), paths=_quoted(path or [], at.prefix()), radius=radius)
         if since is not None:

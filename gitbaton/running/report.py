@@ -15,6 +15,8 @@ from gitbaton.running.context import Context
 from gitbaton.running.decide import Present, present
 from gitbaton.running.forecast import Forecast, edges_of, forecast
 from gitbaton.running.recorded import newest
+from gitbaton.running.serving import result_of
+from gitbaton.running.writeset import same
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -177,11 +179,10 @@ def _standing(item: Forecast, known: StepState, effect: str, held: Held | None) 
 
 def _moved(ctx: Context, step: Step, known: StepState) -> Iterator[tuple[str, Oid, Oid | None]]:
     """The recorded outputs that are not in the work tree as they were recorded: path, recorded and present blob."""
-    tree = known.end.record.writes.tree if known.end is not None and known.end.record.writes is not None else None
-    if tree is None:
+    if known.end is None:
         return
     now = ctx.files.scan(step.writes, store=step.store).entries
-    for path, entry in sorted(ctx.entries(tree).items()):
+    for path, entry in sorted(result_of(ctx, known.end).items()):
         here = now.get(path)
-        if here is None or (here.oid, here.mode) != (entry.oid, entry.mode):
+        if not same(here, entry):
             yield path, entry.oid, here.oid if here is not None else None
