@@ -17,6 +17,7 @@ import pytest
 from gitbaton.errors import GitError
 from gitbaton.git import groups
 from gitbaton.git.children import Command, Ended, alive, forward, signals
+from gitbaton.git.relay import SAME
 from gitbaton.values import replace
 from tests.support.commands import driver, ran, runs, sh, sweep, until
 
@@ -202,7 +203,7 @@ def test_who_does_not_heed_a_signal_is_ended_after_the_grace_or_at_the_second(pl
             until(lambda: (place / "own.pid").exists())
             for _ in range(times):
                 os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(0.02)
+                time.sleep(SAME + 0.05)
 
         began = time.monotonic()
         ended = ran(sh(line, place, grace=grace), begun=press)
@@ -219,6 +220,20 @@ def test_a_command_that_answers_a_signal_in_its_own_way_is_still_interrupted(pla
 
     ended = ran(sh(line, place), begun=press)
     assert (ended.exit, ended.signal, ended.interrupted) == (2, None, True)
+
+
+def test_the_same_signal_from_the_terminal_and_from_git_is_one(place: Path) -> None:
+    line = "trap 'echo one' INT; touch ready; until test -e over; do sleep 0.01; done"
+
+    def press() -> None:
+        until(lambda: (place / "ready").exists())
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+        (place / "over").touch()
+
+    ended = ran(sh(line, place, show=False), begun=press)
+    assert (ended.exit, ended.out, ended.interrupted) == (0, b"one\n", True)
 
 
 def test_a_signal_that_finds_no_command_does_what_it_did_before() -> None:

@@ -216,8 +216,7 @@ class _Run:
             if self.command.timeout is not None and now >= self._deadline():
                 self.timeout = True
             told = self.group.signals
-            again = len(told) > 1 and told[-1][1] - told[0][1] > 0.01
-            if self.timeout or again or (told and now >= told[0][1] + self.command.grace):
+            if self.timeout or len(told) > 1 or (told and now >= told[0][1] + self.command.grace):
                 self.ending = Ending(self.child.pid, self.child.mark, self.command.grace)
 
     def _over(self) -> bool:

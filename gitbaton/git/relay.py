@@ -12,6 +12,7 @@ from types import FrameType
 from gitbaton.git import ptys
 from gitbaton.git.groups import tell
 
+SAME = 0.25  # git passes a Ctrl-C on to us that we have got from the terminal, too
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -105,8 +106,13 @@ def handled() -> bool:
 def _install(said: Signals) -> dict[int, Callable[[int, FrameType | None], object] | int]:
     """Our handlers in place of those there, which are returned; none in another thread than the main one."""
     before: dict[int, Callable[[int, FrameType | None], object] | int] = {}
+    last: dict[int, float] = {}
 
     def ending(number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        twice, last[number] = now - last.get(number, 0.0) < SAME and number in said.received, now
+        if twice:
+            return
         said.received.append(number)
         if not forward(number):
             _as_before(number, before[number], frame)

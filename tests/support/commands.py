@@ -17,14 +17,13 @@ DRIVER = """
 import json, os, sys
 from gitbaton.git.children import Command, run
 options = json.loads(sys.argv[2])
+print(os.getpid(), file=open(sys.argv[1] + ".driver", "w"))
 def started(group, mark):
     print(group, mark, file=open(sys.argv[1] + ".group", "w"))
-    if options.pop("die", False):
+    if options.get("die"):
         os.kill(os.getpid(), 9)
-argv, die = sys.argv[3:], options.pop("die", False)
-if die: options["die"] = True
 made = {k: v for k, v in options.items() if k != "die"}
-ended = run(Command(argv=tuple(argv), cwd=os.getcwd(), env=dict(os.environ), **made), started=started)
+ended = run(Command(argv=tuple(sys.argv[3:]), cwd=os.getcwd(), env=dict(os.environ), **made), started=started)
 with open(sys.argv[1] + ".new", "w") as file:
     json.dump([ended.exit, ended.signal, ended.timeout, ended.interrupted, ended.out.decode(), list(ended.lost)], file)
 os.rename(sys.argv[1] + ".new", sys.argv[1])
