@@ -139,6 +139,10 @@ def test_one_word_of_a_megabyte_is_cut_too() -> None:
 def test_what_cannot_be_cut_is_refused() -> None:
     with pytest.raises(UsageError, match="limit is 1048576"):
         codec.encode(record(extra=tuple("x" * 60_000 for _ in range(20)), seq=0))
+    with pytest.raises(UsageError, match="'compensate' is"):  # nobody could read it
+        codec.encode(record(compensate="x" * 70_000, seq=0))
+    with pytest.raises(UsageError, match="'seq' is"):
+        codec.encode(record())
 
 
 STEP = Step(
@@ -149,10 +153,8 @@ STEP = Step(
 def test_a_key_is_that_of_the_specification() -> None:
     import hashlib
 
-    text = (
-        '{"argv":["make","all"],"cwd":".","deps":{"lint":"%s"},"env":{"CC":"sha256:00"},"extra":["v1"],"reads":"%s",'
-        '"step":"build","v":1,"verify":"true","writes":["out/**"]}' % (OID, OID)
-    )
+    head = '{"argv":["make","all"],"cwd":".","deps":{"lint":"' + OID + '"},"env":{"CC":"sha256:00"},"extra":["v1"],'
+    text = head + '"reads":"' + OID + '","step":"build","v":1,"verify":"true","writes":["out/**"]}'
     found = key_of(STEP, OID, {"lint": OID}, {"CC": "sha256:00"})
     assert found == hashlib.sha256(text.encode()).hexdigest()
     reads, writes = Reads(globs=("src/**",), tree=OID, n=1), Writes(globs=("out/**",), pre=OID)
