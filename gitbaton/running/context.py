@@ -12,7 +12,6 @@ from datetime import datetime
 from gitbaton.baton import Baton
 from gitbaton.errors import NotFoundError, UsageError
 from gitbaton.git.filesets import Entry, Files, read_tree
-from gitbaton.git.lanes import Lane
 from gitbaton.journal.chain import Journal
 from gitbaton.journal.state import RunState, StepState, fold
 from gitbaton.journal.values import Cause, Logged, Record
@@ -33,6 +32,8 @@ class Workshop:
     """A lane with the stat cache of its files."""
 
     def __init__(self, ctx: Context) -> None:
+        from gitbaton.git.lanes import Lane
+
         self.lane = Lane(ctx.baton.repo)
         self.files = Files(ctx.baton.repo, self.lane.path, cached=False)
 
@@ -84,10 +85,11 @@ class Context:
         self.host, self.boot, self.pid = socket.gethostname(), boot_id(), os.getpid()
         self.lock = threading.RLock()
         self.guard: Callable[[str], None] = lambda step: None
+        self.busy = 0  # claims that this process holds
         self._depth = 0
         self._idle: list[Workshop] = []
         self._shops: list[Workshop] = []
-        self._trees: dict[Oid, Mapping[str, Entry]] = {}
+        self._trees: dict[tuple[Oid, tuple[str, ...]], Mapping[str, Entry]] = {}
         self._state: tuple[Oid | None, RunState] | None = None
 
     @property
@@ -190,15 +192,16 @@ class Context:
             )
         )
 
-    def entries(self, tree: Oid) -> Mapping[str, Entry]:
-        """The files of a stored tree, by path; read once."""
-        if tree not in self._trees:
-            self._trees[tree] = read_tree(self.objects, tree)
-        return self._trees[tree]
+    def entries(self, tree: Oid, digests: tuple[str, ...] = ()) -> Mapping[str, Entry]:
+        """The files of a stored tree, by path, those of ``digests`` as recorded by digest only; read once."""
+        place = (tree, digests)
+        if place not in self._trees:
+            self._trees[place] = read_tree(self.objects, tree, digests)
+        return self._trees[place]
 
     def know(self, tree: Oid, entries: Mapping[str, Entry]) -> None:
         """Remember what a tree holds, so that it is not read again."""
-        self._trees.setdefault(tree, entries)
+        self._trees.setdefault((tree, tuple(path for path, entry in entries.items() if entry.digest)), entries)
 
     @contextmanager
     def claimed(self, step: str, writes: tuple[str, ...]) -> Iterator[Claim]:
@@ -206,9 +209,11 @@ class Context:
         said = lambda: self.emit("wait", step, "another process is at this step")  # noqa: E731
         with self.away():
             claim = self.claims.take(self.run, step, writes, wait=self.wait, same=said)
+        self.busy += 1
         try:
             yield claim
         finally:
+            self.busy -= 1
             claim.release()
 
     @contextmanager

@@ -107,9 +107,11 @@ def _stands(state: StepState, record: Record) -> bool:
     return newest is not None and newest.state == "live"
 
 
-def decide(step: Step, state: StepState | None, present: Present, force: Cause | None = None) -> Verdict:
+def decide(
+    step: Step, state: StepState | None, present: Present, force: Cause | None = None, *, retry: bool = False
+) -> Verdict:
     """What is to be done with a step of which the journal says ``state``. ``force``: it is to run even where its key says that
-    nothing changed; where the cause is ``named`` its effect is undone first."""
+    nothing changed; where the cause is ``named`` its effect is undone first. ``retry``: an attempt has just failed."""
     effects = state.effects if state else ()
     same = [e for e in effects if e.key == present.key]
     for effect in reversed(effects):
@@ -120,7 +122,9 @@ def decide(step: Step, state: StepState | None, present: Present, force: Cause |
     if found is not None and force is None:
         return Verdict(what="hit", logged=found)
     once = [e for e in same if e.state == "live" and e.logged.record.effect == "once"]
-    if once and not any(e.logged.record.compensate for e in once) and not step.compensate:
+    undoable = step.compensate is not None or any(e.logged.record.compensate for e in once)
+    failed = state is not None and state.failed is not None and state.failed.record.key == present.key
+    if once and not (undoable and (force is not None or retry or failed)):
         return Verdict(what="trust", effect=once[-1])
     blocked = _gate(step, state, present.key)
     if blocked is not None:

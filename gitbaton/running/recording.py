@@ -75,16 +75,16 @@ def again(ctx: Context, record: Record, **changes: object) -> Record:
     return replace(record, **{**mine, **changes})
 
 
-def taken_over(ctx: Context, logged: Logged, key_of: Record, text: str) -> Logged:
-    """Write an existing result down as the newest one: a begin and an end with its outputs. ``key_of``: a begin with the
-    inputs of now."""
+def taken_over(ctx: Context, logged: Logged, begin: Record, text: str, *, nondeterministic: bool = False) -> Logged:
+    """Write an existing result down as the newest one: a begin and an end with its outputs. ``begin``: with the inputs
+    of now."""
     result = logged.record
-    ctx.append(key_of)
+    ctx.append(begin)
     kept = {name: oid for name, oid in logged.parts.items() if name in ("stdout", "stderr")}
     tree = result.writes.tree if result.writes else None
-    writes = replace(key_of.writes, tree=tree, digests=_both(key_of.writes, result.writes)) if key_of.writes else None
+    writes = replace(begin.writes, tree=tree, digests=_both(begin.writes, result.writes)) if begin.writes else None
     end = replace(
-        key_of,
+        begin,
         type="end",
         writes=writes,
         exit=0,
@@ -94,6 +94,7 @@ def taken_over(ctx: Context, logged: Logged, key_of: Record, text: str) -> Logge
         stdout=result.stdout if "stdout" in kept else None,
         stderr=result.stderr if "stderr" in kept else None,
         text=text,
+        nondeterministic=nondeterministic,
     )
     return ctx.append(end, trees=kept)
 

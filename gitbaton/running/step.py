@@ -2,19 +2,192 @@
 
 from __future__ import annotations
 
-from gitbaton.journal.values import Cause, Plan, Step
+from collections.abc import Callable
+
+from gitbaton.errors import BatonError, RunError, UsageError
+from gitbaton.journal.values import Backoff, Cause, Plan, Step
+from gitbaton.running.attempt import Attempt
+from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
-from gitbaton.running.results import Done
+from gitbaton.running.decide import Present, Verdict, decide, present, why
+from gitbaton.running.effects import to_undo, undo
+from gitbaton.running.launching import environment, idempotency_key, launch, shell
+from gitbaton.running.recovery import recover, settle_unknown, trust
+from gitbaton.running.results import CONFLICT, GATE, UNDO_FAILED, Done
+from gitbaton.running.serving import serve
 
 __all__ = ["Done", "perform"]
+
+REJECTED = 1
+_ONCE_BLIND = "it is not tried again: its effect may happen only once, and nothing undoes it"
 
 
 def perform(ctx: Context, step: Step, plan: Plan, *, force: Cause | None = None) -> Done:
     """Bring a step to its result: serve it where its key is unchanged, else run it, with its retries.
 
     ``plan``: all steps that may hang on it, whose effects are undone before its own. ``force``: run it for this cause even
-    where nothing changed. Whatever keeps it from a result is in the Done; errors (BatonError) are those of the repository.
+    where nothing changed. Whatever keeps it from a result is in the Done, but for a guard's RunError 79; errors (BatonError)
+    are those of the repository. Raises UsageError where a step that it waits for has no result.
     """
-    from gitbaton.running.carrying import carry
+    with ctx.hold():
+        try:
+            with ctx.claimed(step.name, step.writes) as claim:
+                return _Performance(ctx, claim, step, plan, force).run()
+        except RunError as error:
+            if error.exit_code != CONFLICT:
+                raise
+            text = "; ".join((error.message, *error.hints))
+            ctx.emit("conflict", step.name, text, code=CONFLICT)
+            return Done(step=step, state="conflict", code=CONFLICT, text=text)
 
-    return carry(ctx, step, plan, force)
+
+class _Performance:
+    """A step with the claim on its write set held, from what is there to its result."""
+
+    def __init__(self, ctx: Context, claim: Claim, step: Step, plan: Plan, force: Cause | None) -> None:
+        self.ctx, self.claim, self.step, self.plan, self.force = ctx, claim, step, plan, force
+        self.tries = 0
+        self.cause: Cause | None = None
+        self.number = 0  # of the attempt
+        self.useless = False  # a result that cannot be served again
+
+    def run(self) -> Done:
+        ctx, step = self.ctx, self.step
+        while True:
+            now = present(ctx, step)
+            if now.missing:
+                raise UsageError(f"step '{step.name}' waits for '{now.missing[0]}', which has no result in run '{ctx.run}'")
+            state = ctx.step_state(step.name)
+            if state is not None and state.begun is not None:
+                self.number = state.begun.record.attempt or 1
+                self.cause = Cause(kind="crashed")
+                stopped = recover(ctx, self.claim, step, now)
+                if stopped is not None:
+                    return stopped
+                state = ctx.step_state(step.name)
+            done = self._once(now, decide(step, state, now, self._force(now), retry=self.tries > 0))
+            if done is not None:
+                return done
+
+    def _force(self, now: Present) -> Cause | None:
+        """Why it must run even where its key says nothing: only until it ran."""
+        return self.force or (Cause(kind="output") if self.useless else None)
+
+    def _once(self, now: Present, verdict: Verdict) -> Done | None:
+        """Do what was decided; None where it must be decided anew."""
+        ctx, step = self.ctx, self.step
+        state = ctx.step_state(step.name)
+        if verdict.what == "hit" and verdict.logged is not None:
+            done = serve(ctx, step, now, state, verdict.logged)
+            self.useless = done is None
+            return done
+        if verdict.what == "probe" and verdict.effect is not None:
+            return settle_unknown(ctx, self.claim, step, now, verdict.effect)
+        if verdict.what == "trust" and verdict.effect is not None:
+            return trust(ctx, self.claim, step, verdict.effect)
+        if verdict.what in ("gate", "rejected"):
+            return self._gate(now, verdict)
+        elsewhere = ctx.journal.find(now.key, but=ctx.run) if self._may_borrow(verdict) else None
+        if elsewhere is not None:
+            done = serve(ctx, step, now, state, elsewhere)
+            if done is not None:
+                return done
+        return self._run(now, verdict)
+
+    def _may_borrow(self, verdict: Verdict) -> bool:
+        """Whether a result of another run would do as well."""
+        fresh = self.tries == 0 and self.force is None and not self.useless and not verdict.undo
+        failed = verdict.cause is not None and verdict.cause.kind in ("failed", "unstable")
+        return fresh and not failed and self.step.effect == "none" and self.step.cacheable
+
+    def _gate(self, now: Present, verdict: Verdict) -> Done:
+        ctx, step = self.ctx, self.step
+        state = ctx.step_state(step.name)
+        if verdict.what == "rejected":
+            text = f"the gate of step '{step.name}' is closed: it was rejected"
+            ctx.emit("gate", step.name, text, code=REJECTED, key=now.key)
+            return Done(step=step, state="rejected", code=REJECTED, text=text)
+        logged = None
+        if state is None or state.gate != "waiting" or state.gate_key != now.key:
+            logged = ctx.append(ctx.record("gate", step.name, key=now.key, text=step.gate))
+        ctx.emit("gate", step.name, step.gate or "", code=GATE, key=now.key)
+        return Done(step=step, state="gate", code=GATE, logged=logged, text=step.gate or "")
+
+    def _run(self, now: Present, verdict: Verdict) -> Done | None:
+        """Undo what must be undone, and make one attempt; None where another one follows."""
+        ctx, step = self.ctx, self.step
+        if undo(ctx, self.plan, to_undo(ctx, self.plan, step.name, verdict.undo), {step.name: self.claim}):
+            text = f"a compensation failed before step '{step.name}'"
+            return Done(step=step, state="compensation-failed", code=UNDO_FAILED, text=text)
+        state = ctx.step_state(step.name)
+        self.cause = self.cause or self.force or why(step, state, now, ctx.entries)
+        if self.tries == 0:
+            ctx.emit("start", step.name, key=now.key, cause=self.cause)
+        self.tries, self.number = self.tries + 1, self.number + 1
+        done = Attempt(ctx, self.claim, step, now, state, self.number, self.cause).run()
+        if done.state != "failed":
+            if done.state == "ok":
+                self._checkpoint(done)
+            return done
+        delay = self._delay(done)
+        if delay is None:
+            return self._failed(now, done)
+        ctx.emit("retry", step.name, done.text, code=done.code, seconds=delay, attempt=self.number + 1, key=now.key)
+        with ctx.away():
+            ctx.sleep(delay)
+        return None
+
+    def _delay(self, done: Done) -> float | None:
+        """How long to wait before another attempt; None where there is none."""
+        step, record = self.step, done.logged.record if done.logged else None
+        if self.tries > step.retries or not worth(step, done.code, timeout=bool(record and record.timeout)):
+            return None
+        state = self.ctx.step_state(step.name)
+        effect = next((e for e in state.effects if record and e.idem == record.idem), None) if state else None
+        if step.effect == "once" and effect is not None and effect.state == "live" and not step.compensate:
+            self.ctx.emit("warning", step.name, _ONCE_BLIND)
+            return None
+        return wait(step.backoff, self.tries, self.ctx.random)
+
+    def _failed(self, now: Present, done: Done) -> Done:
+        """It failed for good: --catch is told, and the checkpoint."""
+        ctx, step = self.ctx, self.step
+        if step.catch is not None:
+            env = environment(ctx, step.name, idempotency_key(ctx, step.name, now.key), self.number)
+            ended = launch(ctx, self.claim, step, shell(step.catch), env, timeout=step.timeout)
+            ctx.emit("catch", step.name, step.catch, code=ended.exit, key=now.key)
+        self._checkpoint(done)
+        return done
+
+    def _checkpoint(self, done: Done) -> None:
+        """Record a checkpoint of the step's end on its track."""
+        ctx, step = self.ctx, self.step
+        if step.checkpoint is None:
+            return
+        steps = ctx.state().steps
+        left = [s.name for s in self.plan.steps if s.name not in steps or steps[s.name].end is None]
+        word = "ok" if done.good else f"failed (exit {done.code})"
+        try:
+            ctx.baton.snapshot(
+                f"{ctx.run}: {step.name} {word}",
+                track=step.checkpoint,
+                validation="green" if done.good else "failed",
+                next_cmd=f"git baton run --continue {ctx.run}" if left else "",
+                set_current=False,
+            )
+        except (BatonError, OSError) as error:
+            ctx.emit("warning", step.name, f"no checkpoint was recorded: {error}")
+
+
+def worth(step: Step, code: int, *, timeout: bool) -> bool:
+    """Whether a failure is one after which the step is tried again."""
+    return not step.retry_on or (("timeout" if timeout else str(code)) in step.retry_on) or str(code) in step.retry_on
+
+
+def wait(backoff: Backoff, tries: int, random: Callable[[], float]) -> float:
+    """Seconds before the attempt that follows so many; with jitter, between half of that and all of it."""
+    try:
+        seconds = min(backoff.first * backoff.factor ** (tries - 1), backoff.most)
+    except OverflowError:
+        seconds = backoff.most
+    return seconds * (0.5 + random() / 2) if backoff.jitter else seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gitbaton.git.filesets import Entry, Files, FileSet, swap, write_tree
 from gitbaton.journal.crash import crash_at
@@ -58,22 +58,23 @@ def tree_of(ctx: Context, entries: Mapping[str, Entry], *like: FileSet) -> Oid:
     return tree
 
 
-def versions(ctx: Context, state: StepState | None) -> Mapping[str, set[Version]]:
-    """Every version that the journal has of each path: outputs, what was there before, what was rolled back."""
+def versions(ctx: Context, step: str, state: StepState | None) -> Mapping[str, set[Version]]:
+    """Every version of each path that is ours to replace: outputs, what an attempt left, what was there before the first."""
     found: dict[str, set[Version]] = {}
-    for tree in known_trees(state):
+    for tree in dict.fromkeys(_our_trees(ctx, step, state)):
         for path, entry in ctx.entries(tree).items():
             found.setdefault(path, set()).add((entry.mode, entry.oid))
     return found
 
 
-def known_trees(state: StepState | None) -> frozenset[Oid]:
-    """The trees that a step's records keep of its write set."""
-    if state is None:
-        return frozenset()
-    records = [logged.record for logged in (*state.ends, *(state.begun, state.failed)) if logged is not None]
-    pre = {record.writes.pre for record in records if record.writes is not None}
-    return frozenset(state.known | pre | ({state.first_pre} if state.first_pre else set()))
+def _our_trees(ctx: Context, step: str, state: StepState | None) -> Iterator[Oid]:
+    """The trees of a step's own files. An abort without an idempotency key keeps what somebody else wrote."""
+    if state is not None and state.first_pre is not None:
+        yield state.first_pre
+    for logged in ctx.logged():
+        if logged.record.step == step:
+            theirs = logged.record.type == "abort" and logged.record.idem is None
+            yield from (logged.parts[name] for name in ("writes", "orphan") if name in logged.parts and not theirs)
 
 
 def look(ctx: Context, step: Step, state: StepState | None) -> WriteSet:
@@ -82,7 +83,7 @@ def look(ctx: Context, step: Step, state: StepState | None) -> WriteSet:
     ctx.know(now.tree, now.entries)
     if state is None or state.first_pre is None:
         return WriteSet(now=now, pre=now.entries)
-    return sort_out(now, ctx.entries(state.first_pre), versions(ctx, state), matches(step, state))
+    return sort_out(now, ctx.entries(state.first_pre), versions(ctx, step.name, state), matches(step, state))
 
 
 def matches(step: Step, state: StepState) -> bool:
@@ -137,14 +138,21 @@ def writes(ctx: Context, step: Step, before: WriteSet, after: Collected | None =
 
 
 def put(
-    ctx: Context, root: str, have: Mapping[str, Entry], want: Mapping[str, Entry | None], point: str | None = None
+    files: Files,
+    have: Mapping[str, Entry],
+    want: Mapping[str, Entry | None],
+    *,
+    point: str | None = None,
+    source: str | None = None,
 ) -> tuple[str, ...]:
     """Make the files at the paths of ``want`` so, where what is there is still that of ``have``; the paths left alone because
-    it is not. ``point``: where a test kills this process after the first file. Raises GitError."""
+    it is not. ``point``: where a test kills this process after the first file; ``source``: below which lie the files that are
+    recorded by digest. Raises GitError."""
     if not want:
         return ()
     between = (lambda: crash_at(point)) if point is not None else None
-    return swap(ctx.repo, root, want, {path: have.get(path) for path in want}, between=between)
+    expect = {path: have.get(path) for path in want}
+    return swap(files.repo, files.root, want, expect, between=between, source=source, files=files)
 
 
 def digests_of(record: Record) -> tuple[str, ...]:

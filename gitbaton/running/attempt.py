@@ -1,0 +1,257 @@
+"""One attempt at a step: its begin, its command, what it left, and its end or failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from gitbaton.git.children import Ended
+from gitbaton.git.filesets import Entry, Files
+from gitbaton.git.filewatch import Strays, Watch
+from gitbaton.git.globs import matcher
+from gitbaton.journal.crash import crash_at
+from gitbaton.journal.state import StepState
+from gitbaton.journal.values import Cause, Logged, Record, Step, Undeclared
+from gitbaton.running.claims import Claim
+from gitbaton.running.context import Context
+from gitbaton.running.decide import Present
+from gitbaton.running.launching import environment, idempotency_key, launch, status
+from gitbaton.running.recording import beginning, ending, listed
+from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
+from gitbaton.running.serving import conflict, keep_theirs
+from gitbaton.running.verifying import Checked, verify
+from gitbaton.running.writeset import Collected, WriteSet, collect, differences, look, put, same, tree_of, writes
+from gitbaton.values import replace, value
+
+
+@value
+class Place:
+    """Where a command runs: the files of the work tree itself or of a lane, and what is to be seen of it."""
+
+    files: Files
+    isolation: str
+    env: Mapping[str, str | None]
+    strays: Callable[[], Strays | tuple[Undeclared, ...]]
+
+    @property
+    def apart(self) -> bool:
+        """Whether it is not the work tree itself."""
+        return self.isolation != "none"
+
+
+@value
+class Left:
+    """What a command left behind: how it ended, its outputs, what it changed besides, whether its inputs stayed as they were,
+    and what its --verify said."""
+
+    ended: Ended
+    after: Collected
+    undeclared: tuple[Undeclared, ...]
+    strays: Strays | None
+    stable: bool
+    checked: Checked = Checked(exit=0)
+
+
+class Attempt:
+    """One attempt, with the claim on the step's write set held."""
+
+    def __init__(
+        self, ctx: Context, claim: Claim, step: Step, now: Present, state: StepState | None, number: int, cause: Cause | None
+    ) -> None:
+        self.ctx, self.claim, self.step, self.now, self.state = ctx, claim, step, now, state
+        self.number, self.cause = number, cause
+        self.idem = idempotency_key(ctx, step.name, now.key)
+        self.before: WriteSet = look(ctx, step, state)
+        self.kept: tuple[str, ...] = ()  # what somebody else wrote there, and is to stay
+
+    def run(self) -> Done:
+        """Carry it out. Its state is ``ok``, ``failed``, ``interrupted``, ``unknown`` or ``conflict``. Raises GitError, and
+        RunError 79 where a guard ends a loop."""
+        ctx, edited = self.ctx, self.before.edited
+        if edited and ctx.take is None:
+            return conflict(ctx, self.step, self.now.key, self.before.now, edited)
+        if edited:
+            keep_theirs(ctx, self.step, self.now.key, self.before.now, edited)
+            self._resolve(edited)
+        with self._place() as place:
+            return self._run(place)
+
+    def _resolve(self, edited: tuple[str, ...]) -> None:
+        """What somebody else wrote stays until the command is done, and after it where theirs is taken."""
+        self.kept = edited if self.ctx.take == "theirs" else ()
+        if self.ctx.take == "ours":
+            first = self.ctx.entries(self.state.first_pre) if self.state and self.state.first_pre else {}
+            pre = {p: e for p, e in self.before.pre.items() if p not in edited}
+            self.before = replace(self.before, pre={**pre, **{p: first[p] for p in edited if p in first}}, edited=())
+
+    @contextmanager
+    def _place(self) -> Iterator[Place]:
+        """The work tree itself, or a lane that is like it."""
+        ctx, matches = self.ctx, matcher(self.step.writes)
+        if self._isolated():
+            with ctx.workshop() as shop:
+                shop.lane.sync()
+                env = shop.lane.child_env()
+                yield Place(files=shop.files, isolation=shop.lane.how, env=env, strays=lambda: shop.lane.changed(matches))
+            return
+        with Watch(ctx.files, matches, max_size=ctx.baton.settings.max_file_size) as watch:
+            yield Place(files=ctx.files, isolation="none", env={}, strays=watch.changed)
+
+    def _isolated(self) -> bool:
+        if self.step.isolate != "auto":
+            return self.step.isolate == "tree"
+        return self.number > 1 or self.ctx.busy > 1 or bool(self.ctx.claims.others())
+
+    def _run(self, place: Place) -> Done:
+        ctx, step = self.ctx, self.step
+        ctx.guard(step.name)
+        crash_at("before-begin")
+        begin = beginning(
+            ctx,
+            step,
+            self.now,
+            idem=self.idem,
+            attempt=self.number,
+            writes=writes(ctx, step, self.before),
+            isolation=place.isolation,
+            cause=self.cause,
+        )
+        record = ctx.append(begin, trees={"reads": begin.reads.tree} if begin.reads else {}).record
+        crash_at("after-begin")
+        ctx.emit("isolation", step.name, place.isolation)
+        ctx.emit("attempt", step.name, attempt=self.number, key=self.now.key, cause=self.cause)
+        blocked = put(place.files, self.before.now.entries, differences(self.before.now.entries, self.before.pre))
+        if blocked:
+            return self._blocked(record, blocked)
+        env = environment(ctx, step.name, self.idem, self.number)
+        env = {k: v for k, v in {**env, **place.env}.items() if v is not None}
+        root = place.files.root
+        ended = launch(ctx, self.claim, step, step.argv, env, root=root, timeout=step.timeout, point="in-command")
+        crash_at("after-command")
+        left = self._collect(place, ended)
+        crash_at("after-collect")
+        code, text = self._judge(left)
+        if code == 0 and step.verify is not None:
+            left = replace(left, checked=verify(ctx, self.claim, step, self.now.files, left.after.outputs, root))
+            code, text = self._judge(left)
+        return self._good(place, record, left) if code == 0 else self._bad(place, record, left, code, text)
+
+    def _blocked(self, record: Record, paths: tuple[str, ...]) -> Done:
+        """Somebody writes into the write set at this very moment: nothing was done."""
+        ctx = self.ctx
+        ctx.append(ctx.record("abort", self.step.name, key=record.key, idem=self.idem, text="nothing was done"))
+        if (record.effect or "none") != "none":
+            ctx.append(ctx.record("settle", self.step.name, key=record.key, idem=self.idem, state="undone"))
+        found = ctx.files.scan(self.step.writes, store=self.step.store)
+        return conflict(ctx, self.step, self.now.key, found, paths)
+
+    def _collect(self, place: Place, ended: Ended) -> Left:
+        """What the command left. The inputs are looked at where it ran: in a lane nobody else changes them."""
+        after = collect(self.ctx, self.step, place.files, self.before, self.kept)
+        reads = place.files.scan(self.step.reads) if self.step.reads else None
+        found = place.strays()
+        strays = None if isinstance(found, tuple) else found
+        undeclared = (
+            found
+            if isinstance(found, tuple)
+            else tuple(Undeclared(path=s.path, before=s.before, after=s.after) for s in found.found)
+        )
+        stable = reads is None or (self.now.reads is not None and reads.tree == self.now.reads.tree)
+        return Left(ended=ended, after=after, undeclared=undeclared, strays=strays, stable=stable)
+
+    def _judge(self, left: Left) -> tuple[int, str]:
+        """The exit status of an attempt and, where it is not 0, why."""
+        step, ended = self.step, left.ended
+        if ended.timeout:
+            return TIMEOUT, status(ended)
+        if ended.exit or ended.interrupted:
+            return ended.exit or 130, status(ended)
+        if left.after.found.unmatched and not step.allow_empty:
+            return OUTPUTS, f"nothing matches its output '{left.after.found.unmatched[0]}'"
+        if left.undeclared and step.on_undeclared == "fail":
+            more = f" and {len(left.undeclared) - 1} more" if len(left.undeclared) > 1 else ""
+            return OUTPUTS, f"it changed '{left.undeclared[0].path}'{more}, which it does not declare"
+        if left.checked.exit:
+            return OUTPUTS, f"its outputs do not pass --verify (exit {left.checked.exit})"
+        return 0, ""
+
+    def _good(self, place: Place, record: Record, left: Left) -> Done:
+        """Bring the outputs into the work tree, and write the end: from then on they are trusted."""
+        ctx, step = self.ctx, self.step
+        have = self.before.now.entries if place.apart else left.after.found.entries
+        want = differences(have, left.after.outputs)
+        want = {p: e for p, e in want.items() if p not in self.before.others or e is not None}
+        blocked = put(ctx.files, have, want, point="in-bring-back", source=place.files.root if place.apart else None)
+        self._report(place, left)
+        crash_at("before-end")
+        end = self._closing(record, left, "end")
+        result = replace(end, stable=left.stable, nondeterministic=self._other(left.after), verify_exit=self._verdict(left))
+        logged = self._append(result, left, {})
+        crash_at("after-end")
+        seconds = left.ended.duration_ms / 1000
+        ctx.emit("ok", step.name, code=0, seconds=seconds, attempt=self.number, key=self.now.key, logged=logged)
+        if blocked:
+            found = ctx.files.scan(step.writes, store=step.store)
+            return conflict(ctx, step, self.now.key, found, blocked)
+        return Done(step=step, state="ok", logged=logged, cause=self.cause)
+
+    def _other(self, after: Collected) -> bool:
+        """Whether the same inputs gave something else before."""
+        ends = [lg.record for lg in (self.state.ends if self.state else ()) if lg.record.key == self.now.key]
+        return any(r.stable is not False and (r.writes.tree if r.writes else None) != after.tree for r in ends[-1:])
+
+    def _bad(self, place: Place, record: Record, left: Left, code: int, text: str) -> Done:
+        """Write the failure down with what was there, and put the write set back. A command that was interrupted has not
+        failed: it is given up."""
+        ctx, step, ended = self.ctx, self.step, left.ended
+        torn = {p: e for p, e in left.after.found.entries.items() if not same(e, self.before.pre.get(p))}
+        trees = {"orphan": tree_of(ctx, torn)} if torn else {}
+        self._report(place, left)
+        kind = "abort" if ended.interrupted else "fail"
+        fail = replace(self._closing(record, left, kind), text=text, verify_exit=self._verdict(left))
+        logged = self._append(fail, left, trees)
+        if not place.apart:
+            back = differences(left.after.found.entries, self.before.pre)
+            for path in put(ctx.files, left.after.found.entries, back):
+                ctx.emit("warning", step.name, f"'{path}' could not be put back, or somebody writes it")
+        if torn:
+            ctx.emit("orphan", step.name, f"{len(torn)} file(s) that it left are kept in the journal", key=self.now.key)
+        seconds = ended.duration_ms / 1000
+        ctx.emit("failed", step.name, text, code=code, seconds=seconds, attempt=self.number, key=self.now.key)
+        return Done(
+            step=step,
+            state="interrupted" if ended.interrupted else "failed",
+            code=code,
+            logged=logged,
+            cause=self.cause,
+            text=text,
+        )
+
+    def _verdict(self, left: Left) -> int | None:
+        return left.checked.exit if self.step.verify is not None and left.ended.exit == 0 else None
+
+    def _closing(self, record: Record, left: Left, kind: str) -> Record:
+        """The record that closes the attempt."""
+        closed = ending(replace(record, type=kind), left.ended)
+        outputs = writes(self.ctx, self.step, self.before, left.after if kind == "end" else None)
+        digests = tuple(sorted({*outputs.digests, *left.after.found.digests}))
+        return listed(replace(closed, writes=replace(outputs, digests=digests), cause=None), left.undeclared)
+
+    def _append(self, record: Record, left: Left, trees: Mapping[str, str]) -> Logged:
+        images = {"undeclared": left.strays.before_tree} if left.strays is not None and left.strays.found else {}
+        blobs = {"stdout": left.ended.out, "stderr": left.ended.err}
+        return self.ctx.append(record, trees={**trees, **images}, blobs=blobs)
+
+    def _report(self, place: Place, left: Left) -> None:
+        """Say what changed outside the write set; put it back where that is asked for."""
+        ctx, step = self.ctx, self.step
+        for item in left.undeclared[:10]:
+            ctx.emit("undeclared", step.name, item.path)
+        if len(left.undeclared) > 10:
+            ctx.emit("undeclared", step.name, f"and {len(left.undeclared) - 10} more")
+        if left.strays is None or step.on_undeclared != "restore":
+            return
+        known: dict[str, Entry | None] = {s.path: left.strays.before.get(s.path) for s in left.strays.found}
+        want = {path: entry for path, entry in known.items() if path not in left.strays.unkept}
+        for path in (*put(ctx.files, left.strays.after, want), *left.strays.unkept):
+            ctx.emit("warning", step.name, f"'{path}' could not be put back")

@@ -1,0 +1,119 @@
+"""Serving a recorded result: the write set becomes what it was, and what somebody else wrote there is not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gitbaton.git.filesets import Entry, FileSet
+from gitbaton.journal.state import StepState
+from gitbaton.journal.values import Logged, Step, Writes
+from gitbaton.running.context import Context
+from gitbaton.running.decide import Present
+from gitbaton.running.launching import idempotency_key
+from gitbaton.running.recording import beginning, taken_over
+from gitbaton.running.results import CONFLICT, Done
+from gitbaton.running.writeset import Version, differences, digests_of, put, tree_of, versions
+from gitbaton.values import replace, value
+
+
+@value
+class Materials:
+    """What must be done so that a write set is as recorded. ``want``: the files to write, or remove; ``edited``: paths at which
+    stands what somebody else wrote; ``absent``: files that are recorded by digest and are not there."""
+
+    want: Mapping[str, Entry | None]
+    edited: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+def materials(now: Mapping[str, Entry], result: Mapping[str, Entry], known: Mapping[str, set[Version]]) -> Materials:
+    """What differs between the write set and a recorded result: versions of ours are replaced or removed, files that nobody
+    knows are left where the result has none."""
+    want: dict[str, Entry | None] = {}
+    edited, absent = [], []
+    for path, entry in differences(now, result).items():
+        there = now.get(path)
+        if entry is not None and entry.digest:
+            absent.append(path)
+        elif there is None or (there.mode, there.oid) in known.get(path, ()):
+            want[path] = entry
+        elif entry is not None:
+            edited.append(path)
+    return Materials(want=want, edited=tuple(edited), absent=tuple(absent))
+
+
+def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logged: Logged) -> Done | None:
+    """Make the write set equal to a recorded result of this key. None where that cannot be: a file of it is kept by digest only
+    and is not there. Raises GitError."""
+    found = ctx.files.scan(step.writes, store=step.store, inside=True)
+    ctx.know(found.tree, found.entries)
+    result = result_of(ctx, logged)
+    here = logged.record.run == ctx.run
+    known = versions(ctx, step.name, state) if here else {p: {(e.mode, e.oid)} for p, e in found.entries.items()}
+    todo = materials(found.entries, result, known)
+    if todo.absent:
+        return None
+    if todo.edited and ctx.take is None:
+        return conflict(ctx, step, now.key, found, todo.edited)
+    if todo.edited:
+        keep_theirs(ctx, step, now.key, found, todo.edited)
+    pre = ctx.step_state(step.name)
+    if not here or pre is None or pre.end is None or pre.end.commit != logged.commit or (todo.edited and ctx.take == "theirs"):
+        logged = _rerecorded(ctx, step, now, found, logged, todo, here)
+    want = {**todo.want, **({p: result.get(p) for p in todo.edited} if ctx.take == "ours" else {})}
+    left = put(ctx.files, found.entries, want, point="in-materialize")
+    if left:
+        return conflict(ctx, step, now.key, found, left)
+    ctx.emit("cached", step.name, f"cached {now.key[:7]}", code=0, key=now.key, logged=logged)
+    return Done(step=step, state="cached", logged=logged)
+
+
+def result_of(ctx: Context, logged: Logged) -> Mapping[str, Entry]:
+    """The files of a recorded result."""
+    writes = logged.record.writes
+    return ctx.entries(writes.tree, digests_of(logged.record)) if writes is not None and writes.tree is not None else {}
+
+
+def _rerecorded(ctx: Context, step: Step, now: Present, found: FileSet, logged: Logged, todo: Materials, here: bool) -> Logged:
+    """The result as the newest one of this run: of another run, or an older one, or with what somebody else wrote in it."""
+    result = dict(result_of(ctx, logged))
+    text = f"served from record {logged.record.seq} of run '{logged.record.run}'"
+    if todo.edited and ctx.take == "theirs":
+        result |= {path: found.entries[path] for path in todo.edited}
+        text = "what somebody else wrote is taken as its output"
+    tree = tree_of(ctx, result)
+    record = logged.record
+    writes = replace(record.writes, tree=tree) if record.writes else Writes(globs=(), pre=tree, tree=tree)
+    begin = beginning(
+        ctx,
+        step,
+        now,
+        idem=record.idem if here and record.idem else idempotency_key(ctx, step.name, now.key),
+        attempt=1,
+        writes=Writes(globs=step.writes, pre=found.tree, digests=found.digests),
+        isolation="none",
+        cause=None,
+    )
+    begin = replace(begin, effect=record.effect, compensate=record.compensate if here else begin.compensate)
+    changed = replace(logged, record=replace(record, writes=writes))
+    return taken_over(ctx, changed, begin, text, nondeterministic=bool(todo.edited and ctx.take == "theirs"))
+
+
+def conflict(ctx: Context, step: Step, key: str, found: FileSet, paths: Sequence[str]) -> Done:
+    """Somebody else wrote where an output stands: theirs is kept in the journal, both are left as they are."""
+    logged = keep_theirs(ctx, step, key, found, paths)
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    text = f"'{paths[0]}'{more} is an output of step '{step.name}', and somebody else wrote it; --take ours|theirs decides"
+    ctx.emit("conflict", step.name, text, code=CONFLICT, key=key)
+    return Done(step=step, state="conflict", code=CONFLICT, logged=logged, text=text)
+
+
+def keep_theirs(ctx: Context, step: Step, key: str, found: FileSet, paths: Sequence[str]) -> Logged | None:
+    """Store what somebody else wrote as the orphan of an abort, unless the newest one holds it; None where nothing is there."""
+    theirs = {path: found.entries[path] for path in paths if path in found.entries}
+    tree = tree_of(ctx, theirs)
+    last = next((lg for lg in reversed(ctx.logged()) if lg.record.step == step.name), None)
+    if last is not None and last.record.type == "abort" and last.parts.get("orphan") == tree:
+        return last
+    text = "somebody else wrote " + ", ".join(f"'{path}'" for path in sorted(paths)[:10])
+    return ctx.append(ctx.record("abort", step.name, key=key, text=text), trees={"orphan": tree})
