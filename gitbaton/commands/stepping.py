@@ -90,7 +90,7 @@ def run_plan(ctx: typer.Context, run: RunWords) -> int:
     guards = _guards(run)
     take, wait = _take(run), seconds(run.wait, "--wait")
     with desk(ctx, json=run.json, run=run.run) as (at, name):
-        plan = plans.read(os.path.join(at.directory, run.plan or ""), at.top)
+        plan = plans.read(os.path.join(at.directory, run.plan or ""), at.top, name=run.plan)
         plan = replace(plan, **guards)
         only = tuple(run.only or ())
         if run.dry_run:

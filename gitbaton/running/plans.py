@@ -20,14 +20,16 @@ _TRACK = 200  # characters of a track's name
 _YEAR = options.LONGEST
 
 
-def read(source: str | bytes, top: str, *, name: str = "baton.toml") -> Plan:
-    """The plan of a file, or of the bytes of one that errors call ``name``; ``top`` is the top of the work tree. Its steps come
-    in an order in which they can run. Raises UsageError that names the file, the line and the step."""
+def read(source: str | bytes, top: str, *, name: str | None = None) -> Plan:
+    """The plan of a file, or of the bytes of one; ``top`` is the top of the work tree, and errors call the file ``name``, by
+    default its path or ``baton.toml``. Its steps come in an order in which they can run. Raises UsageError that names the file,
+    the line and the step."""
     if isinstance(source, str):
-        raw, name, path = _bytes(source), source, _place(source, top)
+        raw, path = _bytes(source, name or source), _place(source, top)
+        file = PlanFile(raw, name or source)
     else:
         raw, path = source, None
-    file = PlanFile(raw, name)
+        file = PlanFile(raw, name or "baton.toml")
     try:
         return replace(_plan(file), text=raw, path=path)
     except StepError as error:
@@ -50,13 +52,13 @@ def checked(step: Step) -> Step:
     return found
 
 
-def _bytes(path: str) -> bytes:
+def _bytes(path: str, name: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        raise UsageError(f"cannot read '{path}': {(reason or str(error)).lower()}") from None
+        raise UsageError(f"cannot read '{name}': {(reason or str(error)).lower()}") from None
 
 
 def _place(path: str, top: str) -> str:
