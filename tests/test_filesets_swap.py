@@ -105,12 +105,18 @@ def some(random: random.Random) -> State:
 
 def hooked(monkeypatch: pytest.MonkeyPatch, edit: Callable[[], None]) -> None:
     """An edit after a path was looked at and before it is touched: the moment that nothing but the kernel guards."""
+    inside: list[str] = []
     for name in ("create", "replace", "remove"):
         real = getattr(fileplace, name)
 
         def late(*args: Any, real: Any = real) -> bool:
-            edit()
-            return bool(real(*args))
+            if not inside:
+                edit()
+            inside.append("")
+            try:
+                return bool(real(*args))
+            finally:
+                inside.pop()
 
         monkeypatch.setattr(fileplace, name, late)
 
