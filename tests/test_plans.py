@@ -17,6 +17,7 @@ from gitbaton.errors import UsageError
 from gitbaton.journal.values import Backoff, Plan, Step
 from gitbaton.running import graph, options, plans
 from gitbaton.values import replace
+from tests.support import Sandbox
 
 PLAN = """\
 max-wall = 90
@@ -118,7 +119,29 @@ def test_a_plan_file_is_named_by_its_place_in_the_work_tree(tmp_path: Path) -> N
             plans.read(str(missing), top)
 
 
-def test_r25_a_cycle_is_named_in_full_before_anything_runs() -> None:
+def test_r25_a_plan_that_cannot_be_carried_out_is_refused_before_anything_runs(repo: Sandbox) -> None:
+    """Its steps would leave files; it is called as it was typed."""
+    good, circle = '[step.a]\nrun = "touch ran"\n', 'run = "touch ran"\nafter = ["{}"]\n'
+    refused = {
+        good
+        + "[step.b]\n"
+        + circle.format("c")
+        + "[step.c]\n"
+        + circle.format("b"): "line 5: step 'b': a cycle: 'b' waits for",
+        good + "[step.b]\n" + circle.format("gone"): "line 5: step 'b': waits for 'gone', which is no step here",
+        good
+        + 'writes = ["x/**"]\n[step.b]\nrun = "touch ran"\nwrites = ["*/y"]\n': "line 6: step 'b': writes '*/y', and step 'a'",
+        good + '[step.b]\nrun = "touch ran"\nreads = ["a/../../x"]\n': "line 5: step 'b': reads: glob 'a/../../x' leaves",
+    }
+    for text, words in refused.items():
+        repo.write("p.toml", text)
+        before = {path: path.read_bytes() for path in repo.path.rglob("*") if path.is_file()}
+        done = repo.here("run", "--plan", "p.toml", "--run", "r")
+        assert done.code == 129 and done.err.startswith(f"fatal: 'p.toml' {words}"), done
+        assert {path: path.read_bytes() for path in repo.path.rglob("*") if path.is_file()} == before
+
+
+def test_r25_a_cycle_is_named_in_full() -> None:
     text = '[step.{}]\nrun = "x"\nafter = ["{}"]\n'
     circle = "".join(text.format(*pair) for pair in ("ab", "bc", "ca", "da"))
     assert refusal(circle).message == "'baton.toml' line 3: step 'a': a cycle: 'a' waits for 'b' waits for 'c' waits for 'a'"
