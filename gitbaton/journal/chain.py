@@ -103,9 +103,8 @@ class Journal:
             if before is not None and before[0] == tip:
                 return before[1]
             found = read(self.repo.objects, self.root, run, tip, before[1] if before else ())
-            until = origins.until(self.repo, run)
-            if until == tip:
-                found = tuple(replace(logged, foreign=True) for logged in found)
+            foreign = origins.until(self.repo, run) == tip
+            found = tuple(item if item.foreign == foreign else replace(item, foreign=foreign) for item in found)
             self._disk.known(oid for logged in found for oid in logged.parts.values())
             self._read[run] = (tip, found)
             return found
