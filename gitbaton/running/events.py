@@ -48,7 +48,8 @@ KINDS: tuple[Kind, ...] = (
 class Event:
     """One thing that happened to ``step`` (empty: to the whole run). ``text`` is for people; ``code`` an exit status;
     ``seconds`` a duration, or with ``retry`` the time until the next attempt; ``key`` the step's; ``number`` of ``total`` its
-    place in a plan; ``logged`` the record of a ``cached`` or ``ok`` step, whose output results.output gives."""
+    place in a plan, with ``retry`` how many of the attempts there can be were made; ``logged`` the record of a ``cached`` or
+    ``ok`` step, whose output results.output gives."""
 
     kind: Kind
     step: str = ""
