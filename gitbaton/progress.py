@@ -59,10 +59,14 @@ class Progress:
 
     def end(self, step: str, *, cached: bool = False) -> None:
         """A step has ended; ``cached``: its recorded result was served."""
-        self._since.pop(step, None)
+        self.leave(step)
         if step not in self._done:
             self._done.add(step)
             self.cached += cached
+
+    def leave(self, step: str) -> None:
+        """A step is not at work any more, and has no result."""
+        self._since.pop(step, None)
 
     def line(self, now: float, columns: int) -> str:
         """``[3/12] build 0:12, 2 cached`` in less than so many columns, the names cut first; empty where nothing is at work

@@ -33,8 +33,8 @@ def valid(text: str) -> list[dict[str, Any]]:
     [
         (Event(kind="cached", step="build", key=KEY), "cached 3f2a91c"),
         (Event(kind="ok", step="build", seconds=8.12), "ok in 8.1 s"),
-        (Event(kind="failed", step="build", code=2, attempt=1, total=3, seconds=1), "failed with 2, attempt 1 of 3"),
-        (Event(kind="failed", step="build", code=2, attempt=1, total=1), "failed with 2"),
+        (Event(kind="failed", step="build", code=2, number=1, total=3, seconds=1), "failed with 2, attempt 1 of 3"),
+        (Event(kind="failed", step="build", code=2, number=1, total=1), "failed with 2"),
         (Event(kind="retry", step="build", seconds=2.0), "again in 2 s"),
         (Event(kind="gate", step="build", text="look at the notes"), "waits at the gate: look at the notes"),
         (Event(kind="start", step="build"), "runs"),

@@ -17,6 +17,7 @@ from gitbaton.progress import Progress, pause, spent
 from gitbaton.render import in_quotes
 from gitbaton.running.events import Event
 from gitbaton.running.results import output
+from gitbaton.values import replace
 
 ERASE = "\r\x1b[K"
 KEY = 7  # digits of a step's key in a line
@@ -76,7 +77,7 @@ def sentence(event: Event) -> str:
         start = event.kind + (f" in {spent(event.seconds)}" if event.seconds is not None else "")
         return f"{start}: {text}" if text else start
     if event.kind == "failed":
-        return _failed(event)
+        return _failed(event, text)
     if event.kind == "retry":
         return f"again in {pause(event.seconds or 0)}"
     if event.kind in SILENT:
@@ -87,13 +88,13 @@ def sentence(event: Event) -> str:
     return f"{start}: {text}" if text else start
 
 
-def _failed(event: Event) -> str:
+def _failed(event: Event, text: str) -> str:
     """``failed with 2, attempt 1 of 3``."""
     said = f"failed with {event.code}" if event.code is not None else "failed"
-    if event.text:
-        said += f" ({plain(event.text)})"
-    if event.attempt is not None and event.total and event.total > 1:
-        said += f", attempt {event.attempt} of {event.total}"
+    if text and text != f"exit {event.code}":
+        said += f" ({text})"
+    if event.number is not None and event.total and event.total > 1:
+        said += f", attempt {event.number} of {event.total}"
     return said
 
 
@@ -106,27 +107,40 @@ class Lines:
         self.progress = Progress(1)
         self._lock = threading.RLock()
         self._shown = False
+        self._held: dict[str, Event] = {}  # failures of which the pause until the next attempt is not known yet
+        self._tried: dict[str, Event] = {}  # the newest failure after which another attempt followed
         self._open = False  # what a command wrote last on the terminal has no end of line yet
         self._terminals = {fd for fd in (1, 2) if live and os.isatty(fd)}
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
         with self._lock:
-            self._follow(event)
             if event.kind == "progress":
+                self._flush()
                 self._status()
                 return
+            self._follow(event)
             if event.kind == "cached" and event.logged is not None:
                 for fd, data in enumerate(output(self.baton.repo.objects, event.logged), 1):
                     self.output(fd, data)
                     _write(fd, data)
+            if event.kind == "failed":
+                self._held[event.step] = event
+                return
             said = sentence(event)
+            failure = self._held.pop(event.step, None) if event.kind == "retry" else None
+            if failure is not None:
+                failure = replace(failure, number=event.number, total=event.total)
+                self._tried[event.step] = failure
+                event, said = failure, f"{sentence(failure)}; {said}"
+            self._flush()
             if said:
                 self._tell(event, said)
 
     def output(self, fd: int, data: bytes) -> None:
         """A command is about to write to a stream of ours."""
         with self._lock:
+            self._flush()
             self._erase()
             if data and fd in self._terminals:
                 self._open = not data.endswith((b"\n", b"\r"))
@@ -134,7 +148,18 @@ class Lines:
     def close(self) -> None:
         """Leave the terminal without a status line."""
         with self._lock:
+            self._flush()
             self._erase()
+
+    def _flush(self) -> None:
+        """Show the failures after which nothing is tried again."""
+        held, self._held = self._held, {}
+        for step, failure in held.items():
+            self.progress.leave(step)
+            before = self._tried.pop(step, None)
+            if before is not None and before.number is not None:
+                failure = replace(failure, number=before.number + 1, total=before.total)
+            self._tell(failure, sentence(failure))
 
     def _follow(self, event: Event) -> None:
         if event.kind == "plan" and event.total is not None:

@@ -115,7 +115,7 @@ def ended(at: Desk, outcome: Outcome) -> int:
         at.show.finished(outcome.code, states)
         return outcome.code
     at.show.close()
-    hints = {"gate": "git baton approve {}", "unknown": "git baton settle {} --done|--undone"}
+    hints = {"gate": "git baton approve {}", "unknown": "git baton settle {} --done | --undone"}
     for name, state in states.items():
         if state in hints:
             terminal.tell(f"hint: {hints[state].format(plain(name))}")

@@ -132,8 +132,8 @@ class _Performance:
         delay = self._delay(done)
         if delay is None:
             return self._failed(now, done)
-        of = {"attempt": self.number + 1, "number": self.tries, "total": step.retries + 1}
-        ctx.emit("retry", step.name, done.text, code=done.code, seconds=delay, key=now.key, **of)
+        next_, of = self.number + 1, step.retries + 1
+        ctx.emit("retry", step.name, done.text, code=done.code, seconds=delay, attempt=next_, number=self.tries, total=of)
         with ctx.away():
             ctx.sleep(delay)
         return None
