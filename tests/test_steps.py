@@ -103,7 +103,6 @@ def test_r05_a_hit_makes_the_write_set_equal_and_spares_what_is_not_ours(run: Ru
     assert run.read("dist/sub/one") == "one\n"
     run.repo.write("src/a.txt", "three\n")
     done = run.go(many)
-    assert done.logged is not None and run.files(done.logged.parts["writes"]) == {"sub/three": "three"} or True
     assert done.logged is not None and list(run.files(done.logged.parts["writes"])) == ["dist/sub/three"]
     assert run.read("dist/mine.txt") == "somebody's\n"
     run.checked()
@@ -240,7 +239,7 @@ def test_r29_an_output_edited_by_hand_is_nobodys_to_overwrite(run: Runner) -> No
     assert done.logged is not None and run.files(done.logged.parts["orphan"]) == {"dist/out": "edited by hand"}
     run.repo.write("src/a.txt", "two\n")
     assert run.go(BUILD).code == 78 and run.read("dist/out") == "edited by hand\n"
-    assert run.types().count("abort") == 2
+    assert run.types().count("abort") == 1
     assert run.go(BUILD, take="ours").state == "ok" and run.read("dist/out") == "two\n"
     run.checked()
 
@@ -310,5 +309,5 @@ def test_r46_verify_sees_the_files_and_nothing_else(run: Runner, monkeypatch: py
     run.repo.write("src/code", "3\n")
     done = run.go(step)
     assert done.code == 125 and done.logged is not None and done.logged.record.verify_exit == 3
-    assert run.read("dist/code") == "0\n" or not run.there("dist/code")
+    assert not run.there("dist/code")
     run.checked()

@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gitbaton.git.children import Ended
-from gitbaton.git.filesets import Entry, Files
-from gitbaton.git.filewatch import Strays, Watch
+from gitbaton.git.filesets import Files
+from gitbaton.git.filewatch import Watch
 from gitbaton.git.globs import matcher
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import StepState
-from gitbaton.journal.values import Cause, Logged, Record, Step, Undeclared
+from gitbaton.journal.values import Cause, Logged, Record, Step
 from gitbaton.running.claims import Claim
-from gitbaton.running.context import Context
+from gitbaton.running.context import Context, Workshop
 from gitbaton.running.decide import Present
 from gitbaton.running.launching import environment, idempotency_key, launch, status
 from gitbaton.running.recording import beginning, ending, listed
 from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
 from gitbaton.running.serving import conflict, keep_theirs
+from gitbaton.running.undeclared import Outside, in_lane, in_place, report
 from gitbaton.running.verifying import Checked, verify
 from gitbaton.running.writeset import Collected, WriteSet, collect, differences, look, put, same, tree_of, writes
 from gitbaton.values import replace, value
@@ -31,12 +32,18 @@ class Place:
     files: Files
     isolation: str
     env: Mapping[str, str | None]
-    strays: Callable[[], Strays | tuple[Undeclared, ...]]
+    outside: Callable[[], Outside]
+    shop: Workshop | None = None
 
     @property
     def apart(self) -> bool:
         """Whether it is not the work tree itself."""
-        return self.isolation != "none"
+        return self.shop is not None
+
+    def runs(self, group: int | None) -> None:
+        """Say which process group runs there: with a lane it is ended when we are killed."""
+        if self.shop is not None:
+            self.shop.lane.runs(group)
 
 
 @value
@@ -46,8 +53,7 @@ class Left:
 
     ended: Ended
     after: Collected
-    undeclared: tuple[Undeclared, ...]
-    strays: Strays | None
+    outside: Outside
     stable: bool
     checked: Checked = Checked(exit=0)
 
@@ -91,11 +97,16 @@ class Attempt:
         if self._isolated():
             with ctx.workshop() as shop:
                 shop.lane.sync()
-                env = shop.lane.child_env()
-                yield Place(files=shop.files, isolation=shop.lane.how, env=env, strays=lambda: shop.lane.changed(matches))
+                yield Place(
+                    files=shop.files,
+                    isolation=shop.lane.how,
+                    env=shop.lane.child_env(),
+                    outside=lambda: in_lane(ctx, shop, matches),
+                    shop=shop,
+                )
             return
         with Watch(ctx.files, matches, max_size=ctx.baton.settings.max_file_size) as watch:
-            yield Place(files=ctx.files, isolation="none", env={}, strays=watch.changed)
+            yield Place(files=ctx.files, isolation="none", env={}, outside=lambda: in_place(watch.changed()))
 
     def _isolated(self) -> bool:
         if self.step.isolate != "auto":
@@ -126,7 +137,9 @@ class Attempt:
         env = environment(ctx, step.name, self.idem, self.number)
         env = {k: v for k, v in {**env, **place.env}.items() if v is not None}
         root = place.files.root
-        ended = launch(ctx, self.claim, step, step.argv, env, root=root, timeout=step.timeout, point="in-command")
+        ended = launch(
+            ctx, self.claim, step, step.argv, env, root=root, timeout=step.timeout, point="in-command", runs=place.runs
+        )
         crash_at("after-command")
         left = self._collect(place, ended)
         crash_at("after-collect")
@@ -149,15 +162,8 @@ class Attempt:
         """What the command left. The inputs are looked at where it ran: in a lane nobody else changes them."""
         after = collect(self.ctx, self.step, place.files, self.before, self.kept)
         reads = place.files.scan(self.step.reads) if self.step.reads else None
-        found = place.strays()
-        strays = None if isinstance(found, tuple) else found
-        undeclared = (
-            found
-            if isinstance(found, tuple)
-            else tuple(Undeclared(path=s.path, before=s.before, after=s.after) for s in found.found)
-        )
         stable = reads is None or (self.now.reads is not None and reads.tree == self.now.reads.tree)
-        return Left(ended=ended, after=after, undeclared=undeclared, strays=strays, stable=stable)
+        return Left(ended=ended, after=after, outside=place.outside(), stable=stable)
 
     def _judge(self, left: Left) -> tuple[int, str]:
         """The exit status of an attempt and, where it is not 0, why."""
@@ -168,9 +174,10 @@ class Attempt:
             return ended.exit or 130, status(ended)
         if left.after.found.unmatched and not step.allow_empty:
             return OUTPUTS, f"nothing matches its output '{left.after.found.unmatched[0]}'"
-        if left.undeclared and step.on_undeclared == "fail":
-            more = f" and {len(left.undeclared) - 1} more" if len(left.undeclared) > 1 else ""
-            return OUTPUTS, f"it changed '{left.undeclared[0].path}'{more}, which it does not declare"
+        found = left.outside.found
+        if found and step.on_undeclared == "fail":
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            return OUTPUTS, f"it changed '{found[0].path}'{more}, which it does not declare"
         if left.checked.exit:
             return OUTPUTS, f"its outputs do not pass --verify (exit {left.checked.exit})"
         return 0, ""
@@ -182,7 +189,7 @@ class Attempt:
         want = differences(have, left.after.outputs)
         want = {p: e for p, e in want.items() if p not in self.before.others or e is not None}
         blocked = put(ctx.files, have, want, point="in-bring-back", source=place.files.root if place.apart else None)
-        self._report(place, left)
+        report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
         crash_at("before-end")
         end = self._closing(record, left, "end")
         result = replace(end, stable=left.stable, nondeterministic=self._other(left.after), verify_exit=self._verdict(left))
@@ -206,7 +213,7 @@ class Attempt:
         ctx, step, ended = self.ctx, self.step, left.ended
         torn = {p: e for p, e in left.after.found.entries.items() if not same(e, self.before.pre.get(p))}
         trees = {"orphan": tree_of(ctx, torn)} if torn else {}
-        self._report(place, left)
+        report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
         kind = "abort" if ended.interrupted else "fail"
         fail = replace(self._closing(record, left, kind), text=text, verify_exit=self._verdict(left))
         logged = self._append(fail, left, trees)
@@ -235,23 +242,9 @@ class Attempt:
         closed = ending(replace(record, type=kind), left.ended)
         outputs = writes(self.ctx, self.step, self.before, left.after if kind == "end" else None)
         digests = tuple(sorted({*outputs.digests, *left.after.found.digests}))
-        return listed(replace(closed, writes=replace(outputs, digests=digests), cause=None), left.undeclared)
+        return listed(replace(closed, writes=replace(outputs, digests=digests), cause=None), left.outside.found)
 
     def _append(self, record: Record, left: Left, trees: Mapping[str, str]) -> Logged:
-        images = {"undeclared": left.strays.before_tree} if left.strays is not None and left.strays.found else {}
+        images = {"undeclared": left.outside.tree} if left.outside.tree is not None else {}
         blobs = {"stdout": left.ended.out, "stderr": left.ended.err}
         return self.ctx.append(record, trees={**trees, **images}, blobs=blobs)
-
-    def _report(self, place: Place, left: Left) -> None:
-        """Say what changed outside the write set; put it back where that is asked for."""
-        ctx, step = self.ctx, self.step
-        for item in left.undeclared[:10]:
-            ctx.emit("undeclared", step.name, item.path)
-        if len(left.undeclared) > 10:
-            ctx.emit("undeclared", step.name, f"and {len(left.undeclared) - 10} more")
-        if left.strays is None or step.on_undeclared != "restore":
-            return
-        known: dict[str, Entry | None] = {s.path: left.strays.before.get(s.path) for s in left.strays.found}
-        want = {path: entry for path, entry in known.items() if path not in left.strays.unkept}
-        for path in (*put(ctx.files, left.strays.after, want), *left.strays.unkept):
-            ctx.emit("warning", step.name, f"'{path}' could not be put back")

@@ -10,9 +10,10 @@ from gitbaton.journal.state import EffectState, RunState
 from gitbaton.journal.values import Plan, Record, Step
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
+from gitbaton.running.graph import order
 from gitbaton.running.launching import compensation_key, environment, launch, said, shell, status
 from gitbaton.running.recorded import step_of, whole
-from gitbaton.running.region import graph
+from gitbaton.running.region import Graph, graph
 from gitbaton.running.results import UNDO_FAILED
 
 Effect = tuple[str, EffectState]  # of which step
@@ -30,14 +31,22 @@ def live(state: RunState, names: Sequence[str]) -> tuple[Effect, ...]:
 
 def below(ctx: Context, plan: Plan | None, names: Collection[str]) -> tuple[str, ...]:
     """The steps that hang on any of these, themselves included, in their order."""
-    state = ctx.state()
-    return graph(whole(plan, state).steps, state, lambda tree: ctx.entries(tree).keys()).descendants(names)
+    return _graph(ctx, plan).descendants(names)
 
 
 def above(ctx: Context, plan: Plan | None, names: Collection[str]) -> tuple[str, ...]:
     """The steps that these hang on, themselves included, in their order."""
+    return _graph(ctx, plan).ancestors(names)
+
+
+def _graph(ctx: Context, plan: Plan | None) -> Graph:
     state = ctx.state()
-    return graph(whole(plan, state).steps, state, lambda tree: ctx.entries(tree).keys()).ancestors(names)
+    steps = whole(plan, state).steps
+    try:
+        steps = order(steps)
+    except UsageError:  # steps of different times may wait for each other in a circle
+        pass
+    return graph(steps, state, lambda tree: ctx.entries(tree).keys())
 
 
 def to_undo(ctx: Context, plan: Plan | None, name: str, own: Iterable[EffectState]) -> tuple[Effect, ...]:
@@ -128,6 +137,7 @@ def approve(ctx: Context, step: Step, reject: bool = False, plan: Plan | None = 
         ctx.emit("settled", step.name, word, key=state.gate_key)
     if not reject:
         return 0
+    plan = plan or Plan(steps=(step,))
     return undo(ctx, plan, live(ctx.state(), above(ctx, plan, (step.name,))))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitbaton.git import children
 from gitbaton.git.children import Command, Ended
@@ -61,9 +61,11 @@ def launch(
     timeout: float | None = None,
     show: bool = True,
     point: str | None = None,
+    runs: Callable[[int | None], None] = lambda group: None,
 ) -> Ended:
     """Run a command below ``root`` (default: the work tree) in the step's folder, and wait for it without the lock. ``point``:
-    where a test kills this process once the command has been let go. Raises GitError when it cannot be started."""
+    where a test kills this process once the command has been let go; ``runs`` is told its process group. Raises GitError when
+    it cannot be started."""
     command = Command(
         argv=tuple(argv),
         cwd=os.path.normpath(os.path.join(root or ctx.root, step.cwd)),
@@ -74,6 +76,7 @@ def launch(
     )
 
     def started(group: int, mark: str) -> None:
+        runs(group)
         if claim is not None:
             claim.child(group, mark)
 

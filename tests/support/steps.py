@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -70,6 +71,22 @@ class Runner:
                 if not done.good:
                     break
         return done
+
+    def killed(self, point: str, *steps: Step, **options: Any) -> bool:
+        """Carry out steps in a process that is killed at a point; whether it was."""
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                os.environ["GIT_BATON_CRASH_AT"] = point
+                self.go(*steps, **options)
+                code = 0
+            finally:
+                os._exit(code)
+        self.steps |= {step.name: step for step in steps}
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert status in (0, -signal.SIGKILL), status
+        return status == -signal.SIGKILL
 
     def records(self, run: str | None = None) -> tuple[Logged, ...]:
         """The records of the run."""

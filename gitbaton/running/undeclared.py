@@ -1,0 +1,67 @@
+"""What a command changed outside its write set: found, kept as it was before, put back where that is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from gitbaton.git.filesets import Entry
+from gitbaton.git.filewatch import Stray, Strays
+from gitbaton.journal.values import Undeclared
+from gitbaton.model import Oid
+from gitbaton.running.context import Context, Workshop
+from gitbaton.running.writeset import put, tree_of
+from gitbaton.values import value
+
+SHOWN = 10
+
+
+@value
+class Outside:
+    """What changed outside a write set. ``tree``: the images from before, where there are any; ``strays``: what to put back in
+    the work tree itself; None for a lane, with which it goes."""
+
+    found: tuple[Undeclared, ...] = ()
+    tree: Oid | None = None
+    strays: Strays | None = None
+
+
+def in_place(strays: Strays) -> Outside:
+    """What changed in the work tree itself, whoever did it."""
+    found = tuple(Undeclared(path=s.path, before=s.before, after=s.after) for s in strays.found)
+    return Outside(found=found, tree=strays.before_tree if strays.before else None, strays=strays)
+
+
+def in_lane(ctx: Context, shop: Workshop, matches: Callable[[str], bool]) -> Outside:
+    """What changed in a lane; the images from before are those of the work tree, where it still has them."""
+    strays = shop.lane.changed(matches)
+    if not strays:
+        return Outside()
+    before = _images(ctx, [s for s in strays if s.before is not None])
+    images = {s.path: before[s.path] for s in strays if s.path in before and before[s.path].oid == s.before}
+    found = [Undeclared(path=s.path, before=s.before if s.path in images else None, after=s.after) for s in strays]
+    return Outside(found=tuple(found), tree=tree_of(ctx, images) if images else None)
+
+
+def _images(ctx: Context, strays: Sequence[Stray]) -> Mapping[str, Entry]:
+    stats = []
+    for stray in strays:
+        try:
+            stats.append((stray.path, os.lstat(os.path.join(ctx.root, stray.path))))
+        except OSError:
+            continue
+    return ctx.files.take(stats)
+
+
+def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> None:
+    """Say what changed, and put it back where ``restore`` and it was in the work tree itself. Raises GitError."""
+    for item in outside.found[:SHOWN]:
+        ctx.emit("undeclared", step, item.path)
+    if len(outside.found) > SHOWN:
+        ctx.emit("undeclared", step, f"and {len(outside.found) - SHOWN} more")
+    strays = outside.strays
+    if strays is None or not restore:
+        return
+    want = {s.path: strays.before.get(s.path) for s in strays.found if s.path not in strays.unkept}
+    for path in (*put(ctx.files, strays.after, want), *strays.unkept):
+        ctx.emit("warning", step, f"'{path}' could not be put back")
