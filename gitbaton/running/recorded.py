@@ -52,7 +52,7 @@ def rebuilt(state: StepState) -> Step:
     logged = state.begun or newest(state)
     if logged is None or logged.record.redacted or logged.record.argv_more or not logged.record.argv:
         raise RunError(
-            f"step '{state.name}' cannot be taken up: its command is not recorded in full, as a secret or its length kept it out",
+            f"step '{state.name}' cannot be taken up: its command is not recorded in full (a secret, or too long)",
             "run it again with the line that it was begun with",
             code=76,
         )

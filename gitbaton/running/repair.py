@@ -177,7 +177,7 @@ class _Work:
                 done = self._one(step, force.pop(name, None))
                 if not done.good:
                     return done
-                moved = moved or done.state == "ok"
+                moved = True
             if not moved:
                 return None
 
@@ -188,7 +188,6 @@ class _Work:
         self.states.append(done)
         if done.good and done.logged is not None:
             self._keys[step.name] = done.logged.record.key
-        if done.state == "ok":
             self.guards.outputs(step.name, _trees(self.ctx.state(), self._begins))
         return done
 
