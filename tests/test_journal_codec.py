@@ -20,7 +20,8 @@ from gitbaton.journal import codec
 from gitbaton.journal.keys import idem, key, key_of, recompute
 from gitbaton.journal.values import Reads, Record, Step, Undeclared, Writes
 from gitbaton.values import replace
-from tests.support.journals import RECORDS, record
+from tests.support.anyrecord import RECORDS
+from tests.support.journals import record
 
 OID = "1" * 40
 
