@@ -183,6 +183,18 @@ def test_a_reader_that_does_not_read_holds_up_neither_limit_nor_signal(place: Pa
         assert (code, name, timeout, interrupted, lost) == (143, "SIGTERM", sent is None, sent is not None, [])
 
 
+def test_who_does_not_want_to_wait_for_a_reader_need_not(place: Path) -> None:
+    line = "echo $$ > own.pid; head -c 100000 /dev/zero"
+    with subprocess.Popen(driver(place / "result", "sh", "-c", line), cwd=place, stdout=subprocess.PIPE) as process:
+        until(lambda: (place / "own.pid").exists() and not runs(place / "own.pid"))
+        time.sleep(0.4)
+        assert process.poll() is None  # all of it is to be read
+        process.send_signal(signal.SIGTERM)
+        until(lambda: process.poll() is not None)
+    code, _, _, interrupted, out, lost = json.loads((place / "result").read_text())
+    assert (code, interrupted, len(out), lost) == (0, True, 100000, [1])
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_to_us_reaches_the_group(place: Path, number: signal.Signals) -> None:
     before = [signal.getsignal(n) for n in (*signals_used(), signal.SIGPIPE)]
@@ -282,6 +294,17 @@ def test_a_run_costs_little_more_than_a_plain_one(place: Path) -> None:
             call()
             best[number] = min(best[number], time.perf_counter() - began)
     assert best[1] - best[0] < 0.003, best
+
+
+def test_a_system_that_does_not_tell_of_ends_is_asked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    monkeypatch.delattr(os, "waitid")
+    ended = ran(sh("echo a; exec >&- 2>&-; sleep 0.1; exit 3", place, show=False))
+    assert (ended.exit, ended.out) == (3, b"a\n")
+    ended = ran(sh("exec sleep 60", place, show=False), begun=lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert (ended.exit, ended.interrupted) == (143, True)
+    with pytest.raises(GitError, match="no command"):
+        ran(Command(argv=(), cwd=str(place), env={}))
 
 
 def test_the_descriptors_of_a_run_are_closed_again(place: Path) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,32 @@ while True:
 """
 
 
+# Runs its argument twice, side by side.
+PAIR = """
+import os, sys, threading
+from gitbaton.git.children import Command, run, signals
+ended = []
+def one(number):
+    command = Command(argv=("sh", "-c", sys.argv[1], "sh", number), cwd=os.getcwd(), env=dict(os.environ))
+    ended.append(run(command, started=lambda *_: None).exit)
+threads = [threading.Thread(target=one, args=(number,)) for number in "12"]
+with signals():
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+sys.exit(max(ended))
+"""
+
+
 class Screen:
     """A shell on a terminal of its own that runs a command through the driver; ``shown`` is what the terminal showed."""
 
-    def __init__(self, place: Path, line: str, *, back: bool = False, wrap: str = "", **options: Any) -> None:
+    def __init__(
+        self, place: Path, line: str, *, back: bool = False, wrap: str = "", words: Sequence[str] = (), **options: Any
+    ) -> None:
         self.place, self.shown = place, b""
         self.master, self.slave = pty.openpty()
         self.resize(31, 97)
-        words = driver(place / "result", "sh", "-c", line, **options)
+        words = [sys.executable, "-c", *words] if words else driver(place / "result", "sh", "-c", line, **options)
         if wrap:
             words = ["sh", "-c", wrap, "sh", *words]
         self.shell = subprocess.Popen(
@@ -182,6 +200,31 @@ def test_who_began_in_the_background_waits_to_be_fetched_before_it_reads(place: 
             time.sleep(0.2)
             screen.press(b"more\n")
             assert screen.end() == [0, None, False, False, "ready\ngot more\n", []]
+
+
+def test_output_is_shown_also_where_the_terminal_stops_who_writes_out_of_turn(place: Path) -> None:
+    for stdin in ("null", "inherit"):
+        with Screen(place, "stty tostop < /dev/tty; echo ready; sleep 0.1; echo done", stdin=stdin) as screen:
+            assert screen.end() == [0, None, False, False, "ready\ndone\n", []]
+
+
+def test_commands_side_by_side_get_their_turns_at_the_terminal(place: Path) -> None:
+    line = "printf 'ready%s ' $1; read -r x < /dev/tty; echo got$1 $x"
+    with Screen(place, "", words=[PAIR, line]) as screen:
+        screen.until(b"ready1 ")
+        screen.until(b"ready2 ")
+        time.sleep(0.3)
+        screen.press(b"one\n")
+        screen.until(b" one\r\n")
+        time.sleep(0.3)
+        screen.press(b"two\n")
+        screen.until(b" two\r\n")
+        screen.until(b"[ended True 0 ]")
+    with Screen(place, "", words=[PAIR, "echo ready$1; sleep 60"]) as screen:
+        screen.until(b"ready1")
+        screen.until(b"ready2")
+        screen.press(b"\x03")
+        screen.until(b"[ended True 130 ]")
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGINT])

@@ -181,6 +181,17 @@ def test_r42_a_dead_claim_is_taken_over_and_a_live_one_of_another_host_is_not(re
     assert [held.host for held in Claims(repo).others()] == ["elsewhere"]
 
 
+def test_a_killed_holder_that_nobody_has_waited_for_is_dead(repo: Repo) -> None:
+    child = top(repo) / "child.pid"
+    line = "echo $$ > child.pid; exec sleep 60"
+    with Holder(top(repo), "r1", "build", "dist/**", line=line).hears(b"taken") as holder:
+        until(lambda: child.exists() and runs(child))
+        os.kill(holder.pid, signal.SIGKILL)
+        until(lambda: groups.mark(holder.pid) is None)
+        Claims(repo).take("r2", "pack", ("dist/**",)).release()
+        assert not runs(child)
+
+
 def test_a_claim_from_before_the_machine_was_started_anew_is_taken_over(repo: Repo) -> None:
     group = (os.getpid(), groups.mark(os.getpid()))  # the numbers of then are others' now
     forged(repo, boot="before", pid=os.getpid(), group=group)

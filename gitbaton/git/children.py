@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gitbaton.git.groups import Ending, alive, end, tell
 from gitbaton.git.ptys import Turn
-from gitbaton.git.relay import Group, alone, enter, forward, handled, leave, signals
+from gitbaton.git.relay import Group, among, enter, forward, handled, leave, signals
 from gitbaton.git.starting import Begun, begin
 from gitbaton.git.streams import Stream
 from gitbaton.values import value
@@ -52,7 +52,7 @@ class Ended:
     """How a command ended. ``exit`` as a shell gives it: 128 and the signal's number when one ended it, 127 when there is no
     such program, 126 when it cannot be executed. ``signal``: that signal's name. ``timeout``: its time was over.
     ``interrupted``: somebody asked it, or this process, to end. ``out`` and ``err``: the last mebibyte of ``out_bytes`` and
-    ``err_bytes``. ``lost``: 1 or 2 for each stream of ours whose reader went away meanwhile."""
+    ``err_bytes``. ``lost``: 1 or 2 for each stream of ours whose reader went away meanwhile, or was not waited for in the end."""
 
     exit: int
     signal: str | None
@@ -96,7 +96,7 @@ class _Run:
         self.command, self.child, self.group, self.turn, self.tick = command, child, group, turn, tick
         self.streams: tuple[Stream, ...] = child.streams
         self.status: int | None = None
-        self.timeout = self.foreground = False
+        self.timeout = self.foreground = self.wants = False
         self.ending: Ending | None = None
         self.began = self.heard = self.told = time.monotonic()
         self.ended_at = 0.0
@@ -124,7 +124,6 @@ class _Run:
         self.child.never()
         if self.status is None:
             end(self.child.pid, self.child.mark, self.command.grace)
-            self.status = _wait(self.child.pid)
         leave(self.group)
         self.turn.take()
         self.child.reap()
@@ -184,21 +183,34 @@ class _Run:
                 stream.owe()
             if self._exit() != 0 or self.timeout or self.group.signals:
                 self.ending = self.ending or Ending(self.child.pid, self.child.mark, self.command.grace)
+        if self.wants and not self.group.held:
+            self._ask()
         self.group.resize()
 
     def _stopped(self, number: int) -> None:
-        if self.group.held:
+        if self.turn.fd is None or self.group.held:
             return
-        if number in _STOPS and alone(self.group) and self.turn.give(self.child.pid):
-            self.foreground = True
+        if number in _STOPS:
+            self.wants = True
+        elif number == signal.SIGTSTP:
+            self._suspend()
+
+    def _ask(self) -> None:
+        """The command was stopped because it uses the terminal out of turn: give it its turn, after others of ours."""
+        if self.turn.give(self.child.pid):
+            self.foreground, self.wants = True, False
             tell(-self.child.pid, signal.SIGCONT)
-        elif self.turn.fd is not None and number in (*_STOPS, signal.SIGTSTP):
+        elif not among(self.turn.owner()):
+            self.wants = False
             self._suspend()
 
     def _suspend(self) -> None:
         """The command was stopped at the terminal: stop with all of our own group, so that the shell sees it."""
         given = self.turn.given is not None
         began = time.monotonic()
+        if signal.getsignal(signal.SIGTSTP) == signal.SIG_IGN:
+            tell(-self.child.pid, signal.SIGCONT)
+            return
         if handled():
             self.group.held = True
             os.kill(0, signal.SIGTSTP)  # the main thread does the rest
@@ -223,6 +235,9 @@ class _Run:
         ended = self.ending is None or self.ending.done()
         if self.status is None or not ended:
             return False
+        if self.group.signals and self.group.signals[-1][1] > self.ended_at:
+            for stream in self.streams:  # somebody does not want to wait for the readers of our output
+                stream.give_up()
         if all(not stream.open and not len(stream.pending) for stream in self.streams):
             return True
         return time.monotonic() >= self.ended_at + _AFTER and all(stream.settled() for stream in self.streams)
@@ -250,13 +265,6 @@ class _Run:
             err_bytes=err.count,
             lost=tuple(s.number for s in self.streams if s.sink is not None and s.sink.lost),
         )
-
-
-def _wait(pid: int) -> int:
-    try:
-        return os.waitpid(pid, 0)[1]
-    except ChildProcessError:
-        return 255 << 8
 
 
 def _name(number: int) -> str:

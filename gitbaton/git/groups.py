@@ -24,7 +24,7 @@ def boot() -> str:
 def mark(pid: int) -> str | None:
     """When a process began, so that a number that was given to another one since is noticed; None when it does not run."""
     found = _look(pid) if _linux() else _listed(pid).get(pid)
-    return found.mark if found is not None else None
+    return found.mark if found is not None and not found.zombie else None
 
 
 def name(pgid: int, mark: str) -> str:
@@ -107,8 +107,8 @@ def members(pgid: int, mark: str) -> dict[int, str]:
     # The kernel gives no number to a process that is still that of a group; so the head, also a dead one that nobody has
     # waited for, tells whose group it is. Without a head only the environment does.
     ours = head is not None and head.mark == mark
-    word = name(pgid, mark)
-    found = {p.pid for p in table.values() if (ours and p.group == pgid) or _says(p.pid, word)}
+    word, since = name(pgid, mark), _ticks(mark)
+    found = {p.pid for p in table.values() if (ours and p.group == pgid) or (_ticks(p.mark) >= since and _says(p.pid, word))}
     if not ours and found and head is None:
         found |= {p.pid for p in table.values() if p.group == pgid and any(table[f].group == pgid for f in found)}
     below: dict[int, list[int]] = {}
@@ -121,6 +121,12 @@ def members(pgid: int, mark: str) -> dict[int, str]:
                 found.add(pid)
                 stack.append(pid)
     return {pid: table[pid].mark for pid in found if not table[pid].zombie}
+
+
+def _ticks(mark: str) -> int:
+    """When a process began, as the kernel counts; what came of it began no earlier. 0 where it cannot be told."""
+    number = mark.partition(".")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def _still(known: dict[int, str]) -> dict[int, str]:

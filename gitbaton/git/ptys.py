@@ -67,6 +67,10 @@ class Turn:
         """Whether this process stands in the foreground of a terminal."""
         return self.fd is not None and _foreground(self.fd) == os.getpgrp()
 
+    def owner(self) -> int | None:
+        """The process group in the foreground."""
+        return _foreground(self.fd) if self.fd is not None else None
+
     def give(self, pgid: int) -> bool:
         """Put a group into the foreground, if we are there; whether it is."""
         if self.fd is None or not self.ours():

@@ -62,9 +62,9 @@ def leave(group: Group) -> None:
     _groups.pop(group.pgid, None)
 
 
-def alone(group: Group) -> bool:
-    """Whether no other group runs."""
-    return not [g for g in list(_groups.values()) if g is not group]
+def among(pgid: int | None) -> bool:
+    """Whether a process group is one of those that run."""
+    return pgid in _groups
 
 
 def forward(signum: int) -> int:
@@ -80,8 +80,8 @@ def forward(signum: int) -> int:
 @contextmanager
 def signals() -> Iterator[Signals]:
     """For the main thread: while the block runs, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP and SIGWINCH are passed on to the
-    groups that run, and SIGPIPE does nothing. A signal that finds no group does what it would have done without us. In another
-    thread, or inside such a block, nothing is changed. Gives the Signals."""
+    groups that run, and SIGPIPE and SIGTTOU do nothing. A signal that finds no group does what it would have done without
+    us. In another thread, or inside such a block, nothing is changed. Gives the Signals."""
     if _handling:
         yield _handling[0]
         return
@@ -126,6 +126,7 @@ def _install(said: Signals) -> dict[int, Callable[[int, FrameType | None], objec
 
     wanted: dict[int, Callable[[int, FrameType | None], object] | int] = dict.fromkeys(ENDING, ending)
     wanted |= {signal.SIGTSTP: stopping, signal.SIGWINCH: resizing, signal.SIGPIPE: signal.SIG_IGN}
+    wanted[signal.SIGTTOU] = signal.SIG_IGN  # a terminal may stop who writes to it while another group has its turn
     for number, handler in wanted.items():
         there = signal.getsignal(number)
         # What whoever started us has switched off stays off: nohup, or a shell's background job.

@@ -84,7 +84,7 @@ class Begun:
             return "ended", 255 << 8
 
     def reap(self) -> None:
-        """Give its number back."""
+        """Wait for it, and give its number back."""
         if not self._reaped:
             self._reaped = True
             try:
@@ -105,6 +105,8 @@ class Begun:
 
 def begin(command: Command, locks: Sequence[int], output: Callable[[int, bytes], None] | None, turn: ptys.Turn) -> Begun:
     """Start a shell that waits at the gate and then becomes the command. Raises GitError."""
+    if not command.argv:
+        raise GitError("there is no command to start")
     argv, env = _words(command)
     theirs: list[int] = []
     ours: list[int] = []
@@ -153,7 +155,7 @@ def _spawn(argv: list[str], env: Mapping[str, str], targets: Mapping[int, int]) 
     copies = {target: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for target, fd in targets.items()}
     actions: list[tuple[int, int] | tuple[int, int, int]] = [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inherited()]
     actions += [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in copies.items()]
-    own = [signal.SIGPIPE, signal.SIGXFSZ]  # what Python itself switches off
+    own = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU]  # what Python itself, and who passes signals on, switch off
     try:
         return os.posix_spawn("/bin/sh", argv, env, file_actions=actions, setpgroup=0, setsigdef=own)
     except (OSError, ValueError) as error:

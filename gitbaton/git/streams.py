@@ -26,7 +26,7 @@ class Sink:
         except OSError:  # whoever started us has closed it
             self.lost = True
             return
-        if stat.S_ISREG(mode):
+        if stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not ptys.is_terminal(fd)):
             self._most = _READ
         elif stat.S_ISFIFO(mode):
             self._reopen()
@@ -114,6 +114,12 @@ class Stream:
     def owe(self) -> None:
         """The child has ended: what is there now is still its own and to be read."""
         self.owed = ptys.waiting(self.source)
+
+    def give_up(self) -> None:
+        """Pass nothing on any more, if that has to be waited for."""
+        if len(self.pending) and self.sink is not None:
+            self.sink.lost = True
+            self.pending = memoryview(b"")
 
     def settled(self) -> bool:
         """Whether all that the child itself wrote has been read and passed on."""

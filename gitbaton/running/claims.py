@@ -46,12 +46,10 @@ class Claim:
         self._repo, self._open = repo, True
 
     def child(self, group: int, mark: str) -> None:
-        """Note the process group of the command that works under this claim, before it begins."""
+        """Note the process group of the command that works under this claim, before it begins. Raises GitError."""
         self.held = replace(self.held, group=(group, mark))
         with self._repo.lock((), of=_LOCK):
-            data = _document(self.held)
-            os.pwrite(self.lock_fd, data, 0)
-            os.ftruncate(self.lock_fd, len(data))
+            _write(self.lock_fd, self.held)
 
     def release(self) -> None:
         """Let others have it, also where something that the command left behind still runs. A second time does nothing."""
@@ -89,6 +87,7 @@ class Claims:
         self.folder = os.path.join(repo.shared_dir, "claims")
         self._host, self._boot = socket.gethostname(), groups.boot()
         self._start = groups.mark(os.getpid()) or ""
+        repo.settings()  # the lock asks for them, and threads must not do it at the same time
 
     def take(
         self,
@@ -157,17 +156,18 @@ class Claims:
 
     def _write(self, held: Held) -> Claim:
         path = os.path.join(self.folder, os.urandom(12).hex())
-        fd = -1
         try:
-            fd = os.open(path + ".new", os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.pwrite(fd, _document(held), 0)
-            os.rename(path + ".new", path + ".json")  # nobody sees it unlocked or half written
+            fd = os.open(path + ".new", os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            if fd >= 0:
-                os.close(fd)
+            raise GitError(f"a claim cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _write(fd, held)
+            os.rename(path + ".new", path + ".json")  # nobody sees it unlocked or half written
+        except BaseException:
+            os.close(fd)
             _unlink(path + ".new")
-            raise GitError(f"no claim can be written into '{self.folder}': {error.strerror}") from None
+            raise
         return Claim(self.repo, path + ".json", fd, held)
 
     def _scan(self) -> Iterator[_Found]:
@@ -185,8 +185,10 @@ class Claims:
         """A claim that blocks; None, and its file removed, when it does not."""
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
+        except FileNotFoundError:
             return None
+        except OSError:  # another user's; whether it holds cannot be seen
+            return _Found(path, _unreadable(self._host), far=True)
         try:
             held = _read(os.pread(fd, 1 << 20, 0))
             if held is not None and held.host != self._host:
@@ -229,7 +231,7 @@ def _refusal(mine: Held, found: _Found) -> RunError:
     hints = [f"'{both[0]}' of '{mine.step}' and '{both[1]}' of '{found.held.step}' overlap"] if both else []
     if found.far:
         hints.append("whether it still runs cannot be seen from here")
-    return RunError(f"the write set of '{mine.step}' is claimed by {_who(found.held)}", *hints, "--wait waits for it")
+    return RunError(f"the write set of '{mine.step}' is claimed by {_who(found.held)}", *hints, "--wait SECONDS waits for it")
 
 
 def _unreadable(host: str) -> Held:
@@ -248,12 +250,21 @@ def _free(fd: int) -> bool:
 def _unlink(path: str) -> None:
     try:
         os.unlink(path)
-    except FileNotFoundError:
+    except OSError:  # gone, or another user's; unlocked it stands in nobody's way
         pass
 
 
 _TEXTS = ("run", "step", "host", "boot", "start")
 _MAYBE = ("worktree", "agent", "created")
+
+
+def _write(fd: int, held: Held) -> None:
+    data = _document(held)
+    try:
+        os.pwrite(fd, data, 0)
+        os.ftruncate(fd, len(data))
+    except OSError as error:
+        raise GitError(f"a claim cannot be written: {error.strerror}") from None
 
 
 def _document(held: Held) -> bytes:
