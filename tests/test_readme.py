@@ -117,11 +117,13 @@ def test_plain_git_shows_what_the_table_says(repo: Sandbox, tmp_path: Path) -> N
     payload = {"session_id": "s", "cwd": str(repo.path), "transcript_path": str(said)}
     repo.run("git", "baton", "hook", "claude", "Stop", stdin=json.dumps(payload).encode())
     repo.ok("pin", "main")
+    repo.ok("run", "--run", "r1", "--step", "build", "--", "true")
     rows = re.findall(r"^\| .* \| `refs/[^`]*` \| `(git [^`]*)` \|$", README, re.MULTILINE)
-    assert len(rows) == 5
+    assert len(rows) == 6
     for command in rows:
-        words = command.replace("<track>", "main").replace("<agent>", "claude").replace("<session>", "s")
-        shown = next((text for ref, text in (("transcripts", "chunks/"), ("meta", "pins/")) if ref in command), "step one")
+        words = command.replace("<track>", "main").replace("<agent>", "claude").replace("<session>", "s").replace("<run>", "r1")
+        told = (("transcripts", "chunks/"), ("meta", "pins/"), ("runs", "build: end"))
+        shown = next((text for ref, text in told if ref in command), "step one")
         assert shown in repo.run("sh", "-c", words).out
     assert repo.git("symbolic-ref", "BATON_HEAD") == "refs/checkpoints/main"
 
@@ -194,3 +196,27 @@ def test_secrets(repo: Sandbox) -> None:
     assert repo.baton(*words).code == 1
     repo.ok(*forget.partition("  #")[0].replace("CHECKPOINT", "parser").split()[2:])
     repo.ok(*words)
+
+
+def test_do_a_step_once(repo: Sandbox, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    repo.write("baton.toml", block_with("toml", "[step.publish]"))
+    repo.write("src/parser.txt", "parser\n")
+    for name, word in (("publish", "do"), ("unpublish", "undo")):
+        repo.write(f"{name}.sh", f'echo {word} "${{GIT_BATON_COMPENSATES:-$GIT_BATON_IDEMPOTENCY_KEY}}" >> {told}\n')
+    repo.write("published.sh", "exit 2\n")
+    plan, why, repair, single = [line.partition("  #")[0] for line in block_with("sh", "--plan baton.toml").splitlines()]
+    for _ in range(2):
+        done = repo.run("sh", "-c", plan)
+        assert done.code == 0, done.err
+    assert (repo.path / "dist" / "app.txt").read_text() == "parser\n"
+    assert [line.split()[0] for line in told.read_text().splitlines()] == ["do"]
+    repo.write("src/parser.txt", "corrected\n")
+    assert "dist" in repo.run("sh", "-c", why).out or "build" in repo.run("sh", "-c", why).out
+    done = repo.run("sh", "-c", repair)
+    assert done.code == 0, done.err
+    assert (repo.path / "dist" / "app.txt").read_text() == "corrected\n"
+    (_, first), (_, undone), (_, second) = rows = [line.split() for line in told.read_text().splitlines()]
+    assert [word for word, _ in rows] == ["do", "undo", "do"] and first == undone != second
+    assert repo.run("sh", "-c", single).code == 0 and (repo.path / "site" / "parser.txt").exists()
+    assert repo.ok("journal", "verify").code == 0
