@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git import fileplace
+from gitbaton.git import fileplace, fileread, fileswap
 from gitbaton.git.filesets import Entry, Files, swap
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.repo import Repo, discover
 from tests.support import Sandbox
+from tests.test_filesets_cache import coarse
 
 State = dict[str, tuple[str, bytes]]  # path -> mode and bytes; what is on disk, or is to be
 PATHS = ("a", "a/b", "a/b/c", "a/d", "e", "f/g", "f/h/i")
@@ -215,6 +216,17 @@ def mutations(monkeypatch: pytest.MonkeyPatch, strike: Callable[[str], None]) ->
         wrap(name)
 
 
+def test_a_same_size_edit_of_the_same_moment_stays(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (fileswap, fileread):
+        monkeypatch.setattr(place, "signature", coarse)
+    hooked(monkeypatch, lambda: (kit.top / "f").write_bytes(b"two") and None)
+    for number in range(10):
+        put(kit.top, "f", ("100644", b"one"))
+        change = None if number % 2 else ("100644", b"new")
+        assert kit.swap({"f": change}, {"f": ("100644", b"one")}) == ("f",), number
+        assert disk(kit.top) == {"f": ("100644", b"two")}, number
+
+
 def killer(number: int) -> Callable[[str], None]:
     """Kills this process at the ``number``-th call."""
     left = iter(range(number, -1, -1))
@@ -293,19 +305,13 @@ def test_r20_a_full_disk_leaves_the_old_bytes_and_no_rubbish(kit: Kit, monkeypat
 
 def test_a_file_moved_aside_by_a_killed_swap_stays_unless_it_is_stored(kit: Kit) -> None:
     put(kit.top, "f", ("100644", b"one"))
-    aside = kit.top / fileplace_name("f")
+    aside = kit.top / fileswap._names("f")[1]
     aside.write_bytes(b"an edit that nobody has")
     assert kit.swap({"f": ("100644", b"two")}, {"f": ("100644", b"one")}) == ()
     assert aside.read_bytes() == b"an edit that nobody has" and (kit.top / "f").read_bytes() == b"two"
     aside.write_bytes(b"one")
     assert kit.swap({"f": None}, {"f": ("100644", b"two")}) == ()
     assert os.listdir(kit.top) == [".git"]
-
-
-def fileplace_name(path: str) -> str:
-    from gitbaton.git.fileswap import _names
-
-    return _names(path)[1]
 
 
 def test_links_out_of_the_work_tree_are_refused_before_anything_is_written(kit: Kit, tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gitbaton.git import filewatch
+from gitbaton.git import fileread, filesets, filewatch
 from gitbaton.git.filesets import Files, read_tree, swap
 from gitbaton.git.filewatch import Strays, Watch
 from gitbaton.git.globs import matcher
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo, discover
 from tests.support import Sandbox
+from tests.test_filesets_cache import coarse
 
 LIMIT = 1000
 
@@ -146,8 +147,10 @@ def test_a_step_that_stages_commits_or_ignores_hides_nothing(repo: Sandbox, open
     assert paths == ["clean.txt", "modified.txt", "new/untracked"]  # `new/more` is ignored when it is looked for
 
 
-def test_same_size_edits_of_the_same_moment_are_seen(repo: Sandbox, opened: Repo) -> None:
-    for number in range(15):
+def test_same_size_edits_of_the_same_moment_are_seen(repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (filesets, fileread, filewatch):
+        monkeypatch.setattr(place, "signature", coarse)
+    for number in range(10):
         repo.write("modified.txt", f"{number:04}")
         with watch(opened) as seen:
             repo.write("modified.txt", f"{number + 50:04}")
@@ -171,7 +174,7 @@ def test_files_that_git_converts_are_not_changed_by_a_touch(repo: Sandbox, opene
     repo.git("commit", "-qm", "third")
 
     def change(repo: Sandbox) -> None:
-        for name in ("a.crlf", "c.low"):
+        for name in ("a.crlf", "c.low", "touched.txt"):
             os.utime(repo.path / name, ns=(0, 0))
         repo.write("b.crlf", b"Two\r\n")
 

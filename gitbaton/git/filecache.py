@@ -49,9 +49,6 @@ class FileCache:
         if settled(found, before):
             self._known[key] = (found, entry)
             self.learned += 10_000 + found[1]
-        else:
-            self._known.pop(key, None)
-            self._stored_now().pop(key, None)
 
     def _recall(self, key: str, path: str) -> tuple[Signature, Entry] | None:
         """What an earlier process has learned of a file."""
