@@ -64,6 +64,11 @@ sys.exit(max(ended))
 """
 
 
+# A shell that starts a program may miss a Ctrl-C in that moment.
+READY = f"""exec {sys.executable} -SEc 'import signal, sys, time; signal.signal(2, signal.SIG_DFL)
+print("ready" + sys.argv[1], flush=True); time.sleep(60)' "$1" """
+
+
 class Screen:
     """A shell on a terminal of its own that runs a command through the driver; ``shown`` is what the terminal showed."""
 
@@ -156,7 +161,7 @@ def test_another_size_is_passed_on(place: Path, stdin: str) -> None:
 
 @pytest.mark.parametrize("stdin", ["null", "inherit"])
 def test_control_c_reaches_the_command(place: Path, stdin: str) -> None:
-    with Screen(place, "echo ready; exec sleep 60", stdin=stdin) as screen:
+    with Screen(place, READY, stdin=stdin) as screen:
         screen.until(b"ready")
         screen.press(b"\x03")
         assert screen.end() == [130, "SIGINT", False, True, "ready\n", []]
@@ -220,7 +225,7 @@ def test_commands_side_by_side_get_their_turns_at_the_terminal(place: Path) -> N
         screen.press(b"two\n")
         screen.until(b" two\r\n")
         screen.until(b"[ended True 0 ]")
-    with Screen(place, "", words=[PAIR, "echo ready$1; sleep 60"]) as screen:
+    with Screen(place, "", words=[PAIR, READY]) as screen:
         screen.until(b"ready1")
         screen.until(b"ready2")
         screen.press(b"\x03")

@@ -52,7 +52,7 @@ class Ended:
     """How a command ended. ``exit`` as a shell gives it: 128 and the signal's number when one ended it, 127 when there is no
     such program, 126 when it cannot be executed. ``signal``: that signal's name. ``timeout``: its time was over.
     ``interrupted``: somebody asked it, or this process, to end. ``out`` and ``err``: the last mebibyte of ``out_bytes`` and
-    ``err_bytes``. ``lost``: 1 or 2 for each stream of ours whose reader went away meanwhile, or was not waited for in the end."""
+    ``err_bytes``. ``lost``: 1 or 2 for each stream of ours whose reader went away, or was not waited for in the end."""
 
     exit: int
     signal: str | None
