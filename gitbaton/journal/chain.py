@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Journal", "check_run", "chosen", "in_use", "remember", "remembered", "run_of", "run_ref", "subject"]
 LOCK = "lock/runs"
 RETRY_SECONDS = 8.0
+STALE_SECONDS = 1.0  # after which a lock file beside a run's ref is that of a killed process
 _SUBJECT_BYTES = 72
 _NOTHING = "nothing is recorded"
 
@@ -129,16 +130,18 @@ class Journal:
         with self._guard:
             self._disk.write(list(made.values()))
             self._disk.keep([parts[name] for name in TREES if name in parts], [parts[name] for name in BLOBS if name in parts])
-            deadline = time.monotonic() + RETRY_SECONDS
+            deadline, clear = time.monotonic() + RETRY_SECONDS, False
             while True:
                 try:
                     with self.repo.lock((), RETRY_SECONDS, of=LOCK):
+                        if clear:  # whoever writes runs holds our lock; git's pack-refs takes milliseconds
+                            clear_stale_locks(self.repo.layout.common_dir, (ref,), older=STALE_SECONDS)
                         return self._append(run, ref, record, parts)
                 except RefConflictError as error:
                     if time.monotonic() > deadline:
                         raise RefConflictError(f"{_NOTHING}: {error.message}") from None
+                    clear = True
                     time.sleep(0.01)
-                    clear_stale_locks(self.repo.layout.common_dir, (ref,))
 
     def _append(self, run: str, ref: str, record: Record, parts: Mapping[str, Oid]) -> Logged:
         """One attempt, with the lock held."""
