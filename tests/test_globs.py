@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from gitbaton.errors import UsageError
 from gitbaton.git import globs
 
-NAME = st.text("ab.git[-", min_size=1, max_size=3)
-PATH = st.lists(NAME.filter(lambda n: n not in (".", "..")), min_size=1, max_size=4).map("/".join)
+NAME = st.sampled_from(["a", "b", "ab", ".a", "[", "*a", "a-", ".git", "{a,b}"])
+PATH = st.lists(NAME, min_size=1, max_size=3).map("/".join)
 PIECE = st.one_of(
     st.just("**"),
     st.lists(
-        st.sampled_from(["a", "b", ".", "g", "*", "?", "[a-f]", "[!a]", "[]a-]", "\\[", "\\*", "\\a"]), min_size=1, max_size=4
+        st.sampled_from(["a", "b", ".", "g", "*", "?", "[a-f]", "[!a]", "[]a-]", "\\[", "\\*", "\\a"]), min_size=1, max_size=2
     ).map("".join),
 )
 SHAPE = st.tuples(st.lists(PIECE, min_size=1, max_size=4).map("/".join), st.sampled_from(["", "", "/"])).map("".join)
@@ -66,8 +66,50 @@ def _chars(piece: str, name: str) -> bool:
     return name[:1] == literal[0] and _chars(literal[1:], name[1:])
 
 
+def test_a_name_matches_as_when_every_way_is_tried() -> None:
+    names = ["".join(chars) for n in range(1, 4) for chars in itertools.product("ab", repeat=n)] + [
+        "]",
+        "-",
+        "a-",
+        "[",
+        "*",
+        ".a",
+    ]
+    for tokens in (t for n in range(1, 5) for t in itertools.product(["a", "*", "?", "[!a]", "\\*"], repeat=n)):
+        glob = "".join(tokens)
+        if glob != "**":
+            matches = globs.matcher([glob])
+            assert [name for name in names if matches(name)] == [name for name in names if slow(glob, name)], glob
+
+
+def test_a_path_matches_as_when_every_way_is_tried() -> None:
+    paths = ["/".join(names) for n in range(1, 6) for names in itertools.product("ab", repeat=n)]
+    for pieces in (p for n in range(1, 6) for p in itertools.product(["a", "*", "**"], repeat=n)):
+        glob = globs.check("/".join(pieces))
+        matches = globs.matcher([glob])
+        assert [path for path in paths if matches(path)] == [path for path in paths if slow(glob, path)], glob
+
+
+@pytest.mark.parametrize(
+    ("glob", "chars"),
+    [
+        ("[a-ce]", "abce"),
+        ("[]a-]", "]a-"),
+        ("[!a-fc-d]", "ghxyz"),
+        ("[^a-yb]", "z"),
+        ("[c-da-e]", "abcde"),
+        ("[\\]-]", "]-"),
+        ("[a\\-c]", "a-c"),
+    ],
+)
+def test_brackets(glob: str, chars: str) -> None:
+    matches = globs.matcher([glob])
+    assert {char for char in "abcdefghxyz]-" if matches(char)} == set(chars) | (set("]-") if glob[1] in "!^" else set())
+    assert all(globs.meet(glob, globs.quote(char)) == matches(char) for char in "abcdefghxyz]-\\!^")
+
+
 @given(st.lists(GLOB, max_size=3), PATH)
-def test_a_path_matches_as_when_every_way_is_tried(some: list[str], path: str) -> None:
+def test_several_globs_match_as_when_every_way_is_tried(some: list[str], path: str) -> None:
     assert globs.matcher(some)(path) == any(slow(glob, path) for glob in some)
 
 

@@ -158,7 +158,7 @@ def test_each_path_is_found_in_its_line(document: tuple[str, dict[tomllines.Path
 
 
 @given(st.lists(st.sampled_from([*'[]{}=,."#\n\\a1 ', '"""', "'''", "'", "[[", "]]", "a=", "\r\n"]), max_size=60).map("".join))
-@example("{={={=")
+@example("a=" + "{=" * 2000)
 @example('a="""\\')
 @example("a={[=[")
 def test_no_text_stops_the_search_and_each_refusal_has_a_line(text: str) -> None:

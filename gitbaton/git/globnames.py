@@ -148,7 +148,7 @@ def name_matcher(tokens: Tokens) -> Callable[[str], object]:
 
 def name_regex(tokens: Tokens) -> str:
     """The names as a regular expression. Each stretch of characters after a ``*`` is taken where it first fits and never tried
-    elsewhere (``(?>``): that is enough, and it keeps the time in proportion to the length."""
+    elsewhere (``(?>``): that is enough, and it keeps the time in proportion to the length. The end of the name must follow."""
     if tokens == (STAR,):
         return "[^/]+"
     parts = [""]
@@ -160,7 +160,7 @@ def name_regex(tokens: Tokens) -> str:
     first, *rest = parts
     if not rest:
         return first
-    return first + "".join(f"(?>[^/]*?{part})" for part in rest[:-1]) + f"[^/]*{rest[-1]}(?![^/])"
+    return first + "".join(f"(?>[^/]*?{part})" for part in rest[:-1]) + f"[^/]*{rest[-1]}"
 
 
 def _char_regex(ranges: Ranges) -> str:

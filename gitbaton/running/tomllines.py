@@ -51,7 +51,7 @@ class Lines:
 
 def find(text: str) -> Lines:
     """The lines of a TOML text, valid or not. Raises TooDeepError."""
-    return _Scan(text.replace("\r\n", "\n")).lines()
+    return _Scan(text).lines()
 
 
 class _Scan:
