@@ -38,7 +38,7 @@ def run(tmp_path: Path) -> Iterator[Planned]:
     box = Sandbox.init(tmp_path / "repo")
     for name in ("a", "b", "c", "d", "z"):
         box.write(f"src/{name}", f"{name}1\n# note\n")
-    steps = {
+    steps: dict[str, Any] = {
         "a": cat("a", "src/a"),
         "b": cat("b", "out/a", "src/b", after=["a"]),
         "c": cat("c", "out/a", "src/c"),
@@ -46,7 +46,7 @@ def run(tmp_path: Path) -> Iterator[Planned]:
         "e": cat("e", "out/d"),
         "z": cat("z", "src/z"),
     }
-    with Planned(box, **steps) as made:
+    with Planned(box, steps) as made:
         yield made
 
 
@@ -166,7 +166,7 @@ def test_what_the_region_cannot_do_without_is_done_too(run: Planned) -> None:
 def test_an_edited_output_stops_the_repair_and_take_decides(run: Planned) -> None:
     run.go()
     run.box.write("out/d", "mine\n")
-    made, outcome = run.repair("d")
+    _made, outcome = run.repair("d")
     assert outcome.code == 78 and out(run, "d") == "mine\n" and run.look()["d"].moved == ("out/d",)
     kept = [lg.parts["orphan"] for lg in run.records("abort") if "orphan" in lg.parts]
     assert run.box.git("cat-file", "-p", f"{kept[-1]}:out/d") == "mine"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -81,9 +82,9 @@ class Model:
         self._write(n)
         return {n} if change.kind != "touch" else set()
 
-    def steps(self) -> dict[str, dict[str, object]]:
+    def steps(self) -> dict[str, dict[str, Any]]:
         """The plan."""
-        found = {}
+        found: dict[str, dict[str, Any]] = {}
         for n, made in enumerate(self.dag):
             inputs = " ".join([f"src/{n}.txt", *(f"out/{p}/o" for p in made.parents)])
             filtered = "| grep -v '^#' " if made.strip else ""

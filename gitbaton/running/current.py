@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from gitbaton.store.refs import RUNS
 from gitbaton.values import value
@@ -11,6 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.baton import Baton
     from gitbaton.journal.state import RunState, StepState
+    from gitbaton.journal.values import Logged
+
+SHOWN = 5  # steps of a repair that a sentence names
 
 
 @value
@@ -53,29 +57,46 @@ def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
         except BatonError as error:
             found.append(Unfinished(run=run, why=(error.message,), would=()))
             continue
-        if not state.finished:
-            found.append(Unfinished(run=run, why=state.why, would=would(state)))
+        repairing = unended(state) is not None
+        if not state.finished or repairing:
+            why = (*state.why, *(("a repair is not at its end",) if repairing else ()))
+            found.append(Unfinished(run=run, why=why, would=would(state, _at_work(baton, state))))
     return tuple(found)
 
 
-def would(state: RunState) -> tuple[str, ...]:
-    """What going on with a run would do."""
-    found = [text for step in state.steps.values() for text in _step(step)]
-    if state.plan is not None and not _released(state):
-        found.append(f"go on with the plan '{state.plan.record.plan}'" if state.plan.record.plan else "go on with its plan")
+def _at_work(baton: Baton, state: RunState) -> Mapping[str, int]:
+    """The steps that have begun and at which another process is now, with its number."""
+    if not any(step.begun is not None for step in state.steps.values()):
+        return {}
+    from gitbaton.running.claims import Claims
+
+    return {held.step: held.pid for held in Claims(baton.repo).others() if held.run == state.run}
+
+
+def unended(state: RunState) -> Logged | None:
+    """The record of a repair that has not come to its end."""
+    return state.repair if state.repair is not None and state.repair.record.state is None else None
+
+
+def would(state: RunState, at_work: Mapping[str, int] | None = None) -> tuple[str, ...]:
+    """What going on with a run would do, a half sentence each, in order. ``at_work``: the processes that are at a step now."""
+    found = [text for step in state.steps.values() for text in _step(step, (at_work or {}).get(step.name))]
+    repair, over = unended(state), state.released is not None and state.released.record.state == "complete"
+    if repair is not None:
+        names = ", ".join(f"'{name}'" for name in repair.record.region[:SHOWN])
+        more = len(repair.record.region) - SHOWN + repair.record.region_more
+        found.append(f"go on with the repair of {names}{f' and {more} more' if more > 0 else ''}")
+    if state.plan is not None and not over:
+        path = state.plan.record.plan
+        found.append(f"go on with the plan '{path}'" if path else "go on with its plan")
     return tuple(found)
 
 
-def _released(state: RunState) -> bool:
-    return state.finished
-
-
-def _step(step: StepState) -> list[str]:
-    texts = []
-    for effect in step.effects:
-        if effect.state == "undoing":
-            texts.append(f"go on undoing the effect of step '{step.name}'")
-    if step.begun is not None:
+def _step(step: StepState, process: int | None) -> list[str]:
+    texts = [f"go on undoing the effect of step '{step.name}'"] if any(e.state == "undoing" for e in step.effects) else []
+    if step.begun is not None and process is not None:
+        texts.append(f"wait for step '{step.name}', at which process {process} is")
+    elif step.begun is not None:
         record = step.begun.record
         if record.effect == "once" and record.probe is None:
             texts.append(f"stop at step '{step.name}', whose outcome is unknown: 'git baton settle {step.name}' decides")

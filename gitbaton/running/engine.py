@@ -27,7 +27,7 @@ from gitbaton.running.repair import plan as plan_repair
 from gitbaton.running.report import Report, Why, report, why
 from gitbaton.running.results import Done
 from gitbaton.running.step import perform
-from gitbaton.running.taking import Hold, Outcome, opened, turn
+from gitbaton.running.taking import Outcome, following, opened, turn
 
 __all__ = ["Engine", "Outcome", "chosen", "looking"]
 
@@ -202,29 +202,18 @@ class Engine:
 
     def _go(self, ctx: Context, plan: Plan, steps: Sequence[Step], jobs: int, *, everything: bool = False) -> Outcome:
         """Recover what is unfinished, and then carry out the steps."""
-        hold = Hold(ctx, plan) if steps else None
         guards = Guards.of(ctx, plan, self.monotonic)
+        ctx.guard = guards.before
         states: list[Done] = []
-
-        def guard(name: str) -> None:
-            if hold is not None:
-                hold.take()
-            guards.before(name)
-
-        ctx.guard = guard
-        plan_ = schedule.Schedule(steps, edges(plan.steps))
-        complete = False
-        try:
+        todo = schedule.Schedule(steps, edges(plan.steps))
+        with following(ctx, plan if steps else None) as hold:
             ctx.emit("plan", total=len(steps))
             code = recover(ctx, plan, guards, states, [step.name for step in steps] if everything else None)
             if not code:
-                code = self._steps(ctx, plan, plan_, jobs, states)
-                complete = not code and len(steps) == len(plan.steps)
-        finally:
-            if hold is not None:
-                hold.release("complete" if complete else "stopped")
+                code = self._steps(ctx, plan, todo, jobs, states)
+                hold.complete = not code and len(steps) == len(plan.steps)
         ctx.emit("finished", code=code)
-        return Outcome(code=code, states=tuple(states), run=ctx.run, left=plan_.left)
+        return Outcome(code=code, states=tuple(states), run=ctx.run, left=todo.left)
 
     def _steps(self, ctx: Context, plan: Plan, steps: schedule.Schedule, jobs: int, states: list[Done]) -> int:
         def work(step: Step) -> int:

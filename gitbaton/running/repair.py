@@ -9,6 +9,7 @@ from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import RunState
 from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.running.context import Context
+from gitbaton.running.current import unended
 from gitbaton.running.decide import present
 from gitbaton.running.effects import live, undo
 from gitbaton.running.forecast import Forecast, edges_of, forecast, paths
@@ -234,11 +235,6 @@ def decoded(text: str) -> dict[str, Cause]:
         if name and kind:
             found[name] = Cause(kind=kind, path=path or None)
     return found
-
-
-def unended(state: RunState) -> Logged | None:
-    """The record of a repair that has not come to its end."""
-    return state.repair if state.repair is not None and state.repair.record.state is None else None
 
 
 def recover(ctx: Context, of: Plan, guards: Guards, states: list[Done], others: Sequence[str] | None = None) -> int:

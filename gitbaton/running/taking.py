@@ -6,18 +6,20 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gitbaton.codec import encode_track
-from gitbaton.errors import GitError, UsageError
+from gitbaton.errors import BatonError, GitError, UsageError
 from gitbaton.journal.values import Logged, Plan
 from gitbaton.running import plans
 from gitbaton.running.context import Context
+from gitbaton.running.events import Event
 from gitbaton.running.results import Done
 from gitbaton.values import replace, value
 
 MAX_PLAN = 4 << 20
 PLAN = "plan.toml"
+IDLE = ("plan", "cached", "wait", "progress", "finished", "warning")  # events by which nothing is done yet
 
 
 @value
@@ -60,30 +62,50 @@ def turn(ctx: Context) -> Iterator[None]:
 
 
 class Hold:
-    """That a plan is followed, in the journal. A run that is at its end with this very plan is taken up only when a step is
-    about to begin, so that going over it again leaves no record."""
+    """That a plan is followed, in the journal; ``complete`` says how it is let go."""
 
     def __init__(self, ctx: Context, plan: Plan) -> None:
-        self._ctx, self._plan = ctx, plan
+        self._ctx, self._plan, self._key = ctx, plan, digest(plan)
+        self.complete = False
         state, released = ctx.state(), ctx.state().released
-        self._key = digest(plan)
         same = state.plan is not None and state.plan.record.key == self._key
-        self.taken = same and released is None
-        if not self.taken and not (same and released is not None and released.record.state == "complete"):
+        self._taken = same and released is None
+        # A run that is at its end is taken up when something happens, so that going over it again leaves no record.
+        if not (same and released is not None and released.record.state == "complete"):
             self.take()
 
     def take(self) -> None:
         """Record that the plan is followed, unless that is recorded. A plan without a text cannot be."""
-        if not self.taken and self._plan.text is not None:
+        if not self._taken and self._plan.text is not None:
             record = self._ctx.record("claim", key=self._key, plan=self._plan.path)
             self._ctx.append(record, blobs={PLAN: self._plan.text})
-            self.taken = True
+            self._taken = True
 
-    def release(self, state: str) -> None:
-        """Record that the plan is at its end (``complete``), or that nobody goes on with it now (``stopped``)."""
-        if self.taken:
-            self._ctx.append(self._ctx.record("release", state=state))
-            self.taken = False
+    def release(self) -> None:
+        """Record that the plan is at its end, or that nobody goes on with it now."""
+        if self._taken:
+            self._ctx.append(self._ctx.record("release", state="complete" if self.complete else "stopped"))
+            self._taken = False
+
+
+@contextmanager
+def following(ctx: Context, plan: Plan | None) -> Iterator[Hold]:
+    """Follow a plan (None: only what is unfinished is looked after) until the block ends."""
+    hold, watch = Hold(ctx, plan or Plan(steps=())), ctx.watch
+
+    def seen(event: Event) -> None:
+        if event.kind not in IDLE:
+            hold.take()
+        watch(event)
+
+    ctx.watch = seen
+    try:
+        yield hold
+    except BaseException:
+        with suppress(BatonError):  # what went wrong is said, not that it cannot be noted
+            hold.release()
+        raise
+    hold.release()
 
 
 def opened(ctx: Context, claim: Logged) -> Plan:

@@ -31,9 +31,9 @@ class Planned:
     """A sandbox with one run. ``steps`` is the plan, by name, with the keys of a plan file; ``events`` are those of the last
     call; ``top`` stands before the tables."""
 
-    def __init__(self, box: Sandbox, run: str = "r1", **steps: Mapping[str, Any]) -> None:
+    def __init__(self, box: Sandbox, steps: Mapping[str, Mapping[str, Any]] | None = None, run: str = "r1") -> None:
         self.box, self.run = box, run
-        self.steps: dict[str, dict[str, Any]] = {name: dict(fields) for name, fields in steps.items()}
+        self.steps: dict[str, dict[str, Any]] = {name: dict(fields) for name, fields in (steps or {}).items()}
         self.top: dict[str, Any] = {}
         self.events: list[Event] = []
         self.slept: list[float] = []
