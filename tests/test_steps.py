@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 
 import pytest
 
@@ -210,9 +212,39 @@ def test_r26_the_index_and_all_other_work_stay_as_they_are(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.parametrize("isolate", ["none", "tree"])
+def test_r27_a_file_that_another_process_appends_to_loses_no_line(run: Runner, isolate: str) -> None:
+    live, stop = run.repo.path / "live.txt", threading.Event()
+
+    def append() -> None:
+        number = 0
+        while not stop.is_set():
+            with live.open("a") as file:
+                file.write(f"{number}\n")
+            number += 1
+            time.sleep(0.001)
+        live.with_name("count").write_text(str(number))
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    try:
+        step = sh(
+            "build", "mkdir -p out; echo x > out/x; test $GIT_BATON_ATTEMPT = 3", reads="src/**", writes="out/**", retries=2
+        )
+        assert run.go(changed(step, isolate=isolate)).state == "ok"
+    finally:
+        stop.set()
+        writer.join()
+    assert live.read_text().split() == [str(n) for n in range(int(run.read("count")))]
+    run.checked()
+
+
 def test_r28_a_stray_write_is_reported_put_back_or_a_failure(run: Runner) -> None:
     run.repo.write("wip.txt", "before\n")
     step = sh("build", "mkdir -p dist; :> dist/x; echo scribble > wip.txt; :> stray", reads="src/**", writes="dist/**")
+    apart = run.go(changed(step, name="apart", isolate="tree", writes=("dist/x",)))
+    assert apart.state == "ok" and apart.logged is not None and not run.there("stray")
+    assert [u.path for u in apart.logged.record.undeclared] == ["stray", "wip.txt"] and run.read("wip.txt") == "before\n"
     done = run.go(step)
     assert done.state == "ok" and done.logged is not None
     assert [u.path for u in done.logged.record.undeclared] == ["stray", "wip.txt"]

@@ -70,9 +70,10 @@ def ask(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> bool | N
     return {0: True, 1: False}.get(ended.exit) if not ended.timeout else None
 
 
-def trust(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> Done:
-    """An effect happened and has no result: its outputs are what lies there, if every glob matches and --verify passes."""
-    logged, problem = result_of_now(ctx, claim, step, effect)
+def trust(ctx: Context, claim: Claim, step: Step, effect: EffectState, *, person: bool = False) -> Done:
+    """An effect happened and has no result: its outputs are what lies there, if every glob matches and --verify passes. Without
+    a --verify they may be torn, and only a ``person`` can say that they are whole."""
+    logged, problem = result_of_now(ctx, claim, step, effect, person=person)
     if logged is not None:
         ctx.emit("ok", step.name, "its effect had happened", code=0, key=effect.key, logged=logged)
         return Done(step=step, state="ok", logged=logged)
@@ -81,9 +82,11 @@ def trust(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> Done:
     return Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text)
 
 
-def result_of_now(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> tuple[Logged | None, str]:
+def result_of_now(ctx: Context, claim: Claim, step: Step, effect: EffectState, *, person: bool) -> tuple[Logged | None, str]:
     """Write down what lies in the write set as the result of an effect's inputs; or None, and what is wrong with it."""
     record = effect.logged.record
+    if step.writes and step.verify is None and not person:
+        return None, "its outputs may be torn, and no --verify says that they are whole"
     found = ctx.files.scan(step.writes, store=step.store, inside=True)
     if found.unmatched and not step.allow_empty:
         return None, f"nothing matches its output '{found.unmatched[0]}'"
@@ -175,4 +178,4 @@ def _done(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> Done:
         hint = f"make them, or say that it did not happen: git baton settle {step.name} --undone"
         raise RunError(f"nothing matches '{found.unmatched[0]}', an output of step '{step.name}'", hint, code=UNKNOWN)
     _settled(ctx, step, effect, "done", "a person says so")
-    return trust(ctx, claim, step, effect)
+    return trust(ctx, claim, step, effect, person=True)
