@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterable, Sequence
 
@@ -14,6 +15,7 @@ from gitbaton.model import Oid
 
 _OLD = 120.0  # seconds after which the kernel has long written a file by itself (it waits for 30)
 _BATCH = 256
+_SIDE_BY_SIDE = 8
 _MAX_TREE = 64 << 20
 _TREE, _LINK = b"40000", b"160000"
 
@@ -67,26 +69,10 @@ class Durable:
         now, folders = time.time(), set[str]()
         todo = list(dict.fromkeys(oids))
         for start in range(0, len(todo), _BATCH):
-            files = []
-            try:
-                for oid in todo[start : start + _BATCH]:
-                    path = self._recent(oid, now)
-                    if path is not None:
-                        files.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-                        folders.add(os.path.dirname(path))
-                        if hasattr(os, "posix_fadvise"):  # all begin to be written before one is waited for
-                            os.posix_fadvise(files[-1], 0, 0, os.POSIX_FADV_DONTNEED)
-                for fd in files:
-                    os.fsync(fd)
-            except OSError as error:
-                raise GitError(f"an object cannot be brought to disk: {error.strerror}") from None
-            finally:
-                for fd in files:
-                    os.close(fd)
-        if folders - self._folders:
-            folders.add(self.folder)
-        for folder in sorted(folders, reverse=True):
-            sync_folder(folder)
+            found = {path for oid in todo[start : start + _BATCH] if (path := self._recent(oid, now)) is not None}
+            folders |= {os.path.dirname(path) for path in found}
+            _flush(sorted(found))
+        _flush([*sorted(folders), *([self.folder] if folders - self._folders else [])])
         self._folders |= folders
         self._kept.update(todo)
 
@@ -137,18 +123,42 @@ class Durable:
 
 def sync_folder(path: str) -> None:
     """Have on disk which names a folder has. One that is gone has none."""
+    if os.path.isdir(path):
+        _flush([path])
+
+
+def _flush(paths: Sequence[str]) -> None:
+    """Have files and folders on disk, side by side: the disk then empties its own cache once for many of them. Raises
+    GitError."""
+    fds: list[int] = []
+    wrong: list[OSError] = []
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
+        for path in paths:
+            fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            if hasattr(os, "posix_fadvise"):  # all begin to be written before one is waited for
+                os.posix_fadvise(fds[-1], 0, 0, os.POSIX_FADV_DONTNEED)
+        waiting = iter(fds)
+
+        def work() -> None:
+            try:
+                for fd in waiting:
+                    os.fsync(fd)
+            except OSError as error:
+                wrong.append(error)
+
+        helpers = [threading.Thread(target=work) for _ in range(min(len(fds), _SIDE_BY_SIDE) - 1)]
+        for helper in helpers:
+            helper.start()
+        work()
+        for helper in helpers:
+            helper.join()
     except OSError as error:
-        raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
-    try:
-        os.fsync(fd)
-    except OSError as error:
-        raise GitError(f"'{path}' cannot be brought to disk: {error.strerror}") from None
+        wrong.append(error)
     finally:
-        os.close(fd)
+        for fd in fds:
+            os.close(fd)
+    if wrong:
+        raise GitError(f"an object or a ref cannot be brought to disk: {wrong[0].strerror}")
 
 
 def _gone(oid: Oid) -> GitError:
