@@ -269,8 +269,12 @@ def overhead(folder: Path, env: dict[str, str], runs: int, count: int) -> Row:
     fresh = iter(range(1 << 30))
 
     def before() -> None:
+        """Other sources, so that no earlier run can serve a result."""
+        number = next(fresh)
         shutil.rmtree(scene.repo / "out", ignore_errors=True)
-        (scene.world / "run").write_text(f"bench-{next(fresh)}")
+        for name in scene.sources:
+            (scene.repo / "src" / name).write_text(f"{name} {number}\n")
+        (scene.world / "run").write_text(f"bench-{number}")
 
     ours = ("sh", "-c", f'exec git-baton run --plan "{scene.world}/baton.toml" --run "$(cat "{scene.world}/run")"')
     theirs = ("sh", str(scene.world / "restart.sh"))
