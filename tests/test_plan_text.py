@@ -148,7 +148,7 @@ def paths(item: object, here: tomllines.Path = ()) -> set[tomllines.Path]:
     return {here} | {path for key, value in inside for path in paths(value, (*here, key))}
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(documents(), st.booleans())
 def test_each_path_is_found_in_its_line(document: tuple[str, dict[tomllines.Path, int]], windows: bool) -> None:
     text, expected = document
@@ -198,7 +198,7 @@ def toml(item: object) -> str:
     return json.dumps(item)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.dictionaries(st.sampled_from([*KEYS, "other"]), ITEM, max_size=3), st.sampled_from([None, 1, 0, "2h", "x"]))
 def test_what_is_accepted_is_right_by_the_schema(fields: dict[str, object], wall: object) -> None:
     fields = fields if "argv" in fields else {"run": "x"} | fields
