@@ -15,8 +15,10 @@ from gitbaton.errors import BatonError, RecordError
 from gitbaton.git import settings
 from gitbaton.git.hookfiles import read
 from gitbaton.install import githooks as install
+from gitbaton.journal.names import run_of
 from gitbaton.retention.looking import own_refs, strange
 from gitbaton.store import CURRENT, NOTES, chain_ref, fetched, intent, meta, tip_ref
+from gitbaton.store.refs import RUNS
 from gitbaton.values import value
 
 MANY = 1000
@@ -37,7 +39,7 @@ class Finding:
 def examine(baton: Baton) -> list[Finding]:
     """Every check, in a fixed order. Only looks; a check that cannot be made is itself a finding."""
     found: list[Finding] = []
-    checks = (_settings, _doors, _hooks, _notes, _latest, _refs, _derived, _locks, _history, _filters)
+    checks = (_settings, _doors, _hooks, _notes, _latest, _refs, _derived, _runs_here, _locks, _history, _filters)
     for check in checks:
         try:
             found += check(baton)
@@ -50,6 +52,7 @@ def fix(baton: Baton) -> list[str]:
     """Repair what is behind its chain and remove stale locks; what could not be done comes back. Raises BatonError."""
     tracks = baton.store.chains()[0]
     names = tuple(ref for track in tracks for ref in (chain_ref(track), tip_ref(track)))
+    names += tuple(baton.repo.objects.refs(RUNS))
     with baton.repo.lock((*names, NOTES), wait=LOCK_WAIT):  # taking it removes stale lock files beside these refs
         rewrites.trim(baton.repo)
     return baton.refresh()
@@ -170,9 +173,28 @@ def _derived(baton: Baton) -> Iterator[Finding]:
         yield Finding(name="derived", ok=True, text="tips and notes are up to date")
 
 
+def _runs_here(baton: Baton) -> Iterator[Finding]:
+    """Whether the journals of runs can be read; that one is unfinished is nobody's fault."""
+    runs = [run for ref in baton.repo.objects.refs(RUNS) if (run := run_of(ref.removeprefix(RUNS))) is not None]
+    if not runs:
+        return
+    from gitbaton.journal.chain import Journal
+    from gitbaton.journal.state import fold
+
+    journal, unfinished = Journal(baton.repo, author=b"", clock=baton.clock), 0
+    for run in runs:
+        try:
+            unfinished += not fold(journal.records(run)).finished
+        except BatonError as error:
+            text = f"run '{run}' cannot be read: {error.message}"
+            yield Finding(name="runs", ok=False, text=plain(text), mend=f"git baton journal verify {run}")
+    yield Finding(name="runs", ok=True, text=f"{len(runs)} runs, {unfinished} unfinished")
+
+
 def _locks(baton: Baton) -> Iterator[Finding]:
     layout = baton.repo.layout
     names = [*(ref for track in baton.store.chains()[0] for ref in (chain_ref(track), tip_ref(track))), NOTES]
+    names += baton.repo.objects.refs(RUNS)
     paths = [os.path.join(layout.common_dir, *ref.split("/")) + ".lock" for ref in names]
     stale = []
     for path in (*paths, os.path.join(layout.git_dir, CURRENT) + ".lock"):
