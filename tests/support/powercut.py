@@ -12,6 +12,8 @@ CALLS = "write,pwrite64,fsync,fdatasync,rename,renameat,renameat2,link,linkat,mk
 _CALL = re.compile(r"^(?:\d+ +)?(?P<name>[a-z0-9]+)\((?P<args>.*)\) += (?P<result>\d+)")
 _FD = re.compile(r"^\d+<(?P<path>[^>]*?)(?: \(deleted\))?>")
 _NAMES = re.compile(r'(?:(?P<at>AT_FDCWD|\d+)(?:<(?P<base>[^>]*)>)?, )?"(?P<path>[^"]*)"')
+_BEGUN = re.compile(r"^(?P<who>\d+) +(?P<call>.*?) *<unfinished \.\.\.>$")
+_ENDED = re.compile(r"^(?P<who>\d+) +<\.\.\. \w+ resumed>(?P<rest>.*)")
 _TEXT = re.compile(r'"(?P<text>[^"]*)"')
 
 
@@ -56,10 +58,23 @@ class Disk:
         return self.kept.get(path) == number and (number in self.clean or number not in self.text) and self.sure(above)
 
 
+def whole(trace: str) -> Iterator[str]:
+    """The calls of a trace in the order in which they ended: those that other threads interrupted are put together."""
+    begun: dict[str, str] = {}
+    for line in trace.splitlines():
+        first, rest = _BEGUN.match(line), _ENDED.match(line)
+        if first is not None:
+            begun[first["who"]] = first["call"]
+        elif rest is None:
+            yield line
+        elif rest["who"] in begun:
+            yield f"{rest['who']} {begun.pop(rest['who'])}{rest['rest']}"
+
+
 def replay(trace: str, disk: Disk, here: str) -> Iterator[tuple[str, str]]:
     """Carry out a trace line by line, of processes that stand ``here``; after each call that counts, ``write``, ``fsync`` or
     ``name``, and the path that it was about."""
-    for line in trace.splitlines():
+    for line in whole(trace):
         match = _CALL.match(line)
         if match is None:
             continue
