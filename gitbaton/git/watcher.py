@@ -11,16 +11,17 @@ from gitbaton.errors import GitError
 
 PREFIX = "gitbaton-"
 TELL = 9  # a child's end of the watcher's pipe; a jobserver of make may have 3 and 4
-_MARK = "baton-scratch"
+MARK = "baton-scratch"
 
 # Makes the folder, then reads lines: "+path" is one more place to remove, else the process id of what runs, an empty one when
 # it has ended. When nobody holds the pipe any more, who runs is killed (a negative id: its whole group) and the places are
 # removed. A killed process may still write a moment.
 _WATCHER = r"""
-trap '' HUP INT TERM QUIT
+trap '' HUP INT TERM QUIT PIPE
 cd / && exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
 (umask 077 && mkdir -- "$1") || exit 2
-echo && exec >/dev/null
+echo
+exec >/dev/null
 child=
 while IFS= read -r line; do
   case $line in +*) set -- "$@" "${line#+}" ;; *) child=$line ;; esac
@@ -28,14 +29,19 @@ done
 test -z "$child" || kill -s KILL -- "$child"
 for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
   left=
-  for place do
-    rm -rf -- "$place"
-    test ! -e "$place" || { left=1; test -L "$place" || chmod -R u+rwx -- "$place"; }
-  done
-  test -n "$left" || { shift; for place do rmdir -- "${place%/*}"; done; exit 0; }
+  for place do test ! -e "$place" -a ! -L "$place" || left=1; done
+  test -n "$left" || break
+  rm -rf -- "$@" && continue
+  for place do test ! -e "$place" || test -L "$place" || chmod -R u+rwx -- "$place"; done
   sleep 0.1
 done
-exit 1
+shift
+for place do
+  shift
+  test ! -d "${place%/*}" || set -- "$@" "${place%/*}"
+done
+test $# = 0 || rmdir -- "$@"
+test -z "$left"
 """
 
 
@@ -51,6 +57,13 @@ def new_path(folder: str | None = None) -> str:
 def watch(path: str, *places: str) -> tuple[int, int]:
     """Start a watcher, which makes the folder ``path``, and removes it and the other places (and the folders that these were
     in, where they are empty) when our end of its pipe is closed: that end, and the watcher's process id. Raises GitError."""
+    pipe, pid, answer = start_watch(path, *places)
+    await_watch(path, pipe, pid, answer)
+    return pipe, pid
+
+
+def start_watch(path: str, *places: str) -> tuple[int, int, int]:
+    """As ``watch``, with something that ``await_watch`` takes last; until then the folder may not be there."""
     reader, pipe = os.pipe()
     answer, said = os.pipe()
     null = os.open(os.devnull, os.O_WRONLY)
@@ -64,6 +77,11 @@ def watch(path: str, *places: str) -> tuple[int, int]:
     finally:
         for fd in (reader, said, null):
             os.close(fd)
+    return pipe, pid, answer
+
+
+def await_watch(path: str, pipe: int, pid: int, answer: int) -> None:
+    """Wait until a watcher has made its folder. Raises GitError where it cannot; it has then ended."""
     try:
         made = os.read(answer, 1)
     finally:
@@ -72,7 +90,6 @@ def watch(path: str, *places: str) -> tuple[int, int]:
         os.close(pipe)
         os.waitpid(pid, 0)
         raise GitError(f"the folder '{path}' cannot be made")
-    return pipe, pid
 
 
 def tell(pipe: int, text: str) -> None:
@@ -96,7 +113,7 @@ def dismiss(pipe: int, pid: int, mark: int | None, *places: str) -> bool:
 
 def hold(git_dir: str) -> int:
     """Mark a registration as that of a living process; the descriptor to keep. Raises OSError."""
-    mark = os.path.join(git_dir, _MARK)
+    mark = os.path.join(git_dir, MARK)
     fd = os.open(mark + ".new", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
     os.rename(mark + ".new", mark)  # nobody sees it unlocked
@@ -128,7 +145,7 @@ def sweep(common_dir: str) -> None:
     for name in names:
         git_dir = os.path.join(parent, name)
         try:
-            fd = os.open(os.path.join(git_dir, _MARK), os.O_RDWR | os.O_CLOEXEC)
+            fd = os.open(os.path.join(git_dir, MARK), os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             continue
         try:
