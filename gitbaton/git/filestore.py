@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Sequence
 
 from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.loose import write_few
 from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 
 MANY = 100  # objects that are sooner written as one pack: git's own fetch.unpackLimit
+_OLD = 86400.0  # seconds; gc takes unreferenced objects of two weeks
 _LARGE = 1 << 20  # bytes of which it is worth asking whether the store has them
 
 
@@ -44,25 +47,30 @@ class ObjectStore:
         return gone
 
     def _not_loose(self, oids: set[Oid]) -> set[Oid]:
-        """The ids of no loose object; the others count as new from now on, as git does it, so that no gc takes them as old."""
+        """The ids of no loose object; old ones among the others count as new from now on, as with git, so that
+        no gc takes them."""
         folders: dict[str, set[str]] = {}
         rest = set()
         for oid in oids:
             names = folders.get(oid[:2])
             if names is None:
                 names = folders[oid[:2]] = _names(os.path.join(self.folder, oid[:2]))
-            if oid[2:] not in names:
+            if oid[2:] not in names or (oid not in self._fresh and not self._renew(oid)):
                 rest.add(oid)
-            elif oid not in self._fresh:
-                try:
-                    os.utime(os.path.join(self.folder, oid[:2], oid[2:]))
-                except FileNotFoundError:
-                    rest.add(oid)
-                    continue
-                except OSError:  # somebody else's, in a shared repository
-                    pass
-                self._fresh.add(oid)
         return rest
+
+    def _renew(self, oid: Oid) -> bool:
+        """Make an old loose object a new one; False when it is gone."""
+        path = os.path.join(self.folder, oid[:2], oid[2:])
+        try:
+            if time.time() - os.stat(path).st_mtime > _OLD:
+                os.utime(path)
+        except FileNotFoundError:
+            return False
+        except OSError:  # somebody else's, in a shared repository
+            pass
+        self._fresh.add(oid)
+        return True
 
     def _packs(self) -> int:
         try:
@@ -72,17 +80,17 @@ class ObjectStore:
 
     def write(self, objects: Sequence[NewObject]) -> None:
         """Store objects, those that are there left out where there are many or they are large. Raises GitError."""
-        wanted = {o.oid: o for o in objects}
-        if len(wanted) > MANY or sum(len(o.data) for o in wanted.values()) > _LARGE:
-            gone = self.missing(wanted)
-            wanted = {oid: o for oid, o in wanted.items() if oid in gone}
+        every = {o.oid: o for o in objects}
+        many = len(every) > MANY or sum(len(o.data) for o in objects) > _LARGE
+        gone = self.missing(every) if many else self._not_loose(set(every))  # git itself asks for the few
+        wanted = {oid: o for oid, o in every.items() if oid in gone}
         if not wanted:
             return
         door = self.repo.objects
         if len(wanted) > MANY and isinstance(door, BinaryObjects):
             door.write_pack(list(wanted.values()))
         else:
-            door.write(wanted.values())
+            write_few(door, list(wanted.values()))
         self._fresh.update(wanted)
 
     def stream(self, fd: int) -> Oid:

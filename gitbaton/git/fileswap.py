@@ -11,7 +11,7 @@ from gitbaton.errors import GitError
 from gitbaton.git import fileplace
 from gitbaton.git.conversions import open_file, open_folder
 from gitbaton.git.filecache import Signature, settled, signature
-from gitbaton.git.fileread import LARGE, Reader, digest_text
+from gitbaton.git.fileread import LARGE, Read, Reader, digest_text
 from gitbaton.git.filestore import ObjectStore
 from gitbaton.git.filetrees import EXECUTABLE, FILE, LINK, Entry
 from gitbaton.git.objects import object_id
@@ -71,6 +71,7 @@ class _Standing:
         self.kind, self.folder = "nothing", -1
         self.stat: os.stat_result | None = None
         self.seen: Seen | None = None
+        self._read: dict[bool, Read | None] = {}
         *folders, self.name = path.split("/")
         try:
             self.folder = open_folder(root, folders)
@@ -103,7 +104,9 @@ class _Standing:
         if known is not None:
             self.seen = (signature(self.stat), True)
             return known.oid == entry.oid
-        read = self.reader.read(self.name, self.path, digest=entry.digest, folder=self.folder)
+        if entry.digest not in self._read:
+            self._read[entry.digest] = self.reader.read(self.name, self.path, digest=entry.digest, folder=self.folder)
+        read = self._read[entry.digest]
         if read is None or not read.whole or read.mode != mode:
             return False
         self.seen = (read.signature, settled(read.signature, read.before))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 
 from gitbaton.errors import GitError, RecordError
+from gitbaton.git.loose import write_few
 from gitbaton.git.objects import Algorithm, NewObject, Objects, new_object, parse_tree
 from gitbaton.git.rawbytes import is_safe
 from gitbaton.model import Oid
@@ -88,7 +89,7 @@ def write_tree(objects: Objects, entries: Mapping[str, Entry]) -> Oid:
         if not is_safe(path):
             raise GitError(f"'{path}' cannot be a path of a tree")
     trees = tree_objects(objects.algorithm, ((p, e.mode, e.oid) for p, e in entries.items()))
-    objects.write(trees)
+    write_few(objects, trees)
     return trees[-1].oid
 
 
