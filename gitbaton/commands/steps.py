@@ -25,6 +25,7 @@ WORDS = {
     "unknown": "outcome unknown",
     "undoing": "its compensation has no end",
     "never-run": "never run",
+    "dropped": "not in the plan",
 }
 COLORS = {"ok": "green", "stale": "stale", "failed": "failed", "crashed": "failed", "unknown": "failed", "waiting": "pending"}
 
@@ -89,8 +90,6 @@ def facts(line: Line, now: datetime, short: int) -> Iterator[str]:
         yield spent(line.duration_ms / 1000)
     if line.key is not None:
         yield f"key {line.key[:short]}"
-    if line.attempts > 1:
-        yield f"begun {line.attempts} times"
     if line.nondeterministic:
         yield "nondeterministic"
     if line.effect != "none":

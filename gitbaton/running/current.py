@@ -57,9 +57,8 @@ def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
         except BatonError as error:
             found.append(Unfinished(run=run, why=(error.message,), would=()))
             continue
-        repairing = unended(state) is not None
-        if not state.finished or repairing:
-            why = (*state.why, *(("a repair is not at its end",) if repairing else ()))
+        why = reasons(state)
+        if why:
             found.append(Unfinished(run=run, why=why, would=would(state, _at_work(baton, state))))
     return tuple(found)
 
@@ -71,6 +70,11 @@ def _at_work(baton: Baton, state: RunState) -> Mapping[str, int]:
     from gitbaton.running.claims import Claims
 
     return {held.step: held.pid for held in Claims(baton.repo).others() if held.run == state.run}
+
+
+def reasons(state: RunState) -> tuple[str, ...]:
+    """Why a run is not finished, a half sentence each; empty where it is."""
+    return (*state.why, *(("a repair is not at its end",) if unended(state) is not None else ()))
 
 
 def unended(state: RunState) -> Logged | None:

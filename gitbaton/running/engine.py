@@ -143,30 +143,30 @@ class Engine:
         """Do again what a mistake reaches, and nothing else. ``plan``: instead of the one that the journal keeps."""
         self._enter(run, foreign, new=False)
         with self._context(run, foreign, take, wait) as ctx, turn(ctx):
-            of = everything(ctx, plan)
+            of, scope = everything(ctx, plan)
             guards = Guards.of(ctx, of, self.monotonic)
             ctx.guard = guards.before
-            made = plan_repair(ctx, order, of)
+            made = plan_repair(ctx, order, of, scope)
             ctx.emit("plan", total=len(made.region))
-            outcome = apply(ctx, made, of, guards)
+            outcome = apply(ctx, made, of, guards, scope)
             ctx.emit("finished", code=outcome.code)
             return made, outcome
 
     def dry_repair(self, order: Order, run: str, *, plan: Plan | None = None) -> Repair:
         """What ``repair`` would do, and nothing is written: the baton can do nothing else afterwards."""
-        with looking(self.baton, run) as ctx:
-            return plan_repair(ctx, order, everything(ctx, plan))
+        with looking(self.baton, run, self.watch) as ctx:
+            return plan_repair(ctx, order, *everything(ctx, plan))
 
     def look(self, run: str, *, plan: Plan | None = None) -> Report:
         """What is known of each step of a run, against the work tree now; nothing is written, and the baton can do nothing
         else afterwards."""
-        with looking(self.baton, run) as ctx:
-            return report(ctx, everything(ctx, plan))
+        with looking(self.baton, run, self.watch) as ctx:
+            return report(ctx, *everything(ctx, plan))
 
     def why(self, run: str, step: str, *, plan: Plan | None = None) -> Why:
         """Why a step would run again, in full; as ``look``."""
-        with looking(self.baton, run) as ctx:
-            return why(ctx, everything(ctx, plan), step)
+        with looking(self.baton, run, self.watch) as ctx:
+            return why(ctx, everything(ctx, plan)[0], step)
 
     def _enter(self, run: str, foreign: bool, *, new: bool = True) -> None:
         """Make sure that the run may be worked on here. Raises UsageError."""
@@ -238,17 +238,18 @@ def chosen(plan: Plan, only: Sequence[str]) -> tuple[Step, ...]:
     return tuple(step for step in plan.steps if not only or step.name in wanted)
 
 
-def everything(ctx: Context, plan: Plan | None = None) -> Plan:
-    """All steps of a run: those of its plan (the one given, or the one that the journal keeps) and those that are only
-    recorded. Raises UsageError when the plan cannot be had."""
+def everything(ctx: Context, plan: Plan | None = None) -> tuple[Plan, tuple[str, ...]]:
+    """All steps of a run, those of its plan (the one given, or the one that the journal keeps) and those that are only
+    recorded; and the names of those that belong to it still. Raises UsageError when the plan cannot be had."""
     state = ctx.state()
     if plan is None and state.plan is not None:
         plan = opened(ctx, state.plan)
-    return whole(plan, state)
+    of = whole(plan, state)
+    return of, tuple(step.name for step in (plan or of).steps)
 
 
 @contextmanager
-def looking(baton: Baton, run: str) -> Iterator[Context]:
+def looking(baton: Baton, run: str, watch: Callable[[Event], None] = lambda event: None) -> Iterator[Context]:
     """A context that only looks, with its lock held: what it must write goes into a temporary folder, and the baton can do
     nothing else afterwards."""
     import shutil
@@ -265,7 +266,7 @@ def looking(baton: Baton, run: str) -> Iterator[Context]:
             journal,
             Claims(baton.repo),
             check_run(run),
-            watch=lambda event: None,
+            watch=watch,
             clock=baton.clock,
             sleep=time.sleep,
             random=chance.random,

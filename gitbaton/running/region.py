@@ -39,6 +39,11 @@ class Graph:
             found |= {above for name in found for above in self.inputs(name)}
         return tuple(n for n in self.names if n in found)
 
+    def within(self, names: Collection[str]) -> Graph:
+        """The same without the steps that are none of these."""
+        kept = {name: {n: why for n, why in self.below[name].items() if n in names} for name in self.names if name in names}
+        return Graph(names=tuple(kept), below=kept)
+
     def _reached(self, seeds: Collection[str], next_of: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
         found: set[str] = set()
         waiting = [name for name in seeds if name in self.names]

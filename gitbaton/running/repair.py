@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.errors import NoAnswerError, NotFoundError, RunError
 from gitbaton.journal.crash import crash_at
@@ -50,21 +50,23 @@ class Repair:
     writes: tuple[str, ...]
 
 
-def plan(ctx: Context, order: Order, of: Plan) -> Repair:
-    """What a repair would do now. ``of``: all steps of the run. Raises NotFoundError for a step that is none of them,
-    NoAnswerError for a path that no step reads."""
-    edges = edges_of(ctx, of)
+def plan(ctx: Context, order: Order, of: Plan, scope: Collection[str]) -> Repair:
+    """What a repair would do now. ``of``: all steps of the run; ``scope``: those that belong to it still, as its plan says.
+    Others are only done again where they are named. Raises NotFoundError for a step that is none of them, NoAnswerError for a
+    path that no step reads."""
+    edges = edges_of(ctx, of).within({*scope, *order.steps})
+    of = replace(of, steps=tuple(step for step in of.steps if step.name in edges.names or step.name in order.steps))
     seeds = _seeds(ctx, order, of, edges)
     force = {name: cause for name, cause in seeds.items() if cause.kind in FORCED}
     region = edges.descendants(seeds)
-    steps = [step for step in of.steps if step.name in region]
-    ordered = sorted(steps, key=lambda step: region.index(step.name))
+    known = {step.name: step for step in of.steps}
+    ordered = [known[name] for name in region]
     writes = tuple(dict.fromkeys(glob for step in ordered for glob in step.writes))
     return Repair(
         run=ctx.run,
         seeds=tuple((name, seeds[name]) for name in region if name in seeds),
         region=region,
-        forecasts=forecast(ctx, ordered, edges, force),
+        forecasts=forecast(ctx, ordered, edges_of(ctx, whole(of, ctx.state())), force),
         writes=writes,
     )
 
@@ -104,12 +106,12 @@ def _with_needed(ctx: Context, of: Plan, edges: Graph, seeds: dict[str, Cause]) 
     return seeds
 
 
-def apply(ctx: Context, repair: Repair, of: Plan, guards: Guards) -> Outcome:
+def apply(ctx: Context, repair: Repair, of: Plan, guards: Guards, scope: Collection[str]) -> Outcome:
     """Carry a repair out: its record first, then the region, and where a step fails again the ladder: alone and isolated, with
     the steps whose outputs it uses, with the whole run. Raises RunError 79 of a guard."""
     if not repair.seeds:
         return Outcome(code=0, run=ctx.run)
-    work = _Work(ctx, of, guards)
+    work = _Work(ctx, of, guards, {*scope, *repair.region})
     code = work.carry_out(dict(repair.seeds))
     return Outcome(code=code, states=tuple(work.states), run=ctx.run)
 
@@ -117,9 +119,9 @@ def apply(ctx: Context, repair: Repair, of: Plan, guards: Guards) -> Outcome:
 class _Work:
     """A repair under way."""
 
-    def __init__(self, ctx: Context, of: Plan, guards: Guards) -> None:
+    def __init__(self, ctx: Context, of: Plan, guards: Guards, scope: Collection[str]) -> None:
         self.ctx, self.of, self.guards = ctx, of, guards
-        self.steps = {step.name: step for step in of.steps}
+        self.steps = {step.name: step for step in of.steps if step.name in scope}
         self.states: list[Done] = []
         self._begins: dict[str, Cause] = {}  # all seeds so far
         self._keys: dict[str, str | None] = {}  # with which each step has its result
@@ -161,17 +163,20 @@ class _Work:
         self, state: str | None, seeds: Mapping[str, Cause] | None = None, failed: Done | None = None, text: str = ""
     ) -> None:
         """A record of the repair: its region, why, and its seeds or how it ended."""
-        region = edges_of(self.ctx, self.of).descendants(self._begins)
+        region = self._edges().descendants(self._begins)
         causes = [*(seeds or {}).values(), *self._begins.values()]
         cause = Cause(kind="widened", path=failed.step.name) if failed is not None else causes[0]
         record = self.ctx.record("repair", region=region, cause=cause, state=state, text=text or encoded(seeds or {}) or None)
         self.ctx.append(record)
 
+    def _edges(self) -> Graph:
+        return edges_of(self.ctx, self.of).within(self.steps)
+
     def _through(self, force: dict[str, Cause]) -> Done | None:
         """Go through the region until nothing in it is to be done; the step that did not come to its result, or None."""
         while True:
             moved = False
-            for name in edges_of(self.ctx, self.of).descendants(self._begins):
+            for name in self._edges().descendants(self._begins):
                 step = self.steps[name]
                 if name not in force and self._keys.get(name) == present(self.ctx, step).key:
                     continue
@@ -200,16 +205,23 @@ class _Work:
         return {bad.step.name: Cause(kind="failed", old=str(bad.code))}
 
     def _inputs(self, bad: Done) -> dict[str, Cause] | None:
-        """The steps whose outputs the failed one uses; what has an effect is not done again for it."""
-        return self._widened(bad, edges_of(self.ctx, self.of).inputs(bad.step.name))
+        """The steps whose outputs the failed one uses."""
+        return self._widened(bad, self._edges().inputs(bad.step.name))
 
     def _everything(self, bad: Done) -> dict[str, Cause] | None:
-        """The whole run, without what has an effect."""
+        """The whole run."""
         return self._widened(bad, [name for name in self.steps if name != bad.step.name])
 
     def _widened(self, bad: Done, names: Iterable[str]) -> dict[str, Cause] | None:
-        cause = Cause(kind="widened", path=bad.step.name)
-        found = {name: cause for name in names if self.steps[name].effect == "none"}
+        """More steps, but none that would move an effect which stands: nobody asked for that to be undone."""
+        cause, edges, state = Cause(kind="widened", path=bad.step.name), self._edges(), self.ctx.state()
+        region = edges.descendants(self._begins)
+        stands = {name for name, _ in live(state, edges.names)} - set(region)
+        found = {
+            name: cause
+            for name in names
+            if self.steps[name].effect == "none" and not stands.intersection(edges.descendants((name,)))
+        }
         if found:
             self.ctx.emit("warning", bad.step.name, f"it fails again; {', '.join(sorted(found))} are done again, too")
         return found or None
@@ -248,7 +260,7 @@ def recover(ctx: Context, of: Plan, guards: Guards, states: list[Done], others: 
         return code
     open_ = unended(ctx.state())
     if open_ is not None:
-        code = _finish(ctx, open_, every, guards, states)
+        code = _finish(ctx, open_, every, guards, states, {step.name for step in of.steps} or names)
     for step in state.steps.values() if others is not None and not code else ():
         if step.begun is not None and step.name not in (others or ()):
             done = perform(ctx, rebuilt(step), every)
@@ -258,11 +270,11 @@ def recover(ctx: Context, of: Plan, guards: Guards, states: list[Done], others: 
     return code
 
 
-def _finish(ctx: Context, record: Logged, of: Plan, guards: Guards, states: list[Done]) -> int:
+def _finish(ctx: Context, record: Logged, of: Plan, guards: Guards, states: list[Done], scope: Collection[str]) -> int:
     """Go on with a repair: seeds that have a result since its record are done."""
     seeds, state = decoded(record.record.text or ""), ctx.state()
     known = {step.name for step in of.steps}
-    work = _Work(ctx, of, guards)
+    work = _Work(ctx, of, guards, {*scope, *record.record.region})
     left = {}
     for name, cause in seeds.items():
         end = state.steps[name].end if name in state.steps else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from gitbaton.errors import NotFoundError
@@ -10,6 +10,7 @@ from gitbaton.git.filesets import Entry
 from gitbaton.journal.state import StepState
 from gitbaton.journal.values import Cause, Plan, Record, Step
 from gitbaton.model import Oid
+from gitbaton.running import current
 from gitbaton.running.claims import Held
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present, present
@@ -17,13 +18,15 @@ from gitbaton.running.forecast import Forecast, edges_of, forecast
 from gitbaton.running.recorded import newest
 from gitbaton.running.serving import result_of
 from gitbaton.running.writeset import same
-from gitbaton.values import value
+from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    Standing = Literal["ok", "stale", "failed", "running", "crashed", "waiting", "rejected", "unknown", "undoing", "never-run"]
+    Standing = Literal[
+        "ok", "stale", "failed", "running", "crashed", "waiting", "rejected", "unknown", "undoing", "never-run", "dropped"
+    ]
 else:
     Standing = str
 
@@ -33,8 +36,9 @@ class Line:
     """One step. ``state``: ``ok`` (its result would be served), ``stale`` (it would run, or may: see ``would``), ``failed``,
     ``running`` (by process ``pid`` on ``host``), ``crashed`` (begun, and nobody is at it), ``waiting`` at its gate,
     ``rejected`` there, ``unknown`` (whether its effect happened), ``undoing`` (its compensation has not ended well),
-    ``never-run``. ``exit``, ``at`` (when its newest record ended) and ``duration_ms`` are of the newest attempt. ``effect``:
-    ``none``, ``live``, ``unknown``, ``undoing`` or ``undone``. ``moved``: outputs that are not here as they were recorded."""
+    ``never-run``, ``dropped`` (the plan does not name it). ``exit``, ``at`` (when its newest record ended) and ``duration_ms``
+    are of the newest attempt. ``effect``: ``none``, ``live``, ``unknown``, ``undoing`` or ``undone``. ``moved``: outputs that
+    are not here as they were recorded."""
 
     step: str
     state: Standing
@@ -72,16 +76,18 @@ class Why:
     differences: tuple[Cause, ...]
 
 
-def report(ctx: Context, of: Plan) -> Report:
-    """What is known of each step. ``of``: all steps of the run. Raises GitError."""
+def report(ctx: Context, of: Plan, scope: Collection[str]) -> Report:
+    """What is known of each step. ``of``: all steps of the run; ``scope``: those that belong to it still. Raises GitError."""
     state = ctx.state()
     held = {claim.step: claim for claim in ctx.claims.others() if claim.run == ctx.run}
     lines = []
     for item in forecast(ctx, of.steps, edges_of(ctx, of)):
         known = state.steps.get(item.step.name) or StepState(name=item.step.name)
-        lines.append(_line(ctx, item, known, held.get(item.step.name)))
+        line = _line(ctx, item, known, held.get(item.step.name))
+        lines.append(line if item.step.name in scope or line.state == "running" else replace(line, state="dropped"))
     plan = state.plan.record.plan if state.plan is not None else of.path
-    return Report(run=ctx.run, finished=state.finished, why=state.why, plan=plan, lines=tuple(lines))
+    reasons = current.reasons(state)
+    return Report(run=ctx.run, finished=not reasons, why=reasons, plan=plan, lines=tuple(lines))
 
 
 def why(ctx: Context, of: Plan, name: str) -> Why:

@@ -122,6 +122,9 @@ def opened(ctx: Context, claim: Logged) -> Plan:
             f"run '{ctx.run}' does not keep the text of its plan '{name}', and the file is not there as it was",
             "name the plan: git baton run --plan FILE",
         )
+    if record.plan is not None and _file(ctx, record.plan, record.key) is None and os.path.exists(_place(ctx, record.plan)):
+        said = f"'{name}' is another plan now; run '{ctx.run}' follows the one that it was begun with"
+        ctx.emit("warning", text=f"{said} ('git baton run --plan' takes up the new one)")
     return replace(plans.read(text, ctx.root, name=name), path=record.plan)
 
 
@@ -130,12 +133,16 @@ def digest(plan: Plan) -> str | None:
     return hashlib.sha256(plan.text).hexdigest() if plan.text is not None else None
 
 
+def _place(ctx: Context, path: str) -> str:
+    return os.path.join(ctx.root, path)
+
+
 def _file(ctx: Context, path: str | None, key: str | None) -> bytes | None:
     """What a plan's file holds, if that is what it held when it was taken up."""
     if path is None or key is None:
         return None
     try:
-        with open(os.path.join(ctx.root, path), "rb") as file:
+        with open(_place(ctx, path), "rb") as file:
             text = file.read(MAX_PLAN)
     except OSError:
         return None
