@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import BatonError
+from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.objects import TreeEntry, new_object, tree_data
 from gitbaton.git.repo import Door
 from gitbaton.journal.chain import run_ref
 from gitbaton.journal.values import Logged
@@ -233,3 +235,31 @@ def test_a_lock_that_a_killed_process_left_is_waited_for_and_named(repo: Sandbox
     assert len(j.records(RUN)) == 2
     os.utime(lock, (1, 1))
     assert j.append(RUN, record("gate", "b")).record.seq == 2, "an old one is nobody's"
+
+
+def test_packs_are_brought_to_disk_too_and_what_is_old_is_left(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    j = journal(repo, door="binary")
+    objects = j.repo.objects
+    assert isinstance(objects, BinaryObjects)
+    blob = new_object("sha1", "blob", b"packed")
+    some = new_object("sha1", "tree", tree_data([TreeEntry(mode=b"100644", name=b"x", oid=blob.oid)]))
+    objects.write_pack([blob, some])
+    old = tree(j.repo, {"old": "text"})
+    for oid in (old, repo.git("rev-parse", f"{old}:old")):
+        os.utime(repo.path / ".git/objects" / oid[:2] / oid[2:], (1, 1))
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noting(fd: int) -> None:
+        synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{fd}"), (repo.path / ".git").resolve()))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    logged = j.append(RUN, record("gate", "a"), trees={"orphan": some.oid, "undeclared": old})
+    packs = [name for name in synced if name.startswith("objects/pack")]
+    assert {name.rpartition(".")[2] for name in packs if "." in name} == {"pack", "idx"} and "objects/pack" in packs
+    assert f"objects/{logged.commit[:2]}/{logged.commit[2:]}" in synced
+    assert not any(old[2:] in name for name in synced), "the kernel wrote it long ago"
+    synced.clear()
+    j.append(RUN, record("gate", "b"), trees={"orphan": some.oid})
+    assert not any(name.startswith("objects/pack") for name in synced), "once is enough"

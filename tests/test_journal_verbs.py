@@ -183,10 +183,10 @@ def there(far: Far) -> set[str]:
     return {ref for ref in far.there().refs if ref.startswith("refs/baton/runs/")}
 
 
-def test_r45_a_run_travels_when_asked_and_goes_on_elsewhere(far: Far) -> None:
+def test_r45_a_run_travels_only_when_asked_and_agreed_to(far: Far) -> None:
     a, b = far.first, far.clone()
     mine = journal(a)
-    end = step_of(mine, "build", "one", run="r1")
+    step_of(mine, "build", "one", run="r1")
     ok(a, "push", "--yes")
     assert there(far) == set(), "only when asked"
     asked = a.here("push", "--runs")
@@ -202,20 +202,31 @@ def test_r45_a_run_travels_when_asked_and_goes_on_elsewhere(far: Far) -> None:
     step_of(mine, "test", "two", run="r1")
     assert ok(a, "push", "--runs").out == f"push run 'r1': forward, 2 records [{run_ref('r1')}]\n", "it was agreed to"
     ok(b, "fetch")
-    yours = journal(b)
-    assert yours.fetched() == {}, "only when asked"
+    assert journal(b).fetched() == {}, "only when asked"
     assert ok(b, "fetch", "--runs").out.splitlines()[-1] == "run 'r1': new, 4 records"
     assert b.git("for-each-ref", "--format=%(refname)", "refs/baton/runs") == ""
     assert b.git("rev-parse", "refs/baton/remotes/origin/runs/r1") == a.git("rev-parse", run_ref("r1"))
+    step_of(journal(b), "own", "three", run="r2")
+    assert there(far) == {run_ref("r1")}
+    ok(b, "sync", "--yes")
+    assert there(far) == {run_ref("r1")}, "sync leaves runs alone"
+
+
+def test_r45_a_run_goes_on_elsewhere(far: Far) -> None:
+    a, b = far.first, far.clone()
+    mine, yours = journal(a), journal(b)
+    end = step_of(mine, "build", "one", run="r1")
+    ok(a, "push", "--runs", "--yes")
+    ok(b, "fetch", "--runs")
     shown = b.here("journal").out.splitlines()
-    assert len(shown) == 4 and all(line.startswith("> ") for line in shown)
+    assert len(shown) == 2 and all(line.startswith("> ") for line in shown)
     refused = b.here("journal", "export")
     assert refused.code == 129 and "run 'r1' was fetched from elsewhere" in refused.err
     yours.adopt("r1")
     state = fold(yours.records("r1"))
-    assert state.foreign and state.steps["build"].end is not None
-    assert b.git("cat-file", "-p", f"{state.steps['build'].end.parts['writes']}:out") == "one"
-    assert state.steps["build"].end.record == end.record
+    stands = state.steps["build"].end
+    assert state.foreign and stands is not None and stands.record == end.record
+    assert b.git("cat-file", "-p", f"{stands.parts['writes']}:out") == "one"
     step_of(yours, "pub", "three", run="r1")
     assert not fold(yours.records("r1")).foreign
     assert ok(b, "push", "--runs", "--yes").out.splitlines()[-1].startswith("push run 'r1': forward, 2 records")
@@ -224,7 +235,7 @@ def test_r45_a_run_travels_when_asked_and_goes_on_elsewhere(far: Far) -> None:
     assert "hint: git baton fetch --runs" in behind.err
     assert ok(a, "fetch", "--runs").out.splitlines()[-1] == "run 'r1': 2 newer"
     mine.adopt("r1")
-    assert len(mine.records("r1")) == 6
+    assert len(mine.records("r1")) == 4
     assert "run 'r1': same" in ok(a, "fetch", "--runs").out
 
 

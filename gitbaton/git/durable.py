@@ -30,6 +30,7 @@ class Durable:
         self._kept: set[Oid] = set()
         self._folders: set[str] = set()
         self._refs: Objects | None = None
+        self._packs: int | None = None  # when packs were last looked at: the time of their folder
 
     def write(self, objects: Sequence[NewObject]) -> None:
         """Store objects, durably. Raises GitError."""
@@ -66,25 +67,38 @@ class Durable:
 
     def _sync(self, oids: Sequence[Oid]) -> None:
         """Have the files of loose objects on disk, and the folders that name them."""
-        now, folders = time.time(), set[str]()
+        now, folders, looked = time.time(), set[str](), self._packs
         todo = list(dict.fromkeys(oids))
         for start in range(0, len(todo), _BATCH):
-            found = {path for oid in todo[start : start + _BATCH] if (path := self._recent(oid, now)) is not None}
+            paths = {self._loose(oid) for oid in todo[start : start + _BATCH]}
+            looked, packs = self._new_packs(looked) if None in paths else (looked, [])
+            found = sorted(path for path in (*paths, *packs) if path is not None and not _is_old(path, now))
             folders |= {os.path.dirname(path) for path in found}
-            _flush(sorted(found))
+            _flush(found)
         _flush([*sorted(folders), *([self.folder] if folders - self._folders else [])])
         self._folders |= folders
         self._kept.update(todo)
+        self._packs = looked
 
-    def _recent(self, oid: Oid, now: float) -> str | None:
-        """The file of a loose object that may not be on disk yet; git has packs on disk before it names them."""
+    def _loose(self, oid: Oid) -> str | None:
+        """The file of a loose object; None for one that is packed, or lies elsewhere. Raises GitError when it is nowhere."""
         path = os.path.join(self.folder, oid[:2], oid[2:])
+        if os.path.exists(path):
+            return path
+        if self._mark != self.repo.object_store() and self.repo.objects.info(oid) is None:
+            raise _gone(oid)
+        return None
+
+    def _new_packs(self, looked: int | None) -> tuple[int | None, list[str]]:
+        """The files of packs, if any came since the last look, and when this one was; git brings packs to disk, but not their
+        names."""
+        place = os.path.join(self.folder, "pack")
         try:
-            return None if now - os.stat(path).st_mtime > _OLD else path
-        except FileNotFoundError:
-            if self._mark != self.repo.object_store() and self.repo.objects.info(oid) is None:
-                raise _gone(oid) from None
-            return None
+            changed = os.stat(place).st_mtime_ns
+            names = [name for name in os.listdir(place) if name.endswith((".pack", ".idx"))] if changed != looked else []
+        except OSError:
+            return looked, []
+        return changed, [os.path.join(place, name) for name in names]
 
     def update(self, change: RefChange) -> None:
         """Move one ref, durably; as Objects.update."""
@@ -121,6 +135,14 @@ class Durable:
             refs.close()
 
 
+def _is_old(path: str, now: float) -> bool:
+    """Whether a file is long on disk, or gone: into a pack that git has brought there."""
+    try:
+        return now - os.stat(path).st_mtime > _OLD
+    except FileNotFoundError:
+        return True
+
+
 def sync_folder(path: str) -> None:
     """Have on disk which names a folder has. One that is gone has none."""
     if os.path.isdir(path):
@@ -134,7 +156,10 @@ def _flush(paths: Sequence[str]) -> None:
     wrong: list[OSError] = []
     try:
         for path in paths:
-            fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            try:
+                fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            except FileNotFoundError:  # git has just moved it into a pack that is on disk
+                continue
             if hasattr(os, "posix_fadvise"):  # all begin to be written before one is waited for
                 os.posix_fadvise(fds[-1], 0, 0, os.POSIX_FADV_DONTNEED)
         waiting = iter(fds)
