@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import Outcome, Sandbox
+from tests.support.agents import Client
 from tests.test_run_events import valid
 
 BUILD = ("--step", "build", "--run", "r", "--reads", "a.txt", "--writes", "out.txt")
@@ -102,7 +103,7 @@ def test_a_repository_without_a_work_tree(repo: Sandbox, tmp_path: Path) -> None
 def test_the_exit_status_and_the_output_are_the_commands_own(repo: Sandbox) -> None:
     done = repo.baton("run", "--step", "a", "--run", "r", "--", "sh", "-c", "echo said; echo told >&2; exit 3")
     assert (done.code, done.out) == (3, "said\n")
-    assert done.err == "baton: a: runs: it has no result\ntold\nbaton: a: failed with 3\n"
+    assert done.err == "baton: a: runs\ntold\nbaton: a: failed with 3\n"
 
 
 def test_a_result_is_served_with_what_was_said(repo: Sandbox) -> None:
@@ -111,7 +112,7 @@ def test_a_result_is_served_with_what_was_said(repo: Sandbox) -> None:
     again = repo.baton("run", *BUILD, *COPY)
     assert (first.code, again.code, count(repo)) == (0, 0, 1)
     assert (first.out, again.out) == ("said\n", "said\n")
-    assert first.err.startswith("baton: build: runs: it has no result\ntold\nbaton: build: ok in ")
+    assert first.err.startswith("baton: build: runs\ntold\nbaton: build: ok in ")
     assert again.err.startswith("told\nbaton: build: cached ") and len(again.err.split()[-1]) == 7
     assert (repo.path / "out.txt").read_text() == "one\n"
 
@@ -146,7 +147,7 @@ def test_a_failure_says_when_it_is_tried_again(repo: Sandbox) -> None:
     words = ("run", "--run", "r", "--step", "s", "--retries", "2", "--backoff", "10ms", "--", "false")
     said = repo.baton(*words).err.splitlines()
     assert said == [
-        "baton: s: runs: it has no result",
+        "baton: s: runs",
         "baton: s: failed with 1, attempt 1 of 3; again in 0.01 s",
         "baton: s: failed with 1, attempt 2 of 3; again in 0.02 s",
         "baton: s: failed with 1, attempt 3 of 3",
@@ -225,14 +226,28 @@ def test_a_gate_waits_and_is_opened(repo: Sandbox) -> None:
     first = gated(repo)
     assert first.code == 75 and not (repo.path / "went").exists()
     assert first.err == "baton: go: waits at the gate: read it\nhint: git baton approve go\n"
-    repo.baton("snapshot", "--track", "t", "--step", "s")
-    told = repo.baton("resume").out.splitlines()
-    assert [row for row in told if row.startswith("run=r: ")] and told[-1].startswith("run_continue=git baton run --continue r")
     opened = repo.baton("approve", "go")
     assert (opened.code, opened.err) == (0, "baton: go: approved\n")
     assert gated(repo).code == 0 and (repo.path / "went").exists()
-    assert repo.baton("resume", "--json").json["runs"] == []
     assert repo.here("approve", "go").code == 1
+
+
+def test_who_takes_over_is_told_of_a_run_that_is_not_finished(repo: Sandbox) -> None:
+    gated(repo)
+    assert "hint: run 'r' is not finished: 'git baton run --continue r' goes on with it" in repo.here("resume").err
+    assert "run 'r'" not in Client("claude", repo.path).fire("start")  # nobody has written words
+    with repo.open() as baton:
+        baton.snapshot("S", track="t")
+    why, would = "'go' waits at its gate", "wait at the gate of step 'go': 'git baton approve go' opens it"
+    told = repo.here("resume").out.splitlines()
+    assert told[-2:] == [f"run=r: {why}", f"run_continue=git baton run --continue r ({would})"]
+    assert repo.here("resume", "--json").json["runs"] == [{"run": "r", "why": [why], "would": [would]}]
+    text = Client("claude", repo.path).fire("start")
+    assert f"run 'r' is not finished: {why}\n  'git baton run --continue r' would: {would}\n" in text
+    repo.here("approve", "go")
+    gated(repo)
+    assert repo.here("resume", "--json").json["runs"] == [] and "run=" not in repo.here("resume").out
+    assert "not finished" not in Client("claude", repo.path).fire("start")
 
 
 def test_a_gate_that_is_rejected_stays_closed(repo: Sandbox) -> None:

@@ -70,7 +70,7 @@ def sentence(event: Event) -> str:
     """An event in words, without the name of its step; empty for what has none."""
     text = plain(" ".join(event.text.split("\n")))
     if event.kind == "start":
-        return "runs" + (f": {because(event.cause)}" if event.cause else "")
+        return "runs" if event.cause is None or event.cause.kind == "never-run" else f"runs: {because(event.cause)}"
     if event.kind == "cached":
         return f"cached {event.key[:KEY]}" if event.key else "cached"
     if event.kind in ("ok", "compensated"):
