@@ -211,8 +211,8 @@ class Scene:
         """What the world says: each effect is there once, from the final sources; what was worked beside the ideal."""
         live: dict[str, list[tuple[str, str]]] = {s.name: [] for s in self.case.steps if s.effect}
         for row in (self.world / "effects").read_text().splitlines():
-            word, step, key, *digest = row.split()
-            live[step] = [e for e in live[step] if e[0] != key] + [(key, digest[0])] * (word == "do")
+            _, step, key, *digest = row.split()  # an undone one has no digest
+            live[step] = [e for e in live[step] if e[0] != key] + [(key, text) for text in digest]
         want = self.case.outputs(self.sources)
         exactly = all([d for _, d in found] == [want[f"out/{s}/a"].split()[0]] for s, found in live.items())
         cost = {s.name: s.cost for s in self.case.steps}
@@ -278,4 +278,6 @@ def overhead(folder: Path, env: dict[str, str], runs: int, count: int) -> Row:
 
     ours = ("sh", "-c", f'exec git-baton run --plan "{scene.world}/baton.toml" --run "$(cat "{scene.world}/run")"')
     theirs = ("sh", str(scene.world / "restart.sh"))
-    return pair(f"a plan of {count} steps, isolated", ours, theirs, scene.repo, scene.env, runs=runs, before=before)
+    return pair(
+        f"a plan of {count} steps, isolated", ours, theirs, scene.repo, scene.env, runs=runs, before=before, yardstick="sh"
+    )
