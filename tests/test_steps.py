@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_r03_whatever_changes_in_the_inputs_runs_it_again(run: Runner) -> None:
         (run.repo.path / "src/link").unlink()
         (run.repo.path / "src/link").symlink_to("./a.txt")
 
-    changes = [
+    changes: list[Callable[[], object]] = [
         lambda: source.write_text("two\n"),
         lambda: source.chmod(0o755),
         relink,

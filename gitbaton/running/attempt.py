@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from gitbaton.errors import GitError
 from gitbaton.git.children import Ended
 from gitbaton.git.filesets import Files
 from gitbaton.git.filewatch import Watch
@@ -55,6 +56,7 @@ class Left:
     after: Collected
     outside: Outside
     stable: bool
+    problem: str = ""
     checked: Checked = Checked(exit=0)
 
 
@@ -105,13 +107,20 @@ class Attempt:
                     shop=shop,
                 )
             return
+        before = [*ctx.active, *(held.writes for held in ctx.claims.others())]
+        since = len(ctx.claimed_so_far)
+
+        def outside() -> Outside:
+            meanwhile = (*before, *ctx.claimed_so_far[since:])
+            return in_place(ctx, watch.changed(), [glob for globs in meanwhile for glob in globs])
+
         with Watch(ctx.files, matches, max_size=ctx.baton.settings.max_file_size) as watch:
-            yield Place(files=ctx.files, isolation="none", env={}, outside=lambda: in_place(watch.changed()))
+            yield Place(files=ctx.files, isolation="none", env={}, outside=outside)
 
     def _isolated(self) -> bool:
         if self.step.isolate != "auto":
             return self.step.isolate == "tree"
-        return self.number > 1 or self.ctx.busy > 1 or bool(self.ctx.claims.others())
+        return self.number > 1 or len(self.ctx.active) > 1 or bool(self.ctx.claims.others())
 
     def _run(self, place: Place) -> Done:
         ctx, step = self.ctx, self.step
@@ -160,10 +169,15 @@ class Attempt:
 
     def _collect(self, place: Place, ended: Ended) -> Left:
         """What the command left. The inputs are looked at where it ran: in a lane nobody else changes them."""
-        after = collect(self.ctx, self.step, place.files, self.before, self.kept)
+        problem = ""
+        try:
+            after = collect(self.ctx, self.step, place.files, self.before, self.kept)
+        except GitError as error:  # a symbolic link that leads out
+            problem = error.message
+            after = collect(self.ctx, self.step, place.files, self.before, self.kept, inside=False)
         reads = place.files.scan(self.step.reads) if self.step.reads else None
         stable = reads is None or (self.now.reads is not None and reads.tree == self.now.reads.tree)
-        return Left(ended=ended, after=after, outside=place.outside(), stable=stable)
+        return Left(ended=ended, after=after, outside=place.outside(), stable=stable, problem=problem)
 
     def _judge(self, left: Left) -> tuple[int, str]:
         """The exit status of an attempt and, where it is not 0, why."""
@@ -172,6 +186,8 @@ class Attempt:
             return TIMEOUT, status(ended)
         if ended.exit or ended.interrupted:
             return ended.exit or 130, status(ended)
+        if left.problem:
+            return OUTPUTS, left.problem
         if left.after.found.unmatched and not step.allow_empty:
             return OUTPUTS, f"nothing matches its output '{left.after.found.unmatched[0]}'"
         found = left.outside.found

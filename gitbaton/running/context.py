@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.errors import NotFoundError, UsageError
+from gitbaton.errors import GitError, NotFoundError, UsageError
 from gitbaton.git.filesets import Entry, Files, read_tree
 from gitbaton.journal.chain import Journal
 from gitbaton.journal.state import RunState, StepState, fold
@@ -85,7 +85,8 @@ class Context:
         self.host, self.boot, self.pid = socket.gethostname(), boot_id(), os.getpid()
         self.lock = threading.RLock()
         self.guard: Callable[[str], None] = lambda step: None
-        self.busy = 0  # claims that this process holds
+        self.active: list[tuple[str, ...]] = []  # the write sets that this process holds
+        self.claimed_so_far: list[tuple[str, ...]] = []  # and held since it began
         self._depth = 0
         self._idle: list[Workshop] = []
         self._shops: list[Workshop] = []
@@ -209,11 +210,12 @@ class Context:
         said = lambda: self.emit("wait", step, "another process is at this step")  # noqa: E731
         with self.away():
             claim = self.claims.take(self.run, step, writes, wait=self.wait, same=said)
-        self.busy += 1
+        self.active.append(writes)
+        self.claimed_so_far.append(writes)
         try:
             yield claim
         finally:
-            self.busy -= 1
+            self.active.remove(writes)
             claim.release()
 
     @contextmanager
@@ -232,7 +234,10 @@ class Context:
     def close(self) -> None:
         """Remove the lanes and let go of what is open; the baton and the journal stay open."""
         for shop in self._shops:
-            shop.close()
+            try:
+                shop.close()
+            except GitError as error:
+                self.emit("warning", text=error.message)
         self._shops, self._idle = [], []
         self.files.close()
 

@@ -125,7 +125,7 @@ def decide(
     undoable = step.compensate is not None or any(e.logged.record.compensate for e in once)
     failed = state is not None and state.failed is not None and state.failed.record.key == present.key
     if once and not (undoable and (force is not None or retry or failed)):
-        return Verdict(what="trust", effect=once[-1])
+        return Verdict(what="trust" if found is None else "hit", effect=once[-1], logged=found)
     blocked = _gate(step, state, present.key)
     if blocked is not None:
         return Verdict(what=blocked)

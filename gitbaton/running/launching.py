@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitbaton.git import children
 from gitbaton.git.children import Command, Ended
-from gitbaton.journal import keys
+from gitbaton.journal import crash, keys
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.values import Record, Step
 from gitbaton.running.claims import Claim
@@ -20,7 +20,7 @@ _MINIMAL = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL")
 def environment(ctx: Context, step: str, idem: str, attempt: int, **more: str) -> dict[str, str]:
     """What a command of a step sees: our own environment, and which run, step and attempt it is."""
     return {
-        **os.environ,
+        **{name: text for name, text in os.environ.items() if name != crash.VARIABLE},
         "GIT_BATON_RUN": ctx.run,
         "GIT_BATON_STEP": step,
         "GIT_BATON_ATTEMPT": str(attempt),
@@ -66,14 +66,8 @@ def launch(
     """Run a command below ``root`` (default: the work tree) in the step's folder, and wait for it without the lock. ``point``:
     where a test kills this process once the command has been let go; ``runs`` is told its process group. Raises GitError when
     it cannot be started."""
-    command = Command(
-        argv=tuple(argv),
-        cwd=os.path.normpath(os.path.join(root or ctx.root, step.cwd)),
-        env=env,
-        timeout=timeout,
-        grace=step.grace,
-        show=show and ctx.show,
-    )
+    cwd = os.path.normpath(os.path.join(root or ctx.root, step.cwd))
+    command = Command(argv=tuple(argv), cwd=cwd, env=env, timeout=timeout, grace=step.grace, show=show and ctx.show)
 
     def started(group: int, mark: str) -> None:
         runs(group)

@@ -45,7 +45,7 @@ def materials(now: Mapping[str, Entry], result: Mapping[str, Entry], known: Mapp
 def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logged: Logged) -> Done | None:
     """Make the write set equal to a recorded result of this key. None where that cannot be: a file of it is kept by digest only
     and is not there. Raises GitError."""
-    found = ctx.files.scan(step.writes, store=step.store, inside=True)
+    found = ctx.files.scan(step.writes, store=step.store)
     ctx.know(found.tree, found.entries)
     result = result_of(ctx, logged)
     here = logged.record.run == ctx.run

@@ -19,7 +19,7 @@ from gitbaton.running.serving import serve
 __all__ = ["Done", "perform"]
 
 REJECTED = 1
-_ONCE_BLIND = "it is not tried again: its effect may happen only once, and nothing undoes it"
+_BLIND = "it is not done again: its effect may happen only once, and nothing undoes it"
 
 
 def perform(ctx: Context, step: Step, plan: Plan, *, force: Cause | None = None) -> Done:
@@ -78,6 +78,8 @@ class _Performance:
         ctx, step = self.ctx, self.step
         state = ctx.step_state(step.name)
         if verdict.what == "hit" and verdict.logged is not None:
+            if verdict.effect is not None:
+                ctx.emit("warning", step.name, f"step '{step.name}': {_BLIND}")
             done = serve(ctx, step, now, state, verdict.logged)
             self.useless = done is None
             return done
@@ -146,7 +148,7 @@ class _Performance:
         state = self.ctx.step_state(step.name)
         effect = next((e for e in state.effects if record and e.idem == record.idem), None) if state else None
         if step.effect == "once" and effect is not None and effect.state == "live" and not step.compensate:
-            self.ctx.emit("warning", step.name, _ONCE_BLIND)
+            self.ctx.emit("warning", step.name, f"step '{step.name}': {_BLIND}")
             return None
         return wait(step.backoff, self.tries, self.ctx.random)
 

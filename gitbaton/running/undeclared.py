@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gitbaton.git.filesets import Entry
 from gitbaton.git.filewatch import Stray, Strays
+from gitbaton.git.globs import matcher
 from gitbaton.journal.values import Undeclared
 from gitbaton.model import Oid
 from gitbaton.running.context import Context, Workshop
 from gitbaton.running.writeset import put, tree_of
-from gitbaton.values import value
+from gitbaton.values import replace, value
 
 SHOWN = 10
 
@@ -26,10 +27,15 @@ class Outside:
     strays: Strays | None = None
 
 
-def in_place(strays: Strays) -> Outside:
-    """What changed in the work tree itself, whoever did it."""
-    found = tuple(Undeclared(path=s.path, before=s.before, after=s.after) for s in strays.found)
-    return Outside(found=found, tree=strays.before_tree if strays.before else None, strays=strays)
+def in_place(ctx: Context, strays: Strays, meanwhile: Sequence[str]) -> Outside:
+    """What changed in the work tree itself, whoever did it, but for what other steps that were at work ``meanwhile`` (globs)
+    may write."""
+    theirs = matcher(meanwhile)
+    mine = tuple(s for s in strays.found if not theirs(s.path))
+    found = tuple(Undeclared(path=s.path, before=s.before, after=s.after) for s in mine)
+    before = {s.path: strays.before[s.path] for s in mine if s.path in strays.before}
+    tree = strays.before_tree if len(before) == len(strays.before) else tree_of(ctx, before)
+    return Outside(found=found, tree=tree if before else None, strays=replace(strays, found=mine))
 
 
 def in_lane(ctx: Context, shop: Workshop, matches: Callable[[str], bool]) -> Outside:

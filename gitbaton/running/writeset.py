@@ -79,7 +79,7 @@ def _our_trees(ctx: Context, step: str, state: StepState | None) -> Iterator[Oid
 
 def look(ctx: Context, step: Step, state: StepState | None) -> WriteSet:
     """What lies in a step's write set now, and what its command is to find there. Raises GitError."""
-    now = ctx.files.scan(step.writes, store=step.store, inside=True)
+    now = ctx.files.scan(step.writes, store=step.store)
     ctx.know(now.tree, now.entries)
     if state is None or state.first_pre is None:
         return WriteSet(now=now, pre=now.entries)
@@ -110,10 +110,12 @@ def sort_out(now: FileSet, first: Mapping[str, Entry], known: Mapping[str, set[V
     return WriteSet(now=now, pre=pre, others=frozenset(others), edited=tuple(edited))
 
 
-def collect(ctx: Context, step: Step, files: Files, before: WriteSet, keep: Iterable[str] = ()) -> Collected:
+def collect(
+    ctx: Context, step: Step, files: Files, before: WriteSet, keep: Iterable[str] = (), *, inside: bool = True
+) -> Collected:
     """What a command left. A file of somebody else's that it did not touch is none of its outputs, and at the paths ``keep``
-    stays what was there."""
-    found = files.scan(step.writes, store=step.store, inside=True)
+    stays what was there. Raises GitError, ``inside`` also for a symbolic link that leads out of the work tree."""
+    found = files.scan(step.writes, store=step.store, inside=inside)
     outputs = {p: e for p, e in found.entries.items() if p not in before.others or not same(e, before.pre.get(p))}
     for path in keep:
         outputs.pop(path, None)

@@ -1,0 +1,197 @@
+"""What is to be done with a step and its files, as pure functions: every state of an effect, every owner of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gitbaton.git.filesets import Entry, FileSet
+from gitbaton.journal.state import EffectState, StepState
+from gitbaton.journal.values import Backoff, Cause, Logged, Reads, Record, Step, Writes
+from gitbaton.running.decide import Present, decide, hit, why
+from gitbaton.running.serving import materials
+from gitbaton.running.step import wait, worth
+from gitbaton.running.writeset import differences, sort_out
+from gitbaton.values import replace
+
+A, B, EMPTY = "a" * 64, "b" * 64, "4" * 40
+STEP = Step(name="s", argv=("make",), reads=("src/**",))
+
+
+def logged(type_: str, seq: int = 0, **fields: object) -> Logged:
+    words = {"effect": "none", "key": A, "idem": A, "argv": ("make",), "cwd": ".", **fields}
+    reads, writes = Reads(globs=("src/**",), tree=EMPTY, n=0), Writes(globs=(), pre=EMPTY, tree=EMPTY)
+    record = Record(
+        type=type_,  # type: ignore[arg-type]
+        run="r",
+        lineage="r",
+        started=datetime(2026, 1, 1, tzinfo=UTC),
+        host="h",
+        pid=1,
+        boot="",
+        seq=seq,
+        step="s",
+        reads=reads,
+        writes=writes,
+        **words,  # type: ignore[arg-type]
+    )
+    return Logged(record=record, commit=f"{seq:040x}", parts={})
+
+
+def now(key: str = A) -> Present:
+    return Present(key=key, reads=Reads(globs=("src/**",), tree=EMPTY, n=0), deps=(), env=(), files={})
+
+
+def ended(effect: str = "none", happened: str | None = None, **fields: object) -> StepState:
+    """A step with one result; ``happened``: the state of its effect."""
+    end = logged("end", 1, effect=effect, **fields)
+    effects = (EffectState(idem=A, key=A, logged=end, state=happened),) if happened else ()  # type: ignore[arg-type]
+    return StepState(name="s", end=end, ends=(end,), effects=effects, attempts=1)
+
+
+def begun(effect: str, happened: str, **fields: object) -> StepState:
+    """A step that has begun, and has no result."""
+    begin = logged("begin", 1, effect=effect, **fields)
+    made = EffectState(idem=A, key=A, logged=begin, state=happened)  # type: ignore[arg-type]
+    return StepState(name="s", effects=(made,), attempts=1)
+
+
+@pytest.mark.parametrize(
+    ("state", "key", "what"),
+    [
+        (None, A, "run"),
+        (ended(), A, "hit"),
+        (ended(), B, "run"),
+        (ended(stable=False), A, "run"),
+        (ended("idempotent", "live"), A, "hit"),
+        (ended("idempotent", "undone"), A, "run"),
+        (ended("once", "live"), A, "hit"),
+        (begun("idempotent", "unknown"), A, "run"),
+        (begun("idempotent", "unknown"), B, "probe"),
+        (begun("once", "unknown"), A, "probe"),
+        (begun("once", "unknown"), B, "probe"),
+        (begun("once", "live"), A, "trust"),
+        (begun("once", "live"), B, "run"),
+        (begun("once", "undone"), A, "run"),
+        (begun("idempotent", "live"), A, "run"),
+        (begun("idempotent", "undoing"), A, "run"),
+    ],
+)
+def test_what_is_done_in_every_state(state: StepState | None, key: str, what: str) -> None:
+    assert decide(STEP, state, now(key)).what == what
+
+
+def test_what_is_undone_first() -> None:
+    assert [e.key for e in decide(STEP, ended("idempotent", "live"), now(B)).undo] == [A]
+    assert decide(STEP, begun("idempotent", "unknown"), now(A)).undo == ()
+    assert len(decide(STEP, begun("idempotent", "undoing"), now(A)).undo) == 1
+    assert decide(STEP, ended("idempotent", "live"), now(A), Cause(kind="path")).undo == ()
+    assert len(decide(STEP, ended("idempotent", "live"), now(A), Cause(kind="named")).undo) == 1
+    once = replace(STEP, effect="once", compensate="undo")
+    assert len(decide(once, ended("once", "live"), now(A), Cause(kind="path")).undo) == 1
+    assert decide(STEP, ended("once", "live"), now(A), Cause(kind="named")).what == "hit"  # nothing could undo it
+
+
+def test_a_gate_is_for_one_key() -> None:
+    gated = replace(STEP, gate="ok?")
+    for gate, key, what in (("none", None, "gate"), ("waiting", A, "gate"), ("approved", A, "run"), ("approved", B, "gate")):
+        state = StepState(name="s", gate=gate, gate_key=key)  # type: ignore[arg-type]
+        assert decide(gated, state, now(A)).what == what
+    assert decide(gated, StepState(name="s", gate="rejected", gate_key=A), now(A)).what == "rejected"
+    assert decide(gated, ended(), now(A)).what == "hit"
+
+
+def test_an_older_result_is_served_when_its_inputs_are_back() -> None:
+    first, second = logged("end", 1), logged("end", 3, key=B)
+    state = StepState(name="s", end=second, ends=(first, second), attempts=2)
+    assert hit(STEP, state, A) is first and hit(STEP, state, B) is second
+    failed = replace(state, failed=logged("fail", 5, exit=1))
+    assert hit(STEP, failed, A) is None and hit(STEP, failed, B) is second
+
+
+def test_why_says_the_first_difference() -> None:
+    def cause(step: Step = STEP, state: StepState | None = None, key: str = B, **fields: Any) -> str:
+        found = why(step, state or ended(**fields), now(key))
+        assert found is not None
+        return found.kind
+
+    assert why(STEP, ended(), now(A)) is None
+    assert cause(state=StepState(name="s")) == "never-run"
+    assert cause(replace(STEP, argv=("cc",))) == "argv" and cause(replace(STEP, cwd="sub")) == "cwd"
+    assert cause(deps=(("d", EMPTY),)) == "dep" and cause(env=(("HOME", "sha256:0"),)) == "env"
+    assert cause(replace(STEP, extra=("v2",))) == "key" and cause(replace(STEP, writes=("x",))) == "writes"
+    assert cause(replace(STEP, verify="true")) == "verify"
+    assert cause(replace(STEP, cache=False), key=A) == "not-cacheable" and cause(key=A, stable=False) == "unstable"
+    assert cause(state=ended("idempotent", "undone"), key=A) == "compensated"
+    assert cause(state=replace(ended(), failed=logged("fail", 2, exit=1)), key=A) == "failed"
+    assert cause(state=replace(ended(), begun=logged("begin", 2))) == "crashed"
+
+
+PATHS = st.sampled_from(["a", "b", "c", "d"])
+FILES = st.dictionaries(PATHS, st.integers(0, 5), max_size=4)
+
+
+def files(numbers: Mapping[str, int]) -> dict[str, Entry]:
+    return {path: Entry(path=path, mode="100644", oid=f"{n:040x}") for path, n in numbers.items()}
+
+
+def applied(have: Mapping[str, Entry], want: Mapping[str, Entry | None]) -> dict[str, Entry]:
+    result: dict[str, Entry | None] = {**have, **want}
+    return {path: entry for path, entry in result.items() if entry is not None}
+
+
+@settings(max_examples=150, deadline=None)
+@given(FILES, FILES, st.lists(FILES, max_size=3))
+def test_serving_changes_only_what_is_ours(have: dict[str, int], result: dict[str, int], known: list[dict[str, int]]) -> None:
+    versions: dict[str, set[tuple[str, str]]] = {}
+    for tree in (*known, result):
+        for path, entry in files(tree).items():
+            versions.setdefault(path, set()).add((entry.mode, entry.oid))
+    todo = materials(files(have), files(result), versions)
+    after = applied(files(have), todo.want)
+    for path, entry in files(have).items():
+        if (entry.mode, entry.oid) not in versions.get(path, set()):
+            assert after[path] == entry  # what nobody of us wrote stays
+            assert (path in todo.edited) == (path in result)
+        else:
+            assert after.get(path) == files(result).get(path)
+    assert {p: e for p, e in after.items() if p in result and p not in todo.edited} == {
+        p: e for p, e in files(result).items() if p not in todo.edited
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(FILES, FILES, st.lists(FILES, max_size=3))
+def test_a_command_finds_what_was_there_first_and_what_is_not_ours(
+    have: dict[str, int], first: dict[str, int], known: list[dict[str, int]]
+) -> None:
+    versions: dict[str, set[tuple[str, str]]] = {}
+    for tree in (*known, first):
+        for path, entry in files(tree).items():
+            versions.setdefault(path, set()).add((entry.mode, entry.oid))
+    found = sort_out(FileSet(tree=EMPTY, entries=files(have)), files(first), versions)
+    for path, entry in files(have).items():
+        ours = (entry.mode, entry.oid) in versions.get(path, set())
+        assert (path in found.others or path in found.edited) == (not ours)
+        assert found.pre.get(path) == (files(first).get(path) if ours else entry)
+    assert not found.others & set(found.edited)
+    assert applied(files(have), differences(files(have), found.pre)) == found.pre
+
+
+@given(st.floats(0.001, 100), st.floats(1, 10), st.integers(1, 2000), st.floats(0, 0.999))
+def test_waits_never_pass_the_longest(first: float, factor: float, tries: int, chance: float) -> None:
+    backoff = Backoff(first=first, factor=factor, most=200.0)
+    seconds = wait(backoff, tries, lambda: chance)
+    assert 0 < seconds <= 200.0 and seconds >= min(first, 200.0) * 0.999
+    assert seconds / 2 <= wait(replace(backoff, jitter=True), tries, lambda: chance) <= seconds
+
+
+def test_what_is_worth_another_attempt() -> None:
+    some = replace(STEP, retry_on=("1", "timeout"))
+    assert worth(STEP, 9, timeout=False) and worth(some, 1, timeout=False) and worth(some, 124, timeout=True)
+    assert not worth(some, 124, timeout=False) and not worth(some, 2, timeout=False)
