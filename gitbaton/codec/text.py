@@ -105,16 +105,14 @@ def _no_number(text: str) -> Json:
 
 def _check(value: Json, left: int) -> None:
     """Refuse what is nested too deep, and text that no UTF-8 can hold."""
-    if isinstance(value, str):
-        if not value.isprintable() and _SURROGATE.search(value):
-            raise RecordError("record holds half of a surrogate pair")
-        return
     if not isinstance(value, (dict, list)):
-        return
+        value = [value]
+        left += 1
     if left == 0:
         raise RecordError(f"record is nested deeper than {MAX_DEPTH}")
-    if isinstance(value, dict):
-        for key in value:
-            _check(key, left)
-    for item in value.values() if isinstance(value, dict) else value:
-        _check(item, left - 1)
+    for item in (*value, *value.values()) if isinstance(value, dict) else value:
+        if isinstance(item, str):
+            if not item.isprintable() and _SURROGATE.search(item):
+                raise RecordError("record holds half of a surrogate pair")
+        elif isinstance(item, (dict, list)):
+            _check(item, left - 1)

@@ -13,6 +13,7 @@ from pygit2.enums import ObjectType
 from gitbaton.errors import GitError, NotARepositoryError, RefConflictError
 from gitbaton.git.objects import MAX_READ, Algorithm, Kind, NewObject, Object, RefChange, is_oid, is_ref, linked_ref
 from gitbaton.model import Head, Oid
+from gitbaton.values import cast
 
 _KIND: dict[int, Kind] = {
     ObjectType.COMMIT: "commit",
@@ -22,6 +23,7 @@ _KIND: dict[int, Kind] = {
 }
 _TYPE = {kind: number for number, kind in _KIND.items()}
 _ERRORS = (pygit2.GitError, KeyError, ValueError, OSError, TypeError)
+_FIRST = 8192  # bytes of a loose object's file that are read first: most need no more
 _LOCK_WAIT = 0.1  # core.filesRefLockTimeout's default, in seconds; libgit2 itself does not wait
 
 
@@ -56,27 +58,35 @@ class Libgit2Objects:
         if oid is None:
             return None
         try:
+            found = self._loose(oid, limit) if limit >= 0 else None
+            if found is not None:
+                return found
             number, size = self.repository.odb.read_header(oid)
-            data = self._data(oid) if size <= limit else None
+            data = self.repository.odb.read(oid)[1] if size <= limit else None
         except KeyError:
             return None
         except _ERRORS:
             raise GitError(f"object {oid} cannot be read") from None
         return Object(oid=oid, kind=_KIND[number], size=size, data=data)
 
-    def _data(self, oid: Oid) -> bytes:
-        """An object's bytes. A loose one is inflated here: at a truncated one, libgit2 goes round for ever."""
+    def _loose(self, oid: Oid, limit: int) -> Object | None:
+        """A loose object, inflated here: at a truncated one, libgit2 goes round for ever. None where there is no such file."""
         try:
             with open(os.path.join(self.objects_dir, oid[:2], oid[2:]), "rb") as file:
                 inflate = zlib.decompressobj()
-                raw = inflate.decompress(file.read())
+                start, _, data = inflate.decompress(file.read(_FIRST), _FIRST).partition(b"\0")
+                kind, _, size = start.decode("ascii").partition(" ")
+                if int(size) > limit:
+                    return Object(oid=oid, kind=_KIND[_TYPE[cast(Kind, kind)]], size=int(size), data=None)
+                if not inflate.eof:
+                    data += inflate.decompress(inflate.unconsumed_tail + file.read())
         except FileNotFoundError:
-            return self.repository.odb.read(oid)[1]
+            return None
         except zlib.error as error:
             raise ValueError(str(error)) from None
-        if not inflate.eof:
+        if not inflate.eof or len(data) != int(size):
             raise ValueError("it is cut short")
-        return raw[raw.index(b"\0") + 1 :]
+        return Object(oid=oid, kind=_KIND[_TYPE[cast(Kind, kind)]], size=len(data), data=data)
 
     def _target(self, name: str) -> Oid | None:
         try:

@@ -215,7 +215,7 @@ def decode(raw: bytes) -> Record:
         pid=r.count("pid"),
         boot=r.path("boot"),
         seq=r.count("seq"),
-        **{name: read(r, name) for name, read in _FIELDS.items() if has(name)},
+        **{name: _FIELDS[name](r, name) for name in r.value if name in _FIELDS},
     )
     verify, cost = r.maybe_object("verify") if has("verify") else None, r.maybe_object("cost") if has("cost") else None
     if verify is not None:
