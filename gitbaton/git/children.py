@@ -163,6 +163,8 @@ class _Run:
             least = min(least, _TERMINAL)
         if self.ending is not None:
             least = min(least, 0.02)
+        elif self.group.signals:
+            least = min(least, 0.05)
         if self.child.pidfd is None:
             least = min(least, _BLIND)
         return max(0.0, least)
