@@ -46,12 +46,24 @@ WHAT = (
 EDIT = st.tuples(st.sampled_from(WHAT), st.sampled_from(PATHS), st.sampled_from(PATHS), st.integers(0, 9))
 
 
+def clear(path: Path) -> None:
+    """Make room for something else."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    elif path.is_symlink() or path.exists():
+        path.unlink()
+
+
 def edit(top: Path, what: str, name: str, other: str, number: int) -> None:
     """One thing that somebody does to a file; what cannot be done there is not done."""
     path = top / name
     try:
         if what == "write":
-            path.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (*path.relative_to(top).parents,)[-2::-1]:
+                if not (top / folder).is_dir() or (top / folder).is_symlink():
+                    clear(top / folder)
+                    (top / folder).mkdir()
+            clear(path)
             path.write_text(f"{number}" * (1 + number % 3))
         elif what == "sneak" and path.is_file() and not path.is_symlink():  # the same size, the old time
             at = path.stat()
@@ -64,10 +76,12 @@ def edit(top: Path, what: str, name: str, other: str, number: int) -> None:
         elif what == "mode":
             path.chmod(0o600 + 0o10 * number)
         elif what == "gone":
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            clear(path)
         elif what == "folder":
+            clear(path)
             path.mkdir(parents=True)
         elif what == "link":
+            clear(path)
             path.symlink_to(other if number % 2 else "/nowhere")
         elif what == "touch":
             os.utime(path, ns=(number, number * 1_000_000_007), follow_symlinks=False)
@@ -96,8 +110,8 @@ def test_whatever_happens_both_are_the_same_after_a_sync(
         theirs, ours = Path(name) / "theirs", Path(name) / "ours"
         theirs.mkdir()
         ours.mkdir()
-        for number, path in enumerate(PATHS):
-            edit(theirs, "write", path, path, number)
+        for number, path in enumerate(("a", "b", "d/x", "d/e/z", "d/e", "d")):
+            edit(theirs, "touch" if number > 3 else "write", path, path, number)
         tree = Tree(str(theirs), str(ours), (), lambda path, text: False)
         time.sleep(0.005 if coarse else 0)  # whose files are young is not blamed for what cannot be told
         tree.sync()
