@@ -290,7 +290,12 @@ def test_a_fetched_run_is_foreign_until_something_local_follows(j: Journal, repo
     assert j.names() == [] and all(logged.foreign for logged in j.records("a")) and fold(j.records("a")).foreign
     assert j.fetched() == {"a": [("origin", tip)]} and chosen(j) == "a"
     assert j.find(key, but="x") is None
+    with pytest.raises(UsageError, match="was fetched from elsewhere"):
+        j.append("a", record("gate", "next", lineage="a"))
+    repo.git("update-ref", "refs/baton/remotes/a/runs/a", repo.head())
+    assert len(j.records("a")) == 2, "a broken copy beside it is nobody's"
     j.adopt("a")
+    repo.git("update-ref", "-d", "refs/baton/remotes/a/runs/a")
     assert repo.git("rev-parse", run_ref("a")) == tip
     again = journal(repo)
     assert all(logged.foreign for logged in again.records("a")), "also for another process"
@@ -330,3 +335,22 @@ def test_verify_sees_what_is_wrong(j: Journal, repo: Sandbox) -> None:
     blob = j.records(RUN)[1].parts["stdout"]
     (repo.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
     assert any("not all is here" in problem for problem in verify(j, RUN).problems)
+
+
+def test_a_linked_work_tree_has_the_same_runs_and_a_memory_of_its_own(repo: Sandbox, j: Journal, tmp_path: Path) -> None:
+    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    linked = journal(Sandbox(tmp_path / "linked"))
+    step_of(linked, "a", "x", run="one")
+    step_of(j, "a", "x", run="two")
+    assert linked.names() == j.names() == ["one", "two"] and linked.records("two") == j.records("two")
+    remember(linked.repo, "one")
+    assert chosen(linked) == "one" and list(in_use(j.repo)) == ["one"]
+    with pytest.raises(AmbiguousNameError):
+        chosen(j)
+
+
+def test_a_bare_repository_can_have_a_journal(tmp_path: Path) -> None:
+    bare = Sandbox.init(tmp_path / "bare", "--bare")
+    j = journal(bare)
+    step_of(j, "a", "x")
+    assert verify(j, RUN).problems == () and len(journal(bare, door="binary").records(RUN)) == 2

@@ -9,10 +9,18 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
 from gitbaton.codec import decode_track, first_line
-from gitbaton.errors import AmbiguousNameError, GitError, NoAnswerError, NotFoundError, RefConflictError, UsageError
+from gitbaton.errors import (
+    AmbiguousNameError,
+    GitError,
+    NoAnswerError,
+    NotFoundError,
+    RecordError,
+    RefConflictError,
+    UsageError,
+)
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.durable import Durable
-from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, tree_data
+from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, parse_commit, tree_data
 from gitbaton.git.repo import Repo
 from gitbaton.journal import origins, words
 from gitbaton.journal.codec import encode, fit
@@ -95,8 +103,18 @@ class Journal:
         copies = self.fetched().get(run)
         if not copies:
             raise NotFoundError(f"there is no run '{run}'", *_listed(self.names(), ()))
-        chains = [read(self.repo.objects, self.root, run, oid, ()) for _, oid in copies]
-        return tuple(replace(logged, foreign=True) for logged in max(chains, key=len))
+        return tuple(replace(logged, foreign=True) for logged in self._longest(run, copies))
+
+    def _longest(self, run: str, copies: list[tuple[str, Oid]]) -> tuple[Logged, ...]:
+        """Of what remotes have of a run the copy with the most records. Raises RecordError when none can be read."""
+        chains: list[tuple[Logged, ...]] = []
+        for number, (_, oid) in enumerate(copies, 1):
+            try:
+                chains.append(read(self.repo.objects, self.root, run, oid, ()))
+            except RecordError:
+                if number == len(copies) and not chains:
+                    raise
+        return max(chains, key=len)
 
     def _local(self, run: str, tip: Oid) -> tuple[Logged, ...]:
         with self._guard:
@@ -118,8 +136,8 @@ class Journal:
         Its ``seq`` and the ids of its outputs are given here; secrets are taken out of its words, and lists that are too long
         cut. ``trees``: subtrees of TREES that the record itself does not name, or blobs of BLOBS that are stored already;
         ``blobs``: of BLOBS, of an output the last MiB is kept. Raises RefConflictError when others are in the way for eight
-        seconds, GitError when an object is not here or the disk is full, UsageError for a record over the limits, ScanError.
-        Then the journal is as it was.
+        seconds, GitError when an object is not here or the disk is full, UsageError for a record over the limits or a run that
+        was only fetched, ScanError. Then the journal is as it was.
         """
         ref = run_ref(run)
         record, contents = words.clean(replace(record, run=run), dict(blobs or {}), self.redactor)
@@ -128,8 +146,9 @@ class Journal:
         record = words.named(fit(record), made, contents)
         parts = _parts(record, trees or {}) | {name: item.oid for name, item in made.items()}
         with self._guard:
-            self._disk.write(list(made.values()))
-            self._disk.keep([parts[name] for name in TREES if name in parts], [parts[name] for name in BLOBS if name in parts])
+            self._disk.write(list(made.values()), later=True)
+            known = [[parts[name] for name in names if name in parts] for names in (TREES, BLOBS)]
+            self._disk.keep(*known, later=True)  # on disk with the record
             deadline, clear = time.monotonic() + RETRY_SECONDS, False
             while True:
                 try:
@@ -146,6 +165,8 @@ class Journal:
     def _append(self, run: str, ref: str, record: Record, parts: Mapping[str, Oid]) -> Logged:
         """One attempt, with the lock held."""
         tip = self.tip(run)
+        if tip is None and run in self.fetched():
+            raise UsageError(f"run '{run}' was fetched from elsewhere, and is not one of this repository yet")
         before = self._local(run, tip) if tip is not None else ()
         record = replace(record, seq=len(before))
         algorithm = self.repo.layout.algorithm
@@ -177,9 +198,10 @@ class Journal:
         copies = self.fetched().get(check_run(run), [])
         if not copies:
             raise NotFoundError(f"no run '{run}' was fetched", *_listed((), sorted(self.fetched())))
-        chains = [(read(self.repo.objects, self.root, run, oid, ()), oid) for _, oid in copies]
-        longest, oid = max(chains, key=lambda chain: len(chain[0]))
-        held = {logged.commit for logged in longest}
+        longest = self._longest(run, copies)
+        held, oid = {logged.commit: None for logged in longest}, longest[-1].commit
+        commits = [found for found in self.repo.objects.read_many(list(held)) if found is not None and found.data is not None]
+        self._disk.keep([parse_commit(found.data or b"").tree for found in commits], held)  # git need not have had it on disk
         with self._guard, self.repo.lock((), of=LOCK):
             tip = self.tip(run)
             if tip is not None and tip not in held:
