@@ -49,9 +49,8 @@ def command(
         raise UsageError(f"--radius is {radius}; it must be 0 or more")
     side = cast(Optional[Take], choice(take, "--take", "ours", "theirs"))
     with desk(ctx, json=json and not dry_run, run=run, new=False) as (at, name):
-        order = Order(steps=tuple(step or ()), paths=_quoted(path or [], at.prefix()), radius=radius)
-        if since is not None:
-            order = Order(steps=order.steps, paths=order.paths, radius=radius, since=True, changed=_changed(at.baton, since))
+        changed = _changed(at.baton, since) if since is not None else None
+        order = Order(steps=tuple(step or ()), paths=_quoted(path or [], at.prefix()), changed=changed, radius=radius)
         engine = at.engine()
         if dry_run:
             return _foretell(engine.dry_repair(order, name), json=json)
@@ -69,12 +68,11 @@ def _quoted(paths: list[str], prefix: str) -> tuple[str, ...]:
 
 
 def _changed(baton: Baton, name: str) -> tuple[str, ...]:
-    """The files that differ between a checkpoint and now, as globs. Raises NotFoundError, AmbiguousNameError, BatonError."""
-    from gitbaton.git import globs
+    """The files that differ between a checkpoint and now. Raises NotFoundError, AmbiguousNameError, BatonError."""
     from gitbaton.git.filedrift import changed_paths
 
     tree = tree_of(baton, baton.resolve(name))
-    return tuple(globs.check(globs.quote(path)) for path in changed_paths(baton.repo, baton.rules(), [tree])[tree])
+    return tuple(changed_paths(baton.repo, baton.rules(), [tree])[tree])
 
 
 def _foretell(made: Repair, *, json: bool) -> int:

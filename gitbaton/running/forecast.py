@@ -21,6 +21,9 @@ else:
     Would = str
 
 
+FORCED = ("named", "path", "since", "widened")  # causes that make a step run even where its key is the same
+
+
 @value
 class Forecast:
     """What would become of a step. ``cached``: its result is served. ``run``: it runs, for ``cause``. ``depends``: it runs only
@@ -77,9 +80,19 @@ def _one(
     if verdict.what != "run":
         return Forecast(step=step, would=verdict.what, key=now.key)
     cause = verdict.cause
+    if not above and _borrowed(ctx, step, now, verdict):
+        return Forecast(step=step, would="cached", key=now.key)
     if cause is None or cause.kind == "input":
         cause = why(step, ctx.state().steps.get(step.name), now, ctx.entries) or cause
     return Forecast(step=step, would="run", key=now.key, cause=cause)
+
+
+def _borrowed(ctx: Context, step: Step, now: Present, verdict: Verdict) -> bool:
+    """Whether a result of another run of this repository is served."""
+    kind = verdict.cause.kind if verdict.cause is not None else ""
+    if step.effect != "none" or not step.cacheable or verdict.undo or kind in (*FORCED, "failed", "unstable"):
+        return False
+    return ctx.journal.find(now.key, but=ctx.run) is not None
 
 
 def _with_undo(item: Forecast, state: RunState, graph: Graph, undone: set[str]) -> Forecast:

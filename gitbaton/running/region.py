@@ -112,3 +112,17 @@ def readers(
         if read is not None:
             found[step.name] = read
     return found
+
+
+def touched(
+    steps: Sequence[Step], state: RunState | None, paths: Callable[[Oid], Collection[str]], files: Collection[str]
+) -> dict[str, str]:
+    """The steps that read, or whose globs match, any of these files, each with the first one."""
+    found: dict[str, str] = {}
+    recorded = dict(state.steps) if state else {}
+    for step in steps if files else ():
+        read, matches = _read(recorded.get(step.name), paths), globs.matcher(step.reads)
+        first = next((path for path in sorted(files) if path in read or matches(path)), None)
+        if first is not None:
+            found[step.name] = first
+    return found

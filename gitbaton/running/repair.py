@@ -12,28 +12,25 @@ from gitbaton.running.context import Context
 from gitbaton.running.current import unended
 from gitbaton.running.decide import present
 from gitbaton.running.effects import live, undo
-from gitbaton.running.forecast import Forecast, edges_of, forecast, paths
+from gitbaton.running.forecast import FORCED, Forecast, edges_of, forecast, paths
 from gitbaton.running.guards import Guards
 from gitbaton.running.recorded import rebuilt, whole
-from gitbaton.running.region import Graph, readers
+from gitbaton.running.region import Graph, readers, touched
 from gitbaton.running.results import Done
 from gitbaton.running.step import perform
 from gitbaton.running.taking import Outcome
 from gitbaton.values import replace, value
 
-FORCED = ("named", "path", "since", "widened")  # causes that make a step run even where its key is the same
-
 
 @value
 class Order:
     """What is to be repaired: ``steps`` by name, the steps that read any of ``paths`` (quoted globs) or of ``changed`` (files
-    that differ since a checkpoint); where nothing is given, what failed and what changed. ``radius``: so many levels of the
-    steps whose outputs these use are done again, too. ``since``: whether ``changed`` was asked for."""
+    that differ since a checkpoint; None: not asked for); where nothing is asked for, what failed and what changed.
+    ``radius``: so many levels of the steps whose outputs these use are done again, too."""
 
     steps: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    since: bool = False
+    changed: tuple[str, ...] | None = None
     radius: int = 0
 
 
@@ -84,12 +81,11 @@ def _seeds(ctx: Context, order: Order, of: Plan, edges: Graph) -> dict[str, Caus
             raise NoAnswerError(f"no step of run '{ctx.run}' reads '{path}'")
         for name, read in found.items():
             seeds.setdefault(name, Cause(kind="path", path=read))
-    if order.changed:
-        for name, read in readers(of.steps, state, lambda tree: paths(ctx, tree), order.changed).items():
-            seeds.setdefault(name, Cause(kind="since", path=read))
+    for name, read in touched(of.steps, state, lambda tree: paths(ctx, tree), order.changed or ()).items():
+        seeds.setdefault(name, Cause(kind="since", path=read))
     for name in edges.widened(seeds, order.radius):
         seeds.setdefault(name, Cause(kind="widened", path=next(iter(seeds))))
-    if not seeds and not order.since:
+    if not seeds and order.changed is None:
         return {f.step.name: f.cause for f in forecast(ctx, of.steps, edges) if f.would == "run" and f.cause is not None}
     return _with_needed(ctx, of, edges, seeds) if seeds else seeds
 

@@ -178,9 +178,9 @@ def _standing(item: Forecast, known: StepState, effect: str, held: Held | None) 
         return "rejected"
     if known.failed is not None:
         return "failed"
-    if item.would == "cached":
-        return "ok"
-    return "stale" if known.ends else "never-run"
+    if not known.ends:
+        return "never-run"
+    return "ok" if item.would == "cached" else "stale"
 
 
 def _moved(ctx: Context, step: Step, known: StepState) -> Iterator[tuple[str, Oid, Oid | None]]:
