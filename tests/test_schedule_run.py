@@ -18,6 +18,8 @@ from gitbaton.baton import Baton
 from gitbaton.errors import RunError, UsageError
 from gitbaton.journal.state import fold
 from gitbaton.running.current import unfinished
+from gitbaton.running.effects import live, undo
+from gitbaton.running.engine import looking
 from gitbaton.running.recorded import rebuilt, step_of
 from gitbaton.values import replace
 from tests.support import Sandbox
@@ -238,4 +240,19 @@ def test_an_interrupted_compensation_is_finished_first(run: Planned) -> None:
     assert run.resume().code == 77 and run.ran() == []
     (run.box.path.parent / "undo").touch()
     assert run.resume().code == 0 and run.undone() == ["a"] and run.ran() == ["a"]
+    assert (run.box.path.parent / "effects").read_text() == "undone\n"
+
+
+def test_an_effect_that_another_process_undid_meanwhile_is_not_undone_again(run: Planned) -> None:
+    effect = {"effect": "idempotent", "compensate": "echo undone >> ../effects"}
+    run.steps = {"a": copy("src/a", "out/a", **effect)}
+    run.go()
+    with looking(Baton(run.box.path), "r1") as ctx:
+        seen = live(ctx.state(), ("a",))
+    run.box.write("src/a", "a2\n")
+    run.go()
+    assert run.undone() == ["a"] and len(seen) == 1
+    made = run.engine()
+    with made._context("r1", False, None, 0.0) as ctx, ctx.hold():
+        assert undo(ctx, run.plan, seen) == 0
     assert (run.box.path.parent / "effects").read_text() == "undone\n"

@@ -76,10 +76,16 @@ def undo(ctx: Context, plan: Plan | None, effects: Iterable[Effect], claims: dic
             code = _one(ctx, held[name], step, effect, command)
         else:
             with ctx.claimed(name, ()) as claim:
-                code = _one(ctx, claim, step, effect, command)
+                code = _one(ctx, claim, step, effect, command) if _stands(ctx, name, effect) else 0
         if code:
             return code
     return 0
+
+
+def _stands(ctx: Context, name: str, effect: EffectState) -> bool:
+    """Whether an effect is still to be undone: another process may have done it while its claim was waited for."""
+    state = ctx.step_state(name)
+    return state is not None and any(e.idem == effect.idem and e.state in _STANDING for e in state.effects)
 
 
 def compensation(step: Step, effect: EffectState) -> str | None:
