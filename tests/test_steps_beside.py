@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -135,3 +136,22 @@ def test_each_step_can_leave_a_checkpoint(run: Runner) -> None:
         assert newest.next_cmd == "git baton run --continue r1"
         assert baton.store.current() is None
     assert run.repo.git("rev-list", "--count", "--first-parent", "refs/baton/tracks/work") == "3"
+
+
+@pytest.mark.parametrize("option", ["--object-format=sha256", "--ref-format=reftable"])
+def test_it_works_in_repositories_that_libgit2_cannot_open(
+    tmp_path: Path, option: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "reftable" in option:
+        new = request.getfixturevalue("new_git")
+        monkeypatch.setenv("PATH", os.path.dirname(new) + os.pathsep + os.environ["PATH"])
+    repo = Sandbox.init(tmp_path / "odd", option)
+    repo.commit("first", a_txt="one\n")
+    repo.write("src/a.txt", "one\n")
+    run = Runner(repo)
+    line = "mkdir -p out; cat src/* > out/$GIT_BATON_STEP"
+    for isolate in ("none", "tree"):
+        step = sh(isolate, line, reads="src/**", writes=f"out/{isolate}", effect="idempotent", isolate=isolate)
+        assert run.killed("after-command", step)
+        assert run.go(step).state == "ok" and run.go(step).state == "cached"
+    run.checked()

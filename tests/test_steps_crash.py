@@ -193,7 +193,7 @@ def test_r18_killed_at_any_time(tmp_path: Path, isolate: str, request: pytest.Fi
         run = prepared(repo)
         steps = chain(isolate, "idempotent")
         for _ in range(KILLS):
-            kill_after(run, steps, chance.uniform(0.0, 0.2))
+            kill_after(run, steps, chance.uniform(0.0, 0.12))
         finished(run, steps, 1)
 
 
