@@ -29,17 +29,19 @@ class Durable:
         self._mark = repo.object_store()
         self._kept: set[Oid] = set()
         self._folders: set[str] = set()
+        self._put_off: list[Oid] = []
         self._refs: Objects | None = None
         self._packs: int | None = None  # when packs were last looked at: the time of their folder
 
-    def write(self, objects: Sequence[NewObject]) -> None:
-        """Store objects, durably. Raises GitError."""
+    def write(self, objects: Sequence[NewObject], *, later: bool = False) -> None:
+        """Store objects, durably; ``later``: on disk with the next that are. Raises GitError."""
         new = [item for item in objects if item.oid not in self._kept]
         self.repo.objects.write(new)
-        self._sync([item.oid for item in new])
+        self._due([item.oid for item in new], later)
 
-    def keep(self, trees: Iterable[Oid], blobs: Iterable[Oid] = ()) -> None:
-        """Make sure that trees, with all below them, and blobs are here and on disk. Raises GitError when one is not here."""
+    def keep(self, trees: Iterable[Oid], blobs: Iterable[Oid] = (), *, later: bool = False) -> None:
+        """Make sure that trees, with all below them, and blobs are here and on disk; ``later`` as with ``write``. Raises
+        GitError when one is not here."""
         found: list[Oid] = []
         seen: set[Oid] = set()
 
@@ -59,7 +61,14 @@ class Durable:
 
         for oid in trees:
             visit(oid)
-        self._sync([*found, *(oid for oid in blobs if oid not in self._kept)])
+        self._due([*found, *(oid for oid in blobs if oid not in self._kept)], later)
+
+    def _due(self, oids: Sequence[Oid], later: bool) -> None:
+        """Have objects on disk, with those that were put off; the disk is waited for once for all of them."""
+        self._put_off += oids
+        if not later:
+            self._sync(self._put_off)
+            self._put_off = []
 
     def known(self, oids: Iterable[Oid]) -> None:
         """Say that objects are on disk, with all below them: a ref that was written here already holds them."""
@@ -73,9 +82,9 @@ class Durable:
             paths = {self._loose(oid) for oid in todo[start : start + _BATCH]}
             looked, packs = self._new_packs(looked) if None in paths else (looked, [])
             found = sorted(path for path in (*paths, *packs) if path is not None and not _is_old(path, now))
-            folders |= {os.path.dirname(path) for path in found}
-            _flush(found)
-        _flush([*sorted(folders), *([self.folder] if folders - self._folders else [])])
+            near = {os.path.dirname(path) for path in found} - folders
+            _flush([*found, *sorted(near), *([self.folder] if near - self._folders else [])])
+            folders |= near
         self._folders |= folders
         self._kept.update(todo)
         self._packs = looked
