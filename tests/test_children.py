@@ -15,7 +15,7 @@ from threading import Thread
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git import groups
+from gitbaton.git import groups, ptys
 from gitbaton.git.children import Command, Ended, alive, forward, signals
 from gitbaton.git.relay import SAME
 from gitbaton.values import replace
@@ -309,6 +309,27 @@ def test_a_system_that_does_not_tell_of_ends_is_asked(place: Path, monkeypatch: 
     assert (ended.exit, ended.interrupted) == (143, True)
     with pytest.raises(GitError, match="no command"):
         ran(Command(argv=(), cwd=str(place), env={}))
+
+
+def test_a_system_without_pseudo_terminals_or_descriptors(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    tried: list[int] = []
+
+    def none_left() -> tuple[int, int]:
+        tried.append(1)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "openpty", none_left)
+    monkeypatch.setattr(ptys, "is_terminal", lambda fd: True)
+    monkeypatch.setattr(termios, "tcgetattr", lambda fd: [0] * 7)
+    assert ran(sh("echo out; test -t 1", place)).exit == 1 and tried == [1, 1]
+    assert capfdbinary.readouterr() == (b"out\n", b"")
+    before = sorted(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, "pipe", none_left)
+    with pytest.raises(GitError, match="'sh' cannot be started: No space left on device"):
+        ran(sh("echo out", place))
+    assert sorted(os.listdir("/proc/self/fd")) == before
 
 
 def test_the_descriptors_of_a_run_are_closed_again(place: Path) -> None:

@@ -19,11 +19,16 @@ def is_terminal(fd: int) -> bool:
         return False
 
 
-def open_like(fd: int) -> tuple[int, int]:
-    """A pseudo-terminal with the size and the modes of the terminal ``fd``, except that bytes pass it as they are: our end,
-    and the end for a child. Raises OSError."""
-    ours, theirs = os.openpty()
-    modes = termios.tcgetattr(fd)
+def open_like(fd: int) -> tuple[int, int] | None:
+    """A pseudo-terminal with the size and the modes of ``fd``, except that bytes pass it as they are: our end, and the end for
+    a child. None where ``fd`` is no terminal, or the system has no more of them."""
+    if not is_terminal(fd):
+        return None
+    try:
+        modes = termios.tcgetattr(fd)
+        ours, theirs = os.openpty()
+    except (OSError, termios.error):
+        return None
     modes[1] &= ~termios.OPOST  # the real terminal does what is to be done with line ends, and once
     modes[3] &= ~termios.ECHO
     termios.tcsetattr(theirs, termios.TCSANOW, modes)
@@ -75,7 +80,7 @@ class Turn:
         """Put a group into the foreground, if we are there; whether it is."""
         if self.fd is None or not self.ours():
             return False
-        self._modes = termios.tcgetattr(self.fd)
+        self._modes = _modes(self.fd)
         if not _put(self.fd, pgid):
             return False
         self.given = pgid

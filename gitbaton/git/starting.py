@@ -113,11 +113,11 @@ def begin(command: Command, locks: Sequence[int], output: Callable[[int, bytes],
     ends: list[tuple[int, int]] = []
     try:
         for number in (1, 2):
-            like = number if command.show and ptys.is_terminal(number) else None
-            mine, other = ptys.open_like(number) if like else os.pipe()
+            pty = ptys.open_like(number) if command.show else None
+            mine, other = pty or os.pipe()
             ours.append(mine)
             theirs.append(other)
-            ends += [(mine, number)] if like else []
+            ends += [(mine, number)] if pty else []
         reader, gate = os.pipe()
         theirs.append(reader)
         ours.append(gate)
@@ -126,9 +126,11 @@ def begin(command: Command, locks: Sequence[int], output: Callable[[int, bytes],
         targets = {0: source, 1: theirs[0], 2: theirs[1], _GATE: reader}
         targets |= {_LOCKS + place: fd for place, fd in enumerate(locks)}
         pid = _spawn(argv, env, targets)
-    except BaseException:
+    except BaseException as error:
         for fd in ours:
             os.close(fd)
+        if isinstance(error, OSError):
+            raise GitError(f"'{command.argv[0]}' cannot be started: {error.strerror}") from None
         raise
     finally:
         for fd in theirs:
