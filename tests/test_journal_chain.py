@@ -238,6 +238,13 @@ def test_a_blob_that_was_collected_is_noticed(j: Journal, repo: Sandbox) -> None
     with pytest.raises(GitError, match="git collected object"):
         j.append(RUN, record(), trees={"orphan": some})
     assert j.names() == []
+    assert step_of(j, "a", "x").record.seq == 1, "the next one has nothing to do with it"
+    lost = repo.git("rev-parse", f"{tree(j.repo, {'a': 'other words'})}:a")
+    half = tree(j.repo, {"a": "other words"})
+    (repo.path / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    with pytest.raises(GitError, match=f"git collected object {lost}"):
+        j.append(RUN, record("gate", "b"), trees={"orphan": half})
+    assert step_of(j, "b", "y").record.seq == 3
 
 
 def test_which_run_is_meant(j: Journal, repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,6 @@ class Durable:
     def __init__(self, repo: Repo) -> None:
         self.repo = repo
         self.folder = repo.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(repo.layout.common_dir, "objects")
-        self._mark = repo.object_store()
         self._kept: set[Oid] = set()
         self._folders: set[str] = set()
         self._put_off: list[Oid] = []
@@ -65,10 +64,11 @@ class Durable:
 
     def _due(self, oids: Sequence[Oid], later: bool) -> None:
         """Have objects on disk, with those that were put off; the disk is waited for once for all of them."""
-        self._put_off += oids
-        if not later:
-            self._sync(self._put_off)
-            self._put_off = []
+        due, self._put_off = [*self._put_off, *oids], []  # what fails is not tried again with something else
+        if later:
+            self._put_off = due
+        else:
+            self._sync(due)
 
     def known(self, oids: Iterable[Oid]) -> None:
         """Say that objects are on disk, with all below them: a ref that was written here already holds them."""
@@ -79,9 +79,11 @@ class Durable:
         now, folders, looked = time.time(), set[str](), self._packs
         todo = list(dict.fromkeys(oids))
         for start in range(0, len(todo), _BATCH):
-            paths = {self._loose(oid) for oid in todo[start : start + _BATCH]}
-            looked, packs = self._new_packs(looked) if None in paths else (looked, [])
-            found = sorted(path for path in (*paths, *packs) if path is not None and not _is_old(path, now))
+            paths = {oid: os.path.join(self.folder, oid[:2], oid[2:]) for oid in todo[start : start + _BATCH]}
+            packed = [oid for oid, path in paths.items() if not os.path.exists(path)]
+            self._check(packed)
+            looked, packs = self._new_packs(looked) if packed else (looked, [])
+            found = sorted(path for path in (*paths.values(), *packs) if not _is_old(path, now))
             near = {os.path.dirname(path) for path in found} - folders
             _flush([*found, *sorted(near), *([self.folder] if near - self._folders else [])])
             folders |= near
@@ -89,14 +91,11 @@ class Durable:
         self._kept.update(todo)
         self._packs = looked
 
-    def _loose(self, oid: Oid) -> str | None:
-        """The file of a loose object; None for one that is packed, or lies elsewhere. Raises GitError when it is nowhere."""
-        path = os.path.join(self.folder, oid[:2], oid[2:])
-        if os.path.exists(path):
-            return path
-        if self._mark != self.repo.object_store() and self.repo.objects.info(oid) is None:
-            raise _gone(oid)
-        return None
+    def _check(self, oids: Sequence[Oid]) -> None:
+        """Make sure that objects are here that have no file of their own. Raises GitError."""
+        for oid, found in zip(oids, self.repo.objects.read_many(oids, 0), strict=True):
+            if found is None:
+                raise _gone(oid)
 
     def _new_packs(self, looked: int | None) -> tuple[int | None, list[str]]:
         """The files of packs, if any came since the last look, and when this one was; git brings packs to disk, but not their
@@ -145,7 +144,7 @@ class Durable:
 
 
 def _is_old(path: str, now: float) -> bool:
-    """Whether a file is long on disk, or gone: into a pack that git has brought there."""
+    """Whether a file is long on disk, or not there: git has its object in a pack."""
     try:
         return now - os.stat(path).st_mtime > _OLD
     except FileNotFoundError:
