@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import termios
 import time
 from collections.abc import Callable, Iterator
 from functools import partial

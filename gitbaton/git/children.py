@@ -99,7 +99,7 @@ class _Run:
         self.timeout = self.foreground = self.wants = False
         self.ending: Ending | None = None
         self.began = self.heard = self.told = time.monotonic()
-        self.ended_at = 0.0
+        self.ended_at, self.heeded = 0.0, 0
         group.ptys = child.ptys
         group.resize()
 
@@ -180,7 +180,7 @@ class _Run:
         if kind == "stopped":
             self._stopped(number)
         elif kind == "ended":
-            self.status, self.ended_at = number, now
+            self.status, self.ended_at, self.heeded = number, now, len(self.group.signals)
             for stream in self.streams:
                 stream.owe()
             if self._exit() != 0 or self.timeout or self.group.signals:
@@ -237,7 +237,7 @@ class _Run:
         ended = self.ending is None or self.ending.done()
         if self.status is None or not ended:
             return False
-        if self.group.signals and self.group.signals[-1][1] > self.ended_at:
+        if len(self.group.signals) > self.heeded:
             for stream in self.streams:  # somebody does not want to wait for the readers of our output
                 stream.give_up()
         if all(not stream.open and not len(stream.pending) for stream in self.streams):
