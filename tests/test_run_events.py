@@ -88,13 +88,13 @@ def lines(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
     monkeypatch.setattr("os.isatty", lambda fd: True)
     monkeypatch.setattr(reporting, "_columns", lambda: 30)
     with repo.open() as baton:
-        yield Lines(baton, live=True, colored=False)
+        yield Lines(baton, "r", live=True, colored=False)
 
 
 def test_the_status_line_goes_before_anything_else_is_written(lines: Lines, capsys: pytest.CaptureFixture[str]) -> None:
     lines(Event(kind="plan", total=3))
     lines(Event(kind="start", step="build"))
-    assert capsys.readouterr().err == "baton: build: runs\n"
+    assert capsys.readouterr().err == "baton: run 'r': 3 steps\nbaton: build: runs\n"
     lines(Event(kind="progress", step="build"))
     lines(Event(kind="progress", step="build"))
     assert capsys.readouterr().err == "\r\x1b[K[1/3] build 0:00" * 2
@@ -112,7 +112,7 @@ def test_the_status_line_goes_before_anything_else_is_written(lines: Lines, caps
 
 def test_without_a_terminal_there_is_no_status_line(repo: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     with repo.open() as baton:
-        show = Lines(baton, live=False, colored=False)
+        show = Lines(baton, "r", live=False, colored=False)
         show(Event(kind="start", step="build"))
         show.output(1, b"com")
         show(Event(kind="progress", step="build"))

@@ -186,7 +186,10 @@ def test_a_plan_runs_is_served_and_goes_on_where_it_failed(repo: Sandbox) -> Non
     third = repo.baton("run", "--plan", "baton.toml")
     assert third.code == 0 and "baton: build: runs: 'lib' changed\n" in third.err
     assert (repo.path / "built").read_text() == "1\n3\n"
+    assert first.err.startswith("baton: run 'r-2") and first.err.splitlines()[0].endswith(": 2 steps")
     assert len(refs(repo).splitlines()) == 1  # one run all the time
+    last = repo.baton("run", "--continue")
+    assert last.code == 0 and last.err.endswith(" is finished\n") and last.err.startswith("baton: run 'r-2")
 
 
 def test_a_dry_run_says_what_would_run_and_why_and_leaves_nothing(repo: Sandbox) -> None:

@@ -80,6 +80,8 @@ def sentence(event: Event) -> str:
         return _failed(event, text)
     if event.kind == "retry":
         return f"again in {pause(event.seconds or 0)}"
+    if event.kind == "plan" and event.total:
+        return f"{event.total} step{'' if event.total == 1 else 's'}"
     if event.kind in SILENT:
         return ""
     if event.kind in ("settled", "wait", "warning", "conflict", "recovered", "orphan") and text:
@@ -102,8 +104,8 @@ class Lines:
     """Events as lines on standard error. ``live``: standard error is a terminal that can erase a line; then what is under way
     is said, too, while it is silent. Safe to use from several threads."""
 
-    def __init__(self, baton: Baton, *, live: bool, colored: bool) -> None:
-        self.baton, self.live, self.colored = baton, live, colored
+    def __init__(self, baton: Baton, run: str, *, live: bool, colored: bool) -> None:
+        self.baton, self.run, self.live, self.colored = baton, run, live, colored
         self.progress = Progress(1)
         self._lock = threading.RLock()
         self._shown = False
@@ -175,7 +177,8 @@ class Lines:
         self._open = False
         color = {"ok": "green", "cached": "green", "failed": "failed", "gate": "pending"}.get(event.kind)
         shown = terminal.paint(said, color, on=self.colored)
-        terminal.tell(start + "baton: " + (f"{plain(event.step)}: " if event.step else "") + shown)
+        subject = plain(event.step) if event.step else f"run '{self.run}'"
+        terminal.tell(f"{start}baton: {subject}: {shown}")
         sys.stderr.flush()
 
     def _status(self) -> None:
@@ -238,14 +241,14 @@ def document(event: Event) -> dict[str, Json]:
     return {name: item for name, item in fields.items() if item is not None}
 
 
-def lines(ctx: typer.Context, baton: Baton) -> Lines:
-    """The lines of this process's standard error, with a status line and colours where it is a terminal."""
+def lines(ctx: typer.Context, baton: Baton, run: str) -> Lines:
+    """The lines of a run on standard error, with a status line and colours where it is a terminal."""
     capable = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     when = ctx.obj.color
     colored = when == "always" or (
         when == "auto" and capable and "NO_COLOR" not in os.environ and baton.repo.wants_color(tty=True)
     )
-    return Lines(baton, live=capable, colored=colored)
+    return Lines(baton, run, live=capable, colored=colored)
 
 
 def _columns() -> int:

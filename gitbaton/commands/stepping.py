@@ -55,7 +55,7 @@ def desk(ctx: typer.Context, *, json: bool, run: Optional[str] = None, new: bool
         baton.repo.prefetch_identity()
         journal = Journal(baton.repo, author=baton.author()[0], redactor=baton.redactor, clock=baton.clock)
         name = _named(journal, run) if new else chosen(journal, run)
-        show = JsonLines(name) if json else lines(ctx, baton)
+        show = JsonLines(name) if json else lines(ctx, baton, name)
         directory = ctx.obj.repo_root or os.getcwd()
         try:
             yield Desk(baton=baton, journal=journal, show=show, top=top, directory=directory), name
@@ -104,7 +104,11 @@ def go_on(ctx: typer.Context, run: RunWords, name: Optional[str]) -> int:
     """Go on with an unfinished run; the exit code."""
     take, wait = _take(run), seconds(run.wait, "--wait")
     with desk(ctx, json=run.json, run=name, new=False) as (at, found):
-        return ended(at, at.engine().resume(found, jobs=_jobs(run), foreign=run.foreign, take=take, wait=wait))
+        outcome = at.engine().resume(found, jobs=_jobs(run), foreign=run.foreign, take=take, wait=wait)
+        code = ended(at, outcome)
+        if isinstance(at.show, Lines) and not (code or outcome.states or outcome.left):
+            terminal.tell(f"baton: run '{found}' is finished")
+        return code
 
 
 def ended(at: Desk, outcome: Outcome) -> int:
