@@ -293,11 +293,13 @@ def test_a_run_costs_little_more_than_a_plain_one(place: Path) -> None:
 
     best = [1.0, 1.0]
     calls: tuple[Callable[[], object], ...] = (plain, lambda: ran(command))
-    for _ in range(40):
+    for rounds in range(400):  # a machine that does other things needs more of them
         for number, call in enumerate(calls):
             began = time.perf_counter()
             call()
             best[number] = min(best[number], time.perf_counter() - began)
+        if rounds >= 20 and best[1] - best[0] < 0.003:
+            break
     assert best[1] - best[0] < 0.003, best
 
 
