@@ -16,7 +16,7 @@ from gitbaton.journal.values import Backoff, Cause, Logged, Reads, Record, Step,
 from gitbaton.running.decide import Present, decide, hit, why
 from gitbaton.running.serving import materials
 from gitbaton.running.step import wait, worth
-from gitbaton.running.writeset import differences, sort_out
+from gitbaton.running.writeset import Owners, differences, sort_out
 from gitbaton.values import replace
 
 A, B, EMPTY = "a" * 64, "b" * 64, "4" * 40
@@ -148,14 +148,11 @@ def applied(have: Mapping[str, Entry], want: Mapping[str, Entry | None]) -> dict
 @settings(max_examples=150, deadline=None)
 @given(FILES, FILES, st.lists(FILES, max_size=3))
 def test_serving_changes_only_what_is_ours(have: dict[str, int], result: dict[str, int], known: list[dict[str, int]]) -> None:
-    versions: dict[str, set[tuple[str, str]]] = {}
-    for tree in (*known, result):
-        for path, entry in files(tree).items():
-            versions.setdefault(path, set()).add((entry.mode, entry.oid))
-    todo = materials(files(have), files(result), versions)
+    ours = {path for path, number in have.items() if any(tree.get(path) == number for tree in (*known, result))}
+    todo = materials(files(have), files(result), ours)
     after = applied(files(have), todo.want)
     for path, entry in files(have).items():
-        if (entry.mode, entry.oid) not in versions.get(path, set()):
+        if path not in ours:
             assert after[path] == entry  # what nobody of us wrote stays
             assert (path in todo.edited) == (path in result)
         else:
@@ -170,15 +167,13 @@ def test_serving_changes_only_what_is_ours(have: dict[str, int], result: dict[st
 def test_a_command_finds_what_was_there_first_and_what_is_not_ours(
     have: dict[str, int], first: dict[str, int], known: list[dict[str, int]]
 ) -> None:
-    versions: dict[str, set[tuple[str, str]]] = {}
-    for tree in (*known, first):
-        for path, entry in files(tree).items():
-            versions.setdefault(path, set()).add((entry.mode, entry.oid))
-    found = sort_out(FileSet(tree=EMPTY, entries=files(have)), files(first), versions)
+    ours = frozenset(path for path, number in have.items() if any(tree.get(path) == number for tree in (*known, first)))
+    seen = frozenset(path for tree in (*known, first) for path in tree)
+    found = sort_out(FileSet(tree=EMPTY, entries=files(have)), files(first), Owners(ours=ours, seen=seen))
     for path, entry in files(have).items():
-        ours = (entry.mode, entry.oid) in versions.get(path, set())
-        assert (path in found.others or path in found.edited) == (not ours)
-        assert found.pre.get(path) == (files(first).get(path) if ours else entry)
+        assert (path in found.others or path in found.edited) == (path not in ours)
+        assert path not in found.edited or path in seen
+        assert found.pre.get(path) == (files(first).get(path) if path in ours else entry)
     assert not found.others & set(found.edited)
     assert applied(files(have), differences(files(have), found.pre)) == found.pre
 

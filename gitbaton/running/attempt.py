@@ -59,6 +59,11 @@ class Left:
     problem: str = ""
     checked: Checked = Checked(exit=0)
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody asked the command, or the check, to end."""
+        return self.ended.interrupted or self.checked.interrupted
+
 
 class Attempt:
     """One attempt, with the claim on the step's write set held."""
@@ -194,6 +199,8 @@ class Attempt:
         if found and step.on_undeclared == "fail":
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
             return OUTPUTS, f"it changed '{found[0].path}'{more}, which it does not declare"
+        if left.checked.interrupted:
+            return left.checked.exit or 130, "its --verify was interrupted"
         if left.checked.exit:
             return OUTPUTS, f"its outputs do not pass --verify (exit {left.checked.exit})"
         return 0, ""
@@ -208,7 +215,13 @@ class Attempt:
         report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
         crash_at("before-end")
         end = self._closing(record, left, "end")
-        result = replace(end, stable=left.stable, nondeterministic=self._other(left.after), verify_exit=self._verdict(left))
+        result = replace(
+            end,
+            stable=left.stable,
+            nondeterministic=self._other(left.after),
+            verify_exit=self._verdict(left),
+            text=left.checked.text or None,
+        )
         logged = self._append(result, left, {})
         crash_at("after-end")
         seconds = left.ended.duration_ms / 1000
@@ -230,8 +243,9 @@ class Attempt:
         torn = {p: e for p, e in left.after.found.entries.items() if not same(e, self.before.pre.get(p))}
         trees = {"orphan": tree_of(ctx, torn)} if torn else {}
         report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
-        kind = "abort" if ended.interrupted else "fail"
-        fail = replace(self._closing(record, left, kind), text=text, verify_exit=self._verdict(left))
+        fail = self._closing(record, left, "abort" if left.interrupted else "fail")
+        words = f"{text}\n{left.checked.text}" if left.checked.text else text
+        fail = replace(fail, text=words, verify_exit=self._verdict(left))
         logged = self._append(fail, left, trees)
         if not place.apart:
             back = differences(left.after.found.entries, self.before.pre)
@@ -243,7 +257,7 @@ class Attempt:
         ctx.emit("failed", step.name, text, code=code, seconds=seconds, attempt=self.number, key=self.now.key)
         return Done(
             step=step,
-            state="interrupted" if ended.interrupted else "failed",
+            state="interrupted" if left.interrupted else "failed",
             code=code,
             logged=logged,
             cause=self.cause,

@@ -92,6 +92,8 @@ class Context:
         self._shops: list[Workshop] = []
         self._trees: dict[tuple[Oid, tuple[str, ...]], Mapping[str, Entry]] = {}
         self._state: tuple[Oid | None, RunState] | None = None
+        self._by_step: tuple[tuple[Logged, ...], dict[str, list[Logged]]] = ((), {})
+        self._steps: dict[str, tuple[tuple[int, Oid], StepState | None]] = {}
 
     @property
     def lineage(self) -> str:
@@ -136,9 +138,25 @@ class Context:
             self._state = (tip, fold(records))
         return self._state[1]
 
+    def of_step(self, name: str) -> list[Logged]:
+        """The records of one step, oldest first."""
+        records, (seen, found) = self.logged(), self._by_step
+        if seen and (len(seen) > len(records) or records[len(seen) - 1] is not seen[-1]):
+            seen, found = (), {}  # not what was read before and more: those of a fetched run become our own
+        for logged in records[len(seen) :]:
+            if logged.record.step is not None:
+                found.setdefault(logged.record.step, []).append(logged)
+        self._by_step = (records, found)
+        return found.get(name, [])
+
     def step_state(self, name: str) -> StepState | None:
         """What the journal says of one step now; None where it never began."""
-        return self.state().steps.get(name)
+        records = self.of_step(name)
+        mark = (len(records), records[-1].commit if records else "")
+        known = self._steps.get(name)
+        if known is None or known[0] != mark:
+            known = self._steps[name] = (mark, fold(records).steps.get(name))
+        return known[1]
 
     def append(
         self, record: Record, *, trees: Mapping[str, Oid] | None = None, blobs: Mapping[str, bytes] | None = None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from gitbaton.git.filesets import Entry
 from gitbaton.git.objects import new_object
 from gitbaton.journal.keys import key_of
-from gitbaton.journal.state import EffectState, RunState, StepState
+from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Cause, Logged, Reads, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
@@ -55,7 +55,7 @@ def present(ctx: Context, step: Step) -> Present:
     if found is not None:
         ctx.know(found.tree, found.entries)
     reads = Reads(globs=step.reads, tree=found.tree, n=len(found.entries)) if found is not None else None
-    deps, missing = outputs_of(ctx.state(), step.after, empty_tree(ctx))
+    deps, missing = outputs_of(ctx.step_state, step.after, empty_tree(ctx))
     env = environment(step.env, os.environ)
     key = key_of(step, reads.tree if reads else None, dict(deps), dict(env))
     files = found.entries if found is not None else {}
@@ -67,9 +67,12 @@ def empty_tree(ctx: Context) -> Oid:
     return new_object(ctx.objects.algorithm, "tree", b"").oid
 
 
-def outputs_of(state: RunState, names: Collection[str], empty: Oid) -> tuple[tuple[tuple[str, Oid], ...], tuple[str, ...]]:
+def outputs_of(
+    state: Callable[[str], StepState | None], names: Collection[str], empty: Oid
+) -> tuple[tuple[tuple[str, Oid], ...], tuple[str, ...]]:
     """The tree of outputs of each step, and the names of those that have no result."""
-    ends = {name: state.steps[name].end if name in state.steps else None for name in names}
+    found = {name: state(name) for name in names}
+    ends = {name: one.end if one is not None else None for name, one in found.items()}
     deps = [(n, (end.record.writes.tree if end.record.writes else None) or empty) for n, end in ends.items() if end]
     return tuple(deps), tuple(name for name, end in ends.items() if end is None)
 
@@ -132,6 +135,7 @@ def decide(
     wanted = force is not None and force.kind == "named"
     undo = [e for e in effects if e.state == "undoing"]
     undo += [e for e in effects if e.state == "live" and (wanted or e.key != present.key or e in once)]
+    undo = [e for e in undo if e is effects[-1] or step.compensate or e.logged.record.compensate]
     return Verdict(what="run", undo=tuple(undo), cause=force or why(step, state, present))
 
 

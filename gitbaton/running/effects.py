@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from gitbaton.errors import NoAnswerError, RunError, UsageError
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import EffectState, RunState
-from gitbaton.journal.values import Plan, Record, Step
+from gitbaton.journal.values import Plan, Step
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
 from gitbaton.running.graph import order
@@ -100,12 +100,13 @@ def compensation(step: Step, effect: EffectState) -> str | None:
 def _one(ctx: Context, claim: Claim, step: Step, effect: EffectState, command: str) -> int:
     """One compensation, from its begin to its end."""
     idem = compensation_key(ctx, step.name, effect.idem)
-    begun = [r for r in _records(ctx) if r.type == "comp-begin" and r.compensates == effect.idem]
-    fields = {"key": effect.key, "idem": idem, "compensates": effect.idem, "compensate": command, "attempt": len(begun) + 1}
-    ctx.emit("compensate", step.name, command, key=effect.key, attempt=len(begun) + 1)
+    records = [logged.record for logged in ctx.of_step(step.name)]
+    number = sum(1 for r in records if r.type == "comp-begin" and r.compensates == effect.idem) + 1
+    fields = {"key": effect.key, "idem": idem, "compensates": effect.idem, "compensate": command, "attempt": number}
+    ctx.emit("compensate", step.name, command, key=effect.key, attempt=number)
     ctx.append(ctx.record("comp-begin", step.name, **fields))
     crash_at("after-comp-begin")
-    env = environment(ctx, step.name, idem, len(begun) + 1, GIT_BATON_COMPENSATES=effect.idem)
+    env = environment(ctx, step.name, idem, number, GIT_BATON_COMPENSATES=effect.idem)
     ended = launch(ctx, claim, step, shell(command), env, timeout=step.timeout, point="in-compensation")
     crash_at("before-comp-end")
     fields |= {"exit": ended.exit, "signal": ended.signal, "timeout": ended.timeout, "duration_ms": ended.duration_ms}
@@ -116,10 +117,6 @@ def _one(ctx: Context, claim: Claim, step: Step, effect: EffectState, command: s
     ctx.append(ctx.record("comp-fail", step.name, **fields, text=said(ended) or None))
     ctx.emit("compensation-failed", step.name, status(ended), code=ended.exit, key=effect.key)
     return UNDO_FAILED
-
-
-def _records(ctx: Context) -> Iterable[Record]:
-    return (logged.record for logged in ctx.logged())
 
 
 def compensate(ctx: Context, names: Sequence[str], plan: Plan | None = None) -> int:

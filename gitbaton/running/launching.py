@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gitbaton.git import children
 from gitbaton.git.children import Command, Ended
 from gitbaton.journal import crash, keys
 from gitbaton.journal.crash import crash_at
-from gitbaton.journal.values import Record, Step
+from gitbaton.journal.values import Step
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
 
@@ -37,12 +37,8 @@ def minimal() -> dict[str, str]:
 def idempotency_key(ctx: Context, step: str, key: str) -> str:
     """The idempotency key of a step's effect: the same for all attempts. It is a new one when an effect of the very same key
     was compensated, because a service that remembers the old one would not do it again."""
-    undone = sum(1 for r in _records(ctx) if r.type == "comp-end" and r.step == step and r.key == key)
+    undone = sum(1 for lg in ctx.of_step(step) if lg.record.type == "comp-end" and lg.record.key == key)
     return keys.idem(ctx.lineage, step, key, undone)
-
-
-def _records(ctx: Context) -> Iterator[Record]:
-    return (logged.record for logged in ctx.logged())
 
 
 def compensation_key(ctx: Context, step: str, idem: str) -> str:

@@ -16,7 +16,7 @@ from gitbaton.running.launching import environment, launch, shell
 from gitbaton.running.recording import again
 from gitbaton.running.results import UNKNOWN, Done
 from gitbaton.running.verifying import verify
-from gitbaton.running.writeset import differences, put, tree_of, versions
+from gitbaton.running.writeset import differences, owners, put, tree_of
 from gitbaton.values import replace
 
 
@@ -131,11 +131,10 @@ def _torn(
     globs = record.writes.globs
     have = ctx.files.scan(globs, store=step.store).entries
     want = differences(have, ctx.entries(record.writes.pre, record.writes.digests))
-    known = versions(ctx, step.name, state)
-    new = [p for p in want if p in have and (have[p].mode, have[p].oid) not in known.get(p, ())]
-    if not new:
+    there = {path: have[path] for path in want if path in have}
+    if len(owners(ctx, step.name, state, there).ours) == len(there):
         return {}, have, {}
-    return {path: have[path] for path in want if path in have}, have, want
+    return there, have, want
 
 
 def settle(ctx: Context, step: Step, done: bool) -> Done:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from gitbaton.git.filesets import Entry, FileSet
 from gitbaton.journal.state import StepState
@@ -12,7 +12,7 @@ from gitbaton.running.decide import Present
 from gitbaton.running.launching import idempotency_key
 from gitbaton.running.recording import beginning, taken_over
 from gitbaton.running.results import CONFLICT, Done
-from gitbaton.running.writeset import Version, differences, digests_of, put, tree_of, versions
+from gitbaton.running.writeset import differences, digests_of, owners, put, same, tree_of
 from gitbaton.values import replace, value
 
 
@@ -26,16 +26,16 @@ class Materials:
     absent: tuple[str, ...] = ()
 
 
-def materials(now: Mapping[str, Entry], result: Mapping[str, Entry], known: Mapping[str, set[Version]]) -> Materials:
-    """What differs between the write set and a recorded result: versions of ours are replaced or removed, files that nobody
-    knows are left where the result has none."""
+def materials(now: Mapping[str, Entry], result: Mapping[str, Entry], ours: Collection[str]) -> Materials:
+    """What differs between the write set and a recorded result: versions of ours (at these paths) are replaced or removed,
+    files that nobody knows are left where the result has none."""
     want: dict[str, Entry | None] = {}
     edited, absent = [], []
     for path, entry in differences(now, result).items():
         there = now.get(path)
         if entry is not None and entry.digest:
             absent.append(path)
-        elif there is None or (there.mode, there.oid) in known.get(path, ()):
+        elif there is None or path in ours:
             want[path] = entry
         elif entry is not None:
             edited.append(path)
@@ -49,8 +49,9 @@ def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logge
     ctx.know(found.tree, found.entries)
     result = result_of(ctx, logged)
     here = logged.record.run == ctx.run
-    known = versions(ctx, step.name, state) if here else {p: {(e.mode, e.oid)} for p, e in found.entries.items()}
-    todo = materials(found.entries, result, known)
+    other = {path: entry for path, entry in found.entries.items() if not same(entry, result.get(path))}
+    ours = owners(ctx, step.name, state, other).ours if here else other.keys()
+    todo = materials(found.entries, result, ours)
     if todo.absent:
         return None
     if todo.edited and ctx.take is None:
@@ -112,7 +113,7 @@ def keep_theirs(ctx: Context, step: Step, key: str, found: FileSet, paths: Seque
     """Store what somebody else wrote as the orphan of an abort, unless the newest one holds it; None where nothing is there."""
     theirs = {path: found.entries[path] for path in paths if path in found.entries}
     tree = tree_of(ctx, theirs)
-    last = next((lg for lg in reversed(ctx.logged()) if lg.record.step == step.name), None)
+    last = next(reversed(ctx.of_step(step.name)), None)
     if last is not None and last.record.type == "abort" and last.parts.get("orphan") == tree:
         return last
     text = "somebody else wrote " + ", ".join(f"'{path}'" for path in sorted(paths)[:10])

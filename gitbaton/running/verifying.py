@@ -21,6 +21,7 @@ class Checked:
 
     exit: int
     text: str = ""
+    interrupted: bool = False
 
 
 def verify(
@@ -35,7 +36,7 @@ def verify(
         swap(ctx.repo, folder, {**reads, **outputs}, {}, source=root)
         _make(folder, step.cwd)
         ended = launch(ctx, claim, step, shell(step.verify), minimal(), root=folder, timeout=step.timeout, show=False)
-    return Checked(exit=124 if ended.timeout else ended.exit, text=said(ended))
+    return Checked(exit=124 if ended.timeout else ended.exit, text=said(ended), interrupted=ended.interrupted)
 
 
 def _make(folder: str, cwd: str) -> None:

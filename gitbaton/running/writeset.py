@@ -12,8 +12,6 @@ from gitbaton.model import Oid
 from gitbaton.running.context import Context
 from gitbaton.values import value
 
-Version = tuple[str, Oid]  # mode and blob of a file
-
 
 @value
 class WriteSet:
@@ -24,6 +22,14 @@ class WriteSet:
     pre: Mapping[str, Entry]
     others: frozenset[str] = frozenset()
     edited: tuple[str, ...] = ()
+
+
+@value
+class Owners:
+    """Of files that lie in a write set: the paths at which stands a version of ours, and those at which one ever stood."""
+
+    ours: frozenset[str]
+    seen: frozenset[str]
 
 
 @value
@@ -58,23 +64,29 @@ def tree_of(ctx: Context, entries: Mapping[str, Entry], *like: FileSet) -> Oid:
     return tree
 
 
-def versions(ctx: Context, step: str, state: StepState | None) -> Mapping[str, set[Version]]:
-    """Every version of each path that is ours to replace: outputs, what an attempt left, what was there before the first."""
-    found: dict[str, set[Version]] = {}
+def owners(ctx: Context, step: str, state: StepState | None, files: Mapping[str, Entry]) -> Owners:
+    """Whose these files are, by every version that the journal has of the step's own: outputs, what an attempt left, what was
+    there before the first. The newest are looked at first."""
+    left, ours, seen = dict(files), set(), set()
     for tree in dict.fromkeys(_our_trees(ctx, step, state)):
-        for path, entry in ctx.entries(tree).items():
-            found.setdefault(path, set()).add((entry.mode, entry.oid))
-    return found
+        if not left:
+            break
+        known = ctx.entries(tree)
+        for path in [path for path in left if path in known]:
+            seen.add(path)
+            if same(left[path], known[path]):
+                ours.add(path)
+                del left[path]
+    return Owners(ours=frozenset(ours), seen=frozenset(seen))
 
 
 def _our_trees(ctx: Context, step: str, state: StepState | None) -> Iterator[Oid]:
-    """The trees of a step's own files. An abort without an idempotency key keeps what somebody else wrote."""
+    """The trees of a step's own files, newest first. An abort without an idempotency key keeps what somebody else wrote."""
+    for logged in reversed(ctx.of_step(step)):
+        theirs = logged.record.type == "abort" and logged.record.idem is None
+        yield from (logged.parts[name] for name in ("writes", "orphan") if name in logged.parts and not theirs)
     if state is not None and state.first_pre is not None:
         yield state.first_pre
-    for logged in ctx.logged():
-        if logged.record.step == step:
-            theirs = logged.record.type == "abort" and logged.record.idem is None
-            yield from (logged.parts[name] for name in ("writes", "orphan") if name in logged.parts and not theirs)
 
 
 def look(ctx: Context, step: Step, state: StepState | None) -> WriteSet:
@@ -83,7 +95,8 @@ def look(ctx: Context, step: Step, state: StepState | None) -> WriteSet:
     ctx.know(now.tree, now.entries)
     if state is None or state.first_pre is None:
         return WriteSet(now=now, pre=now.entries)
-    return sort_out(now, ctx.entries(state.first_pre), versions(ctx, step.name, state), matches(step, state))
+    owned = owners(ctx, step.name, state, now.entries)
+    return sort_out(now, ctx.entries(state.first_pre), owned, matches(step, state))
 
 
 def matches(step: Step, state: StepState) -> bool:
@@ -92,15 +105,15 @@ def matches(step: Step, state: StepState) -> bool:
     return first is None or first.record.writes is None or first.record.writes.globs == step.writes
 
 
-def sort_out(now: FileSet, first: Mapping[str, Entry], known: Mapping[str, set[Version]], whole: bool = True) -> WriteSet:
+def sort_out(now: FileSet, first: Mapping[str, Entry], owned: Owners, whole: bool = True) -> WriteSet:
     """Tell whose each file is. ``first``: what was there before the step ever ran, which its command finds again; ``whole``:
     ``first`` was seen through the same globs."""
     pre: dict[str, Entry] = {}
     others, edited = set(), []
     for path in sorted(now.entries.keys() | (first.keys() if whole else set())):
         entry, was = now.entries.get(path), first.get(path)
-        if entry is not None and (entry.mode, entry.oid) not in known.get(path, ()):
-            if path in known:
+        if entry is not None and path not in owned.ours:
+            if path in owned.seen:
                 edited.append(path)
             else:
                 others.add(path)
