@@ -96,9 +96,10 @@ class Tree:
             if old is not None:
                 self._drop(name, there, known, ours)
             self._copy(name, here, there, path, known, kind)
-        for gone in known.files.keys() - theirs.keys():
+        folders = {name for name, found in theirs.items() if stat.S_ISDIR(found.st_mode)}
+        for gone in known.files.keys() - (theirs.keys() - folders):
             del known.files[gone]
-        for gone in known.folders.keys() - theirs.keys():
+        for gone in known.folders.keys() - folders:
             del known.folders[gone]
 
     def _deeper(self, name: str, here: int, there: int, path: str, known: _Folder, found: os.stat_result) -> None:
