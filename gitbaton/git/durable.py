@@ -15,7 +15,8 @@ from gitbaton.model import Oid
 
 _OLD = 120.0  # seconds after which the kernel has long written a file by itself (it waits for 30)
 _BATCH = 256
-_SIDE_BY_SIDE = 8
+_THREADS = 8
+_SLOW = 0.0002  # seconds for a file; a thread costs less
 _MAX_TREE = 64 << 20
 _TREE, _LINK = b"40000", b"160000"
 
@@ -30,6 +31,7 @@ class Durable:
         self._folders: set[str] = set()
         self._put_off: list[Oid] = []
         self._refs: Objects | None = None
+        self._slow = False  # whether the disk was, the last time
         self._packs: int | None = None  # when packs were last looked at: the time of their folder
 
     def write(self, objects: Sequence[NewObject], *, later: bool = False) -> None:
@@ -85,7 +87,7 @@ class Durable:
             looked, packs = self._new_packs(looked) if packed else (looked, [])
             found = sorted(path for path in (*paths.values(), *packs) if not _is_old(path, now))
             near = {os.path.dirname(path) for path in found} - folders
-            _flush([*found, *sorted(near), *([self.folder] if near - self._folders else [])])
+            self._flush([*found, *sorted(near), *([self.folder] if near - self._folders else [])])
             folders |= near
         self._folders |= folders
         self._kept.update(todo)
@@ -115,13 +117,13 @@ class Durable:
         self._refs.update([change])
         common = self.repo.layout.common_dir
         if os.path.isdir(os.path.join(common, "reftable")):
-            sync_folder(os.path.join(common, "reftable"))
+            self._folder(os.path.join(common, "reftable"))
             return
         folder = os.path.dirname(os.path.join(common, *change.name.split("/")))
         new = folder not in self._folders
         self._folders.add(folder)
         while folder.startswith(os.path.join(common, "refs")):
-            sync_folder(folder)
+            self._folder(folder)
             folder = os.path.dirname(folder)
             if not new:
                 break
@@ -135,6 +137,32 @@ class Durable:
         from gitbaton.git.libgit2 import durable
 
         return durable(self.repo.layout.git_dir)
+
+    def _folder(self, path: str) -> None:
+        """Have on disk which names a folder has. One that is gone has none."""
+        if os.path.isdir(path):
+            self._flush([path])
+
+    def _flush(self, paths: Sequence[str]) -> None:
+        """Have files and folders on disk, where it is slow side by side: the disk then empties its own cache once for many of
+        them. Raises GitError."""
+        fds: list[int] = []
+        try:
+            for path in paths:
+                try:
+                    fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                except FileNotFoundError:  # git has just moved it into a pack that is on disk
+                    continue
+                if hasattr(os, "posix_fadvise"):  # all begin to be written before one is waited for
+                    os.posix_fadvise(fds[-1], 0, 0, os.POSIX_FADV_DONTNEED)
+            begun = time.perf_counter()
+            (_side_by_side if self._slow else _one_by_one)(fds)
+            self._slow = time.perf_counter() - begun > _SLOW * len(fds)
+        except OSError as error:
+            raise GitError(f"an object or a ref cannot be brought to disk: {error.strerror}") from None
+        finally:
+            for fd in fds:
+                os.close(fd)
 
     def close(self) -> None:
         """Let go of handles."""
@@ -151,47 +179,29 @@ def _is_old(path: str, now: float) -> bool:
         return True
 
 
-def sync_folder(path: str) -> None:
-    """Have on disk which names a folder has. One that is gone has none."""
-    if os.path.isdir(path):
-        _flush([path])
+def _one_by_one(fds: Iterable[int]) -> None:
+    for fd in fds:
+        os.fsync(fd)
 
 
-def _flush(paths: Sequence[str]) -> None:
-    """Have files and folders on disk, side by side: the disk then empties its own cache once for many of them. Raises
-    GitError."""
-    fds: list[int] = []
+def _side_by_side(fds: Sequence[int]) -> None:
     wrong: list[OSError] = []
-    try:
-        for path in paths:
-            try:
-                fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-            except FileNotFoundError:  # git has just moved it into a pack that is on disk
-                continue
-            if hasattr(os, "posix_fadvise"):  # all begin to be written before one is waited for
-                os.posix_fadvise(fds[-1], 0, 0, os.POSIX_FADV_DONTNEED)
-        waiting = iter(fds)
+    waiting = iter(fds)
 
-        def work() -> None:
-            try:
-                for fd in waiting:
-                    os.fsync(fd)
-            except OSError as error:
-                wrong.append(error)
+    def work() -> None:
+        try:
+            _one_by_one(waiting)
+        except OSError as error:
+            wrong.append(error)
 
-        helpers = [threading.Thread(target=work) for _ in range(min(len(fds), _SIDE_BY_SIDE) - 1)]
-        for helper in helpers:
-            helper.start()
-        work()
-        for helper in helpers:
-            helper.join()
-    except OSError as error:
-        wrong.append(error)
-    finally:
-        for fd in fds:
-            os.close(fd)
+    helpers = [threading.Thread(target=work) for _ in range(min(len(fds), _THREADS) - 1)]
+    for helper in helpers:
+        helper.start()
+    work()
+    for helper in helpers:
+        helper.join()
     if wrong:
-        raise GitError(f"an object or a ref cannot be brought to disk: {wrong[0].strerror}")
+        raise wrong[0]
 
 
 def _gone(oid: Oid) -> GitError:
