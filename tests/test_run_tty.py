@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gitbaton.journal.chain import Journal
 from tests.support import Sandbox
 from tests.support.terminals import Terminal
 
@@ -73,6 +74,14 @@ def test_ctrl_c_reaches_the_command_and_the_run_goes_on_later(repo: Sandbox) -> 
         terminal.until(b"ready")
         terminal.press(b"\x03")
         assert terminal.end() == 130
+    assert (
+        terminal.shown.rstrip().endswith(b"hint: git baton run --continue r")
+        and b"slow: \x1b[31mfailed with 130" in terminal.shown
+    )
+    with repo.open() as baton:
+        records = [logged.record for logged in Journal(baton.repo, author=b"", clock=baton.clock).records("r")]
+    assert [(r.type, r.step) for r in records] == [("claim", None), ("begin", "slow"), ("abort", "slow"), ("release", None)]
+    assert records[2].text is not None and records[3].state == "stopped"
     assert not (repo.path / "out.txt").exists() and not (repo.path / "last.txt").exists()
     repo.write("go")
     done = repo.baton("run", "--continue")

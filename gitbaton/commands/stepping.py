@@ -24,13 +24,14 @@ from gitbaton.values import cast, replace, value
 
 @value
 class Desk:
-    """What a verb works with; ``show`` is told what happens."""
+    """What a verb works with; ``show`` is told what happens. ``planned``: a plan is carried out, or gone on with."""
 
     baton: Baton
     journal: Journal
     show: Union[Lines, JsonLines]
     top: str
     directory: str
+    planned: bool
 
     def engine(self) -> Engine:
         """What carries steps out, and tells ``show``."""
@@ -45,7 +46,9 @@ class Desk:
 
 
 @contextmanager
-def desk(ctx: typer.Context, *, json: bool, run: Optional[str] = None, new: bool = True) -> Iterator[tuple[Desk, str]]:
+def desk(
+    ctx: typer.Context, *, json: bool, run: Optional[str] = None, new: bool = True, planned: bool = False
+) -> Iterator[tuple[Desk, str]]:
     """A repository with a work tree, opened for many small things, and the run that is meant: the one named, GIT_BATON_RUN,
     the one that this work tree used last; else, with ``new``, a new one. Raises UsageError, NotFoundError."""
     with opened(ctx, door=None) as baton:
@@ -58,7 +61,7 @@ def desk(ctx: typer.Context, *, json: bool, run: Optional[str] = None, new: bool
         show = JsonLines(name) if json else lines(ctx, baton, name)
         directory = ctx.obj.repo_root or os.getcwd()
         try:
-            yield Desk(baton=baton, journal=journal, show=show, top=top, directory=directory), name
+            yield Desk(baton=baton, journal=journal, show=show, top=top, directory=directory, planned=planned), name
         except BatonError as error:
             if isinstance(show, JsonLines):
                 show.finished(error.exit_code, {})
@@ -89,7 +92,7 @@ def run_plan(ctx: typer.Context, run: RunWords) -> int:
 
     guards = _guards(run)
     take, wait = _take(run), seconds(run.wait, "--wait")
-    with desk(ctx, json=run.json, run=run.run) as (at, name):
+    with desk(ctx, json=run.json, run=run.run, planned=True) as (at, name):
         plan = plans.read(os.path.join(at.directory, run.plan or ""), at.top, name=run.plan)
         plan = replace(plan, **guards)
         only = tuple(run.only or ())
@@ -103,7 +106,7 @@ def run_plan(ctx: typer.Context, run: RunWords) -> int:
 def go_on(ctx: typer.Context, run: RunWords, name: Optional[str]) -> int:
     """Go on with an unfinished run; the exit code."""
     take, wait = _take(run), seconds(run.wait, "--wait")
-    with desk(ctx, json=run.json, run=name, new=False) as (at, found):
+    with desk(ctx, json=run.json, run=name, new=False, planned=True) as (at, found):
         outcome = at.engine().resume(found, jobs=_jobs(run), foreign=run.foreign, take=take, wait=wait)
         code = ended(at, outcome)
         if isinstance(at.show, Lines) and not (code or outcome.states or outcome.left):
@@ -123,6 +126,8 @@ def ended(at: Desk, outcome: Outcome) -> int:
     for name, state in states.items():
         if state in hints:
             terminal.tell(f"hint: {hints[state].format(plain(name))}")
+    if "interrupted" in states.values() and at.planned:
+        terminal.tell(f"hint: git baton run --continue {outcome.run}")
     return outcome.code
 
 
