@@ -54,45 +54,53 @@ def clear(path: Path) -> None:
         path.unlink()
 
 
+def write(top: Path, path: Path, text: str) -> None:
+    """A new file, whatever is in its way."""
+    for folder in (*path.relative_to(top).parents,)[-2::-1]:
+        if not (top / folder).is_dir() or (top / folder).is_symlink():
+            clear(top / folder)
+            (top / folder).mkdir()
+    clear(path)
+    path.write_text(text)
+
+
+def sneak(path: Path, number: int) -> None:
+    """Other content of the same size, and the old time again."""
+    at = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"%d" % number)
+    os.utime(path, ns=(at.st_atime_ns, at.st_mtime_ns))
+
+
 def edit(top: Path, what: str, name: str, other: str, number: int) -> None:
     """One thing that somebody does to a file; what cannot be done there is not done."""
     path = top / name
     try:
         if what == "write":
-            for folder in (*path.relative_to(top).parents,)[-2::-1]:
-                if not (top / folder).is_dir() or (top / folder).is_symlink():
-                    clear(top / folder)
-                    (top / folder).mkdir()
-            clear(path)
-            path.write_text(f"{number}" * (1 + number % 3))
-        elif what == "sneak" and path.is_file() and not path.is_symlink():  # the same size, the old time
-            at = path.stat()
-            with path.open("r+b") as file:
-                file.write(b"%d" % number)
-            os.utime(path, ns=(at.st_atime_ns, at.st_mtime_ns))
+            write(top, path, f"{number}" * (1 + number % 3))
+        elif what == "sneak" and path.is_file() and not path.is_symlink():
+            sneak(path, number)
         elif what == "append":
             with path.open("ab") as file:
                 file.write(b"more")
         elif what == "mode":
             path.chmod(0o600 + 0o10 * number)
-        elif what == "gone":
-            clear(path)
-        elif what == "folder":
-            clear(path)
-            path.mkdir(parents=True)
-        elif what == "link":
-            clear(path)
-            path.symlink_to(other if number % 2 else "/nowhere")
         elif what == "touch":
             os.utime(path, ns=(number, number * 1_000_000_007), follow_symlinks=False)
         elif what == "rename":
             path.rename(top / other)
-        elif what == "fifo":
-            os.mkfifo(path)
         elif what == "shut" and path.is_dir():
             path.chmod(0o500)
         elif what == "hard":
             os.link(path, top / other)
+        elif what in ("gone", "folder", "link", "fifo"):
+            clear(path)
+            if what == "folder":
+                path.mkdir(parents=True)
+            elif what == "link":
+                path.symlink_to(other if number % 2 else "/nowhere")
+            elif what == "fifo":
+                os.mkfifo(path)
     except (OSError, shutil.Error):
         pass
 
