@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -204,6 +207,30 @@ def test_r43_many_threads_of_one_process(memory: Path) -> None:
         thread.join()
     assert [logged.record.seq for logged in journal(repo).records(RUN)] == list(range(120))
     assert verify(j, RUN).problems == ()
+
+
+@pytest.mark.parametrize("door", ["libgit2", "binary"])
+def test_a_writer_killed_at_any_moment_leaves_a_prefix(memory: Path, door: Door) -> None:
+    box, told = Sandbox.init(memory / "box"), memory / "told"
+    times = random.Random(7)
+    step_of(journal(box), "first", "x")
+    for number in range(12):
+        child = os.fork()
+        if child == 0:
+            with open(told, "ab", buffering=0) as said:
+                j = journal(box, door=door)
+                while True:
+                    said.write(step_of(j, f"s{number}", os.urandom(4).hex()).commit.encode() + b"\n")
+        time.sleep(times.uniform(0.01, 0.06 if door == "libgit2" else 0.15))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        j = journal(box)
+        found = {logged.commit for logged in j.records(RUN)}
+        assert not set(told.read_text().split() if told.exists() else ()) - found, "what was acknowledged is there"
+        assert verify(j, RUN).problems == ()
+        j.append(RUN, record("gate", f"g{number}"))
+    assert len(told.read_text().split()) > 2, "some had time to write"
+    box.fsck()
 
 
 @pytest.mark.parametrize("door", ["libgit2", "binary"])
