@@ -194,6 +194,14 @@ def test_r38_catch_is_run_after_the_last_failure_only(run: Runner) -> None:
     assert event.code == 9
 
 
+def conflict(repo: Sandbox) -> None:
+    """Make ``same.txt`` a conflict, beside whatever else is there: three stages, and the file with its markers."""
+    stages = [repo.git("hash-object", "-w", "--stdin", stdin=text) for text in (b"base\n", b"ours\n", b"theirs\n")]
+    rows = "".join(f"100644 {oid} {number}\tsame.txt\n" for number, oid in enumerate(stages, 1))
+    repo.git("update-index", "--index-info", stdin=rows.encode())
+    repo.write("same.txt", "<<<<<<< ours\nours\n=======\ntheirs\n>>>>>>> theirs\n")
+
+
 def test_r26_the_index_and_all_other_work_stay_as_they_are(run: Runner) -> None:
     repo = run.repo
     repo.write("src/a.txt", "staged\n")
@@ -201,6 +209,7 @@ def test_r26_the_index_and_all_other_work_stay_as_they_are(run: Runner) -> None:
     repo.write("src/a.txt", "and then changed\n")
     repo.write("wip.txt", "untracked\n")
     repo.write("dist/ignored.txt", "ignored\n")
+    conflict(repo)
     index = (repo.path / ".git/index").read_bytes()
     status = repo.git("--no-optional-locks", "status", "--porcelain=v2", "--ignored")
     step = sh("build", "mkdir -p out; echo torn > out/x; exit 1", reads="src/**", writes="out/**", retries=1)
@@ -208,6 +217,7 @@ def test_r26_the_index_and_all_other_work_stay_as_they_are(run: Runner) -> None:
         assert run.go(changed(step, isolate=isolate)).state == "failed"
         assert (repo.path / ".git/index").read_bytes() == index
         assert repo.git("--no-optional-locks", "status", "--porcelain=v2", "--ignored") == status
+        assert "UU" in repo.git("status", "--porcelain") and "<<<<" in run.read("same.txt")
         assert run.read("src/a.txt") == "and then changed\n" and run.read("dist/ignored.txt") == "ignored\n"
     assert repo.git("worktree", "list", "--porcelain").count("worktree ") == 1
     run.checked()

@@ -47,6 +47,19 @@ def test_steps_of_one_process_go_side_by_side(run: Runner, isolate: str) -> None
     run.checked()
 
 
+def test_r40_two_processes_at_one_step_do_it_once(run: Runner) -> None:
+    step = sh("build", counted("sleep 0.3; mkdir -p out; cat src/* > out/x"), reads="src/**", writes="out/**")
+    children = []
+    for _ in range(2):
+        pid = os.fork()
+        if pid == 0:
+            os._exit({"ok": 10, "cached": 11}.get(run.go(step).state, 1))
+        children.append(pid)
+    assert sorted(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children) == [10, 11]
+    assert run.lines("ran") == ["build"] and run.types() == ["begin", "end"]
+    run.checked()
+
+
 def test_auto_is_apart_where_somebody_else_is_at_work_and_on_another_attempt(run: Runner) -> None:
     step = sh("build", "mkdir -p out; echo x > out/x; test $GIT_BATON_ATTEMPT = 2", reads="src/**", writes="out/**", retries=1)
     run.go(changed(step, isolate="auto"))

@@ -62,6 +62,34 @@ def test_r30_effects_are_undone_in_reverse_order(run: Runner) -> None:
     run.checked()
 
 
+def test_an_effect_that_nothing_undoes_stays_and_is_said(run: Runner) -> None:
+    run.go(changed(A, compensate=None))
+    with run.open() as ctx, ctx.hold():
+        assert compensate(ctx, ("a",)) == 1
+    (warning,) = run.told("warning")
+    assert "declares no compensation" in warning.text and log(run) == [("do", "a")]
+
+
+def test_what_was_fetched_is_not_run_unasked(run: Runner) -> None:
+    """Compensations and probes of records that came from elsewhere."""
+    run.go(A)
+    assert run.killed("after-begin", effect("b", "once", probe="exit 1"))
+    there = run.repo
+    run.repo = Sandbox.init(there.path.parent / "clone")
+    run.repo.git("pull", "-q", "../repo", "main")
+    run.repo.git("fetch", "-q", "../repo", "refs/baton/runs/*:refs/baton/remotes/origin/runs/*")
+    for name in "abc":
+        run.repo.write(f"src/{name}", f"{name} two\n")
+    with run.open() as ctx:
+        ctx.journal.adopt("r1")
+    for step in (A, effect("b", "once", probe="exit 1")):
+        with pytest.raises(UsageError, match="recorded elsewhere"):
+            run.go(step)
+    assert log(run) == [("do", "a")]
+    assert run.go(A, foreign=True).state == "ok" and log(run)[1:] == [("undo", "a"), ("do", "a")]
+    run.checked()
+
+
 def test_r31_a_compensation_that_fails_stops_everything_and_is_gone_on_with(run: Runner) -> None:
     broken = changed(B, compensate=f'test -e "$X/repaired" && {UNDO}')
     run.go(A, broken, C)

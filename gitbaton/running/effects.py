@@ -120,12 +120,12 @@ def _one(ctx: Context, claim: Claim, step: Step, effect: EffectState, command: s
 
 
 def compensate(ctx: Context, names: Sequence[str], plan: Plan | None = None) -> int:
-    """Undo the effects of steps by name, those of all that hang on them first; 0, or 77 when a compensation fails. Raises
-    NoAnswerError where none of them has an effect that stands."""
+    """Undo the effects of steps by name, those of all that hang on them first; 0, 77 when a compensation fails, or 1 when one
+    of theirs stays because it has none. Raises NoAnswerError where none of them has an effect that stands."""
     effects = live(ctx.state(), below(ctx, plan, names))
     if not any(name in names for name, _ in effects):
         raise NoAnswerError(f"no effect of {', '.join(repr(name) for name in names)} stands")
-    return undo(ctx, plan, effects)
+    return undo(ctx, plan, effects) or int(bool(live(ctx.state(), names)))
 
 
 def approve(ctx: Context, step: Step, reject: bool = False, plan: Plan | None = None) -> int:

@@ -50,7 +50,8 @@ def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logge
     result = result_of(ctx, logged)
     here = logged.record.run == ctx.run
     other = {path: entry for path, entry in found.entries.items() if not same(entry, result.get(path))}
-    ours = owners(ctx, step.name, state, other).ours if here else other.keys()
+    first = state is None or state.first_pre is None  # then what lies there is kept as what was there before
+    ours = other.keys() if first else owners(ctx, step.name, state, other).ours
     todo = materials(found.entries, result, ours)
     if todo.absent:
         return None
