@@ -17,7 +17,7 @@ import pytest
 from gitbaton.baton import Baton
 from gitbaton.errors import RunError, UsageError
 from gitbaton.journal.state import fold
-from gitbaton.running.current import unfinished
+from gitbaton.running.current import _perhaps, unfinished
 from gitbaton.running.effects import live, undo
 from gitbaton.running.engine import looking
 from gitbaton.running.recorded import rebuilt, step_of
@@ -194,6 +194,9 @@ def test_going_on_with_a_plan_takes_the_text_of_the_journal(run: Planned) -> Non
     assert found[0].why == ("the plan is stopped",) and found[0].would[0].startswith("go on with the plan '")
     assert run.resume().code == 0 and run.ran() == ["b"]
     assert run.resume().code == 0 and run.ran() == []
+    with Baton(run.box.path) as baton:
+        assert unfinished(baton) == ()
+        assert _perhaps(baton, run.journal.refs()) == []  # a run that is at its end costs one commit
     with pytest.raises(UsageError, match="there is no run 'r9'"):
         run.engine().resume("r9")
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from gitbaton.baton import Baton
     from gitbaton.journal.state import RunState, StepState
     from gitbaton.journal.values import Logged
+    from gitbaton.model import Oid
 
+_COMPLETE = b"\n\nrun: release, complete\n"  # how the newest commit of a run that is at its end ends
 SHOWN = 5  # steps of a repair that a sentence names
 
 
@@ -51,7 +53,7 @@ def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
 
     journal = Journal(baton.repo, author=b"", redactor=None, clock=baton.clock)
     found = []
-    for run in journal.names():
+    for run in _perhaps(baton, journal.refs()):
         try:
             state = fold(journal.records(run))
         except BatonError as error:
@@ -61,6 +63,13 @@ def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
         if why:
             found.append(Unfinished(run=run, why=why, would=would(state, _at_work(baton, state))))
     return tuple(found)
+
+
+def _perhaps(baton: Baton, tips: Mapping[str, Oid]) -> list[str]:
+    """The runs that may be unfinished, by their newest commits: of the others no record is read."""
+    names = sorted(tips)
+    commits = baton.repo.objects.read_many([tips[name] for name in names])
+    return [n for n, c in zip(names, commits, strict=True) if c is None or not (c.data or b"").endswith(_COMPLETE)]
 
 
 def _at_work(baton: Baton, state: RunState) -> Mapping[str, int]:
