@@ -79,23 +79,26 @@ def test_the_root_is_that_of_the_tracks(repo: Sandbox, j: Journal) -> None:
 
 
 def test_it_is_quick(j: Journal) -> None:
-    """Bounds that are five times what was measured."""
+    """Bounds of processor time that are several times what was measured: others are at work, too."""
     blobs = {"stdout": b"some words\n", "stderr": b""}
     reads, writes = tree(j.repo, {"a": "1"}), tree(j.repo, {})
     took = []
     for number in range(60):
         r = record("end", f"s{number}", reads=Reads(globs=("a",), tree=reads, n=1), writes=Writes(globs=("b",), pre=writes))
-        begun = time.perf_counter()
+        begun = time.process_time()
         j.append(RUN, r, blobs=blobs)
-        took.append(time.perf_counter() - begun)
-    assert sorted(took)[30] < 0.025
-    fresh = Journal(j.repo, author=j.author, clock=j.clock)
-    begun = time.perf_counter()
-    found = fresh.records(RUN)
-    cold = time.perf_counter() - begun
-    begun = time.perf_counter()
-    assert fresh.records(RUN) is found
-    assert cold < 0.06 and time.perf_counter() - begun < 0.002
+        took.append(time.process_time() - begun)
+    assert sorted(took)[30] < 0.005
+    cold, warm = [], []
+    for _ in range(3):
+        fresh = Journal(j.repo, author=j.author, clock=j.clock)
+        begun = time.process_time()
+        found = fresh.records(RUN)
+        cold.append(time.process_time() - begun)
+        begun = time.process_time()
+        assert fresh.records(RUN) is found
+        warm.append(time.process_time() - begun)
+    assert min(cold) < 0.03 and min(warm) < 0.001
 
 
 def test_only_what_is_new_is_read(j: Journal, repo: Sandbox) -> None:
