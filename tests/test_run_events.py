@@ -97,7 +97,7 @@ def test_the_status_line_goes_before_anything_else_is_written(lines: Lines, caps
     assert capsys.readouterr().err == "baton: run 'r': 3 steps\nbaton: build: runs\n"
     lines(Event(kind="progress", step="build"))
     lines(Event(kind="progress", step="build"))
-    assert capsys.readouterr().err == "\r\x1b[K[1/3] build 0:00" * 2
+    assert capsys.readouterr().err == "\r\x1b[K[1/3] build 0:00"  # the same line is not written again
     lines.output(1, b"com")
     assert capsys.readouterr().err == "\r\x1b[K"
     lines(Event(kind="progress", step="build"))

@@ -108,7 +108,7 @@ class Lines:
         self.baton, self.run, self.live, self.colored = baton, run, live, colored
         self.progress = Progress(1)
         self._lock = threading.RLock()
-        self._shown = False
+        self._shown = ""
         self._held: dict[str, Event] = {}  # failures of which the pause until the next attempt is not known yet
         self._tried: dict[str, Event] = {}  # the newest failure after which another attempt followed
         self._open = False  # what a command wrote last on the terminal has no end of line yet
@@ -185,14 +185,14 @@ class Lines:
         if not self.live or self._open:
             return
         line = self.progress.line(time.monotonic(), _columns())
-        if line:
+        if line and line != self._shown:
             sys.stderr.write(ERASE + line)
             sys.stderr.flush()
-            self._shown = True
+            self._shown = line
 
     def _erase(self) -> None:
         if self._shown:
-            self._shown = False
+            self._shown = ""
             sys.stderr.write(ERASE)
             sys.stderr.flush()
 
