@@ -174,6 +174,16 @@ def test_an_edited_output_stops_the_repair_and_take_decides(run: Planned) -> Non
     assert outcome.code == 0 and out(run, "d").startswith("a1\n")
 
 
+def test_an_edited_output_is_found_before_an_effect_is_undone(run: Planned) -> None:
+    run.steps["d"] = noted("d", "out/b", "out/c", after=["b"])
+    run.go()
+    run.box.write("out/d", "mine\n")
+    _made, outcome = run.repair("d")
+    assert outcome.code == 78 and effects(run) == ["do d"] and out(run, "d") == "mine\n"
+    assert run.resume(take="ours").code == 0 and effects(run) == ["do d", "undo d", "do d"]
+    assert run.ran() == ["d"] and out(run, "d").startswith("a1")
+
+
 def test_the_ladder_widens_to_the_inputs_and_every_rung_is_a_record(run: Planned) -> None:
     count = "echo x >> ../count; n=$(wc -l < ../count)"
     run.steps["b"] = cat("b", "out/a", "src/b", after=["a"])

@@ -15,7 +15,7 @@ from gitbaton.values import replace, value
 from tests.support import Sandbox
 from tests.support.planned import Planned
 
-EXAMPLES, LONG = 16, 200
+EXAMPLES, LONG = 12, 200
 
 
 @value

@@ -14,7 +14,8 @@ from gitbaton.running.effects import to_undo, undo
 from gitbaton.running.launching import environment, idempotency_key, launch, shell
 from gitbaton.running.recovery import recover, settle_unknown, trust
 from gitbaton.running.results import CONFLICT, GATE, UNDO_FAILED, Done
-from gitbaton.running.serving import serve
+from gitbaton.running.serving import conflict, serve
+from gitbaton.running.writeset import look
 
 __all__ = ["Done", "perform"]
 
@@ -118,6 +119,9 @@ class _Performance:
     def _run(self, now: Present, verdict: Verdict) -> Done | None:
         """Undo what must be undone, and make one attempt; None where another one follows."""
         ctx, step = self.ctx, self.step
+        edited = self._edited(now) if verdict.undo and ctx.take is None else None
+        if edited is not None:
+            return edited
         if undo(ctx, self.plan, to_undo(ctx, self.plan, step.name, verdict.undo), {step.name: self.claim}):
             text = f"a compensation failed before step '{step.name}'"
             return Done(step=step, state="compensation-failed", code=UNDO_FAILED, text=text)
@@ -139,6 +143,12 @@ class _Performance:
         with ctx.away():
             ctx.sleep(delay)
         return None
+
+    def _edited(self, now: Present) -> Done | None:
+        """That somebody else wrote an output, found before an effect is undone for nothing."""
+        ctx, step = self.ctx, self.step
+        found = look(ctx, step, ctx.step_state(step.name))
+        return conflict(ctx, step, now.key, found.now, found.edited) if found.edited else None
 
     def _delay(self, done: Done) -> float | None:
         """How long to wait before another attempt; None where there is none."""
