@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gitbaton.baton import Baton
-from gitbaton.errors import RunError, UsageError
+from gitbaton.errors import RecordError, RunError, UsageError
 from gitbaton.journal.state import fold
 from gitbaton.running.current import _perhaps, unfinished
 from gitbaton.running.effects import live, undo
@@ -216,16 +216,23 @@ def test_a_plan_with_a_secret_is_taken_from_its_file_if_that_is_the_same(run: Pl
     (run.box.path.parent / "baton.toml").write_text("[step.a]\nrun = 'true'\n")
     with pytest.raises(UsageError, match="does not keep the text of its plan"):
         run.resume()
+    shown = run.box.here("steps")
+    assert "does not keep the text of its plan" in shown.err and shown.out.startswith("a: failed with 5, ")
 
 
 def test_a_step_whose_words_are_not_all_recorded_is_not_rebuilt(run: Planned) -> None:
     run.single("a", "cat src/a > a", reads=("src/a",), writes=("a",), extra=("k",), env=("LANG",), effect="none")
     records = run.journal.records("r1")
     begin = records[0].record
+    writes = begin.writes
+    assert writes is not None
     step = step_of(begin)
     assert (step.name, step.argv, step.reads, step.writes, step.extra) == ("a", begin.argv, ("src/a",), ("a",), ("k",))
     known = fold(records).steps["a"]
     assert rebuilt(known) == step
+    for bad in ({"cwd": "../x"}, {"cwd": ".GIT"}, {"writes": replace(writes, globs=("../x",))}):
+        with pytest.raises(RecordError):
+            step_of(replace(begin, **bad))
     cut = replace(records[0], record=replace(begin, redacted=True))
     with pytest.raises(RunError, match="step 'a' cannot be taken up") as caught:
         rebuilt(replace(known, begun=cut))

@@ -161,12 +161,12 @@ class Engine:
         """What is known of each step of a run, against the work tree now; nothing is written, and the baton can do nothing
         else afterwards."""
         with looking(self.baton, run, self.watch) as ctx:
-            return report(ctx, *everything(ctx, plan))
+            return report(ctx, *everything(ctx, plan, strict=False))
 
     def why(self, run: str, step: str, *, plan: Plan | None = None) -> Why:
         """Why a step would run again, in full; as ``look``."""
         with looking(self.baton, run, self.watch) as ctx:
-            return why(ctx, everything(ctx, plan)[0], step)
+            return why(ctx, everything(ctx, plan, strict=False)[0], step)
 
     def _enter(self, run: str, foreign: bool, *, new: bool = True) -> None:
         """Make sure that the run may be worked on here. Raises UsageError."""
@@ -238,12 +238,18 @@ def chosen(plan: Plan, only: Sequence[str]) -> tuple[Step, ...]:
     return tuple(step for step in plan.steps if not only or step.name in wanted)
 
 
-def everything(ctx: Context, plan: Plan | None = None) -> tuple[Plan, tuple[str, ...]]:
+def everything(ctx: Context, plan: Plan | None = None, *, strict: bool = True) -> tuple[Plan, tuple[str, ...]]:
     """All steps of a run, those of its plan (the one given, or the one that the journal keeps) and those that are only
-    recorded; and the names of those that belong to it still. Raises UsageError when the plan cannot be had."""
+    recorded; and the names of those that belong to it still. Where the plan cannot be had: raises UsageError, or without
+    ``strict`` warns, and then all recorded steps belong to it."""
     state = ctx.state()
     if plan is None and state.plan is not None:
-        plan = opened(ctx, state.plan)
+        try:
+            plan = opened(ctx, state.plan)
+        except UsageError as error:
+            if strict:
+                raise
+            ctx.emit("warning", text=error.message)
     of = whole(plan, state)
     return of, tuple(step.name for step in (plan or of).steps)
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from gitbaton.errors import RunError
+from gitbaton.errors import RecordError, RunError, UsageError
+from gitbaton.git import globs
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Logged, Plan, Record, Step
 from gitbaton.values import replace
 
 
 def step_of(record: Record) -> Step:
-    """The step that a record of it tells of. What no record holds (retries, times, --catch) is as if it was not asked for."""
+    """The step that a record of it tells of. What no record holds (retries, times, --catch) is as if it was not asked for.
+    Raises RecordError for one that names files outside the work tree: anybody may have written it."""
     return Step(
         name=record.step or "",
         argv=record.argv,
-        cwd=record.cwd or ".",
+        cwd=_folder(record),
         after=tuple(name for name, _ in record.deps),
-        reads=record.reads.globs if record.reads else (),
-        writes=record.writes.globs if record.writes else (),
+        reads=_globs(record, record.reads.globs if record.reads else ()),
+        writes=_globs(record, record.writes.globs if record.writes else ()),
         env=tuple(name for name, _ in record.env),
         extra=record.extra,
         effect=record.effect or "none",
@@ -24,6 +26,20 @@ def step_of(record: Record) -> Step:
         probe=record.probe,
         verify=record.verify,
     )
+
+
+def _globs(record: Record, given: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(globs.check(glob) for glob in given)
+    except UsageError as error:
+        raise RecordError(f"record {record.seq} of run '{record.run}': {error.message}") from None
+
+
+def _folder(record: Record) -> str:
+    folder = record.cwd or "."
+    if folder.startswith("/") or any(name == ".." or name.lower() == ".git" for name in folder.split("/")):
+        raise RecordError(f"record {record.seq} of run '{record.run}' has the folder '{folder}', which is not of the work tree")
+    return folder
 
 
 def newest(state: StepState) -> Logged | None:
