@@ -44,6 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--clients", action="store_true", help="drive the real clients in tests/clients, too")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--long"):
+        os.environ["GITBATON_TEST_PROCESSES"] = "1"  # no process is a fork
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each worker of xdist's worksteal begins with one of as many equal parts."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))

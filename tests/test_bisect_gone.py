@@ -23,6 +23,7 @@ from gitbaton.git.repo import discover
 from gitbaton.git.scratch import Scratch, scratch
 from tests.support import Sandbox
 from tests.support.doors import build
+from tests.support.forkserver import python
 from tests.test_bisect import check_gone, state, temp, untouched
 
 __all__ = ["temp"]
@@ -144,17 +145,11 @@ def test_killed_while_git_fills_the_work_tree(track: Sandbox, temp: Path, tmp_pa
 def test_killed_at_every_step(track: Sandbox, temp: Path) -> None:
     before = state(track)
     for at in range(1, 200):
-        done = subprocess.run(
-            [sys.executable, "-c", DRIVER, str(at), *BISECT, "true"],
-            cwd=track.path,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            start_new_session=True,
-        )
+        done = python(["-c", DRIVER, str(at), *BISECT, "true"], str(track.path), os.environ, session=True)
         until(lambda: cleared(track, temp))
-        if done.returncode == 0:
+        if done.code == 0:
             break
-        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert done.code == -signal.SIGKILL, done.err
     assert at > 10 and state(track) == before
 
 

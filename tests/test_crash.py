@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import Sandbox
+from tests.support.forkserver import python
 from tests.support.processes import chain, locks, noted
 
 DRIVER = """
@@ -38,17 +37,9 @@ WORDS = ["snapshot", "--track", "t", "--step", "new"]
 
 def killed(repo: Sandbox, words: list[str], env: Mapping[str, str] | None = None) -> bool:
     """Run a command in a process group of its own, which it may kill; whether it was killed."""
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=repo.path,
-        env={**os.environ, **(env or {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        start_new_session=True,
-        timeout=60,
-    )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
-    return done.returncode != 0
+    done = python(words, os.fspath(repo.path), {**os.environ, **(env or {})}, session=True, seconds=60)
+    assert done.code in (0, -signal.SIGKILL), done.err.decode()
+    return done.code != 0
 
 
 class Scene:

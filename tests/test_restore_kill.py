@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import Outcome, Sandbox
+from tests.support.forkserver import python
 from tests.support.state import assert_same, snap, sound, stale_locks, state_of
 
 DRIVER = """
@@ -68,6 +69,9 @@ exec cat
 
 def run(box: Sandbox, *argv: str, env: Mapping[str, str] | None = None) -> Outcome:
     """A command in a process group of its own, which it may kill."""
+    if argv[0] == sys.executable:
+        ended = python(argv[1:], os.fspath(box.path), {**os.environ, **(env or {})}, session=True, seconds=120)
+        return Outcome(ended.code, ended.out.decode(errors="replace"), ended.err.decode(errors="replace"))
     done = subprocess.run(
         argv,
         cwd=box.path,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from gitbaton.secrets import Redactor
 from tests.keys import BASE64, Maker, keys
 from tests.support import Sandbox
 from tests.support.agents import Client, autos, checkpoints, log_of
+from tests.support.forkserver import python
 from tests.support.repos import Outcome
 
 KEYS = keys(11)
@@ -123,7 +125,8 @@ run()
 
 def broken(repo: Sandbox, how: str, *words: str, stdin: bytes = b"") -> Outcome:
     """``git baton`` with a scanner that fails."""
-    return repo.run(sys.executable, "-c", BROKEN.format(how=how), *words, stdin=stdin)
+    done = python(["-c", BROKEN.format(how=how), *words], str(repo.path), os.environ, stdin)
+    return Outcome(done.code, done.out.decode(), done.err.decode())
 
 
 def test_a_scanner_that_fails_or_is_killed_leaves_nothing(repo: Sandbox, tmp_path: Path) -> None:

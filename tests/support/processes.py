@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -17,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from tests.support.forkserver import python
 from tests.support.repos import Sandbox
 
 ROOT_SUBJECT = "gitbaton root 1"
@@ -58,12 +57,10 @@ def _loop(job: Job) -> list[Ack]:
 def _one(job: Job, step: str) -> Ack:
     words = ["snapshot", "--track", job.track, "--step", step, "--porcelain", *job.options]
     began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "gitbaton", *words], cwd=job.place, stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
-    rows = done.stdout.splitlines()
-    found = rows[-1].split("\t")[1] if done.returncode == 0 and rows else ""
-    return Ack(job.track, step, done.returncode, found, done.stderr, time.monotonic() - began)
+    done = python(["-m", "gitbaton", *words], os.fspath(job.place), os.environ)
+    rows = done.out.decode().splitlines()
+    found = rows[-1].split("\t")[1] if done.code == 0 and rows else ""
+    return Ack(job.track, step, done.code, found, done.err.decode(), time.monotonic() - began)
 
 
 @contextmanager

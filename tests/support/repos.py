@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gitbaton import Baton
+from tests.support.forkserver import python
 
 SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -49,6 +50,8 @@ class Sandbox:
         self, *argv: str, env: Mapping[str, str] | None = None, stdin: bytes | None = None, cwd: Path | None = None
     ) -> Outcome:
         """Any program, never failing the test by itself."""
+        if argv[:3] == (sys.executable, "-m", "gitbaton"):
+            return self.baton(*argv[3:], env=env, stdin=stdin, cwd=cwd)
         done = subprocess.run(
             argv,
             cwd=cwd or self.path,
@@ -74,7 +77,8 @@ class Sandbox:
         self, *args: str, env: Mapping[str, str] | None = None, stdin: bytes | None = None, cwd: Path | None = None
     ) -> Outcome:
         """``git baton``, as a process, as a user runs it."""
-        return self.run(sys.executable, "-m", "gitbaton", *args, env=env, stdin=stdin, cwd=cwd)
+        done = python(["-m", "gitbaton", *args], os.fspath(cwd or self.path), {**os.environ, **(env or {})}, stdin or b"")
+        return Outcome(done.code, done.out.decode("utf-8", "surrogateescape"), done.err.decode("utf-8", "surrogateescape"))
 
     def here(self, *args: str) -> Outcome:
         """``git baton`` in this process, so that a test can change how long it waits."""
