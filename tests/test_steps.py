@@ -111,6 +111,19 @@ def test_r05_a_hit_makes_the_write_set_equal_and_spares_what_is_not_ours(run: Ru
     run.checked()
 
 
+@pytest.mark.parametrize("isolate", ["none", "tree"])
+def test_a_file_that_somebody_wrote_and_the_command_wrote_again_is_an_output(run: Runner, isolate: str) -> None:
+    step = sh("build", "mkdir -p dist; for w in $(cat src/a.txt); do echo w > dist/$w; done", reads="src/**", writes="dist/**")
+    step = changed(step, isolate=isolate)
+    run.go(step)
+    run.repo.write("dist/two", "w\n")
+    run.repo.write("dist/mine", "w\n")
+    run.repo.write("src/a.txt", "one two\n")
+    done = run.go(step)
+    assert done.logged is not None and list(run.files(done.logged.parts["writes"])) == ["dist/one", "dist/two"]
+    run.checked()
+
+
 def test_r06_inputs_that_move_while_it_runs_make_a_result_that_is_not_served(run: Runner) -> None:
     step = sh(
         "build", counted("mkdir -p dist; cat src/a.txt > dist/out; echo late >> src/a.txt"), reads="src/**", writes="dist/**"

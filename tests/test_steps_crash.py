@@ -160,6 +160,22 @@ def test_r12_a_once_that_happened_and_may_be_torn_is_for_a_person_to_judge(run: 
     finished(run, steps, 1)
 
 
+def test_r13_a_person_who_denies_what_the_probe_said_leaves_nothing_torn(run: Runner) -> None:
+    steps = chain("tree", "once", PROBE)
+    steps = (steps[0], changed(steps[1], verify=WHOLE.replace("/b", "/a").replace("= b", "= one")), steps[2])
+    run.go(steps[0])
+    (run.repo.path / "out/second").mkdir(exist_ok=True)
+    assert run.killed("in-bring-back", steps[1])
+    (run.repo.path / "out/second/a").unlink()
+    run.repo.write("out/second/b", "b\n")
+    assert run.go(*steps).code == 76
+    (run.outside / "log").unlink()  # undone by hand
+    with run.open() as ctx:
+        settle(ctx, steps[1], False)
+    assert not run.there("out/second/b") and run.there("out/second/theirs")
+    finished(run, steps, 1)
+
+
 def asked_and_told(run: Runner, steps: tuple[Step, ...]) -> None:
     """It is not known whether the outputs are whole; a person makes them so and says it."""
     done = run.go(*steps)

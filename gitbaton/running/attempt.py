@@ -22,7 +22,7 @@ from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
 from gitbaton.running.serving import conflict, keep_theirs
 from gitbaton.running.undeclared import Outside, in_lane, in_place, report
 from gitbaton.running.verifying import Checked, verify
-from gitbaton.running.writeset import Collected, WriteSet, collect, differences, look, put, same, tree_of, writes
+from gitbaton.running.writeset import Collected, WriteSet, collect, differences, look, marks, put, same, tree_of, writes
 from gitbaton.values import replace, value
 
 
@@ -151,11 +151,12 @@ class Attempt:
         env = environment(ctx, step.name, self.idem, self.number)
         env = {k: v for k, v in {**env, **place.env}.items() if v is not None}
         root = place.files.root
+        met = marks(root, self.before.others)
         ended = launch(
             ctx, self.claim, step, step.argv, env, root=root, timeout=step.timeout, point="in-command", runs=place.runs
         )
         crash_at("after-command")
-        left = self._collect(place, ended)
+        left = self._collect(place, ended, met)
         crash_at("after-collect")
         code, text = self._judge(left)
         if code == 0 and step.verify is not None:
@@ -172,14 +173,18 @@ class Attempt:
         found = ctx.files.scan(self.step.writes, store=self.step.store)
         return conflict(ctx, self.step, self.now.key, found, paths)
 
-    def _collect(self, place: Place, ended: Ended) -> Left:
-        """What the command left. The inputs are looked at where it ran: in a lane nobody else changes them."""
+    def _collect(self, place: Place, ended: Ended, met: Mapping[str, tuple[int, ...]]) -> Left:
+        """What the command left. The inputs are looked at where it ran: in a lane nobody else changes them. ``met``: the files
+        of somebody else's that it found."""
+        now = marks(place.files.root, met)
+        untouched = frozenset(path for path, mark in met.items() if now.get(path) == mark)
+        arguments = (self.ctx, self.step, place.files, self.before, untouched, self.kept)
         problem = ""
         try:
-            after = collect(self.ctx, self.step, place.files, self.before, self.kept)
+            after = collect(*arguments)
         except GitError as error:  # a symbolic link that leads out
             problem = error.message
-            after = collect(self.ctx, self.step, place.files, self.before, self.kept, inside=False)
+            after = collect(*arguments, inside=False)
         reads = place.files.scan(self.step.reads) if self.step.reads else None
         stable = reads is None or (self.now.reads is not None and reads.tree == self.now.reads.tree)
         return Left(ended=ended, after=after, outside=place.outside(), stable=stable, problem=problem)

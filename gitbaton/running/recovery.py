@@ -147,8 +147,8 @@ def settle(ctx: Context, step: Step, done: bool) -> Done:
         if state is None or effect is None:
             raise NoAnswerError(f"step '{step.name}' has no outcome that is unknown")
         if not done:
-            if effect.state == "unknown" and effect.logged.record.type == "begin":
-                _put_back(ctx, step, state, effect)
+            if effect.logged.record.type == "begin":  # no end proves it
+                _put_back(ctx, step, state, effect.logged.record)
             logged = _settled(ctx, step, effect, "undone", "a person says so")
             return Done(step=step, state="ok", logged=logged)
         return _done(ctx, claim, step, effect)
@@ -164,11 +164,12 @@ def _standing(state: StepState | None, done: bool) -> EffectState | None:
     return None
 
 
-def _put_back(ctx: Context, step: Step, state: StepState, effect: EffectState) -> None:
+def _put_back(ctx: Context, step: Step, state: StepState, begun: Record) -> None:
+    """Roll an attempt back that did not happen: one that is open, or of which the probe said that it did."""
     if state.begun is not None:
         roll_back(ctx, step, state, state.begun.record)
-    elif state.settled is not None:
-        roll_back(ctx, step, state, effect.logged.record)
+    elif begun.worktree == ctx.root and begun.host == ctx.host and _torn(ctx, step, state, begun)[0]:
+        roll_back(ctx, step, state, begun)
 
 
 def _done(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> Done:

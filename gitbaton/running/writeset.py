@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from gitbaton.git.filesets import Entry, Files, FileSet, swap, write_tree
 from gitbaton.journal.crash import crash_at
@@ -123,13 +124,32 @@ def sort_out(now: FileSet, first: Mapping[str, Entry], owned: Owners, whole: boo
     return WriteSet(now=now, pre=pre, others=frozenset(others), edited=tuple(edited))
 
 
+def marks(root: str, paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """What the file system says of files, to see later whether a command wrote them, if only the same again."""
+    found: dict[str, tuple[int, ...]] = {}
+    for path in paths:
+        try:
+            stat = os.lstat(os.path.join(root, path))
+            found[path] = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        except OSError:
+            continue
+    return found
+
+
 def collect(
-    ctx: Context, step: Step, files: Files, before: WriteSet, keep: Iterable[str] = (), *, inside: bool = True
+    ctx: Context,
+    step: Step,
+    files: Files,
+    before: WriteSet,
+    untouched: Collection[str] = (),
+    keep: Iterable[str] = (),
+    *,
+    inside: bool = True,
 ) -> Collected:
-    """What a command left. A file of somebody else's that it did not touch is none of its outputs, and at the paths ``keep``
-    stays what was there. Raises GitError, ``inside`` also for a symbolic link that leads out of the work tree."""
+    """What a command left. The files of somebody else's that it did not touch are none of its outputs, and at the paths
+    ``keep`` stays what was there. Raises GitError, ``inside`` also for a symbolic link that leads out of the work tree."""
     found = files.scan(step.writes, store=step.store, inside=inside)
-    outputs = {p: e for p, e in found.entries.items() if p not in before.others or not same(e, before.pre.get(p))}
+    outputs = {path: entry for path, entry in found.entries.items() if path not in untouched}
     for path in keep:
         outputs.pop(path, None)
         if path in before.now.entries:
