@@ -30,7 +30,9 @@ def command(
     since: Annotated[
         Optional[str], typer.Option(metavar="CHECKPOINT", help="Do the steps again that read what changed since.")
     ] = None,
-    radius: Annotated[int, typer.Option(metavar="N", help="And N levels of the steps whose outputs these use (0).")] = 0,
+    radius: Annotated[
+        Optional[int], typer.Option(metavar="N", help="And N levels of the steps whose outputs these use (0).")
+    ] = None,
     take: Annotated[
         Optional[str], typer.Option(metavar="ours|theirs", help="Of an output that somebody edited: the step's, or theirs.")
     ] = None,
@@ -45,12 +47,13 @@ def command(
     """
     if not (step or path or since is not None):
         raise UsageError("none of --step, --path and --since is given", "'git baton steps' shows what failed or is stale")
-    if radius < 0:
-        raise UsageError(f"--radius is {radius}; it must be 0 or more")
+    levels = radius or 0
+    if levels < 0:
+        raise UsageError(f"--radius is {levels}; it must be 0 or more")
     side = cast(Optional[Take], choice(take, "--take", "ours", "theirs"))
     with desk(ctx, json=json and not dry_run, run=run, new=False) as (at, name):
         changed = _changed(at.baton, since) if since is not None else None
-        order = Order(steps=tuple(step or ()), paths=_quoted(path or [], at.prefix()), changed=changed, radius=radius)
+        order = Order(steps=tuple(step or ()), paths=_quoted(path or [], at.prefix()), changed=changed, radius=levels)
         engine = at.engine()
         if dry_run:
             return _foretell(engine.dry_repair(order, name), json=json)
