@@ -184,6 +184,19 @@ def test_a_once_that_happened_is_not_done_again_whatever_is_declared(run: Runner
     assert log(run) == [("do", "pub")]
 
 
+def test_a_once_whose_outputs_are_gone_is_a_question(run: Runner) -> None:
+    step = effect("a", "once", compensate=None, store="none")
+    assert [run.go(step).state for _ in range(2)] == ["ok", "cached"]
+    (run.repo.path / "out/a").unlink()
+    assert run.go(step).code == 76 and log(run) == [("do", "a")]
+    with_undo = changed(step, name="b", reads=("src/b",), writes=("out/b",), compensate=UNDO)
+    with_undo = changed(with_undo, argv=(*effect("b").argv[:2], f"{DO}; mkdir -p out; echo b > out/b"))
+    assert run.go(with_undo).state == "ok"
+    (run.repo.path / "out/b").unlink()
+    assert run.go(with_undo).state == "ok" and log(run)[1:] == [("do", "b"), ("undo", "b"), ("do", "b")]
+    run.checked()
+
+
 def test_a_once_whose_outputs_fail_is_undone_before_another_attempt(run: Runner) -> None:
     step = replace(effect("a", "once", retries=1), writes=("out/a", "out/never"))
     done = run.go(step)

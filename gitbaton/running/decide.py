@@ -128,7 +128,8 @@ def decide(
     undoable = step.compensate is not None or any(e.logged.record.compensate for e in once)
     failed = state is not None and state.failed is not None and state.failed.record.key == present.key
     if once and not (undoable and (force is not None or retry or failed)):
-        return Verdict(what="trust" if found is None else "hit", effect=once[-1], logged=found)
+        gone = found is None or (force is not None and force.kind == "output")
+        return Verdict(what="trust" if gone else "hit", effect=once[-1], logged=found)
     blocked = _gate(step, state, present.key)
     if blocked is not None:
         return Verdict(what=blocked)
