@@ -280,3 +280,23 @@ def test_a_repair_needs_a_run_and_something_to_repair(run: Planned) -> None:
     run.go()
     assert run.box.here("repair", "--step", "a", "--radius", "-1").code == 129
     assert run.box.here("repair", "--step", "a", "--take", "mine").code == 129
+
+
+def test_what_a_killed_once_step_left_is_its_own(run: Planned) -> None:
+    """Its effect happened, its outputs may be torn: somebody has it undone, and then it is done again without a conflict."""
+    once = {"effect": "once", "probe": "test -s ../effects", "compensate": "echo undo z >> ../effects"}
+    run.steps["z"] = {**cat("z", "src/z"), **once, "isolate": "none"}
+    run.steps["z"]["run"] += "; echo do z >> ../effects"
+    assert run.go().code == 0
+    run.box.write("src/z", "z2\n")
+    place = str(run.box.path.parent / "baton.toml")
+    killed = run.box.baton("run", "--plan", place, "--run", "r1", env={"GIT_BATON_CRASH_AT": "after-command"})
+    assert killed.code == -9 and out(run, "z") == "z2\n"
+    assert run.go().code == 76 and out(run, "z") == "z2\n"
+    run.box.ok("compensate", "z", "--run", "r1")
+    assert run.go().code == 0 and run.ran() == ["z"] and out(run, "z") == "z2\n"
+    assert effects_of(run) == ["do z", "undo z", "do z", "undo z", "do z"]
+
+
+def effects_of(run: Planned) -> list[str]:
+    return (run.box.path.parent / "effects").read_text().splitlines()

@@ -47,13 +47,10 @@ def command(
     """
     if not (step or path or since is not None):
         raise UsageError("none of --step, --path and --since is given", "'git baton steps' shows what failed or is stale")
-    levels = radius or 0
-    if levels < 0:
-        raise UsageError(f"--radius is {levels}; it must be 0 or more")
     side = cast(Optional[Take], choice(take, "--take", "ours", "theirs"))
     with desk(ctx, json=json and not dry_run, run=run, new=False) as (at, name):
         changed = _changed(at.baton, since) if since is not None else None
-        order = Order(steps=tuple(step or ()), paths=_quoted(path or [], at.prefix()), changed=changed, radius=levels)
+        order = Order(steps=tuple(step or ()), paths=_quoted(path or [], at.prefix()), changed=changed, radius=_levels(radius))
         engine = at.engine()
         if dry_run:
             return _foretell(engine.dry_repair(order, name), json=json)
@@ -61,6 +58,12 @@ def command(
         if not made.seeds and not json:
             terminal.tell("baton: nothing is to be repaired")
         return ended(at, outcome)
+
+
+def _levels(radius: Optional[int]) -> int:
+    if radius is not None and radius < 0:
+        raise UsageError(f"--radius is {radius}; it must be 0 or more")
+    return radius or 0
 
 
 def _quoted(paths: list[str], prefix: str) -> tuple[str, ...]:

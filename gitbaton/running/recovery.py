@@ -123,6 +123,17 @@ def roll_back(ctx: Context, step: Step, state: StepState, record: Record) -> Non
     ctx.emit("recovered", step.name, text, key=record.key, attempt=record.attempt)
 
 
+def clear_settled(ctx: Context, step: Step) -> None:
+    """Roll back an attempt that only a settle closed and that is no result: what it left is nobody else's work."""
+    state = ctx.step_state(step.name)
+    for record in (logged.record for logged in reversed(ctx.of_step(step.name))):
+        if record.type in ("end", "fail") or (record.type == "abort" and record.idem is not None):
+            return  # an abort without a key keeps what somebody else wrote
+        if record.type == "begin" and state is not None and state.begun is None:
+            roll_back(ctx, step, state, record)
+            return
+
+
 def _torn(
     ctx: Context, step: Step, state: StepState, record: Record
 ) -> tuple[dict[str, Entry], Mapping[str, Entry], dict[str, Entry | None]]:

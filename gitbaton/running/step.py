@@ -12,7 +12,7 @@ from gitbaton.running.context import Context
 from gitbaton.running.decide import Present, Verdict, decide, present, why
 from gitbaton.running.effects import to_undo, undo
 from gitbaton.running.launching import environment, idempotency_key, launch, shell
-from gitbaton.running.recovery import recover, settle_unknown, trust
+from gitbaton.running.recovery import clear_settled, recover, settle_unknown, trust
 from gitbaton.running.results import CONFLICT, GATE, UNDO_FAILED, Done
 from gitbaton.running.serving import conflict, serve
 from gitbaton.running.writeset import look
@@ -119,6 +119,7 @@ class _Performance:
     def _run(self, now: Present, verdict: Verdict) -> Done | None:
         """Undo what must be undone, and make one attempt; None where another one follows."""
         ctx, step = self.ctx, self.step
+        clear_settled(ctx, step)
         edited = self._edited(now) if verdict.undo and ctx.take is None else None
         if edited is not None:
             return edited
