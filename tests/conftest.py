@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--long"):
-        os.environ["GITBATON_TEST_PROCESSES"] = "1"  # no process is a fork
+        os.environ |= {"GITBATON_TEST_LONG": "1", "GITBATON_TEST_PROCESSES": "1"}  # no process is a fork
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gitbaton.codec import entry, parse_note
 from gitbaton.codec.notes import MAX_ENTRIES, OLDER
 from gitbaton.model import Checkpoint
-from tests.support import Sandbox
+from tests.support import Sandbox, examples
 from tests.support.checkpoints import CHECKPOINTS, OID
 from tests.test_codec import checkpoint
 
@@ -27,7 +27,7 @@ def entries_of(ids: dict[str, Checkpoint]) -> dict[str, bytes]:
     return {oid: entry(oid, c) for oid, c in ids.items()}
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80, 30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(IDS, CHECKPOINTS)
 def test_no_value_forges_a_line_of_an_entry(oid: str, c: Checkpoint) -> None:
     text = entry(oid, c).decode("utf-8")
@@ -50,7 +50,7 @@ def shown(text: str) -> str:
     return "".join(" " if c.isspace() and c not in "\n\t" else c for c in plain(text, keep="\n\t"))
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80, 30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, st.data())
 def test_entries_survive_concatenation_duplication_and_reordering(ids: dict[str, Checkpoint], data: st.DataObject) -> None:
     texts = entries_of(ids)
@@ -70,7 +70,7 @@ def test_entries_survive_concatenation_duplication_and_reordering(ids: dict[str,
     assert again == note and again.render() == note.render()
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50, 25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, TEXTS, STRANGE)
 def test_a_note_joined_with_itself_does_not_grow(a: dict[str, Checkpoint], b: dict[str, Checkpoint], strange: bytes) -> None:
     one = parse_note(b"\n".join([strange + b"\n", *entries_of(a).values(), *entries_of(b).values()])).render()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gitbaton.model import Stored
 from gitbaton.owners import Owner, others
-from tests.support import Sandbox
+from tests.support import Sandbox, examples
 from tests.test_owners import Scene
 
 PATHS = ("a", "b", "d/c")
@@ -56,7 +56,7 @@ class Walked:
         return None
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30, 12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(before=STEPS, after=STEPS, halves=st.booleans())
 def test_the_walk_over_everything_agrees(before: list[tuple[str, ...]], after: list[tuple[str, ...]], halves: bool) -> None:
     start, ticks = datetime(2026, 1, 1, tzinfo=UTC), iter(range(1 << 30))

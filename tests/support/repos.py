@@ -20,6 +20,11 @@ from tests.support.forkserver import python
 SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+def examples(every: int, some: int) -> int:
+    """How many examples of a property are tried: ``every`` with --long, else ``some``."""
+    return every if os.environ.get("GITBATON_TEST_LONG") else some
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a command left: exit status, standard output, standard error."""
