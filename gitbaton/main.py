@@ -41,6 +41,8 @@ def head_start(words: list[str]) -> Repo | None:
                 from gitbaton.git.index import list_ahead
 
                 list_ahead(repo)
+        elif words[0] in ("run", "repair", "settle", "approve", "compensate"):
+            repo.prefetch_identity()
         elif words[0] in ("verify", "status") or (words[0] == "resume" and "--live" in given):
             from gitbaton.git import filedrift
 
