@@ -98,7 +98,7 @@ def edit(top: Path, what: str, name: str, other: str, number: int) -> None:
             if what == "folder":
                 path.mkdir(parents=True)
             elif what == "link":
-                path.symlink_to(other if number % 2 else "/nowhere")
+                path.symlink_to(other if number % 2 else "missing/there")
             elif what == "fifo":
                 os.mkfifo(path)
     except (OSError, shutil.Error):
