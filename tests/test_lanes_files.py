@@ -80,7 +80,7 @@ def edit(top: Path, what: str, name: str, other: str, number: int) -> None:
             write(top, path, f"{number}" * (1 + number % 3))
         elif what == "sneak" and path.is_file() and not path.is_symlink():
             sneak(path, number)
-        elif what == "append":
+        elif what == "append" and path.is_file():
             with path.open("ab") as file:
                 file.write(b"more")
         elif what == "mode":
