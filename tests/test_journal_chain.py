@@ -151,7 +151,7 @@ def test_what_a_stranger_made_is_an_error(j: Journal, repo: Sandbox) -> None:
         (lambda: forged(j, raw(), stdout=(b"120000", blob)), "holds 'stdout', which no record has"),
         (lambda: forged(j, raw(), evil=(b"100644", blob)), "holds 'evil', which no record has"),
         (lambda: forged(j, raw(), parents=()), "has 0 parents"),
-        (lambda: forged(j, raw(), parents=(j.root, repo.head())), "has 2 parents"),
+        (lambda: forged(j, raw(), parents=(j.root, repo.head(), repo.head())), "has 3 parents"),
         (lambda: forged(j, raw(), parents=(repo.head(),)), "0 parents"),
         (lambda: repo.git("update-ref", run_ref("forged"), blob), "cannot be read"),
         (lambda: repo.git("update-ref", run_ref("forged"), some), "cannot be read"),
@@ -163,6 +163,23 @@ def test_what_a_stranger_made_is_an_error(j: Journal, repo: Sandbox) -> None:
         with pytest.raises(RecordError):
             j.append("forged", record())
     assert j.records(RUN), "another run does not care"
+
+
+def test_a_commit_can_be_kept_as_second_parent(j: Journal, repo: Sandbox) -> None:
+    repo.write("b.txt", "only here\n")
+    repo.git("add", "b.txt")
+    made = repo.git("commit-tree", "-p", "HEAD", "-m", "on no branch", repo.git("write-tree"))
+    j.append(RUN, record(), keep=made)
+    j.append(RUN, record("fail", exit=1))
+    assert repo.git("rev-parse", f"{run_ref(RUN)}~1^2") == made
+    assert journal(repo).records(RUN) == j.records(RUN) and len(j.records(RUN)) == 2
+    assert verify(j, RUN).problems == ()
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    repo.git("gc", "-q", "--prune=now")
+    assert repo.git("cat-file", "blob", f"{made}:b.txt") == "only here"
+    with pytest.raises(GitError):
+        j.append(RUN, record("gate"), keep="1" * 40)
+    assert len(j.records(RUN)) == 2
 
 
 def test_the_name_of_the_ref_wins(j: Journal, repo: Sandbox) -> None:

@@ -129,15 +129,21 @@ class Journal:
             return found
 
     def append(
-        self, run: str, record: Record, *, trees: Mapping[str, Oid] | None = None, blobs: Mapping[str, bytes] | None = None
+        self,
+        run: str,
+        record: Record,
+        *,
+        trees: Mapping[str, Oid] | None = None,
+        blobs: Mapping[str, bytes] | None = None,
+        keep: Oid | None = None,
     ) -> Logged:
         """Put a record at the end of a run, which it makes where there is none; on disk when this returns.
 
         Its ``seq`` and the ids of its outputs are given here; secrets are taken out of its words, and lists that are too long
         cut. ``trees``: subtrees of TREES that the record itself does not name, or blobs of BLOBS that are stored already;
-        ``blobs``: of BLOBS, of an output the last MiB is kept. Raises RefConflictError when others are in the way for eight
-        seconds, GitError when an object is not here or the disk is full, UsageError for a record over the limits or a run that
-        was only fetched, ScanError. Then the journal is as it was.
+        ``blobs``: of BLOBS, of an output the last MiB is kept; ``keep``: a commit that is to stay reachable. Raises
+        RefConflictError when others are in the way for eight seconds, GitError when an object is not here or the disk is full,
+        UsageError for a record over the limits or a run that was only fetched, ScanError. Then the journal is as it was.
         """
         ref = run_ref(run)
         record, contents = words.clean(replace(record, run=run), dict(blobs or {}), self.redactor)
@@ -149,20 +155,28 @@ class Journal:
             self._disk.write(list(made.values()), later=True)
             known = [[parts[name] for name in names if name in parts] for names in (TREES, BLOBS)]
             self._disk.keep(*known, later=True)  # on disk with the record
+            if keep is not None:
+                self._disk.keep((), self._only_below(keep), later=True)
             deadline, clear = time.monotonic() + RETRY_SECONDS, False
             while True:
                 try:
                     with self.repo.lock((), RETRY_SECONDS, of=LOCK):
                         if clear:  # whoever writes runs holds our lock; git's pack-refs takes milliseconds
                             clear_stale_locks(self.repo.layout.common_dir, (ref,), older=STALE_SECONDS)
-                        return self._append(run, ref, record, parts)
+                        return self._append(run, ref, record, parts, keep)
                 except RefConflictError as error:
                     if time.monotonic() > deadline:
                         raise RefConflictError(f"{_NOTHING}: {error.message}") from None
                     clear = True
                     time.sleep(0.01)
 
-    def _append(self, run: str, ref: str, record: Record, parts: Mapping[str, Oid]) -> Logged:
+    def _only_below(self, commit: Oid) -> list[Oid]:
+        """The objects that a commit reaches and no branch, tag or HEAD does."""
+        others = ("--not", "--branches", "--tags", "--remotes", *(["HEAD"] if self.repo.objects.head().oid else []))
+        raw = self.repo.git.out("rev-list", "--objects", commit, *others, "--")
+        return [row.split(" ", 1)[0] for row in raw.decode("utf-8", "replace").splitlines()]
+
+    def _append(self, run: str, ref: str, record: Record, parts: Mapping[str, Oid], keep: Oid | None) -> Logged:
         """One attempt, with the lock held."""
         tip = self.tip(run)
         if tip is None and run in self.fetched():
@@ -176,7 +190,8 @@ class Journal:
         entries.append(TreeEntry(mode=b"100644", name=RECORD.encode(), oid=raw.oid))
         tree = new_object(algorithm, "tree", tree_data(entries))
         author = self.author + b" %d +0000" % int(self.clock().timestamp() // 1)
-        data = commit_data(tree=tree.oid, parents=(tip or self.root,), author=author, message=subject(record))
+        parents = (tip or self.root, *([keep] if keep is not None else []))
+        data = commit_data(tree=tree.oid, parents=parents, author=author, message=subject(record))
         commit = new_object(algorithm, "commit", data)
         first: list[NewObject] = [] if tip else root_objects(algorithm)
         self._disk.write([*first, raw, tree, commit])

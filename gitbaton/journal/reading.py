@@ -51,7 +51,7 @@ def _commits(objects: Objects, root: Oid, tip: Oid, known: Collection[Oid]) -> t
         if item is None or item.oid != at or item.kind != "commit" or item.data is None:
             raise RecordError(f"commit {at} of a run cannot be read")
         commit = parse_commit(item.data)
-        if len(commit.parents) != 1:
+        if len(commit.parents) not in (1, 2):  # the second one is a commit that is to stay reachable
             raise RecordError(f"commit {at} has {len(commit.parents)} parents and is not a record of a run")
         found.append((at, commit.tree))
         at = commit.parents[0]

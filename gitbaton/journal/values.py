@@ -43,7 +43,8 @@ TYPES: tuple[Type, ...] = (
     *("comp-begin", "comp-end", "comp-fail"),
     *("gate", "approve", "settle", "repair", "claim", "release"),
 )
-TREES = ("reads", "pre", "writes", "orphan", "undeclared")  # the subtrees that a record's commit may have
+# the subtrees that a record's commit may have
+TREES = ("reads", "pre", "writes", "orphan", "undeclared", "undeclared-after")
 BLOBS = ("stdout", "stderr", "plan.toml")  # and its blobs, beside record.json
 
 

@@ -76,8 +76,12 @@ def _parts(logged: Logged) -> list[str]:
         there = logged.parts.get(name)
         if there != oid:
             said.append(f"it says that its '{name}' is {oid or 'nothing'}, and {there or 'nothing'} lies there")
-    if record.undeclared and any(u.before for u in record.undeclared) and "undeclared" not in logged.parts:
-        said.append("it names files that were changed outside the write set, and has no 'undeclared'")
+    for name, images in (
+        ("undeclared", [u.before for u in record.undeclared]),
+        ("undeclared-after", [u.after for u in record.undeclared]),
+    ):
+        if any(images) and name not in logged.parts:
+            said.append(f"it names files that were changed outside the write set, and has no '{name}'")
     return said
 
 
