@@ -70,7 +70,7 @@ class Files:
         read again, and after five times taken as it was last seen. ``inside``: refuse symbolic links that lead out of the root.
         Raises GitError that names the file or folder which cannot be read.
         """
-        found = self._walk(globs)
+        found, bare = self._walk(globs)
         entries = self.take(found, digest=store == "none")
         if inside:
             self._check_inside(entries.values())
@@ -80,6 +80,7 @@ class Files:
             entries=ordered,
             unmatched=_unmatched(globs, ordered),
             digests=tuple(path for path, entry in ordered.items() if entry.digest),
+            folders=tuple(sorted(bare)),
         )
 
     def known(self, path: str, stat: os.stat_result, *, digest: bool) -> Entry | None:
@@ -155,9 +156,10 @@ class Files:
                 if leads_outside(self.root, entry.path, target):
                     raise GitError(f"'{entry.path}' is a symbolic link that leads out of the work tree, to '{target}'")
 
-    def _walk(self, globs: Sequence[str]) -> list[Found]:
-        """The files that globs match, with their stats."""
+    def _walk(self, globs: Sequence[str]) -> tuple[list[Found], set[str]]:
+        """The files that globs match, with their stats, and the empty folders that were met."""
         found: list[Found] = []
+        bare: set[str] = set()
         matches, enter = matcher(globs), below(globs)
         for start in roots(globs):
             if start and not self._is_solid(start):
@@ -165,12 +167,21 @@ class Files:
             full = os.path.join(self.root, start)
             if start and (os.path.islink(full) or not os.path.isdir(full)):
                 self._look_at(start, matches, found)
+                bare |= self._bare_above(start)
                 continue
             waiting = [start]
             while waiting:
                 folder = waiting.pop()
-                waiting += (path for path in self._folder(folder, matches, found) if enter(path))
-        return found
+                waiting += (path for path in self._folder(folder, matches, found, bare) if enter(path))
+        return found, bare
+
+    def _bare_above(self, path: str) -> set[str]:
+        """The deepest folder above a path, if it is empty."""
+        while path := path.rpartition("/")[0]:
+            full = os.path.join(self.root, path)
+            if os.path.isdir(full):
+                return set() if _listed(full) else {path}
+        return set()
 
     def _is_solid(self, path: str) -> bool:
         """Whether a path is reached through no symbolic link, is not one that leads to a folder, and is spelt as on disk."""
@@ -197,9 +208,9 @@ class Files:
         if stat.st_mode & 0o170000 in (0o100000, 0o120000) and matches(path):
             found.append((path, stat))
 
-    def _folder(self, folder: str, matches: Callable[[str], bool], found: list[Found]) -> list[str]:
-        """Look at one folder: its files that match are added; the folders in it come back."""
-        prefix, deeper = folder + "/" if folder else "", []
+    def _folder(self, folder: str, matches: Callable[[str], bool], found: list[Found], bare: set[str]) -> list[str]:
+        """Look at one folder: its files that match are added, and itself if it is empty; the folders in it come back."""
+        prefix, deeper, name = folder + "/" if folder else "", [], ""
         try:
             with os.scandir(os.path.join(self.root, folder)) as listed:
                 for entry in listed:
@@ -214,6 +225,8 @@ class Files:
                             found.append((path, entry.stat(follow_symlinks=False)))
                         except FileNotFoundError:
                             continue
+            if not name and folder:
+                bare.add(folder)
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:

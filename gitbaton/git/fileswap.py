@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from gitbaton.errors import GitError
 from gitbaton.git import fileplace
@@ -37,21 +37,22 @@ def swap(
     between: Callable[[], None] | None = None,
     source: str | None = None,
     files: Files | None = None,
+    keep: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Make each path below ``root`` what ``changes`` says (None: nothing), if it is what ``expect`` says; what is so already
     stays. The paths that are neither come back: they were left alone.
 
     Each file is old or new at any moment, never torn; a killed swap can be done again. Writes come before removals where that
-    is possible; folders go with their last file. Nothing is done through a symbolic link, and nothing to ``.git``. ``between``
-    is called after each file. Files that are recorded by digest come from the same path below ``source``; without one they
-    are left alone. ``files`` spares reading again what it has read below ``root``.
+    is possible; folders go with their last file, but for those to ``keep``. Nothing is done through a symbolic link, and
+    nothing to ``.git``. ``between`` is called after each file. Files that are recorded by digest come from the same path below
+    ``source``; without one they are left alone. ``files`` spares reading again what it has read below ``root``.
     Raises GitError that names the file which cannot be read or written, or, before anything is written, a path that no file
     may have and a symbolic link that would lead out of ``root``.
     """
     for path in (*changes, *expect):
         if not is_safe(path):
             raise GitError(f"'{path}' cannot be a path of a work tree")
-    job = _Swap(repo, root, between, source, files)
+    job = _Swap(repo, root, between, source, files, keep)
     job.look(changes, expect)
     return job.run()
 
@@ -117,9 +118,16 @@ class _Swap:
     """One swap: what is to be written and removed, found by looking at every path first."""
 
     def __init__(
-        self, repo: Repo, root: str, between: Callable[[], None] | None, source: str | None, files: Files | None
+        self,
+        repo: Repo,
+        root: str,
+        between: Callable[[], None] | None,
+        source: str | None,
+        files: Files | None,
+        keep: Collection[str],
     ) -> None:
         self.repo, self.root, self.between, self.source, self.files = repo, root, between, source, files
+        self.keep = keep
         self.reader = Reader(repo.layout.algorithm, filemode=repo.boolean("core.filemode", default=True), held=1 << 20)
         self.writes: dict[str, tuple[Entry, Entry | None, Seen | None]] = {}
         self.removals: dict[str, tuple[Entry, Seen | None]] = {}
@@ -283,7 +291,7 @@ class _Swap:
                 raise GitError(f"'{path}' cannot be removed: {error.strerror}") from None
             done = False
         if done:
-            _prune(self.root, folders, 0)
+            _prune(self.root, folders, 0, self.keep)
         self._tell(path, done)
 
     def _tell(self, path: str, done: bool) -> None:
@@ -342,19 +350,21 @@ def _open_beneath(folder: int, name: str) -> int:
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
 
 
-def _prune(root: str, folders: Sequence[str], keep: int) -> None:
-    """Remove empty folders from the deepest up, as long as they are empty and deeper than ``keep``."""
-    for depth in range(len(folders), keep, -1):
+def _prune(root: str, folders: Sequence[str], above: int, keep: Collection[str] = ()) -> None:
+    """Remove empty folders from the deepest up, as long as they are empty, deeper than ``above`` and none to ``keep``."""
+    for depth in range(len(folders), above, -1):
+        if keep and "/".join(folders[:depth]) in keep:
+            return
         try:
-            above = open_folder(root, folders[: depth - 1])
+            parent = open_folder(root, folders[: depth - 1])
         except OSError:
             return
         try:
-            os.rmdir(folders[depth - 1], dir_fd=above)
+            os.rmdir(folders[depth - 1], dir_fd=parent)
         except OSError:
             return
         finally:
-            os.close(above)
+            os.close(parent)
 
 
 def _unlink(folder: int, name: str) -> None:

@@ -34,13 +34,14 @@ class Entry:
 
 @value
 class FileSet:
-    """What globs matched: a tree with every file in it, the files by path, the globs that matched nothing, and the paths of
-    the files that are recorded by digest only."""
+    """What globs matched: a tree with every file in it, the files by path, the globs that matched nothing, the paths of the
+    files that are recorded by digest only, and the empty folders where files could match."""
 
     tree: Oid
     entries: Mapping[str, Entry]
     unmatched: tuple[str, ...] = ()
     digests: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 def tree_objects(algorithm: Algorithm, rows: Iterable[Row]) -> list[NewObject]:

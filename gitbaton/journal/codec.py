@@ -47,8 +47,8 @@ def fit(record: Record) -> Record:
 
 
 def _fit_writes(writes: Writes) -> Writes:
-    deleted, digests = _kept(writes.deleted), _kept(writes.digests)
-    if deleted == len(writes.deleted) and digests == len(writes.digests):
+    deleted, digests, folders = _kept(writes.deleted), _kept(writes.digests), _kept(writes.folders)
+    if (deleted, digests, folders) == (len(writes.deleted), len(writes.digests), len(writes.folders)):
         return writes
     return replace(
         writes,
@@ -56,6 +56,7 @@ def _fit_writes(writes: Writes) -> Writes:
         deleted_more=writes.deleted_more + len(writes.deleted) - deleted,
         digests=writes.digests[:digests],
         digests_more=writes.digests_more + len(writes.digests) - digests,
+        folders=writes.folders[:folders],
     )
 
 
@@ -178,6 +179,7 @@ def _writes_document(w: Writes | None) -> Json:
             "deleted_more": w.deleted_more or None,
             "digests": _texts(w.digests),
             "digests_more": w.digests_more or None,
+            "folders": _texts(w.folders),
         }
     )
     return {"globs": _texts(w.globs), "pre": w.pre} | more
@@ -281,6 +283,7 @@ def _writes(r: Reader, key: str) -> Writes:
         digests=_list(i, "digests", MAX_LISTED) if "digests" in i.value else (),
         deleted_more=i.count("deleted_more", 0),
         digests_more=i.count("digests_more", 0),
+        folders=_list(i, "folders", MAX_LISTED) if "folders" in i.value else (),
     )
 
 

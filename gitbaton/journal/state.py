@@ -36,14 +36,16 @@ class StepState:
     """What the records say of one step.
 
     ``end``: the newest result, None after a compensation or a settle that undid it; ``ends``: all of them. ``first_pre``: the
-    tree of its outputs before its first begin. ``begun``: a begin that nothing has closed. ``failed``: the newest failure, if
-    no result is newer. ``settled``: a person's decision, if no begin is newer. ``gate_key``: the key that the gate was reached,
-    or decided, with. ``effects``: newest last. ``known``: every tree of outputs that was recorded, whole or torn.
-    ``attempts``: the begins. ``unfinished``: why, for people; empty when it is not."""
+    tree of its outputs before its first begin, and ``first_folders`` the folders that were empty then. ``begun``: a begin that
+    nothing has closed. ``failed``: the newest failure, if no result is newer. ``settled``: a person's decision, if no begin is
+    newer. ``gate_key``: the key that the gate was reached, or decided, with. ``effects``: newest last. ``known``: every tree of
+    outputs that was recorded, whole or torn. ``attempts``: the begins. ``unfinished``: why, for people; empty when it is
+    not."""
 
     name: str
     end: Logged | None = None
     first_pre: Oid | None = None
+    first_folders: tuple[str, ...] = ()
     begun: Logged | None = None
     failed: Logged | None = None
     settled: Logged | None = None
@@ -127,6 +129,7 @@ def _begin(step: StepState, logged: Logged) -> StepState:
     step = replace(
         step,
         first_pre=step.first_pre if step.attempts else pre,
+        first_folders=record.writes.folders if record.writes is not None and not step.attempts else step.first_folders,
         begun=logged,
         settled=None,
         attempts=step.attempts + 1,

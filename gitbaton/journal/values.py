@@ -125,7 +125,8 @@ class Reads:
 @value
 class Writes:
     """What a step writes: the globs, the tree of what they matched before, the same afterwards (None: not known yet), what it
-    deleted, and which files are recorded by digest only. ``*_more``: how many more there were than a record can list."""
+    deleted, which files are recorded by digest only, and, of a begin, which folders were empty. ``*_more``: how many more there
+    were than a record can list."""
 
     globs: tuple[str, ...]
     pre: Oid
@@ -134,6 +135,7 @@ class Writes:
     digests: tuple[str, ...] = ()
     deleted_more: int = 0
     digests_more: int = 0
+    folders: tuple[str, ...] = ()
 
 
 @value

@@ -22,7 +22,19 @@ from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
 from gitbaton.running.serving import conflict, keep_theirs
 from gitbaton.running.undeclared import Outside, in_lane, in_place, report
 from gitbaton.running.verifying import Checked, verify
-from gitbaton.running.writeset import Collected, WriteSet, collect, differences, look, marks, put, same, tree_of, writes
+from gitbaton.running.writeset import (
+    Collected,
+    WriteSet,
+    collect,
+    differences,
+    look,
+    marks,
+    put,
+    same,
+    standing,
+    tree_of,
+    writes,
+)
 from gitbaton.values import replace, value
 
 
@@ -145,7 +157,8 @@ class Attempt:
         crash_at("after-begin")
         ctx.emit("isolation", step.name, place.isolation)
         ctx.emit("attempt", step.name, attempt=self.number, key=self.now.key, cause=self.cause)
-        blocked = put(place.files, self.before.now.entries, differences(self.before.now.entries, self.before.pre))
+        found = self.before.now.entries
+        blocked = put(place.files, found, differences(found, self.before.pre), keep=self._standing)
         if blocked:
             return self._blocked(record, blocked)
         env = environment(ctx, step.name, self.idem, self.number)
@@ -163,6 +176,9 @@ class Attempt:
             left = replace(left, checked=verify(ctx, self.claim, step, self.now.files, left.after.outputs, root))
             code, text = self._judge(left)
         return self._good(place, record, left) if code == 0 else self._bad(place, record, left, code, text)
+
+    def _standing(self) -> frozenset[str]:
+        return standing(self.ctx, self.step.name)
 
     def _blocked(self, record: Record, paths: tuple[str, ...]) -> Done:
         """Somebody writes into the write set at this very moment: nothing was done."""
@@ -216,7 +232,8 @@ class Attempt:
         have = self.before.now.entries if place.apart else left.after.found.entries
         want = differences(have, left.after.outputs)
         want = {p: e for p, e in want.items() if p not in self.before.others or e is not None}
-        blocked = put(ctx.files, have, want, point="in-bring-back", source=place.files.root if place.apart else None)
+        source = place.files.root if place.apart else None
+        blocked = put(ctx.files, have, want, point="in-bring-back", source=source, keep=self._standing)
         report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
         crash_at("before-end")
         end = self._closing(record, left, "end")
@@ -254,7 +271,7 @@ class Attempt:
         logged = self._append(fail, left, trees)
         if not place.apart:
             back = differences(left.after.found.entries, self.before.pre)
-            for path in put(ctx.files, left.after.found.entries, back):
+            for path in put(ctx.files, left.after.found.entries, back, keep=self._standing):
                 ctx.emit("warning", step.name, f"'{path}' could not be put back, or somebody writes it")
         if torn:
             ctx.emit("orphan", step.name, f"{len(torn)} file(s) that it left are kept in the journal", key=self.now.key)

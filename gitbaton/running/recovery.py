@@ -16,7 +16,7 @@ from gitbaton.running.launching import environment, launch, shell
 from gitbaton.running.recording import again
 from gitbaton.running.results import UNKNOWN, Done
 from gitbaton.running.verifying import verify
-from gitbaton.running.writeset import differences, owners, put, tree_of
+from gitbaton.running.writeset import differences, owners, put, standing, tree_of
 from gitbaton.values import replace
 
 
@@ -117,7 +117,7 @@ def roll_back(ctx: Context, step: Step, state: StepState, record: Record) -> Non
     ctx.append(ctx.record("abort", step.name, key=record.key, idem=record.idem, text=text), trees=trees)
     if torn:
         ctx.emit("orphan", step.name, f"{len(torn)} file(s) without a result are kept in the journal", key=record.key)
-        left = put(ctx.files, have, want)
+        left = put(ctx.files, have, want, keep=lambda: standing(ctx, step.name))
         for path in left:
             ctx.emit("warning", step.name, f"'{path}' could not be put back, or somebody writes it")
     ctx.emit("recovered", step.name, text, key=record.key, attempt=record.attempt)

@@ -12,7 +12,7 @@ from gitbaton.running.decide import Present
 from gitbaton.running.launching import idempotency_key
 from gitbaton.running.recording import beginning, taken_over
 from gitbaton.running.results import CONFLICT, Done
-from gitbaton.running.writeset import differences, digests_of, owners, put, same, tree_of
+from gitbaton.running.writeset import differences, digests_of, owners, put, same, standing, tree_of
 from gitbaton.values import replace, value
 
 
@@ -63,7 +63,7 @@ def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logge
     if not here or pre is None or pre.end is None or pre.end.commit != logged.commit or (todo.edited and ctx.take == "theirs"):
         logged = _rerecorded(ctx, step, now, found, logged, todo, here)
     want = {**todo.want, **({p: result.get(p) for p in todo.edited} if ctx.take == "ours" else {})}
-    left = put(ctx.files, found.entries, want, point="in-materialize")
+    left = put(ctx.files, found.entries, want, point="in-materialize", keep=lambda: standing(ctx, step.name))
     if left:
         return conflict(ctx, step, now.key, found, left)
     ctx.emit("cached", step.name, f"cached {now.key[:7]}", code=0, key=now.key, logged=logged)
@@ -92,7 +92,7 @@ def _rerecorded(ctx: Context, step: Step, now: Present, found: FileSet, logged: 
         now,
         idem=record.idem if here and record.idem else idempotency_key(ctx, step.name, now.key),
         attempt=1,
-        writes=Writes(globs=step.writes, pre=found.tree, digests=found.digests),
+        writes=Writes(globs=step.writes, pre=found.tree, digests=found.digests, folders=found.folders),
         isolation="none",
         cause=None,
     )

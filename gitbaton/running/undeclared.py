@@ -11,7 +11,7 @@ from gitbaton.git.globs import matcher
 from gitbaton.journal.values import Undeclared
 from gitbaton.model import Oid
 from gitbaton.running.context import Context, Workshop
-from gitbaton.running.writeset import put, tree_of
+from gitbaton.running.writeset import folders_of, put, tree_of
 from gitbaton.values import replace, value
 
 SHOWN = 10
@@ -69,5 +69,6 @@ def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> None:
     if strays is None or not restore:
         return
     want = {s.path: strays.before.get(s.path) for s in strays.found if s.path not in strays.unkept}
-    for path in (*put(ctx.files, strays.after, want), *strays.unkept):
+    # Nobody noted which folders were empty before: all that are left stay.
+    for path in (*put(ctx.files, strays.after, want, keep=lambda: folders_of(want)), *strays.unkept):
         ctx.emit("warning", step, f"'{path}' could not be put back")

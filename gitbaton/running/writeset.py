@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from gitbaton.git.filesets import Entry, Files, FileSet, swap, write_tree
 from gitbaton.journal.crash import crash_at
@@ -169,7 +169,25 @@ def writes(ctx: Context, step: Step, before: WriteSet, after: Collected | None =
         tree=after.tree if after else None,
         deleted=after.deleted if after else (),
         digests=tuple(sorted({path for item in sets for path in item.digests})),
+        folders=() if after else before.now.folders,
     )
+
+
+def standing(ctx: Context, step: str) -> frozenset[str]:
+    """The folders that were there before a step first began: they stay when nothing is left in them."""
+    state = ctx.step_state(step)
+    if state is None or state.first_pre is None:
+        return frozenset()
+    return folders_of((*ctx.entries(state.first_pre), *(f"{folder}/" for folder in state.first_folders)))
+
+
+def folders_of(paths: Iterable[str]) -> frozenset[str]:
+    """Every folder above these paths, but for the top."""
+    found: set[str] = set()
+    for path in paths:
+        while (path := path.rpartition("/")[0]) and path not in found:
+            found.add(path)
+    return frozenset(found)
 
 
 def put(
@@ -179,15 +197,17 @@ def put(
     *,
     point: str | None = None,
     source: str | None = None,
+    keep: Callable[[], Collection[str]] = frozenset,
 ) -> tuple[str, ...]:
     """Make the files at the paths of ``want`` so, where what is there is still that of ``have``; the paths left alone because
     it is not. ``point``: where a test kills this process after the first file; ``source``: below which lie the files that are
-    recorded by digest. Raises GitError."""
+    recorded by digest; ``keep``: folders that stay when they become empty. Raises GitError."""
     if not want:
         return ()
     between = (lambda: crash_at(point)) if point is not None else None
     expect = {path: have.get(path) for path in want}
-    return swap(files.repo, files.root, want, expect, between=between, source=source, files=files)
+    stay = keep() if None in want.values() else ()
+    return swap(files.repo, files.root, want, expect, between=between, source=source, files=files, keep=stay)
 
 
 def digests_of(record: Record) -> tuple[str, ...]:
