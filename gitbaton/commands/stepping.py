@@ -146,11 +146,11 @@ def _foretell(at: Desk, plan: Plan, found: tuple[Forecast, ...], run: str, *, js
 
 def would(item: Forecast) -> str:
     """What would become of a step, as a half sentence."""
-    on = ", ".join(plain(name) for name in item.on)
+    on, why = ", ".join(plain(name) for name in item.on), f": {because(item.cause)}" if item.cause else ""
     said = {
         "cached": "is served",
-        "run": "would run" + (f": {because(item.cause)}" if item.cause else ""),
-        "depends": f"would run if {on} gives something else",
+        "run": "would run" + why,
+        "depends": f"would run unless {on} gives what it once gave{why}" if why else f"would run if {on} gives something else",
         "gate": "would wait at its gate",
         "waits": f"would wait for {on}",
         "rejected": "is rejected at its gate",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
+from gitbaton.git import globs
 from gitbaton.git.filesets import Entry
 from gitbaton.git.objects import new_object
 from gitbaton.journal.keys import key_of
@@ -12,6 +13,7 @@ from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Cause, Logged, Reads, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
+from gitbaton.running.writeset import tree_of
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -49,16 +51,28 @@ class Verdict:
     cause: Cause | None = None
 
 
-def present(ctx: Context, step: Step) -> Present:
-    """A step's key now: the files that it reads are looked at, those that changed are read. Raises GitError."""
+def present(
+    ctx: Context,
+    step: Step,
+    *,
+    state: Callable[[str], StepState | None] | None = None,
+    changed: Mapping[str, Entry | None] | None = None,
+) -> Present:
+    """A step's key now: the files that it reads are looked at, those that changed are read. ``state`` and ``changed``: as if
+    the journal said this of the steps, and these paths had become so. Raises GitError."""
     found = ctx.files.scan(step.reads) if step.reads else None
-    if found is not None:
-        ctx.know(found.tree, found.entries)
-    reads = Reads(globs=step.reads, tree=found.tree, n=len(found.entries)) if found is not None else None
-    deps, missing = outputs_of(ctx.step_state, step.after, empty_tree(ctx))
-    env = environment(step.env, os.environ)
-    key = key_of(step, reads.tree if reads else None, dict(deps), dict(env))
     files = found.entries if found is not None else {}
+    matches = globs.matcher(step.reads) if changed else None
+    other = {path: entry for path, entry in (changed or {}).items() if matches is not None and matches(path)}
+    if other:
+        files = {path: entry for path, entry in sorted({**files, **other}.items()) if entry is not None}
+    tree = (tree_of(ctx, files) if other else found.tree) if found is not None else None
+    if tree is not None:
+        ctx.know(tree, files)
+    reads = Reads(globs=step.reads, tree=tree, n=len(files)) if tree is not None else None
+    deps, missing = outputs_of(state or ctx.step_state, step.after, empty_tree(ctx))
+    env = environment(step.env, os.environ)
+    key = key_of(step, tree, dict(deps), dict(env))
     return Present(key=key, reads=reads, deps=deps, env=env, files=files, missing=missing)
 
 
@@ -212,3 +226,34 @@ def first_change(before: Mapping[str, Entry] | None, now: Mapping[str, Entry], o
         if was != is_:
             return Cause(kind="input", path=path, old=was.oid if was else None, new=is_.oid if is_ else None)
     return Cause(kind="input", old=old, new=new)
+
+
+def differences(step: Step, record: Record, now: Present, files: Callable[[Oid], Mapping[str, Entry]]) -> Iterator[Cause]:
+    """Everything of a key in which a record differs from now; ``files`` gives those of a stored tree."""
+    words = () if record.redacted else (("argv", record.argv, step.argv), ("key", record.extra, step.extra))
+    for kind, old, new in words:
+        if old != new:
+            yield Cause(kind=kind, old=" ".join(old), new=" ".join(new))
+    if record.cwd != step.cwd:
+        yield Cause(kind="cwd", old=record.cwd, new=step.cwd)
+    if record.verify != step.verify and not record.redacted:
+        yield Cause(kind="verify", old=record.verify, new=step.verify)
+    written = record.writes.globs if record.writes is not None else ()
+    if written != step.writes:
+        yield Cause(kind="writes", old=" ".join(written), new=" ".join(step.writes))
+    for kind, was, is_ in (("env", dict(record.env), dict(now.env)), ("dep", dict(record.deps), dict(now.deps))):
+        for name in sorted(was.keys() | is_.keys()):
+            if was.get(name) != is_.get(name):
+                yield Cause(kind=kind, path=name, old=was.get(name), new=is_.get(name))
+    before = files(record.reads.tree) if record.reads is not None else {}
+    for path in sorted(before.keys() | now.files.keys()):
+        old_, new_ = before.get(path), now.files.get(path)
+        if old_ is None or new_ is None or (old_.oid, old_.mode) != (new_.oid, new_.mode):
+            yield Cause(kind="input", path=path, old=_shown(old_, new_), new=_shown(new_, old_))
+
+
+def _shown(entry: Entry | None, other: Entry | None) -> str | None:
+    """A file's blob; with its mode before it where only that differs."""
+    if entry is None:
+        return None
+    return f"{entry.mode} {entry.oid}" if other is not None and other.oid == entry.oid else entry.oid

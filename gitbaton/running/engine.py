@@ -18,7 +18,7 @@ from gitbaton.running import schedule
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Take
 from gitbaton.running.events import Event
-from gitbaton.running.forecast import Forecast, edges_of, forecast
+from gitbaton.running.forecast import Forecast, forecast
 from gitbaton.running.graph import ancestors, edges
 from gitbaton.running.guards import Guards
 from gitbaton.running.recorded import whole
@@ -128,7 +128,7 @@ class Engine:
         that does not exist is one without records."""
         steps = chosen(plan, only)
         with looking(self.baton, run) as ctx:
-            return forecast(ctx, steps, edges_of(ctx, whole(plan, ctx.state())))
+            return forecast(ctx, steps, plan)
 
     def repair(
         self,
@@ -166,7 +166,8 @@ class Engine:
     def why(self, run: str, step: str, *, plan: Plan | None = None) -> Why:
         """Why a step would run again, in full; as ``look``."""
         with looking(self.baton, run, self.watch) as ctx:
-            return why(ctx, everything(ctx, plan, strict=False)[0], step)
+            of, scope = everything(ctx, plan, strict=False)
+            return why(ctx, of, step, scope)
 
     def _enter(self, run: str, foreign: bool, *, new: bool = True) -> None:
         """Make sure that the run may be worked on here. Raises UsageError."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from gitbaton.journal.state import RunState
-from gitbaton.journal.values import Cause, Plan, Step
+from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.model import Oid
+from gitbaton.running.ahead import Ahead
 from gitbaton.running.context import Context
-from gitbaton.running.decide import Present, Verdict, decide, present, why
+from gitbaton.running.decide import Present, Verdict, decide, why
+from gitbaton.running.recorded import whole
 from gitbaton.running.region import Graph, graph
-from gitbaton.values import value
+from gitbaton.values import cast, replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,15 +23,17 @@ else:
 
 
 FORCED = ("named", "path", "since", "widened")  # causes that make a step run even where its key is the same
+_STANDING = ("live", "undoing")
 
 
 @value
 class Forecast:
-    """What would become of a step. ``cached``: its result is served. ``run``: it runs, for ``cause``. ``depends``: it runs only
-    if one of the steps ``on`` gives something else than before. ``gate``: it waits for approval, ``waits``: for a step that
-    does. ``rejected``: its gate is closed. ``probe``: its outcome is unknown and is asked for first. ``trust``: its effect
-    happened, and what lies there is taken if it holds. ``undo``: the steps whose effects are compensated before it runs, in
-    that order. ``key``: its key now; that of a step that depends on others may become another."""
+    """What would become of a step. ``cached``: its result (``logged``) is served. ``run``: it runs, for ``cause``. ``depends``:
+    it runs only if one of the steps ``on`` gives something else than before; with a ``cause``: unless they give what they once
+    gave. ``gate``: it waits for approval, ``waits``: for a step that does. ``rejected``: its gate is closed. ``probe``: its
+    outcome is unknown and is asked for first. ``trust``: its effect happened, and what lies there is taken if it holds.
+    ``undo``: the steps whose effects are compensated before it runs, in that order. ``key``: its key, after what is served
+    before it; that of a step that depends on others may become another. ``now``: what that key is made from."""
 
     step: Step
     would: Would
@@ -38,6 +41,8 @@ class Forecast:
     cause: Cause | None = None
     on: tuple[str, ...] = ()
     undo: tuple[str, ...] = ()
+    logged: Logged | None = None
+    now: Present | None = None
 
 
 def edges_of(ctx: Context, plan: Plan) -> Graph:
@@ -51,69 +56,68 @@ def paths(ctx: Context, tree: Oid) -> Collection[str]:
 
 
 def forecast(
-    ctx: Context, steps: Sequence[Step], graph: Graph, force: Mapping[str, Cause] | None = None
+    ctx: Context, steps: Sequence[Step], of: Plan | None = None, force: Mapping[str, Cause] | None = None
 ) -> tuple[Forecast, ...]:
-    """What would become of these steps, in their order. ``force``: those that are run even where nothing changed. Objects of
-    the files that are read are written: redirect the repository first where nothing may be left. Raises GitError."""
-    state, found = ctx.state(), {}
-    moving: dict[str, Would] = {}  # the steps that may give something else than they did
-    for step in steps:
-        now = present(ctx, step)
-        one = (force or {}).get(step.name)
-        verdict = decide(step, state.steps.get(step.name), now, one)
-        above = [name for name in graph.inputs(step.name) if name in moving]
-        found[step.name] = made = _one(ctx, step, now, verdict, above, moving)
-        if made.would != "cached":
-            moving[step.name] = made.would
-    undone: set[str] = set()
-    return tuple(_with_undo(item, state, graph, undone) for item in found.values())
+    """What would become of these steps, in their order, were they done in the order in which they run. ``of``: the plan that
+    they are of; ``force``: those that are run even where nothing changed. Objects of the files that are read are written:
+    redirect the repository first where nothing may be left. Raises GitError."""
+    ahead = Ahead(ctx, whole(of or Plan(steps=tuple(steps)), ctx.state()).steps)
+    wanted, found = {step.name: step for step in steps}, {}
+    for step in ahead.steps:
+        if step.name in wanted:
+            found[step.name] = made = _one(ahead, wanted[step.name], (force or {}).get(step.name))
+            if made.would != "cached":
+                ahead.moving[step.name] = made.would
+    return tuple(found[step.name] for step in steps)
 
 
-def _one(
-    ctx: Context, step: Step, now: Present, verdict: Verdict, above: Sequence[str], moving: Mapping[str, Would]
-) -> Forecast:
-    blocked = tuple(name for name in above if moving[name] in ("gate", "rejected", "waits"))
+def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
+    """The forecast of a step; what serving it would change is told to ``ahead``."""
+    state, now = ahead.known(step.name), ahead.present(step)
+    above = ahead.above(step.name)
+    blocked = tuple(name for name in above if ahead.moving[name] in ("gate", "rejected", "waits"))
     if blocked:
-        return Forecast(step=step, would="waits", key=now.key, on=blocked)
-    if verdict.what == "hit":
-        return Forecast(step=step, would="depends" if above else "cached", key=now.key, on=tuple(above))
+        return Forecast(step=step, would="waits", key=now.key, on=blocked, now=now)
+    verdict = decide(step, state, now, force)
+    served = verdict.logged if verdict.what == "hit" else None
+    if served is None and not above and _may_borrow(step, verdict):
+        served = ahead.ctx.journal.find(now.key, but=ahead.ctx.run)
+    if served is not None and above:
+        return _depends(ahead, step, now, above)
+    if served is not None:
+        found = ahead.materials(step, served)
+        if found is not None:
+            ahead.serve(step, now, served, found)
+            return Forecast(step=step, would="cached", key=now.key, logged=served, now=now)
+        if verdict.what == "hit":
+            verdict = decide(step, state, now, force or Cause(kind="output"))
+    if verdict.what in ("run", "gate") and force is None and above and ahead.may_be_served(step, now):
+        return replace(_depends(ahead, step, now, above), cause=_cause(ahead, step, now, verdict))
     if verdict.what != "run":
-        return Forecast(step=step, would=verdict.what, key=now.key)
+        return Forecast(step=step, would=cast(Would, verdict.what), key=now.key, now=now)
+    cause, undo = _cause(ahead, step, now, verdict), ahead.undone(step.name, verdict.undo, sure=True)
+    return Forecast(step=step, would="run", key=now.key, cause=cause, undo=undo, now=now)
+
+
+def _depends(ahead: Ahead, step: Step, now: Present, above: tuple[str, ...]) -> Forecast:
+    """A step that is served if those above it give what they gave, and else runs; then its effects are undone first."""
+    state = ahead.known(step.name)
+    effects = [e for e in (state.effects if state is not None else ()) if e.state in _STANDING]
+    undo = ahead.undone(step.name, effects, sure=False)
+    return Forecast(step=step, would="depends", key=now.key, on=above, undo=undo, now=now)
+
+
+def _cause(ahead: Ahead, step: Step, now: Present, verdict: Verdict) -> Cause | None:
+    """Why it runs; of changed inputs the first file."""
     cause = verdict.cause
-    if not above and _borrowed(ctx, step, now, verdict):
-        return Forecast(step=step, would="cached", key=now.key)
     if cause is None or cause.kind == "input":
-        cause = why(step, ctx.state().steps.get(step.name), now, ctx.entries) or cause
-    return Forecast(step=step, would="run", key=now.key, cause=cause)
+        cause = why(step, ahead.known(step.name), now, ahead.ctx.entries) or cause
+    return cause
 
 
-def _borrowed(ctx: Context, step: Step, now: Present, verdict: Verdict) -> bool:
-    """Whether a result of another run of this repository is served."""
+def _may_borrow(step: Step, verdict: Verdict) -> bool:
+    """Whether a result of another run of this repository would do as well."""
     kind = verdict.cause.kind if verdict.cause is not None else ""
-    if step.effect != "none" or not step.cacheable or verdict.undo or kind in (*FORCED, "failed", "unstable"):
+    if verdict.what != "run" or step.effect != "none" or not step.cacheable or verdict.undo:
         return False
-    return ctx.journal.find(now.key, but=ctx.run) is not None
-
-
-def _with_undo(item: Forecast, state: RunState, graph: Graph, undone: set[str]) -> Forecast:
-    """The forecast with the effects that are undone first: those of what hangs on the step, from the last to the first, and
-    then its own."""
-    if item.would != "run" or not _live(state, item.step.name):
-        return item
-    if not _undoes(item, state):
-        return item
-    below = graph.descendants((item.step.name,))
-    names = tuple(name for name in reversed(below) if _live(state, name) and name not in undone)
-    undone.update(names)
-    return Forecast(step=item.step, would=item.would, key=item.key, cause=item.cause, on=item.on, undo=names)
-
-
-def _undoes(item: Forecast, state: RunState) -> bool:
-    named = item.cause is not None and item.cause.kind == "named"
-    live = [e for e in state.steps[item.step.name].effects if e.state in ("live", "undoing")]
-    return any(named or e.state == "undoing" or e.key != item.key or e.logged.record.effect == "once" for e in live)
-
-
-def _live(state: RunState, name: str) -> bool:
-    known = state.steps.get(name)
-    return known is not None and any(effect.state in ("live", "undoing") for effect in known.effects)
+    return kind not in (*FORCED, "failed", "unstable")

@@ -63,7 +63,7 @@ def plan(ctx: Context, order: Order, of: Plan, scope: Collection[str]) -> Repair
         run=ctx.run,
         seeds=tuple((name, seeds[name]) for name in region if name in seeds),
         region=region,
-        forecasts=forecast(ctx, ordered, edges_of(ctx, whole(of, ctx.state())), force),
+        forecasts=forecast(ctx, ordered, of, force),
         writes=writes,
     )
 
@@ -86,7 +86,7 @@ def _seeds(ctx: Context, order: Order, of: Plan, edges: Graph) -> dict[str, Caus
     for name in edges.widened(seeds, order.radius):
         seeds.setdefault(name, Cause(kind="widened", path=next(iter(seeds))))
     if not seeds and order.changed is None:
-        return {f.step.name: f.cause for f in forecast(ctx, of.steps, edges) if f.would == "run" and f.cause is not None}
+        return {f.step.name: f.cause for f in forecast(ctx, of.steps, of) if f.would == "run" and f.cause is not None}
     return _with_needed(ctx, of, edges, seeds) if seeds else seeds
 
 
@@ -95,7 +95,7 @@ def _with_needed(ctx: Context, of: Plan, edges: Graph, seeds: dict[str, Cause]) 
     above = edges.ancestors(edges.descendants(seeds))
     wanted = [step for step in of.steps if step.name in above and step.name not in seeds]
     region = edges.descendants(seeds)
-    for item in forecast(ctx, wanted, edges):
+    for item in forecast(ctx, wanted, of):
         needed = item.would == "run" and item.step.name not in region
         if needed and item.cause is not None and item.cause.kind not in ("not-cacheable", "unstable"):
             seeds[item.step.name] = item.cause

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 
 from gitbaton.errors import NotFoundError
-from gitbaton.git.filesets import Entry
 from gitbaton.journal.state import StepState
-from gitbaton.journal.values import Cause, Plan, Record, Step
+from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.model import Oid
 from gitbaton.running import current
 from gitbaton.running.claims import Held
 from gitbaton.running.context import Context
-from gitbaton.running.decide import Present, present
-from gitbaton.running.forecast import Forecast, edges_of, forecast
+from gitbaton.running.decide import differences
+from gitbaton.running.forecast import Forecast, forecast
 from gitbaton.running.recorded import newest
 from gitbaton.running.serving import result_of
 from gitbaton.running.writeset import same
@@ -81,7 +80,7 @@ def report(ctx: Context, of: Plan, scope: Collection[str]) -> Report:
     state = ctx.state()
     held = {claim.step: claim for claim in ctx.claims.others() if claim.run == ctx.run}
     lines = []
-    for item in forecast(ctx, of.steps, edges_of(ctx, of)):
+    for item in _forecasts(ctx, of, scope):
         known = state.steps.get(item.step.name) or StepState(name=item.step.name)
         line = _line(ctx, item, known, held.get(item.step.name))
         lines.append(line if item.step.name in scope or line.state == "running" else replace(line, state="dropped"))
@@ -90,59 +89,36 @@ def report(ctx: Context, of: Plan, scope: Collection[str]) -> Report:
     return Report(run=ctx.run, finished=not reasons, why=reasons, plan=plan, lines=tuple(lines))
 
 
-def why(ctx: Context, of: Plan, name: str) -> Why:
-    """Why a step would run again, in full. Raises NotFoundError when the run has no such step."""
-    item = next((f for f in forecast(ctx, of.steps, edges_of(ctx, of)) if f.step.name == name), None)
+def _forecasts(ctx: Context, of: Plan, scope: Collection[str]) -> tuple[Forecast, ...]:
+    """What would become of each step; one that does not belong to the run any more moves no other."""
+    parts = [tuple(step for step in of.steps if (step.name in scope) == inside) for inside in (True, False)]
+    found = {item.step.name: item for part in parts for item in forecast(ctx, part, of)}
+    return tuple(found[step.name] for step in of.steps)
+
+
+def why(ctx: Context, of: Plan, name: str, scope: Collection[str]) -> Why:
+    """Why a step would run again, in full. ``of`` and ``scope`` as for ``report``. Raises NotFoundError when the run has no
+    such step."""
+    item = next((f for f in _forecasts(ctx, of, scope) if f.step.name == name), None)
     if item is None:
         names = ", ".join(step.name for step in of.steps[:20])
         raise NotFoundError(f"run '{ctx.run}' has no step '{name}'", *((f"it has {names}",) if names else ()))
     known = ctx.state().steps.get(name)
     logged = newest(known) if known is not None else None
     found: list[Cause] = []
-    if logged is not None and known is not None:
-        found += differences(item.step, logged.record, present(ctx, item.step), ctx.entries)
-        found += [Cause(kind="output", path=p, old=a, new=b) for p, a, b in _moved(ctx, item.step, known)]
+    if logged is not None and known is not None and item.now is not None:
+        found += differences(item.step, logged.record, item.now, ctx.entries)
+        found += [Cause(kind="output", path=p, old=a, new=b) for p, a, b in _moved(ctx, item.step, item.logged or known.end)]
     causes = {(cause.kind, cause.path) for cause in found}
     if item.cause is not None and (item.cause.kind, item.cause.path) not in causes:
         found.insert(0, item.cause)
     return Why(step=name, would=item, differences=tuple(found))
 
 
-def differences(step: Step, record: Record, now: Present, files: Callable[[Oid], Mapping[str, Entry]]) -> Iterator[Cause]:
-    """Everything of a key in which a record differs from now; ``files`` gives those of a stored tree."""
-    words = () if record.redacted else (("argv", record.argv, step.argv), ("key", record.extra, step.extra))
-    for kind, old, new in words:
-        if old != new:
-            yield Cause(kind=kind, old=" ".join(old), new=" ".join(new))
-    if record.cwd != step.cwd:
-        yield Cause(kind="cwd", old=record.cwd, new=step.cwd)
-    if record.verify != step.verify and not record.redacted:
-        yield Cause(kind="verify", old=record.verify, new=step.verify)
-    globs = record.writes.globs if record.writes is not None else ()
-    if globs != step.writes:
-        yield Cause(kind="writes", old=" ".join(globs), new=" ".join(step.writes))
-    for kind, was, is_ in (("env", dict(record.env), dict(now.env)), ("dep", dict(record.deps), dict(now.deps))):
-        for name in sorted(was.keys() | is_.keys()):
-            if was.get(name) != is_.get(name):
-                yield Cause(kind=kind, path=name, old=was.get(name), new=is_.get(name))
-    before = files(record.reads.tree) if record.reads is not None else {}
-    for path in sorted(before.keys() | now.files.keys()):
-        old_, new_ = before.get(path), now.files.get(path)
-        if old_ is None or new_ is None or (old_.oid, old_.mode) != (new_.oid, new_.mode):
-            yield Cause(kind="input", path=path, old=_shown(old_, new_), new=_shown(new_, old_))
-
-
-def _shown(entry: Entry | None, other: Entry | None) -> str | None:
-    """A file's blob; with its mode before it where only that differs."""
-    if entry is None:
-        return None
-    return f"{entry.mode} {entry.oid}" if other is not None and other.oid == entry.oid else entry.oid
-
-
 def _line(ctx: Context, item: Forecast, known: StepState, held: Held | None) -> Line:
     logged = newest(known)
     record = logged.record if logged is not None else None
-    moved = tuple(path for path, _, _ in _moved(ctx, item.step, known)) if item.would == "cached" else ()
+    moved = tuple(path for path, _, _ in _moved(ctx, item.step, item.logged))
     effect = known.effects[-1].state if known.effects else "none"
     state = _standing(item, known, effect, held)
     at = record.started if record is not None else None
@@ -183,12 +159,12 @@ def _standing(item: Forecast, known: StepState, effect: str, held: Held | None) 
     return "ok" if item.would == "cached" else "stale"
 
 
-def _moved(ctx: Context, step: Step, known: StepState) -> Iterator[tuple[str, Oid, Oid | None]]:
-    """The recorded outputs that are not in the work tree as they were recorded: path, recorded and present blob."""
-    if known.end is None:
+def _moved(ctx: Context, step: Step, end: Logged | None) -> Iterator[tuple[str, Oid, Oid | None]]:
+    """The outputs of a result that are not in the work tree as they were recorded: path, recorded and present blob."""
+    if end is None:
         return
     now = ctx.files.scan(step.writes, store=step.store).entries
-    for path, entry in sorted(result_of(ctx, known.end).items()):
+    for path, entry in sorted(result_of(ctx, end).items()):
         here = now.get(path)
         if not same(here, entry):
             yield path, entry.oid, here.oid if here is not None else None
