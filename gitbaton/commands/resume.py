@@ -9,7 +9,7 @@ from gitbaton.codec import Json
 from gitbaton.commands.common import opened, print_json, tell_foreign, warn_all
 from gitbaton.errors import NotFoundError
 from gitbaton.render import key_value, live_document, quote, resume_lines, sentences, since_document, stored_document
-from gitbaton.running.current import Unfinished, unfinished
+from gitbaton.running.current import unfinished
 
 
 def command(
@@ -36,7 +36,7 @@ def command(
                 value["live"] = live_document(found.live)
             if found.since:
                 value["since"] = since_document(found.since)
-            value["runs"] = [_document(one) for one in runs]
+            value["runs"] = [one.document for one in runs]
             print_json({**value, "warnings": list(found.warnings)})
         else:
             here = baton.abbreviate(found.live.head.oid) if found.live else ""
@@ -45,19 +45,9 @@ def command(
                 terminal.say(row)
             for one in runs:
                 terminal.say(key_value("run", f"{one.run}: {'; '.join(one.why)}"))
-                terminal.say(key_value("run_continue", _going_on(one)))
+                terminal.say(key_value("run_continue", one.going_on))
         tell_foreign(baton, found.stored)
     warn_all(found.warnings)
     for text in sentences(found.live) if found.live else ():
         terminal.tell(text)
     return 0
-
-
-def _going_on(one: Unfinished) -> str:
-    """What goes on with a run, and what that would do."""
-    does = f" ({'; '.join(one.would)})" if one.would else ""
-    return f"git baton run --continue {one.run}{does}"
-
-
-def _document(one: Unfinished) -> Json:
-    return {"run": one.run, "why": list(one.why), "would": list(one.would)}

@@ -26,6 +26,7 @@ from gitbaton.render import (
     stored_document,
     verdict,
 )
+from gitbaton.running.current import unfinished
 from gitbaton.store.meta import NOTHING, Meta, read
 from gitbaton.values import value
 
@@ -93,7 +94,7 @@ def _with_warnings(found: dict[str, Json], said: str, warnings: tuple[str, ...],
 
 
 def resume(baton: Baton, call: Call) -> Answer:
-    """A track's newest checkpoint, perhaps with what has moved since."""
+    """A track's newest checkpoint, perhaps with what has moved since, and the runs that are not finished."""
     found = baton.resume(call.given.get("track"), live=call.given.get("live", False))
     value: dict[str, Json] = {"checkpoint": stored_document(found.stored)}
     if found.live:
@@ -103,6 +104,9 @@ def resume(baton: Baton, call: Call) -> Answer:
     hint = ["'verify' says how HEAD and the files have moved since"]
     text = [_origin(baton, found.stored), *(_moved(found.live) if found.live else hint)]
     text += _words(baton, found.stored, found.live, found.since)
+    runs = unfinished(baton)
+    value["runs"] = [one.document for one in runs]
+    text += [f"run '{one.run}' is not finished ({plain('; '.join(one.why))}): {plain(one.going_on)}" for one in runs]
     return _with_warnings(value, "\n".join(text), found.warnings)
 
 

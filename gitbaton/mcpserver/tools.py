@@ -132,7 +132,15 @@ TOOLS = (
         about=f"What the next runner needs to go on: the newest checkpoint of a track. {_DATA} Also repairs what is derived "
         "from the chains, and the LATEST files.",
         arguments=_schema(track=_TRACK, live=_flag(False, "Also say how HEAD and the files have moved since.")),
-        result=_schema(("v", "checkpoint", "warnings"), v=_V, checkpoint=_ANY, live=_ANY, since=_ANY, warnings=_WARNINGS),
+        result=_schema(
+            ("v", "checkpoint", "runs", "warnings"),
+            v=_V,
+            checkpoint=_ANY,
+            live=_ANY,
+            since=_ANY,
+            runs=_LIST,
+            warnings=_WARNINGS,
+        ),
         run=calls.resume,
         writes=True,
     ),

@@ -11,6 +11,7 @@ from gitbaton.values import value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.baton import Baton
+    from gitbaton.codec import Json
     from gitbaton.journal.state import RunState, StepState
     from gitbaton.journal.values import Logged
     from gitbaton.model import Oid
@@ -26,6 +27,17 @@ class Unfinished:
     run: str
     why: tuple[str, ...]
     would: tuple[str, ...]
+
+    @property
+    def going_on(self) -> str:
+        """The command that goes on with it, and what that would do."""
+        does = f" ({'; '.join(self.would)})" if self.would else ""
+        return f"git baton run --continue {self.run}{does}"
+
+    @property
+    def document(self) -> dict[str, Json]:
+        """Its JSON."""
+        return {"run": self.run, "why": list(self.why), "would": list(self.would)}
 
 
 def any_run(baton: Baton) -> bool:
