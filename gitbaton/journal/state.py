@@ -56,6 +56,7 @@ class StepState:
     ends: tuple[Logged, ...] = ()
     attempts: int = 0
     compensating: Logged | None = None
+    undone: tuple[str, ...] = ()  # the keys of effects that happened and were taken back, one for each time
     unfinished: str = ""
 
 
@@ -89,9 +90,7 @@ def fold(records: Iterable[Logged]) -> RunState:
             released, repair = logged, None
         elif record.type == "repair":
             repair = logged
-        if record.step is not None and record.type in _HANDLERS:
-            before = steps.get(record.step) or StepState(name=record.step)
-            steps[record.step] = _HANDLERS[record.type](before, logged)
+        follow(steps, logged)
     steps = {name: replace(step, unfinished=_open(step)) for name, step in steps.items()}
     why = [step.unfinished for step in steps.values() if step.unfinished]
     if plan is not None and (released is None or released.record.state != "complete"):
@@ -107,6 +106,13 @@ def fold(records: Iterable[Logged]) -> RunState:
         why=tuple(why),
         foreign=last is not None and last.foreign,
     )
+
+
+def follow(steps: dict[str, StepState], logged: Logged) -> None:
+    """Bring what is known of the step of a record up to it."""
+    name = logged.record.step
+    if name is not None and logged.record.type in _HANDLERS:
+        steps[name] = _HANDLERS[logged.record.type](steps.get(name) or StepState(name=name), logged)
 
 
 def _open(step: StepState) -> str:
@@ -165,12 +171,13 @@ def _end(step: StepState, logged: Logged) -> StepState:
 
 def _fail(step: StepState, logged: Logged) -> StepState:
     """A command that said it failed had no effect; one that said it succeeded had, whatever its outputs are; of one that was
-    killed, nobody knows."""
+    killed, itself or (above 128) a process below its shell, nobody knows."""
     record, begun = logged.record, step.begun
     step = replace(step, begun=None, failed=logged, known=step.known | _trees(logged))
     idem = record.idem or (begun.record.idem if begun is not None else None)
     effect = _effect(step, idem) if idem is not None else None
-    if effect is None or effect.state != "unknown" or record.timeout or record.signal is not None:
+    killed = record.timeout or record.signal is not None or (record.exit or 0) > 128
+    if effect is None or effect.state != "unknown" or killed:
         return step
     if record.exit == 0:
         return _with_effect(step, replace(effect, state="live"))
@@ -191,6 +198,8 @@ def _settle(step: StepState, logged: Logged) -> StepState:
     if effect is None:
         return replace(step, end=None) if undone else step
     step = _with_effect(step, replace(effect, state="undone" if undone else "live"))
+    if undone and effect.state in ("live", "undoing"):
+        step = replace(step, undone=(*step.undone, effect.key))
     return _without_end(step, effect) if undone else step
 
 
@@ -202,7 +211,7 @@ def _comp_begin(step: StepState, logged: Logged) -> StepState:
 
 def _comp_end(step: StepState, logged: Logged) -> StepState:
     effect = _compensated(step, logged)
-    step = replace(step, compensating=None)
+    step = replace(step, compensating=None, undone=(*step.undone, logged.record.key or ""))
     if effect is None:
         return step
     return _without_end(_with_effect(step, replace(effect, state="undone")), effect)

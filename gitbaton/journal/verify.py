@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from gitbaton.errors import BatonError
 from gitbaton.journal.chain import Journal
 from gitbaton.journal.keys import idem, recompute
+from gitbaton.journal.state import StepState, follow
 from gitbaton.journal.values import Logged
 from gitbaton.model import Oid
 from gitbaton.values import value
@@ -38,16 +37,16 @@ def verify(journal: Journal, run: str) -> Report:
     problems: list[str] = []
     begun: dict[str, Logged] = {}
     undoing: dict[str, set[str]] = {}
-    undone: Counter[tuple[str | None, str | None]] = Counter()
+    steps: dict[str, StepState] = {}
     keys = unproved = 0
     for logged in records:
-        if logged.record.type == "comp-end":
-            undone[logged.record.step, logged.record.key] += 1
         said = [*_parts(logged), *_order(logged, begun, undoing)]
         if logged.record.type == "begin":
             made = recompute(logged.record)
             keys, unproved = keys + (made is not None), unproved + (made is None)
-            said += _key(logged, made, undone[logged.record.step, logged.record.key])
+            known = steps.get(logged.record.step or "")
+            said += _key(logged, made, known.undone.count(logged.record.key or "") if known is not None else 0)
+        follow(steps, logged)
         problems += [f"record {logged.record.seq} ({logged.commit[:12]}): {text}" for text in said]
     problems += _missing(journal, records[-1].commit) if records else []
     return Report(run=run, records=len(records), keys=keys, unproved=unproved, problems=tuple(problems))

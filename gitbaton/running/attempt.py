@@ -184,7 +184,9 @@ class Attempt:
         """Somebody writes into the write set at this very moment: nothing was done."""
         ctx = self.ctx
         ctx.append(ctx.record("abort", self.step.name, key=record.key, idem=self.idem, text="nothing was done"))
-        if (record.effect or "none") != "none":
+        before = next((e for e in (self.state.effects if self.state else ()) if e.idem == self.idem), None)
+        # An earlier attempt may have had it.
+        if (record.effect or "none") != "none" and (before is None or before.state == "undone"):
             ctx.append(ctx.record("settle", self.step.name, key=record.key, idem=self.idem, state="undone"))
         found = ctx.files.scan(self.step.writes, store=self.step.store)
         return conflict(ctx, self.step, self.now.key, found, paths)

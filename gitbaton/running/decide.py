@@ -112,7 +112,9 @@ def hit(step: Step, state: StepState | None, key: str) -> Logged | None:
         if failed is not None and failed.key == key and failed.seq > record.seq:
             return None
         if (record.effect or "none") == "none":
-            if step.cacheable and step.effect != "once":
+            # What it did then nobody declared, but it did it: as long as it was not declared later and undone, it stands.
+            later = any(e.key == key and e.logged.record.seq > record.seq for e in state.effects)
+            if (step.cacheable or step.effect == "once") and not (later and step.effect != "none"):
                 return logged
         elif _stands(state, record) and (step.cacheable or record.effect == "once"):
             return logged  # a `once` that happened is not done again, whatever its inputs are declared to be

@@ -36,9 +36,9 @@ def minimal() -> dict[str, str]:
 
 def idempotency_key(ctx: Context, step: str, key: str) -> str:
     """The idempotency key of a step's effect: the same for all attempts. It is a new one when an effect of the very same key
-    was compensated, because a service that remembers the old one would not do it again."""
-    undone = sum(1 for lg in ctx.of_step(step) if lg.record.type == "comp-end" and lg.record.key == key)
-    return keys.idem(ctx.lineage, step, key, undone)
+    was compensated, or undone by hand, because a service that remembers the old one would not do it again."""
+    state = ctx.step_state(step)
+    return keys.idem(ctx.lineage, step, key, state.undone.count(key) if state is not None else 0)
 
 
 def compensation_key(ctx: Context, step: str, idem: str) -> str:

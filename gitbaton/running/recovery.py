@@ -87,6 +87,8 @@ def result_of_now(ctx: Context, claim: Claim, step: Step, effect: EffectState, *
     record = effect.logged.record
     if step.writes and step.verify is None and not person:
         return None, "its outputs may be torn, and no --verify says that they are whole"
+    if step.writes and not person and record.type == "begin" and record.isolation not in (None, "none"):
+        return None, "its outputs were in a tree of its own, and need not be what lies here"
     found = ctx.files.scan(step.writes, store=step.store, inside=True)
     if found.unmatched and not step.allow_empty:
         return None, f"nothing matches its output '{found.unmatched[0]}'"

@@ -155,7 +155,7 @@ def _standing(item: Forecast, known: StepState, effect: str, held: Held | None) 
     if known.failed is not None:
         return "failed"
     if not known.ends:
-        return "never-run"
+        return "crashed" if known.attempts else "never-run"
     return "ok" if item.would == "cached" else "stale"
 
 
