@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 from gitbaton.errors import RunError
 from gitbaton.git import groups
 from gitbaton.git.repo import Repo, discover
-from gitbaton.running.claims import Claims
+from gitbaton.running.claims import Claim, Claims
 from tests.support import Sandbox
 from tests.support.commands import runs, sweep, until
 
@@ -179,6 +180,44 @@ def test_r42_a_dead_claim_is_taken_over_and_a_live_one_of_another_host_is_not(re
             Claims(repo).take(run, step, ("dist/**",), wait=0.05)
         assert caught.value.exit_code == 78 and far.exists()
     assert [held.host for held in Claims(repo).others()] == ["elsewhere"]
+
+
+def test_a_claim_of_this_kernel_is_taken_over_whatever_its_container_was_called(repo: Repo) -> None:
+    forged(repo, host="container-1")
+    Claims(repo).take("r2", "pack", ("dist/**",)).release()
+    assert files(repo) == []
+    for boot in ("another", ""):
+        far = forged(repo, host="container-1", boot=boot)
+        with pytest.raises(RunError, match="on 'container-1'"):
+            Claims(repo).take("r2", "pack", ("dist/**",))
+        far.unlink()
+
+
+def test_steps_that_would_wait_for_each_other_in_a_circle_are_told(repo: Repo) -> None:
+    claims, told = Claims(repo), threading.Event()
+    first, second = claims.take("r1", "a", ("a",)), claims.take("r1", "b", ("b",))
+    third = claims.take("r1", "c", ("c",))
+    got = []
+
+    def waits(step: str, holding: Claim) -> None:
+        with Claims(repo).take("r1", step, (), same=told.set, holding=(holding,)):
+            got.append(step)
+
+    threads = []
+    for step, holding in (("b", first), ("c", second)):
+        told.clear()
+        threads.append(threading.Thread(target=waits, args=(step, holding)))
+        threads[-1].start()
+        assert told.wait(10)
+    with pytest.raises(RunError, match="waits for step 'c', which waits for it") as caught:
+        claims.take("r1", "a", (), holding=(third,))
+    assert caught.value.exit_code == 78 and third.held.wants is None
+    third.release()
+    threads[1].join(10)
+    second.release()
+    threads[0].join(10)
+    first.release()
+    assert got == ["c", "b"] and files(repo) == []
 
 
 def test_a_killed_holder_that_nobody_has_waited_for_is_dead(repo: Repo) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from gitbaton.errors import NoAnswerError, RunError, UsageError
@@ -68,6 +70,18 @@ def test_an_effect_that_nothing_undoes_stays_and_is_said(run: Runner) -> None:
         assert compensate(ctx, ("a",)) == 1
     (warning,) = run.told("warning")
     assert "declares no compensation" in warning.text and log(run) == [("do", "a")]
+
+
+def test_an_effect_is_undone_at_the_top_where_the_folder_of_its_step_is_gone(run: Runner) -> None:
+    run.repo.write("sub/f", "x\n")
+    step = sh("a", "true", reads="a.txt", cwd="sub", effect="idempotent", compensate='pwd > "$X/where"')
+    assert run.go(step).good
+    (run.repo.path / "sub/f").unlink()
+    (run.repo.path / "sub").rmdir()
+    with run.open() as ctx, ctx.hold():
+        assert compensate(ctx, ["a"]) == 0
+    assert run.lines("where") == [os.path.realpath(run.repo.path)]
+    assert "'sub', where step 'a' ran, is not there" in run.told("warning")[0].text
 
 
 def test_what_was_fetched_is_not_run_unasked(run: Runner) -> None:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 
 from gitbaton.errors import GitError, RunError, UsageError
@@ -22,7 +22,8 @@ _UNKNOWN = "(unknown)"
 @value
 class Held:
     """What a claim says: the step and its write set, in which work tree, and which process holds it since when. ``start``
-    and ``group`` (the process group of its command and that group's start mark) are as in gitbaton.git.groups."""
+    and ``group`` (the process group of its command and that group's start mark) are as in gitbaton.git.groups. ``wants``: the
+    step of its run that its holder waits for meanwhile."""
 
     run: str
     step: str
@@ -35,6 +36,7 @@ class Held:
     agent: str | None = None
     created: str | None = None
     group: tuple[int, str] | None = None
+    wants: str | None = None
 
 
 class Claim:
@@ -47,8 +49,15 @@ class Claim:
 
     def child(self, group: int, mark: str) -> None:
         """Note the process group of the command that works under this claim, before it begins. Raises GitError."""
-        self.held = replace(self.held, group=(group, mark))
         with self._repo.lock((), of=_LOCK):
+            self.held = replace(self.held, group=(group, mark))
+            _write(self.lock_fd, self.held)
+
+    def wait_for(self, step: str | None) -> None:
+        """Note which step is waited for while this claim is held, or that none is any more; with the lock held. Raises
+        GitError."""
+        if self.held.wants != step:
+            self.held = replace(self.held, wants=step)
             _write(self.lock_fd, self.held)
 
     def release(self) -> None:
@@ -97,21 +106,38 @@ class Claims:
         *,
         wait: float = 0.0,
         same: Callable[[], None] | None = None,
+        holding: Sequence[Claim] = (),
     ) -> Claim:
-        """Claim the write set (globs in their normal form) of a step, in this work tree.
+        """Claim the write set (globs in their normal form) of a step, in this work tree. ``holding``: the claims that who asks
+        keeps meanwhile.
 
         The same step of the same run elsewhere on this machine is waited for without limit, ``same`` being called once before;
         another claim that overlaps for ``wait`` seconds. What a dead process left running under such a claim is ended first.
-        A claim of another machine is never taken over. Raises RunError (78), which names who holds it.
+        A claim of another machine is never taken over. Raises RunError (78), which names who holds it, also where steps would
+        wait for each other in a circle.
         """
-        mine = self._mine(run, step, tuple(writes))
+        try:
+            return self._take(self._mine(run, step, tuple(writes)), wait, same, holding)
+        finally:
+            if any(claim.held.wants is not None for claim in holding):
+                with self.repo.lock((), of=_LOCK):
+                    for claim in holding:
+                        claim.wait_for(None)
+
+    def _take(self, mine: Held, wait: float, same: Callable[[], None] | None, holding: Sequence[Claim]) -> Claim:
         began = time.monotonic()
         ended: set[str] = set()
         while True:
             with self.repo.lock((), of=_LOCK):
-                found = next((f for f in self._scan() if _against(f.held, mine)), None)
+                standing = list(self._scan())
+                found = next((f for f in standing if _against(f.held, mine)), None)
                 if found is None:
                     return self._write(mine)
+                for claim in holding:
+                    claim.wait_for(mine.step)
+            if _in_circle(found.held, [f.held for f in standing], {claim.held.step for claim in holding}):
+                text = f"{_who(found.held)} waits for step '{holding[0].held.step}', which waits for it"
+                raise RunError(text, "one after the other they can go on: --jobs 1")
             if _around(found.held):
                 raise RunError(f"{_who(found.held)} is under way around this command, and waits for it")
             if found.dead and found.path not in ended and found.held.group is not None:
@@ -119,7 +145,7 @@ class Claims:
                 groups.end(*found.held.group, self.grace)
                 continue
             waited, left = time.monotonic() - began, _LONGEST
-            if (found.held.run, found.held.step) != (run, step) or found.far:
+            if (found.held.run, found.held.step) != (mine.run, mine.step) or found.far:
                 left = wait - waited
                 if left <= 0:
                     raise _refusal(mine, found)
@@ -191,7 +217,7 @@ class Claims:
             return _Found(path, _unreadable(self._host), far=True)
         try:
             held = _read(os.pread(fd, 1 << 20, 0))
-            if held is not None and held.host != self._host:
+            if held is not None and self._is_far(held):
                 return _Found(path, held, far=True)
             if not _free(fd):
                 held = held or _unreadable(self._host)
@@ -206,6 +232,11 @@ class Claims:
         finally:
             os.close(fd)
 
+    def _is_far(self, held: Held) -> bool:
+        """Whether a claim is another machine's. The same boot is the same kernel, whatever its containers are called."""
+        known = bool(held.boot and self._boot)
+        return held.host != self._host and not (known and held.boot == self._boot)
+
     def _lives(self, held: Held) -> bool:
         return self._is_own(held) or groups.mark(held.pid) == held.start
 
@@ -215,6 +246,15 @@ def _against(held: Held, mine: Held) -> bool:
     if (held.run, held.step) == (mine.run, mine.step):
         return True
     return held.worktree in (mine.worktree, _UNKNOWN) and globs.overlap(held.writes, mine.writes) is not None
+
+
+def _in_circle(held: Held, standing: Sequence[Held], holding: Collection[str]) -> bool:
+    """Whether the holder of a claim waits, by way of others, for a step that who asks holds."""
+    wants = {other.step: other.wants for other in standing if other.run == held.run}
+    step, left = held.wants, len(wants)
+    while step is not None and step not in holding and left:
+        step, left = wants.get(step), left - 1
+    return step is not None and step in holding
 
 
 def _around(held: Held) -> bool:
@@ -256,6 +296,7 @@ def _unlink(path: str) -> None:
 
 _TEXTS = ("run", "step", "host", "boot", "start")
 _MAYBE = ("worktree", "agent", "created")
+_LATER = ("group", "wants")
 
 
 def _write(fd: int, held: Held) -> None:
@@ -270,7 +311,7 @@ def _write(fd: int, held: Held) -> None:
 def _document(held: Held) -> bytes:
     import json
 
-    names = (*_TEXTS, *_MAYBE, "pid", "writes", *(("group",) if held.group is not None else ()))
+    names = (*_TEXTS, *_MAYBE, "pid", "writes", *(name for name in _LATER if getattr(held, name) is not None))
     return json.dumps({"v": 1, **{name: getattr(held, name) for name in names}}).encode() + b"\n"
 
 
@@ -282,6 +323,7 @@ def _read(data: bytes) -> Held | None:
         words = json.loads(data)
         texts, maybe = {name: words[name] for name in _TEXTS}, {name: words[name] for name in _MAYBE}
         version, pid, writes, group = words["v"], words["pid"], words["writes"], words.get("group")
+        maybe["wants"] = words.get("wants")
         right = all(isinstance(t, str) for t in (*texts.values(), *writes))
         right = right and all(t is None or isinstance(t, str) for t in maybe.values())
         if version != 1 or not right or type(pid) is not int or pid < 1 or any(globs.check(g) != g for g in writes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -223,11 +223,12 @@ class Context:
         self._trees.setdefault((tree, tuple(path for path, entry in entries.items() if entry.digest)), entries)
 
     @contextmanager
-    def claimed(self, step: str, writes: tuple[str, ...]) -> Iterator[Claim]:
-        """Hold the write set of a step; others of this process go on while it is waited for. Raises RunError 78."""
+    def claimed(self, step: str, writes: tuple[str, ...], holding: Sequence[Claim] = ()) -> Iterator[Claim]:
+        """Hold the write set of a step; others of this process go on while it is waited for. ``holding``: the claims that are
+        kept meanwhile. Raises RunError 78."""
         said = lambda: self.emit("wait", step, "another process is at this step")  # noqa: E731
         with self.away():
-            claim = self.claims.take(self.run, step, writes, wait=self.wait, same=said)
+            claim = self.claims.take(self.run, step, writes, wait=self.wait, same=said, holding=holding)
         self.active.append(writes)
         self.claimed_so_far.append(writes)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Sequence
 
 from gitbaton.errors import NoAnswerError, RunError, UsageError
@@ -15,6 +16,7 @@ from gitbaton.running.launching import compensation_key, environment, launch, sa
 from gitbaton.running.recorded import step_of, whole
 from gitbaton.running.region import Graph, graph
 from gitbaton.running.results import UNDO_FAILED
+from gitbaton.values import replace
 
 Effect = tuple[str, EffectState]  # of which step
 _STANDING = ("live", "undoing")
@@ -75,7 +77,7 @@ def undo(ctx: Context, plan: Plan | None, effects: Iterable[Effect], claims: dic
         if name in held:
             code = _one(ctx, held[name], step, effect, command)
         else:
-            with ctx.claimed(name, ()) as claim:
+            with ctx.claimed(name, (), tuple(held.values())) as claim:
                 code = _one(ctx, claim, step, effect, command) if _stands(ctx, name, effect) else 0
         if code:
             return code
@@ -106,6 +108,10 @@ def _one(ctx: Context, claim: Claim, step: Step, effect: EffectState, command: s
     ctx.emit("compensate", step.name, command, key=effect.key, attempt=number)
     ctx.append(ctx.record("comp-begin", step.name, **fields))
     crash_at("after-comp-begin")
+    if not os.path.isdir(os.path.join(ctx.root, step.cwd)):
+        text = f"'{step.cwd}', where step '{step.name}' ran, is not there: its effect is undone from the top of the work tree"
+        ctx.emit("warning", step.name, text)
+        step = replace(step, cwd=".")
     env = environment(ctx, step.name, idem, number, GIT_BATON_COMPENSATES=effect.idem)
     ended = launch(ctx, claim, step, shell(command), env, timeout=step.timeout, point="in-compensation")
     crash_at("before-comp-end")
