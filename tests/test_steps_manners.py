@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from gitbaton.errors import GitError
 from tests.support import Sandbox
 from tests.support.steps import Runner, changed, sh
 
@@ -47,3 +50,47 @@ def test_what_is_put_back_leaves_the_folder_that_it_was_put_in(run: Runner) -> N
     (run.repo.path / "mine").mkdir()
     done = run.go(sh("s", "echo x > mine/stray", reads="src/a", on_undeclared="restore"))
     assert done.state == "ok" and run.there("mine") and not run.there("mine/stray")
+
+
+def test_an_absolute_link_into_the_lane_leads_to_the_same_place_in_the_work_tree(run: Runner) -> None:
+    step = sh("s", 'mkdir -p out; ln -s "$PWD/src/a" out/l', reads="src/a", writes="out/**", isolate="tree")
+    assert run.go(step).state == "ok"
+    assert os.readlink(run.repo.path / "out/l") == os.fspath(run.repo.path.resolve() / "src/a")
+    assert run.go(step).state == "cached" and run.read("out/l") == "one\n"
+    run.checked()
+
+
+@pytest.mark.parametrize("isolate", ["none", "tree"])
+def test_what_cannot_be_brought_in_is_a_failure_and_no_open_begin(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, isolate: str
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise GitError("'out/a' cannot be read: No space left on device")
+
+    monkeypatch.setattr("gitbaton.running.attempt.collect", full)
+    done = run.go(sh("s", "mkdir -p out; echo x > out/a", reads="src/a", writes="out/**", isolate=isolate))
+    assert (done.state, done.code, run.types()) == ("failed", 125, ["begin", "fail"])
+    assert "No space left" in done.text and not run.there("out")
+    run.checked()
+
+
+@pytest.mark.parametrize("isolate", ["none", "tree"])
+def test_a_link_of_the_users_own_that_leads_outside_is_left_alone(run: Runner, isolate: str) -> None:
+    out = run.repo.path / "out"
+    out.mkdir()
+    (out / "l").symlink_to("/etc")
+    step = sh("s", "cp src/a out/a", reads="src/a", writes="out/**", isolate=isolate)
+    done = run.go(step)
+    assert done.state == "ok" and list(run.files(done.logged.parts["writes"])) == ["out/a"]  # type: ignore[union-attr]
+    run.repo.write("src/a", "two\n")
+    assert run.go(step).state == "ok"
+    run.repo.write("src/a", "one\n")
+    assert run.go(step).state == "cached"
+    assert run.go(changed(step, argv=("sh", "-c", "exit 3"))).code == 3
+    assert os.readlink(out / "l") == "/etc"
+    assert run.go(changed(step, argv=("sh", "-c", "ln -sfn /usr out/l"))).code == 125
+    if isolate == "none":
+        assert run.go(changed(step, argv=("sh", "-c", "rm out/l; cp src/a out/a"))).state == "ok"
+        run.repo.write("src/a", "four\n")
+    assert os.readlink(out / "l") == "/etc" if isolate == "tree" else True
+    run.checked()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from gitbaton.errors import GitError
 from gitbaton.git.filecache import FileCache, signature
@@ -61,19 +62,27 @@ class Files:
         """Keep for the next process what it would have to read anew. Never raises."""
         self._cache.save(_PAYS)
 
-    def scan(self, globs: Sequence[str], *, store: Keep = "all", inside: bool = False) -> FileSet:
+    def scan(
+        self,
+        globs: Sequence[str],
+        *,
+        store: Keep = "all",
+        inside: bool = False,
+        but: Mapping[str, Entry] = MappingProxyType({}),
+    ) -> FileSet:
         """The files that globs (in their normal form) match now, their blobs and trees written into the store.
 
         Bytes are those on disk, whatever filters say; modes 100644, 100755 by the owner's x bit where core.filemode counts,
         120000. FIFOs, sockets and devices are passed over, as is everything named ``.git``; no symbolic link is followed. Files
         over 100 MiB, and with ``store`` none all regular files, are recorded by digest. A file that changes while it is read is
-        read again, and after five times taken as it was last seen. ``inside``: refuse symbolic links that lead out of the root.
+        read again, and after five times taken as it was last seen. ``inside``: refuse symbolic links that lead out of the root,
+        but for those that are as in ``but``.
         Raises GitError that names the file or folder which cannot be read.
         """
         found, bare = self._walk(globs)
         entries = self.take(found, digest=store == "none")
         if inside:
-            self._check_inside(entries.values())
+            self._check_inside(entry for path, entry in entries.items() if entry != but.get(path))
         ordered = {path: entries[path] for path in sorted(entries)}
         return FileSet(
             tree=self._tree(ordered),
@@ -149,12 +158,21 @@ class Files:
             del self._trees[next(iter(self._trees))]
         return known[-1]
 
+    def outward(self, entries: Iterable[Entry]) -> dict[str, str]:
+        """The symbolic links among files that lead out of the root now, with their targets."""
+        found = {}
+        for path in (entry.path for entry in entries if entry.mode == LINK):
+            try:
+                target = os.readlink(os.path.join(self.root, path))
+            except OSError:
+                continue
+            if leads_outside(self.root, path, target):
+                found[path] = target
+        return found
+
     def _check_inside(self, entries: Iterable[Entry]) -> None:
-        for entry in entries:
-            if entry.mode == LINK:
-                target = os.readlink(os.path.join(self.root, entry.path))
-                if leads_outside(self.root, entry.path, target):
-                    raise GitError(f"'{entry.path}' is a symbolic link that leads out of the work tree, to '{target}'")
+        for path, target in self.outward(entries).items():
+            raise GitError(f"'{path}' is a symbolic link that leads out of the work tree, to '{target}'")
 
     def _walk(self, globs: Sequence[str]) -> tuple[list[Found], set[str]]:
         """The files that globs match, with their stats, and the empty folders that were met."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from gitbaton.errors import GitError
+from gitbaton.errors import BatonError, GitError
 from gitbaton.git.children import Ended
-from gitbaton.git.filesets import Files
+from gitbaton.git.filesets import Entry, Files
 from gitbaton.git.filewatch import Watch
 from gitbaton.git.globs import matcher
 from gitbaton.journal.crash import crash_at
@@ -169,11 +169,22 @@ class Attempt:
             ctx, self.claim, step, step.argv, env, root=root, timeout=step.timeout, point="in-command", runs=place.runs
         )
         crash_at("after-command")
+        try:
+            return self._close(place, record, ended, met)
+        except BatonError as error:
+            state = ctx.step_state(step.name)
+            if state is None or state.begun is None:
+                raise
+            return self._broken(place, record, ended, error)
+
+    def _close(self, place: Place, record: Record, ended: Ended, met: Mapping[str, tuple[int, ...]]) -> Done:
+        """Judge what a command left, and write its end or failure. ``met``: the files of somebody else's that it found."""
         left = self._collect(place, ended, met)
         crash_at("after-collect")
         code, text = self._judge(left)
-        if code == 0 and step.verify is not None:
-            left = replace(left, checked=verify(ctx, self.claim, step, self.now.files, left.after.outputs, root))
+        if code == 0 and self.step.verify is not None:
+            root = place.files.root
+            left = replace(left, checked=verify(self.ctx, self.claim, self.step, self.now.files, left.after.outputs, root))
             code, text = self._judge(left)
         return self._good(place, record, left) if code == 0 else self._bad(place, record, left, code, text)
 
@@ -272,9 +283,7 @@ class Attempt:
         fail = replace(fail, text=words, verify_exit=self._verdict(left))
         logged = self._append(fail, left, trees)
         if not place.apart:
-            back = differences(left.after.found.entries, self.before.pre)
-            for path in put(ctx.files, left.after.found.entries, back, keep=self._standing):
-                ctx.emit("warning", step.name, f"'{path}' could not be put back, or somebody writes it")
+            self._put_back(left.after.found.entries, self.before.pre)
         if torn:
             ctx.emit("orphan", step.name, f"{len(torn)} file(s) that it left are kept in the journal", key=self.now.key)
         seconds = ended.duration_ms / 1000
@@ -287,6 +296,33 @@ class Attempt:
             cause=self.cause,
             text=text,
         )
+
+    def _put_back(self, have: Mapping[str, Entry], want: Mapping[str, Entry]) -> None:
+        ctx, name = self.ctx, self.step.name
+        try:
+            for path in put(ctx.files, have, differences(have, want), keep=self._standing):
+                ctx.emit("warning", name, f"'{path}' could not be put back, or somebody writes it")
+        except GitError as error:
+            ctx.emit("warning", name, f"{error.message}: its outputs could not be put back")
+
+    def _broken(self, place: Place, record: Record, ended: Ended, error: BatonError) -> Done:
+        """What a command left cannot be brought in, or not be read: it has failed, and the write set is as it was."""
+        ctx, step = self.ctx, self.step
+        before = self.before.now.entries if place.apart else self.before.pre
+        have: Mapping[str, Entry] = before
+        with suppress(BatonError):
+            have = ctx.files.scan(step.writes, store=step.store).entries
+        torn = {p: e for p, e in have.items() if not same(e, before.get(p))}
+        kind = "abort" if ended.interrupted else "fail"
+        closed = replace(ending(replace(record, type=kind), ended), cause=None, text=error.message)
+        trees = {"orphan": tree_of(ctx, torn)} if torn else {}
+        logged = ctx.append(closed, trees=trees, blobs={"stdout": ended.out, "stderr": ended.err})
+        self._put_back(have, before)
+        code, text = ended.exit or OUTPUTS, error.message
+        seconds = ended.duration_ms / 1000
+        ctx.emit("failed", step.name, text, code=code, seconds=seconds, attempt=self.number, key=self.now.key)
+        done = Done(step=step, state="failed", code=code, logged=logged, cause=self.cause, text=text)
+        return replace(done, state="interrupted") if ended.interrupted else done
 
     def _verdict(self, left: Left) -> int | None:
         return left.checked.exit if self.step.verify is not None and left.ended.exit == 0 else None

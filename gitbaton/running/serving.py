@@ -51,7 +51,8 @@ def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logge
     here = logged.record.run == ctx.run
     other = {path: entry for path, entry in found.entries.items() if not same(entry, result.get(path))}
     first = state is None or state.first_pre is None  # then what lies there is kept as what was there before
-    ours = other.keys() if first else owners(ctx, step.name, state, other).ours
+    ours = frozenset(other) if first else owners(ctx, step.name, state, other).ours
+    ours -= ctx.files.outward(other.values()).keys()
     todo = materials(found.entries, result, ours)
     if todo.absent:
         return None

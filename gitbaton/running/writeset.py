@@ -6,12 +6,16 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from gitbaton.git.filesets import Entry, Files, FileSet, swap, write_tree
+from gitbaton.git.filetrees import LINK
+from gitbaton.git.objects import new_object
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import StepState
 from gitbaton.journal.values import Record, Step, Writes
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
-from gitbaton.values import value
+from gitbaton.values import replace, value
+
+MAX_LINK = 1 << 20
 
 
 @value
@@ -94,10 +98,14 @@ def look(ctx: Context, step: Step, state: StepState | None) -> WriteSet:
     """What lies in a step's write set now, and what its command is to find there. Raises GitError."""
     now = ctx.files.scan(step.writes, store=step.store)
     ctx.know(now.tree, now.entries)
+    away = frozenset(ctx.files.outward(now.entries.values()))  # no step made them: they are somebody's own
     if state is None or state.first_pre is None:
-        return WriteSet(now=now, pre=now.entries)
+        return WriteSet(now=now, pre=now.entries, others=away)
     owned = owners(ctx, step.name, state, now.entries)
-    return sort_out(now, ctx.entries(state.first_pre), owned, matches(step, state))
+    found = sort_out(now, ctx.entries(state.first_pre), owned, matches(step, state))
+    pre = {**found.pre, **{path: now.entries[path] for path in away}}
+    edited = tuple(path for path in found.edited if path not in away)
+    return replace(found, pre=pre, others=found.others | away, edited=edited) if away else found
 
 
 def matches(step: Step, state: StepState) -> bool:
@@ -148,8 +156,9 @@ def collect(
 ) -> Collected:
     """What a command left. The files of somebody else's that it did not touch are none of its outputs, and at the paths
     ``keep`` stays what was there. Raises GitError, ``inside`` also for a symbolic link that leads out of the work tree."""
-    found = files.scan(step.writes, store=step.store, inside=inside)
+    found = files.scan(step.writes, store=step.store, inside=inside, but=before.now.entries)
     outputs = {path: entry for path, entry in found.entries.items() if path not in untouched}
+    outputs |= _at_home(ctx, files.root, outputs) if files.root != ctx.root else {}
     for path in keep:
         outputs.pop(path, None)
         if path in before.now.entries:
@@ -158,6 +167,21 @@ def collect(
     ctx.know(tree, outputs)
     deleted = tuple(p for p in before.pre if p not in outputs and p not in before.others)
     return Collected(found=found, outputs=outputs, tree=tree, deleted=deleted)
+
+
+def _at_home(ctx: Context, root: str, outputs: Mapping[str, Entry]) -> dict[str, Entry]:
+    """The symbolic links that lead by an absolute path into the lane at ``root``, as they lead to the same place in the work
+    tree."""
+    links = [entry for entry in outputs.values() if entry.mode == LINK]
+    here, there = os.fsencode(root), os.fsencode(ctx.root)
+    found = {}
+    for entry, item in zip(links, ctx.objects.read_many([entry.oid for entry in links], MAX_LINK), strict=True):
+        data = item.data if item is not None and item.data is not None else b""
+        if data == here or data.startswith(here + b"/"):
+            blob = new_object(ctx.objects.algorithm, "blob", there + data[len(here) :])
+            ctx.objects.write([blob])
+            found[entry.path] = replace(entry, oid=blob.oid)
+    return found
 
 
 def writes(ctx: Context, step: Step, before: WriteSet, after: Collected | None = None) -> Writes:
