@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterable, Mapping
 
 from gitbaton.errors import UsageError
@@ -10,6 +12,19 @@ from gitbaton.running.tomllines import Lines, Path, TooDeepError, find
 
 LARGEST = 1 << 20  # bytes of a plan file
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
+
+
+def load(path: str) -> bytes:
+    """What a plan's file holds, at most one byte more than a plan may have. Raises OSError, and ValueError for a path that is
+    none or a file that is not a regular one: opening that could wait for ever."""
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        raise ValueError("is a directory" if stat.S_ISDIR(mode) else "it is not a regular file")
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):  # it has just become something else
+            raise ValueError("it is not a regular file")
+        return file.read(LARGEST + 1)
 
 
 class PlanFile:

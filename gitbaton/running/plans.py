@@ -11,7 +11,7 @@ from gitbaton.git import globs
 from gitbaton.journal.values import EFFECTS, ISOLATES, KEEPS, ON_UNDECLARED, Plan, Step
 from gitbaton.running import graph, options
 from gitbaton.running.graph import StepError
-from gitbaton.running.planfile import LARGEST, PlanFile, perhaps, shown
+from gitbaton.running.planfile import PlanFile, load, perhaps, shown
 from gitbaton.values import cast, replace
 
 MOST_STEPS, MOST_RETRIES, MOST_RUNS = 1000, 1000, 1_000_000
@@ -54,8 +54,7 @@ def checked(step: Step) -> Step:
 
 def _bytes(path: str, name: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read(LARGEST + 1)
+        return load(path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise UsageError(f"cannot read '{name}': {(reason or str(error)).lower()}") from None

@@ -14,6 +14,7 @@ from gitbaton.journal.values import Logged, Plan
 from gitbaton.running import plans
 from gitbaton.running.context import Context
 from gitbaton.running.events import Event
+from gitbaton.running.planfile import load
 from gitbaton.running.results import Done
 from gitbaton.values import replace, value
 
@@ -115,14 +116,15 @@ def opened(ctx: Context, claim: Logged) -> Plan:
     oid, name = claim.parts.get(PLAN), record.plan or PLAN
     found = ctx.objects.read(oid, MAX_PLAN) if oid else None
     text = found.data if found is not None else None
+    path = record.plan if not claim.foreign else None  # what somebody else's record names is not opened
     if text is None or (record.key is not None and hashlib.sha256(text).hexdigest() != record.key):
-        text = _file(ctx, record.plan, record.key)
+        text = _file(ctx, path, record.key)
     if text is None:
         raise UsageError(
             f"run '{ctx.run}' does not keep the text of its plan '{name}', and the file is not there as it was",
             "name the plan: git baton run --plan FILE",
         )
-    if record.plan is not None and _file(ctx, record.plan, record.key) is None and os.path.exists(_place(ctx, record.plan)):
+    if path is not None and _file(ctx, path, record.key) is None and os.path.exists(_place(ctx, path)):
         said = f"'{name}' is another plan now; run '{ctx.run}' follows the one that it was begun with"
         ctx.emit("warning", text=f"{said} ('git baton run --plan' takes up the new one)")
     return replace(plans.read(text, ctx.root, name=name), path=record.plan)
@@ -142,8 +144,7 @@ def _file(ctx: Context, path: str | None, key: str | None) -> bytes | None:
     if path is None or key is None:
         return None
     try:
-        with open(_place(ctx, path), "rb") as file:
-            text = file.read(MAX_PLAN)
-    except OSError:
+        text = load(_place(ctx, path))
+    except (OSError, ValueError):
         return None
     return text if hashlib.sha256(text).hexdigest() == key else None
