@@ -94,3 +94,23 @@ def test_a_link_of_the_users_own_that_leads_outside_is_left_alone(run: Runner, i
         run.repo.write("src/a", "four\n")
     assert os.readlink(out / "l") == "/etc" if isolate == "tree" else True
     run.checked()
+
+
+@pytest.mark.parametrize("take", ["ours", "theirs"])
+@pytest.mark.parametrize("store", ["all", "none"])
+@pytest.mark.parametrize("folder", [True, False])
+def test_an_edit_is_decided_for_either_side_and_both_are_kept(run: Runner, take: str, store: str, folder: bool) -> None:
+    step = sh("s", "mkdir -p out; cp src/a out/app", reads="src/a", writes="out/**", store=store)
+    run.go(step)
+    edited = "out/app/x" if folder else "out/app"
+    (run.repo.path / "out/app").unlink()
+    run.repo.write(edited, "mine\n")
+    if store == "all" or folder:
+        assert run.go(step).code == 78
+    assert run.go(step, take=take).good
+    assert run.read("out/app" if take == "ours" else edited) == ("one\n" if take == "ours" else "mine\n")
+    assert run.go(step).state == "cached"
+    run.repo.git("gc", "-q", "--prune=now")
+    kept = [run.files(lg.parts["orphan"]) for lg in run.records() if "orphan" in lg.parts]
+    assert {edited: "mine"} in kept
+    run.checked()

@@ -19,7 +19,7 @@ from gitbaton.running.decide import Present
 from gitbaton.running.launching import environment, idempotency_key, launch, status
 from gitbaton.running.recording import beginning, ending, listed
 from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
-from gitbaton.running.serving import conflict, keep_theirs
+from gitbaton.running.serving import conflict, keep_theirs, stored
 from gitbaton.running.undeclared import Outside, in_lane, in_place, report
 from gitbaton.running.verifying import Checked, verify
 from gitbaton.running.writeset import (
@@ -27,6 +27,7 @@ from gitbaton.running.writeset import (
     WriteSet,
     collect,
     differences,
+    in_the_way,
     look,
     marks,
     put,
@@ -88,6 +89,7 @@ class Attempt:
         self.idem = idempotency_key(ctx, step.name, now.key)
         self.before: WriteSet = look(ctx, step, state)
         self.kept: tuple[str, ...] = ()  # what somebody else wrote there, and is to stay
+        self.theirs: Mapping[str, Entry] = {}  # the same, with its bytes stored
 
     def run(self) -> Done:
         """Carry it out. Its state is ``ok``, ``failed``, ``interrupted``, ``unknown`` or ``conflict``. Raises GitError, and
@@ -102,12 +104,22 @@ class Attempt:
             return self._run(place)
 
     def _resolve(self, edited: tuple[str, ...]) -> None:
-        """What somebody else wrote stays until the command is done, and after it where theirs is taken."""
-        self.kept = edited if self.ctx.take == "theirs" else ()
-        if self.ctx.take == "ours":
-            first = self.ctx.entries(self.state.first_pre) if self.state and self.state.first_pre else {}
-            pre = {p: e for p, e in self.before.pre.items() if p not in edited}
-            self.before = replace(self.before, pre={**pre, **{p: first[p] for p in edited if p in first}}, edited=())
+        """What somebody else wrote stays until the command is done, if it is not in its way, and after it where theirs is
+        taken."""
+        now = self.before.now.entries
+        first = self.ctx.entries(self.state.first_pre) if self.state and self.state.first_pre else {}
+        if self.ctx.take == "theirs":
+            self.kept = edited
+            self.theirs = stored(self.ctx, {path: now[path] for path in edited if path in now})
+            edited = tuple(in_the_way(edited, self._results()))
+        pre = {p: e for p, e in self.before.pre.items() if p not in edited}
+        pre = {**pre, **{p: first[p] for p in edited if p in first}}
+        self.before = replace(self.before, pre=pre, edited=())
+
+    def _results(self) -> frozenset[str]:
+        """The paths of the step's outputs so far."""
+        trees = [logged.parts.get("writes") for logged in (self.state.ends if self.state else ())]
+        return frozenset(path for tree in set(trees) if tree for path in self.ctx.entries(tree))
 
     @contextmanager
     def _place(self) -> Iterator[Place]:
@@ -244,7 +256,7 @@ class Attempt:
         ctx, step = self.ctx, self.step
         have = self.before.now.entries if place.apart else left.after.found.entries
         want = differences(have, left.after.outputs)
-        want = {p: e for p, e in want.items() if p not in self.before.others or e is not None}
+        want = {p: self.theirs.get(p, e) for p, e in want.items() if p not in self.before.others or e is not None}
         source = place.files.root if place.apart else None
         blocked = put(ctx.files, have, want, point="in-bring-back", source=source, keep=self._standing)
         report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
@@ -257,7 +269,9 @@ class Attempt:
             verify_exit=self._verdict(left),
             text=left.checked.text or None,
         )
-        logged = self._append(result, left, {})
+        outvoted = {p: e for p, e in left.after.found.entries.items() if self.kept and not same(e, left.after.outputs.get(p))}
+        outvoted = {p: e for p, e in outvoted.items() if p not in self.before.others}
+        logged = self._append(result, left, {"orphan": tree_of(ctx, outvoted)} if outvoted else {})
         crash_at("after-end")
         seconds = left.ended.duration_ms / 1000
         ctx.emit("ok", step.name, code=0, seconds=seconds, attempt=self.number, key=self.now.key, logged=logged)

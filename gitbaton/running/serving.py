@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 
 from gitbaton.git.filesets import Entry, FileSet
 from gitbaton.journal.state import StepState
@@ -12,7 +14,7 @@ from gitbaton.running.decide import Present
 from gitbaton.running.launching import idempotency_key
 from gitbaton.running.recording import beginning, taken_over
 from gitbaton.running.results import CONFLICT, Done
-from gitbaton.running.writeset import differences, digests_of, owners, put, same, standing, tree_of
+from gitbaton.running.writeset import differences, digests_of, in_the_way, owners, put, same, standing, tree_of, with_theirs
 from gitbaton.values import replace, value
 
 
@@ -31,13 +33,14 @@ def materials(now: Mapping[str, Entry], result: Mapping[str, Entry], ours: Colle
     files that nobody knows are left where the result has none."""
     want: dict[str, Entry | None] = {}
     edited, absent = [], []
+    block = in_the_way([path for path in now if path not in result and path not in ours], result)
     for path, entry in differences(now, result).items():
         there = now.get(path)
         if entry is not None and entry.digest:
             absent.append(path)
         elif there is None or path in ours:
             want[path] = entry
-        elif entry is not None:
+        elif entry is not None or path in block:
             edited.append(path)
     return Materials(want=want, edited=tuple(edited), absent=tuple(absent))
 
@@ -63,7 +66,11 @@ def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logge
     pre = ctx.step_state(step.name)
     if not here or pre is None or pre.end is None or pre.end.commit != logged.commit or (todo.edited and ctx.take == "theirs"):
         logged = _rerecorded(ctx, step, now, found, logged, todo, here)
-    want = {**todo.want, **({p: result.get(p) for p in todo.edited} if ctx.take == "ours" else {})}
+    if ctx.take == "ours":
+        want = {**todo.want, **{p: result.get(p) for p in todo.edited}}
+    else:
+        block = in_the_way(todo.want, todo.edited)
+        want = {p: e for p, e in todo.want.items() if p not in block}
     left = put(ctx.files, found.entries, want, point="in-materialize", keep=lambda: standing(ctx, step.name))
     if left:
         return conflict(ctx, step, now.key, found, left)
@@ -79,10 +86,10 @@ def result_of(ctx: Context, logged: Logged) -> Mapping[str, Entry]:
 
 def _rerecorded(ctx: Context, step: Step, now: Present, found: FileSet, logged: Logged, todo: Materials, here: bool) -> Logged:
     """The result as the newest one of this run: of another run, or an older one, or with what somebody else wrote in it."""
-    result = dict(result_of(ctx, logged))
+    result = result_of(ctx, logged)
     text = f"served from record {logged.record.seq} of run '{logged.record.run}'"
     if todo.edited and ctx.take == "theirs":
-        result |= {path: found.entries[path] for path in todo.edited}
+        result = with_theirs(result, {path: found.entries[path] for path in todo.edited})
         text = "what somebody else wrote is taken as its output"
     tree = tree_of(ctx, result)
     record = logged.record
@@ -111,9 +118,18 @@ def conflict(ctx: Context, step: Step, key: str, found: FileSet, paths: Sequence
     return Done(step=step, state="conflict", code=CONFLICT, logged=logged, text=text)
 
 
+def stored(ctx: Context, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Files with their bytes in the store, also where they were recorded by digest, but for those that are too large."""
+    found = []
+    for path in (path for path, entry in entries.items() if entry.digest):
+        with suppress(OSError):
+            found.append((path, os.lstat(os.path.join(ctx.root, path))))
+    return {**entries, **ctx.files.take(found)}
+
+
 def keep_theirs(ctx: Context, step: Step, key: str, found: FileSet, paths: Sequence[str]) -> Logged | None:
     """Store what somebody else wrote as the orphan of an abort, unless the newest one holds it; None where nothing is there."""
-    theirs = {path: found.entries[path] for path in paths if path in found.entries}
+    theirs = stored(ctx, {path: found.entries[path] for path in paths if path in found.entries})
     tree = tree_of(ctx, theirs)
     last = next(reversed(ctx.of_step(step.name)), None)
     if last is not None and last.record.type == "abort" and last.parts.get("orphan") == tree:

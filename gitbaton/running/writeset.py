@@ -31,7 +31,8 @@ class WriteSet:
 
 @value
 class Owners:
-    """Of files that lie in a write set: the paths at which stands a version of ours, and those at which one ever stood."""
+    """Of files that lie in a write set: the paths at which stands a version of ours, and those at which, or above or below
+    which, one ever stood."""
 
     ours: frozenset[str]
     seen: frozenset[str]
@@ -72,17 +73,32 @@ def tree_of(ctx: Context, entries: Mapping[str, Entry], *like: FileSet) -> Oid:
 def owners(ctx: Context, step: str, state: StepState | None, files: Mapping[str, Entry]) -> Owners:
     """Whose these files are, by every version that the journal has of the step's own: outputs, what an attempt left, what was
     there before the first. The newest are looked at first."""
-    left, ours, seen = dict(files), set(), set()
-    for tree in dict.fromkeys(_our_trees(ctx, step, state)):
+    left, ours = dict(files), set()
+    seen: set[str] = set()
+    for number, tree in enumerate(dict.fromkeys(_our_trees(ctx, step, state))):
         if not left:
             break
         known = ctx.entries(tree)
+        seen |= {path for path in left if _above(path, known)} if number else in_the_way(left, known)
         for path in [path for path in left if path in known]:
             seen.add(path)
             if same(left[path], known[path]):
                 ours.add(path)
                 del left[path]
     return Owners(ours=frozenset(ours), seen=frozenset(seen))
+
+
+def in_the_way(paths: Iterable[str], known: Collection[str]) -> set[str]:
+    """The paths where a file of a set is to have a folder, or that lie below where it is to have a file."""
+    folders = folders_of(known)
+    return {path for path in paths if path in folders or _above(path, known)}
+
+
+def _above(path: str, known: Collection[str]) -> bool:
+    while path := path.rpartition("/")[0]:
+        if path in known:
+            return True
+    return False
 
 
 def _our_trees(ctx: Context, step: str, state: StepState | None) -> Iterator[Oid]:
@@ -159,10 +175,7 @@ def collect(
     found = files.scan(step.writes, store=step.store, inside=inside, but=before.now.entries)
     outputs = {path: entry for path, entry in found.entries.items() if path not in untouched}
     outputs |= _at_home(ctx, files.root, outputs) if files.root != ctx.root else {}
-    for path in keep:
-        outputs.pop(path, None)
-        if path in before.now.entries:
-            outputs[path] = before.now.entries[path]
+    outputs = with_theirs(outputs, {path: before.now.entries.get(path) for path in keep})
     tree = tree_of(ctx, outputs, found, before.now)
     ctx.know(tree, outputs)
     deleted = tuple(p for p in before.pre if p not in outputs and p not in before.others)
@@ -182,6 +195,13 @@ def _at_home(ctx: Context, root: str, outputs: Mapping[str, Entry]) -> dict[str,
             ctx.objects.write([blob])
             found[entry.path] = replace(entry, oid=blob.oid)
     return found
+
+
+def with_theirs(ours: Mapping[str, Entry], theirs: Mapping[str, Entry | None]) -> dict[str, Entry]:
+    """Outputs with what somebody else wrote, or removed, in their place: a file of theirs also takes that of a folder."""
+    kept = {path: entry for path, entry in theirs.items() if entry is not None}
+    gone = in_the_way([path for path in ours if path not in theirs], kept) if kept else set()
+    return {path: entry for path, entry in ours.items() if path not in theirs and path not in gone} | kept
 
 
 def writes(ctx: Context, step: Step, before: WriteSet, after: Collected | None = None) -> Writes:
