@@ -9,7 +9,7 @@ import time
 
 from gitbaton.errors import GitError
 from gitbaton.git.filecache import Signature, signature
-from gitbaton.git.filetrees import EXECUTABLE, FILE, LINK
+from gitbaton.git.filetrees import EXECUTABLE, FILE, LINK, is_digest
 from gitbaton.git.objects import Algorithm, object_id
 from gitbaton.model import Oid
 from gitbaton.values import value
@@ -93,6 +93,8 @@ class Reader:
             data = _digest(fd)
         elif found.st_size <= self.held:
             data = _bytes(fd, self.held)
+            if is_digest(data):  # else it would be taken for another file's
+                data, digest = digest_text(hashed(data), len(data)), True
         elif callable(stream):
             oid = stream(fd)
         else:
@@ -141,6 +143,13 @@ def _digest(fd: int) -> bytes:
         made.update(chunk)
         size += len(chunk)
     return digest_text(made.hexdigest(), size)
+
+
+def hashed(data: bytes) -> str:
+    """The SHA-256 of bytes."""
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
 
 
 def digest_text(sha256: str, size: int) -> bytes:

@@ -13,11 +13,11 @@ from gitbaton.git.conversions import open_file, open_folder
 from gitbaton.git.filecache import Signature, settled, signature
 from gitbaton.git.fileread import LARGE, Read, Reader, digest_text
 from gitbaton.git.filestore import ObjectStore
-from gitbaton.git.filetrees import EXECUTABLE, FILE, LINK, Entry
+from gitbaton.git.filetrees import EXECUTABLE, FILE, LINK, Entry, is_digest
 from gitbaton.git.objects import object_id
 from gitbaton.git.rawbytes import is_safe, temporary_name
 from gitbaton.git.repo import Repo
-from gitbaton.values import cast
+from gitbaton.values import cast, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,9 +192,27 @@ class _Swap:
             data = links.get(path)
             if data is None and not self.writes[path][0].digest:
                 data = next(contents)
+                if is_digest(data):
+                    data = None
+                    if not self._by_digest(path):
+                        continue
             if not self._put(path, data):
                 blocked.append(path)
         return blocked
+
+    def _by_digest(self, path: str) -> bool:
+        """Whether a file that proves to be recorded by digest only is to be brought from the source; its text is none."""
+        entry, expected, seen = self.writes[path]
+        entry = replace(entry, digest=True)
+        found = _Standing(self.reader, self.root, path, self.files)
+        try:
+            there = found.equals(entry)
+        finally:
+            found.close()
+        self.writes[path] = (entry, expected, seen)
+        if not there and self.source is None:
+            self.left.append(path)
+        return not there and self.source is not None
 
     def _contents(self, paths: Sequence[str]) -> Iterator[bytes]:
         found = self.repo.objects.read_many([self.writes[p][0].oid for p in paths], LARGE)

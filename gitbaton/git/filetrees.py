@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping
 
 from gitbaton.errors import GitError, RecordError
@@ -10,13 +11,15 @@ from gitbaton.git.loose import write_few
 from gitbaton.git.objects import Algorithm, NewObject, Objects, new_object, parse_tree
 from gitbaton.git.rawbytes import is_safe
 from gitbaton.model import Oid
-from gitbaton.values import value
+from gitbaton.values import replace, value
 
 FILE, EXECUTABLE, LINK = "100644", "100755", "120000"
 _MODES = (FILE, EXECUTABLE, LINK)
 _MAX_TREE = 64 << 20
 _MAX_DEPTH = 1000
 _MAX_FILES = 2_000_000
+_DIGEST = re.compile(rb"gitbaton digest 1\nsha256 [0-9a-f]{64}\nsize [0-9]{1,19}\n\Z")
+_LONGEST = 128  # bytes of the text of a digest
 
 Row = tuple[str, str, Oid]
 
@@ -92,6 +95,23 @@ def write_tree(objects: Objects, entries: Mapping[str, Entry]) -> Oid:
     trees = tree_objects(objects.algorithm, ((p, e.mode, e.oid) for p, e in entries.items()))
     write_few(objects, trees)
     return trees[-1].oid
+
+
+def is_digest(data: bytes) -> bool:
+    """Whether a blob's bytes are the text that stands for a file which is recorded by digest only. A file that holds such a
+    text is itself recorded so: no text of this form is ever written into a file."""
+    return len(data) <= _LONGEST and _DIGEST.match(data) is not None
+
+
+def marked(objects: Objects, entries: Mapping[str, Entry | None]) -> dict[str, Entry | None]:
+    """Entries, by their blobs those marked that are recorded by digest only: a record may not list them all."""
+    asked = {e.oid for e in entries.values() if e is not None and not e.digest and e.mode != LINK}
+    oids = list(asked)
+    found = zip(oids, objects.read_many(oids, _LONGEST), strict=True)
+    texts = {oid for oid, item in found if item is not None and item.data is not None and is_digest(item.data)}
+    return {
+        p: replace(e, digest=True) if e is not None and e.mode != LINK and e.oid in texts else e for p, e in entries.items()
+    }
 
 
 def read_tree(objects: Objects, tree: Oid, digests: Collection[str] = ()) -> dict[str, Entry]:
