@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 import pytest
 
+from gitbaton.errors import RunError
 from gitbaton.journal.values import Cause
 from gitbaton.running.effects import compensate
 from gitbaton.running.recovery import settle
+from gitbaton.running.repair import Order
+from gitbaton.secrets import Redactor
 from tests.support import Sandbox
 from tests.support.steps import Runner, changed, sh
 
@@ -47,10 +53,10 @@ def test_nobody_knows_what_a_process_below_the_shell_did_that_was_killed(run: Ru
 def test_an_effect_that_stands_is_not_written_off_by_an_attempt_that_never_began(
     run: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gitbaton.running import attempt
+    from gitbaton.running import attempt, writeset
 
-    step = changed(A, argv=("sh", "-c", f"{SAY}; test ! -e \"$X/make\" || echo 1 > out"), writes=("out",), retries=1)
-    put, calls = attempt.put, []
+    step = changed(A, argv=("sh", "-c", f'{SAY}; test ! -e "$X/make" || echo 1 > out'), writes=("out",), retries=1)
+    put, calls = writeset.put, list[object]()
 
     def blocked(*arguments: object, **options: object) -> tuple[str, ...]:
         calls.append(arguments)
@@ -107,7 +113,9 @@ def test_an_effect_declared_afterwards_has_happened(run: Runner, effect: str) ->
 
 @pytest.mark.parametrize("verify", [None, "test -s out"])
 def test_outputs_of_a_lane_that_is_gone_are_not_those_that_lie_here(run: Runner, verify: str | None) -> None:
-    step = sh("a", f"{SAY}; cp src/a out", reads="src/a", writes="out", effect="once", probe="true", verify=verify, isolate="tree")
+    step = sh(
+        "a", f"{SAY}; cp src/a out", reads="src/a", writes="out", effect="once", probe="true", verify=verify, isolate="tree"
+    )
     assert run.go(step).state == "ok"
     run.repo.write("src/a", "a two\n")
     assert run.killed("after-command", step)
@@ -115,4 +123,99 @@ def test_outputs_of_a_lane_that_is_gone_are_not_those_that_lie_here(run: Runner,
         done = run.go(step)
         assert (done.state, done.code) == ("unknown", 76) and run.read("out") == "a one\n"
     assert [lg.record.type for lg in run.records()].count("end") == 1 and len(keys(run)) == 2
+    run.checked()
+
+
+TOKEN = "ghp_" + "Zk3Qw8LmX2vB7nT5rYc1HdJ9sFgA4eUpKi6o"
+SECRET = changed(A, compensate=f"echo {TOKEN} > /dev/null; {UNDO}")
+
+
+def test_a_compensation_that_a_secret_was_taken_out_of_never_runs(run: Runner) -> None:
+    run.redactor = Redactor()
+    run.go(SECRET)
+    with run.open() as ctx, ctx.hold():
+        assert compensate(ctx, ("a",)) == 77
+    (failed,) = run.told("compensation-failed")
+    assert failed.text.startswith("its line is not recorded in full (a secret)")
+    assert effects(run, "a") == ["live"] and len(run.lines("log")) == 1
+    run.repo.write("src/a", "a two\n")
+    assert run.go(SECRET).state == "ok", "the step as it is now gives it in full"
+    assert [line.split()[0] for line in run.lines("log")] == ["do", "undo", "do"]
+    run.checked()
+
+
+def test_a_compensation_that_was_killed_goes_on_only_in_full(run: Runner) -> None:
+    run.redactor = Redactor()
+    run.go(SECRET)
+    with run.engine() as engine:
+        assert run.killed("after-comp-begin", changed(SECRET, extra=("2",)))
+        assert engine.resume("r1").code == 77 and len(run.lines("log")) == 1
+        assert engine.run_step(changed(SECRET, extra=("2",)), "r1").code == 0
+    assert [line.split()[0] for line in run.lines("log")] == ["do", "undo", "do"]
+    run.checked()
+
+
+def test_nothing_runs_on_before_a_compensation_has_ended(run: Runner) -> None:
+    broken = changed(A, compensate=f'test -e "$X/mended" && {UNDO}')
+    run.go(broken, B)
+    with run.open() as ctx, ctx.hold():
+        assert compensate(ctx, ("a",)) == 77
+    run.repo.write("src/b", "b two\n")
+    before = len(keys(run))
+    with run.engine() as engine:
+        outcome = engine.run_step(sh("c", SAY, reads="src/c"), "r1")
+        assert (outcome.code, outcome.states, outcome.left) == (77, (), ("c",))
+        assert engine.repair(Order(steps=("b",)), "r1")[1].code == 77 and len(keys(run)) == before
+        (run.outside / "mended").touch()
+        assert engine.run_step(sh("c", SAY, reads="src/c"), "r1").code == 0 and len(keys(run)) == before + 1
+    assert effects(run, "a") == ["undone"]
+    run.checked()
+
+
+def test_what_hangs_on_an_effect_is_waited_for_before_that_is_undone(run: Runner) -> None:
+    slow = changed(B, argv=("sh", "-c", f'touch "$X/at"; while test ! -e "$X/go"; do sleep 0.01; done; {SAY}'))
+    run.go(A)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os._exit(run.go(slow).code)
+        finally:
+            os._exit(9)
+    try:
+        run.steps["b"] = slow
+        while not (run.outside / "at").exists():
+            time.sleep(0.01)
+        with run.open() as ctx, ctx.hold(), pytest.raises(RunError, match="step 'b' of run 'r1'") as caught:
+            compensate(ctx, ("a",))
+        assert caught.value.exit_code == 78 and effects(run, "a") == ["live"]
+        run.repo.write("src/a", "a two\n")
+        done = run.go(A)
+        assert (done.state, done.code) == ("conflict", 78) and effects(run, "a") == ["live"]
+        (run.outside / "go").touch()
+        with run.open(wait=20.0) as ctx, ctx.hold():
+            assert compensate(ctx, ("a",)) == 0
+    finally:
+        (run.outside / "go").touch()
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert [line.split()[:2] for line in run.lines("log")] == [["do", "a"], ["do", "b"], ["undo", "b"], ["undo", "a"]]
+    run.checked()
+
+
+@pytest.mark.parametrize(("probe", "undone"), [(None, []), ("exit 0", ["b", "a"]), ("exit 1", ["a"])])
+def test_nothing_is_undone_below_what_nobody_knows(run: Runner, probe: str | None, undone: list[str]) -> None:
+    run.go(A)
+    once = changed(B, effect="once", probe=probe)
+    assert run.killed("after-command", once)
+    if probe is None:
+        with run.open() as ctx, ctx.hold(), pytest.raises(RunError, match="effect of step 'b'") as caught:
+            compensate(ctx, ("a",))
+        assert caught.value.exit_code == 76
+        run.repo.write("src/a", "a two\n")
+        with pytest.raises(RunError, match="effect of step 'b'") as caught:
+            run.go(A)
+        assert caught.value.exit_code == 76 and effects(run, "a") == ["live"]
+    else:
+        with run.open() as ctx, ctx.hold():
+            assert compensate(ctx, ("a",)) == 0
+    assert [line.split()[1] for line in run.lines("log") if line.startswith("undo")] == undone
     run.checked()

@@ -21,19 +21,24 @@ def command(
     ] = None,
     run: Annotated[Optional[str], typer.Option(metavar="RUN", help="Default: this work tree's.")] = None,
     foreign: Annotated[bool, typer.Option("--foreign", help="Run compensations that were recorded elsewhere, too.")] = False,
+    wait: Annotated[
+        Optional[str], typer.Option(metavar="TIME", help="How long to wait where a step that depends on them is at work (0).")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be undone; undo nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON; one object a line for what happens.")] = False,
 ) -> int:
     """Undo the effects of steps by their compensations, those of all that depends on them first.
 
-    Exit 1 when no effect of theirs stands, 77 when a compensation fails: then those before it stay as they are.
+    Exit 1 when no effect of theirs stands, 77 when a compensation fails: then those before it stay as they are. 78 when a step
+    that depends on them is at work, 76 when nobody knows what one did: then nothing is undone.
     """
     if not steps and run is None:
         raise UsageError("no step is named", "'git baton compensate --run RUN' undoes all effects of a run")
     from gitbaton.commands.deciding import decided, known, plan_of, told
+    from gitbaton.commands.wording import seconds
     from gitbaton.running.effects import compensate
 
-    with decided(ctx, run, json=json and not dry_run, foreign=foreign) as (at, context):
+    with decided(ctx, run, json=json and not dry_run, foreign=foreign, wait=seconds(wait, "--wait")) as (at, context):
         known(context, steps or [])
         names, plan = steps or list(context.state().steps), plan_of(context)
         if dry_run:

@@ -20,8 +20,10 @@ from gitbaton.running.taking import opened
 
 
 @contextmanager
-def decided(ctx: typer.Context, run: Optional[str], *, json: bool, foreign: bool = False) -> Iterator[tuple[Desk, Context]]:
-    """The run that is meant, with its lock held. Raises UsageError for one that was only fetched, NotFoundError."""
+def decided(
+    ctx: typer.Context, run: Optional[str], *, json: bool, foreign: bool = False, wait: float = 0.0
+) -> Iterator[tuple[Desk, Context]]:
+    """The run that is meant, with its lock held. ``wait``: seconds for which a step that is at work is waited for. Raises UsageError for one that was only fetched, NotFoundError."""
     with desk(ctx, json=json, run=run, new=False) as (at, name):
         if at.journal.tip(name) is None:
             raise UsageError(f"run '{name}' was fetched", f"'git baton run --continue {name} --foreign' makes it one of here")
@@ -34,6 +36,7 @@ def decided(ctx: typer.Context, run: Optional[str], *, json: bool, foreign: bool
             clock=at.baton.clock,
             sleep=time.sleep,
             random=random.random,
+            wait=wait,
             foreign=foreign,
             show=not json,
             output=at.show.output,

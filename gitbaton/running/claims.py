@@ -107,24 +107,27 @@ class Claims:
         wait: float = 0.0,
         same: Callable[[], None] | None = None,
         holding: Sequence[Claim] = (),
+        patient: bool = True,
     ) -> Claim:
         """Claim the write set (globs in their normal form) of a step, in this work tree. ``holding``: the claims that who asks
         keeps meanwhile.
 
         The same step of the same run elsewhere on this machine is waited for without limit, ``same`` being called once before;
-        another claim that overlaps for ``wait`` seconds. What a dead process left running under such a claim is ended first.
-        A claim of another machine is never taken over. Raises RunError (78), which names who holds it, also where steps would
-        wait for each other in a circle.
+        another claim that overlaps for ``wait`` seconds, and without ``patient`` that of another process, too. What a dead
+        process left running under such a claim is ended first. A claim of another machine is never taken over. Raises RunError
+        (78), which names who holds it, also where steps would wait for each other in a circle.
         """
         try:
-            return self._take(self._mine(run, step, tuple(writes)), wait, same, holding)
+            return self._take(self._mine(run, step, tuple(writes)), wait, same, holding, patient)
         finally:
             if any(claim.held.wants is not None for claim in holding):
                 with self.repo.lock((), of=_LOCK):
                     for claim in holding:
                         claim.wait_for(None)
 
-    def _take(self, mine: Held, wait: float, same: Callable[[], None] | None, holding: Sequence[Claim]) -> Claim:
+    def _take(
+        self, mine: Held, wait: float, same: Callable[[], None] | None, holding: Sequence[Claim], patient: bool
+    ) -> Claim:
         began = time.monotonic()
         ended: set[str] = set()
         while True:
@@ -145,7 +148,8 @@ class Claims:
                 groups.end(*found.held.group, self.grace)
                 continue
             waited, left = time.monotonic() - began, _LONGEST
-            if (found.held.run, found.held.step) != (mine.run, mine.step) or found.far:
+            limited = found.far or not (patient or found.dead or self._is_own(found.held))
+            if limited or (found.held.run, found.held.step) != (mine.run, mine.step):
                 left = wait - waited
                 if left <= 0:
                     raise _refusal(mine, found)

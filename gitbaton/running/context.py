@@ -223,12 +223,14 @@ class Context:
         self._trees.setdefault((tree, tuple(path for path, entry in entries.items() if entry.digest)), entries)
 
     @contextmanager
-    def claimed(self, step: str, writes: tuple[str, ...], holding: Sequence[Claim] = ()) -> Iterator[Claim]:
+    def claimed(
+        self, step: str, writes: tuple[str, ...], holding: Sequence[Claim] = (), *, patient: bool = True
+    ) -> Iterator[Claim]:
         """Hold the write set of a step; others of this process go on while it is waited for. ``holding``: the claims that are
-        kept meanwhile. Raises RunError 78."""
+        kept meanwhile; ``patient``: another process that is at the step is waited for without limit. Raises RunError 78."""
         said = lambda: self.emit("wait", step, "another process is at this step")  # noqa: E731
         with self.away():
-            claim = self.claims.take(self.run, step, writes, wait=self.wait, same=said, holding=holding)
+            claim = self.claims.take(self.run, step, writes, wait=self.wait, same=said, holding=holding, patient=patient)
         self.active.append(writes)
         self.claimed_so_far.append(writes)
         try:

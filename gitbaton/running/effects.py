@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 
 from gitbaton.errors import NoAnswerError, RunError, UsageError
 from gitbaton.journal.crash import crash_at
@@ -13,13 +14,14 @@ from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
 from gitbaton.running.graph import order
 from gitbaton.running.launching import compensation_key, environment, launch, said, shell, status
-from gitbaton.running.recorded import step_of, whole
+from gitbaton.running.recorded import in_full, step_of, whole
 from gitbaton.running.region import Graph, graph
 from gitbaton.running.results import UNDO_FAILED
 from gitbaton.values import replace
 
 Effect = tuple[str, EffectState]  # of which step
 _STANDING = ("live", "undoing")
+_NOT_IN_FULL = "its line is not recorded in full (a secret): the plan, or --compensate, must give it"
 
 
 def live(state: RunState, names: Sequence[str]) -> tuple[Effect, ...]:
@@ -67,6 +69,9 @@ def undo(ctx: Context, plan: Plan | None, effects: Iterable[Effect], claims: dic
     for name, effect in effects:
         step = (plan.step(name) if plan is not None else None) or step_of(effect.logged.record)
         command = compensation(step, effect)
+        if command is None and effect.logged.record.compensate is not None:
+            ctx.emit("compensation-failed", name, _NOT_IN_FULL, code=UNDO_FAILED, key=effect.key)
+            return UNDO_FAILED
         if command is None:
             ctx.emit("warning", name, f"step '{name}' has an effect that nothing undoes: it declares no compensation")
             continue
@@ -84,6 +89,58 @@ def undo(ctx: Context, plan: Plan | None, effects: Iterable[Effect], claims: dic
     return 0
 
 
+def undo_own(ctx: Context, plan: Plan | None, name: str, own: Collection[EffectState], claim: Claim) -> int:
+    """Undo effects of a step whose claim is held, those of all that hang on it first; 0, or 77. Raises as ``still``."""
+    if not own:
+        return 0
+    with still(ctx, plan, (name,), {name: claim}) as held:
+        return undo(ctx, plan, to_undo(ctx, plan, name, own), held)
+
+
+@contextmanager
+def still(
+    ctx: Context, plan: Plan | None, names: Collection[str], claims: Mapping[str, Claim] | None = None
+) -> Iterator[dict[str, Claim]]:
+    """Hold back all that hangs on these steps while effects are undone, when it is known what of it happened; gives all claims
+    that are held. ``claims``: those held already. Raises RunError 78 where another process is at one of them and stays for
+    longer than is waited, 76 where nobody knows what one of them did, UsageError for a fetched probe."""
+    mine = dict(claims or {})
+    with ExitStack() as stack:
+        for name in _busy(ctx, below(ctx, plan, names)):
+            if name not in mine:
+                mine[name] = stack.enter_context(ctx.claimed(name, (), tuple(mine.values()), patient=False))
+        for name, claim in mine.items():
+            if name not in (claims or {}):
+                _known(ctx, plan, name, claim)
+        yield mine
+
+
+def _busy(ctx: Context, names: Sequence[str]) -> list[str]:
+    """Those of these steps that are at work, or have an effect that is not undone."""
+    at_work = {held.step for held in ctx.claims.others() if held.run == ctx.run}
+    steps = ctx.state().steps
+    known = {n for n in names if n in steps and (steps[n].begun or any(e.state != "undone" for e in steps[n].effects))}
+    return [name for name in names if name in at_work or name in known]
+
+
+def _known(ctx: Context, plan: Plan | None, name: str, claim: Claim) -> None:
+    """Make sure that it is known whether the effects of a step happened: its probe is asked. Raises RunError 76."""
+    from gitbaton.running.recovery import ask, settled
+
+    while (effect := unknown(ctx.state(), name)) is not None:
+        step = (plan.step(name) if plan is not None else None) or step_of(effect.logged.record)
+        answer = ask(ctx, claim, step, effect)
+        if answer is None:
+            raise asked(name)
+        settled(ctx, step, effect, "done" if answer else "undone", "the probe says so")
+
+
+def undo_begun(ctx: Context, plan: Plan) -> int:
+    """Go on with compensations that have begun and not ended well: before that nothing runs on. 0, or 77."""
+    names = [step.name for step in plan.steps]
+    return undo(ctx, plan, [(name, effect) for name, effect in live(ctx.state(), names) if effect.state == "undoing"])
+
+
 def _stands(ctx: Context, name: str, effect: EffectState) -> bool:
     """Whether an effect is still to be undone: another process may have done it while its claim was waited for."""
     state = ctx.step_state(name)
@@ -93,7 +150,7 @@ def _stands(ctx: Context, name: str, effect: EffectState) -> bool:
 def compensation(step: Step, effect: EffectState) -> str | None:
     """The command that undoes an effect: the one that was recorded with it, or where that failed, or cannot be told any more,
     the one that the step has now."""
-    recorded = None if effect.logged.record.redacted else effect.logged.record.compensate
+    recorded = in_full(effect.logged.record, effect.logged.record.compensate)
     if effect.state == "undoing" or recorded is None:
         return step.compensate or recorded
     return recorded
@@ -127,11 +184,12 @@ def _one(ctx: Context, claim: Claim, step: Step, effect: EffectState, command: s
 
 def compensate(ctx: Context, names: Sequence[str], plan: Plan | None = None) -> int:
     """Undo the effects of steps by name, those of all that hang on them first; 0, 77 when a compensation fails, or 1 when one
-    of theirs stays because it has none. Raises NoAnswerError where none of them has an effect that stands."""
-    effects = live(ctx.state(), below(ctx, plan, names))
-    if not any(name in names for name, _ in effects):
+    of theirs stays because it has none. Raises NoAnswerError where none of them has an effect that stands, and as ``still``."""
+    if not live(ctx.state(), names):
         raise NoAnswerError(f"no effect of {', '.join(repr(name) for name in names)} stands")
-    return undo(ctx, plan, effects) or int(bool(live(ctx.state(), names)))
+    with still(ctx, plan, names) as held:
+        effects = live(ctx.state(), below(ctx, plan, names))
+        return undo(ctx, plan, effects, held) or int(bool(live(ctx.state(), names)))
 
 
 def approve(ctx: Context, step: Step, reject: bool = False, plan: Plan | None = None) -> int:

@@ -17,6 +17,7 @@ from gitbaton.journal.values import Plan, Step
 from gitbaton.running import schedule
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Take
+from gitbaton.running.effects import undo_begun
 from gitbaton.running.events import Event
 from gitbaton.running.forecast import Forecast, forecast
 from gitbaton.running.graph import ancestors, edges
@@ -25,7 +26,7 @@ from gitbaton.running.recorded import whole
 from gitbaton.running.repair import Order, Repair, apply, recover
 from gitbaton.running.repair import plan as plan_repair
 from gitbaton.running.report import Report, Why, report, why
-from gitbaton.running.results import Done
+from gitbaton.running.results import UNDO_FAILED, Done
 from gitbaton.running.step import perform
 from gitbaton.running.taking import Outcome, following, opened, turn
 
@@ -97,6 +98,9 @@ class Engine:
                     raise UsageError(f"step '{step.name}' waits for '{name}', which has no result in run '{run}'")
             plan = whole(Plan(steps=(step,), max_runs=max_runs, max_wall=max_wall), state)
             ctx.guard = Guards.of(ctx, plan, self.monotonic).before
+            if undo_begun(ctx, plan):
+                ctx.emit("finished", code=UNDO_FAILED)
+                return Outcome(code=UNDO_FAILED, run=run, left=(step.name,))
             done = perform(ctx, step, plan)
             ctx.emit("finished", code=done.code)
             return Outcome(code=done.code, states=(done,), run=run)
@@ -148,7 +152,8 @@ class Engine:
             ctx.guard = guards.before
             made = plan_repair(ctx, order, of, scope)
             ctx.emit("plan", total=len(made.region))
-            outcome = apply(ctx, made, of, guards, scope)
+            code = undo_begun(ctx, of)
+            outcome = Outcome(code=code, run=run, left=made.region) if code else apply(ctx, made, of, guards, scope)
             ctx.emit("finished", code=outcome.code)
             return made, outcome
 

@@ -10,8 +10,9 @@ from gitbaton.values import replace
 
 
 def step_of(record: Record) -> Step:
-    """The step that a record of it tells of. What no record holds (retries, times, --catch) is as if it was not asked for.
-    Raises RecordError for one that names files outside the work tree: anybody may have written it."""
+    """The step that a record of it tells of. What no record holds (retries, times, --catch) is as if it was not asked for, and
+    so are lines that a secret was taken out of. Raises RecordError for one that names files outside the work tree: anybody may
+    have written it."""
     return Step(
         name=record.step or "",
         argv=record.argv,
@@ -22,10 +23,15 @@ def step_of(record: Record) -> Step:
         env=tuple(name for name, _ in record.env),
         extra=record.extra,
         effect=record.effect or "none",
-        compensate=record.compensate,
-        probe=record.probe,
-        verify=record.verify,
+        compensate=in_full(record, record.compensate),
+        probe=in_full(record, record.probe),
+        verify=in_full(record, record.verify),
     )
+
+
+def in_full(record: Record, line: str | None) -> str | None:
+    """A shell line of a record; None where a secret was taken out of it: what is left must never run."""
+    return None if record.redacted and line is not None and "[redacted:" in line else line
 
 
 def _globs(record: Record, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -44,7 +50,8 @@ def _folder(record: Record) -> str:
 
 def newest(state: StepState) -> Logged | None:
     """The record that tells best what a step is: how it was begun last."""
-    found = [logged for logged in (state.begun, state.end, *state.ends[-1:], state.failed) if logged is not None]
+    told = (state.begun, state.end, *state.ends[-1:], state.failed, *(effect.logged for effect in state.effects[-1:]))
+    found = [logged for logged in told if logged is not None]
     return max(found, key=lambda logged: logged.record.seq, default=None)
 
 

@@ -13,6 +13,7 @@ from gitbaton.running.context import Context
 from gitbaton.running.decide import Present
 from gitbaton.running.effects import unknown
 from gitbaton.running.launching import environment, launch, shell
+from gitbaton.running.recorded import in_full
 from gitbaton.running.recording import again
 from gitbaton.running.results import UNKNOWN, Done
 from gitbaton.running.verifying import verify
@@ -46,11 +47,12 @@ def settle_unknown(ctx: Context, claim: Claim, step: Step, now: Present, effect:
     state = ctx.step_state(step.name)
     if not (answer and effect.key == now.key) and state is not None and state.begun is not None:
         roll_back(ctx, step, state, state.begun.record)
-    _settled(ctx, step, effect, "done" if answer else "undone", "the probe says so")
+    settled(ctx, step, effect, "done" if answer else "undone", "the probe says so")
     return trust(ctx, claim, step, effect) if answer and effect.key == now.key else None
 
 
-def _settled(ctx: Context, step: Step, effect: EffectState, word: str, text: str) -> Logged:
+def settled(ctx: Context, step: Step, effect: EffectState, word: str, text: str) -> Logged:
+    """Write down what became of an effect: ``done`` or ``undone``, and who says so."""
     logged = ctx.append(ctx.record("settle", step.name, key=effect.key, idem=effect.idem, state=word, text=text))
     ctx.emit("settled", step.name, word, key=effect.key)
     return logged
@@ -60,7 +62,7 @@ def ask(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> bool | N
     """What the probe says: 0 it happened, 1 it did not, all else (and no probe) nobody knows. Raises UsageError for a fetched
     one without --foreign."""
     record = effect.logged.record
-    probe = (None if record.redacted else record.probe) or step.probe
+    probe = in_full(record, record.probe) or step.probe
     if probe is None:
         return None
     if effect.logged.foreign and not ctx.foreign:
@@ -162,7 +164,7 @@ def settle(ctx: Context, step: Step, done: bool) -> Done:
         if not done:
             if effect.logged.record.type == "begin":  # no end proves it
                 _put_back(ctx, step, state, effect.logged.record)
-            logged = _settled(ctx, step, effect, "undone", "a person says so")
+            logged = settled(ctx, step, effect, "undone", "a person says so")
             return Done(step=step, state="ok", logged=logged)
         return _done(ctx, claim, step, effect)
 
@@ -190,5 +192,5 @@ def _done(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> Done:
     if found.unmatched and not step.allow_empty:
         hint = f"make them, or say that it did not happen: git baton settle {step.name} --undone"
         raise RunError(f"nothing matches '{found.unmatched[0]}', an output of step '{step.name}'", hint, code=UNKNOWN)
-    _settled(ctx, step, effect, "done", "a person says so")
+    settled(ctx, step, effect, "done", "a person says so")
     return trust(ctx, claim, step, effect, person=True)

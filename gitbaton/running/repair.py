@@ -11,7 +11,7 @@ from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.running.context import Context
 from gitbaton.running.current import unended
 from gitbaton.running.decide import present
-from gitbaton.running.effects import live, undo
+from gitbaton.running.effects import live, undo_begun
 from gitbaton.running.forecast import FORCED, Forecast, edges_of, forecast, paths
 from gitbaton.running.guards import Guards
 from gitbaton.running.recorded import rebuilt, whole
@@ -251,7 +251,7 @@ def recover(ctx: Context, of: Plan, guards: Guards, states: list[Done], others: 
     state = ctx.state()
     every = whole(of, state)
     names = [step.name for step in every.steps]
-    code = undo(ctx, every, [(name, effect) for name, effect in live(state, names) if effect.state == "undoing"])
+    code = undo_begun(ctx, every)
     if code:
         return code
     open_ = unended(ctx.state())

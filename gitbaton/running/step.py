@@ -10,7 +10,7 @@ from gitbaton.running.attempt import Attempt
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present, Verdict, decide, present, why
-from gitbaton.running.effects import to_undo, undo
+from gitbaton.running.effects import undo_own
 from gitbaton.running.launching import environment, idempotency_key, launch, shell
 from gitbaton.running.recovery import clear_settled, recover, settle_unknown, trust
 from gitbaton.running.results import CONFLICT, GATE, UNDO_FAILED, Done
@@ -123,7 +123,7 @@ class _Performance:
         edited = self._edited(now) if verdict.undo and ctx.take is None else None
         if edited is not None:
             return edited
-        if undo(ctx, self.plan, to_undo(ctx, self.plan, step.name, verdict.undo), {step.name: self.claim}):
+        if undo_own(ctx, self.plan, step.name, verdict.undo, self.claim):
             text = f"a compensation failed before step '{step.name}'"
             return Done(step=step, state="compensation-failed", code=UNDO_FAILED, text=text)
         state = ctx.step_state(step.name)

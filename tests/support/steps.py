@@ -17,9 +17,11 @@ from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.journal.verify import verify
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context
+from gitbaton.running.engine import Engine
 from gitbaton.running.events import Event
 from gitbaton.running.results import Done
 from gitbaton.running.step import perform
+from gitbaton.secrets import Redactor
 from gitbaton.values import replace
 from tests.support.repos import Sandbox, integer_clock
 
@@ -41,12 +43,13 @@ class Runner:
         self.events: list[Event] = []
         self.slept: list[float] = []
         self.steps: dict[str, Step] = {}
+        self.redactor: Redactor | None = None
 
     @contextmanager
     def open(self, run: str | None = None, **options: Any) -> Iterator[Context]:
         """A context of its own, as a process has one."""
         with Baton(self.repo.path, clock=self.clock) as baton:
-            journal = Journal(baton.repo, author=b"A U Thor <author@example.com>", redactor=None, clock=self.clock)
+            journal = self._journal(baton)
             ctx = Context(
                 baton,
                 journal,
@@ -60,6 +63,15 @@ class Runner:
             )
             with ctx:
                 yield ctx
+
+    def _journal(self, baton: Baton) -> Journal:
+        return Journal(baton.repo, author=b"A U Thor <author@example.com>", redactor=self.redactor, clock=self.clock)
+
+    @contextmanager
+    def engine(self) -> Iterator[Engine]:
+        """An engine of its own."""
+        with Baton(self.repo.path, clock=self.clock) as baton:
+            yield Engine(baton, self._journal(baton), watch=self.events.append, sleep=self.slept.append, show=False)
 
     def go(self, *steps: Step, run: str | None = None, force: Cause | None = None, **options: Any) -> Done:
         """Carry out steps in order; what became of the last one that was begun."""
