@@ -74,8 +74,10 @@ def test_auto_is_apart_where_somebody_else_is_at_work_and_on_another_attempt(run
     try:
         while not (run.outside / "held").exists():
             time.sleep(0.005)
-        done = run.go(sh("lint", "true", reads="src/**", isolate="auto"))
+        done = run.go(sh("lint", "echo x > lint", reads="src/**", writes="lint", isolate="auto"))
         assert done.logged is not None and done.logged.record.isolation != "none"
+        done = run.go(sh("release", "echo x > report", reads="src/**", isolate="auto"))
+        assert done.logged is not None and done.logged.record.isolation == "none" and run.there("report")
         taken = run.go(sh("clash", "true", writes="elsewhere/x"))
         assert (taken.state, taken.code) == ("conflict", 78) and "'step' of run 'other'" in taken.text
     finally:

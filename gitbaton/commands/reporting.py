@@ -57,10 +57,11 @@ def because(cause: Cause) -> str:
     return CAUSES.get(cause.kind, plain(cause.kind)) + (f": {name}" if name and cause.kind in ("output", "widened") else "")
 
 
-SILENT = ("attempt", "progress", "plan", "isolation", "finished")
+SILENT = ("attempt", "progress", "plan", "finished")
 WORDS = {
     "gate": "waits at the gate",
     "unknown": "outcome unknown",
+    "not-brought-back": "changed in its copy and not brought back",
     "compensate": "undoes its effect",
     "compensation-failed": "compensation failed",
 }
@@ -82,6 +83,8 @@ def sentence(event: Event) -> str:
         return f"again in {pause(event.seconds or 0)}"
     if event.kind == "plan" and event.total:
         return f"{event.total} step{'' if event.total == 1 else 's'}"
+    if event.kind == "isolation":
+        return f"runs in a copy of the work tree ({text})" if text != "none" else ""
     if event.kind in SILENT:
         return ""
     if event.kind in ("settled", "wait", "warning", "conflict", "recovered", "orphan") and text:
@@ -111,6 +114,7 @@ class Lines:
         self._shown = ""
         self._held: dict[str, Event] = {}  # failures of which the pause until the next attempt is not known yet
         self._tried: dict[str, Event] = {}  # the newest failure after which another attempt followed
+        self._apart: set[str] = set()  # the steps of which it was said that they run in a copy
         self._open = False  # what a command wrote last on the terminal has no end of line yet
         self._terminals = {fd for fd in (1, 2) if live and os.isatty(fd)}
 
@@ -136,8 +140,10 @@ class Lines:
                 self._tried[event.step] = failure
                 event, said = failure, f"{sentence(failure)}; {said}"
             self._flush()
-            if said:
+            if said and not (event.kind == "isolation" and event.step in self._apart):
                 self._tell(event, said)
+            if said and event.kind == "isolation":
+                self._apart.add(event.step)
 
     def output(self, fd: int, data: bytes) -> None:
         """A command is about to write to a stream of ours."""
@@ -164,6 +170,8 @@ class Lines:
             self._tell(failure, sentence(failure))
 
     def _follow(self, event: Event) -> None:
+        if event.kind == "start":
+            self._apart.discard(event.step)
         if event.kind == "plan" and event.total is not None:
             self.progress.total = event.total
         elif event.kind in ("start", "attempt") and event.step:

@@ -52,7 +52,8 @@ class Ended:
     """How a command ended. ``exit`` as a shell gives it: 128 and the signal's number when one ended it, 127 when there is no
     such program, 126 when it cannot be executed. ``signal``: that signal's name. ``timeout``: its time was over.
     ``interrupted``: somebody asked it, or this process, to end. ``out`` and ``err``: the last mebibyte of ``out_bytes`` and
-    ``err_bytes``. ``lost``: 1 or 2 for each stream of ours whose reader went away, or was not waited for in the end."""
+    ``err_bytes``. ``lost``: 1 or 2 for each stream of ours whose reader went away, or was not waited for in the end;
+    ``faults``: for people, which could not be written for another reason."""
 
     exit: int
     signal: str | None
@@ -64,6 +65,7 @@ class Ended:
     err: bytes
     err_bytes: int
     lost: tuple[int, ...] = ()
+    faults: tuple[str, ...] = ()
 
 
 def run(
@@ -266,6 +268,11 @@ class _Run:
             err=err.kept,
             err_bytes=err.count,
             lost=tuple(s.number for s in self.streams if s.sink is not None and s.sink.lost),
+            faults=tuple(
+                f"its {name} could not be written: {stream.sink.fault}"
+                for name, stream in zip(("output", "error output"), self.streams, strict=True)
+                if stream.sink is not None and stream.sink.fault
+            ),
         )
 
 

@@ -92,8 +92,10 @@ class Lane:
 
     def changed(self, matches: Callable[[str], bool]) -> tuple[Stray, ...]:
         """What was changed in the lane since ``sync`` at paths that do not match, ignored files left out, by path, with blob
-        ids (of objects that were not written). ``before`` is also None where the user has changed the file meanwhile.
-        Raises GitError."""
+        ids (of objects that were not written). ``before`` is also None where the user has changed the file meanwhile. Nothing
+        where all of it is gone. Raises GitError."""
+        if os.path.islink(self.path) or not os.path.isdir(self.path):
+            return ()
         try:
             paths = [path for path in self._tree.changed() if not matches(path)]
             if not paths:
@@ -103,6 +105,15 @@ class Lane:
         except OSError as error:
             raise GitError(f"the lane '{self.path}' cannot be read: {error.strerror or error}") from None
         return tuple(s for s in strays if s is not None)
+
+    def commit(self) -> Oid | None:
+        """The commit that was made in the lane since ``sync`` and is on no branch. Raises GitError."""
+        return self._own.left()
+
+    @property
+    def gone(self) -> bool:
+        """Whether a command has removed the lane, or what git knows of it."""
+        return os.path.islink(self.path) or not (os.path.isdir(self.path) and os.path.isdir(self.git_dir))
 
     def child_env(self) -> dict[str, str | None]:
         """What to change in the environment of a command in the lane, so that git means the lane there: None takes a variable

@@ -39,6 +39,7 @@ class Registration:
         self._git = Git(common, env, config=config, timeout=git.timeout)
         self._reftable = os.path.isdir(os.path.join(common, "reftable"))
         self._head: tuple[object, Oid | None] | None = None
+        self._at: Oid | None = None
         self._seen: tuple[Mark | None, Mark | None] | None = None
         self._tables: Mark | None = None
         self._wanted: str | None = None
@@ -158,11 +159,29 @@ class Registration:
             self._head = (seen, oid if result.code == 0 and OID.match(oid) else None)
         return self._head[1]
 
+    def left(self) -> Oid | None:
+        """The commit that HEAD has come to since ``follow``, if no branch, tag or HEAD of the user's has it."""
+        if self._reftable:
+            moved = self._tables != _mark(os.path.join(self.git_dir, _TABLES))
+        else:
+            made = os.path.lexists(os.path.join(self.git_dir, _UNBORN))
+            moved = made or _read(os.path.join(self.git_dir, "HEAD")) != (self._at or f"ref: {_UNBORN}")
+        if not moved:
+            return None
+        own = {"GIT_DIR": self.git_dir}
+        branch = self._git.run("symbolic-ref", "-q", "HEAD", env=own)
+        found = self._git.run("rev-parse", "-q", "--verify", "HEAD^{commit}", env=own).out.decode("ascii", "replace").strip()
+        if (branch.code == 0 and branch.out.strip() != _UNBORN.encode()) or not OID.match(found):
+            return None
+        known = ("--branches", "--tags", "--remotes", *([self._at] if self._at else []))
+        return found if self._git.run("rev-list", "-n", "1", found, "--not", *known, "--", env=own).out.strip() else None
+
     def _follow_head(self) -> None:
+        self._at = self.head()
         if not self._reftable:
-            self._write_head(self.git_dir, self.head())
+            self._write_head(self.git_dir, self._at)
             return
-        head, tables = self.head(), os.path.join(self.git_dir, _TABLES)
+        head, tables = self._at, os.path.join(self.git_dir, _TABLES)
         wanted = head or _UNBORN
         if self._tables == _mark(tables) and self._wanted == wanted:
             return

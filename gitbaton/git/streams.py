@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import stat
@@ -15,10 +16,11 @@ _SAFE = 4096  # what a pipe or terminal that can be written to takes without blo
 
 
 class Sink:
-    """One of our own streams. ``lost``: nobody reads it any more, or it cannot be written; then all is swallowed."""
+    """One of our own streams. ``lost``: nobody reads it any more, or it cannot be written; then all is swallowed. ``fault``:
+    why it cannot be written."""
 
     def __init__(self, fd: int) -> None:
-        self.fd, self.lost = fd, False
+        self.fd, self.lost, self.fault = fd, False, ""
         self._own = False
         self._most = _SAFE
         try:
@@ -49,8 +51,9 @@ class Sink:
             return os.write(self.fd, data[: self._most])
         except BlockingIOError:
             return 0
-        except OSError:
+        except OSError as error:
             self.lost = True
+            self.fault = "" if error.errno == errno.EPIPE else error.strerror or str(error)
             return len(data)
 
     def close(self) -> None:

@@ -153,10 +153,8 @@ class Journal:
         parts = _parts(record, trees or {}) | {name: item.oid for name, item in made.items()}
         with self._guard:
             self._disk.write(list(made.values()), later=True)
-            known = [[parts[name] for name in names if name in parts] for names in (TREES, BLOBS)]
-            self._disk.keep(*known, later=True)  # on disk with the record
-            if keep is not None:
-                self._disk.keep((), self._only_below(keep), later=True)
+            trees_, blobs_ = ([parts[name] for name in names if name in parts] for names in (TREES, BLOBS))
+            self._disk.keep(trees_, [*blobs_, *self._only_below(keep)], later=True)  # on disk with the record
             deadline, clear = time.monotonic() + RETRY_SECONDS, False
             while True:
                 try:
@@ -170,8 +168,10 @@ class Journal:
                     clear = True
                     time.sleep(0.01)
 
-    def _only_below(self, commit: Oid) -> list[Oid]:
+    def _only_below(self, commit: Oid | None) -> list[Oid]:
         """The objects that a commit reaches and no branch, tag or HEAD does."""
+        if commit is None:
+            return []
         others = ("--not", "--branches", "--tags", "--remotes", *(["HEAD"] if self.repo.objects.head().oid else []))
         raw = self.repo.git.out("rev-list", "--objects", commit, *others, "--")
         return [row.split(" ", 1)[0] for row in raw.decode("utf-8", "replace").splitlines()]

@@ -28,6 +28,7 @@ from gitbaton.running.writeset import (
     collect,
     differences,
     in_the_way,
+    kept,
     look,
     marks,
     put,
@@ -147,8 +148,13 @@ class Attempt:
             yield Place(files=ctx.files, isolation="none", env={}, outside=outside)
 
     def _isolated(self) -> bool:
-        if self.step.isolate != "auto":
-            return self.step.isolate == "tree"
+        step, now = self.step, self.before.now
+        if step.isolate != "auto":
+            return step.isolate == "tree"
+        if not step.writes:  # what it makes is to stay, and nothing would be brought back
+            return False
+        if step.store == "all" and now.digests:  # too large to be kept: put away here, it would be gone after a failure
+            return True
         return self.number > 1 or len(self.ctx.active) > 1 or bool(self.ctx.claims.others())
 
     def _run(self, place: Place) -> Done:
@@ -170,8 +176,10 @@ class Attempt:
         ctx.emit("isolation", step.name, place.isolation)
         ctx.emit("attempt", step.name, attempt=self.number, key=self.now.key, cause=self.cause)
         found = self.before.now.entries
-        blocked = put(place.files, found, differences(found, self.before.pre), keep=self._standing)
+        stale = differences(found, self.before.pre)
+        blocked = put(place.files, found, stale, keep=self._standing, point=None if place.apart else "in-clearing")
         if blocked:
+            put(place.files, self.before.pre, {path: found.get(path) for path in stale if path not in blocked})
             return self._blocked(record, blocked)
         env = environment(ctx, step.name, self.idem, self.number)
         env = {k: v for k, v in {**env, **place.env}.items() if v is not None}
@@ -226,9 +234,11 @@ class Attempt:
         except GitError as error:  # a symbolic link that leads out
             problem = error.message
             after = collect(*arguments, inside=False)
+        outside = place.outside()
+        problem = "it removed the copy of the work tree that it ran in" if outside.gone else problem
         reads = place.files.scan(self.step.reads) if self.step.reads else None
         stable = reads is None or (self.now.reads is not None and reads.tree == self.now.reads.tree)
-        return Left(ended=ended, after=after, outside=place.outside(), stable=stable, problem=problem)
+        return Left(ended=ended, after=after, outside=outside, stable=stable, problem=problem)
 
     def _judge(self, left: Left) -> tuple[int, str]:
         """The exit status of an attempt and, where it is not 0, why."""
@@ -297,9 +307,9 @@ class Attempt:
         fail = replace(fail, text=words, verify_exit=self._verdict(left))
         logged = self._append(fail, left, trees)
         if not place.apart:
-            self._put_back(left.after.found.entries, self.before.pre)
+            self._put_back(left.after.found.entries)
         if torn:
-            ctx.emit("orphan", step.name, f"{len(torn)} file(s) that it left are kept in the journal", key=self.now.key)
+            ctx.emit("orphan", step.name, kept(len(torn), "that it left"), key=self.now.key)
         seconds = ended.duration_ms / 1000
         ctx.emit("failed", step.name, text, code=code, seconds=seconds, attempt=self.number, key=self.now.key)
         return Done(
@@ -311,10 +321,11 @@ class Attempt:
             text=text,
         )
 
-    def _put_back(self, have: Mapping[str, Entry], want: Mapping[str, Entry]) -> None:
+    def _put_back(self, have: Mapping[str, Entry]) -> None:
+        """Make the write set what it was when this began: the last good outputs stand again."""
         ctx, name = self.ctx, self.step.name
         try:
-            for path in put(ctx.files, have, differences(have, want), keep=self._standing):
+            for path in put(ctx.files, have, differences(have, self.before.now.entries), keep=self._standing):
                 ctx.emit("warning", name, f"'{path}' could not be put back, or somebody writes it")
         except GitError as error:
             ctx.emit("warning", name, f"{error.message}: its outputs could not be put back")
@@ -331,7 +342,7 @@ class Attempt:
         closed = replace(ending(replace(record, type=kind), ended), cause=None, text=error.message)
         trees = {"orphan": tree_of(ctx, torn)} if torn else {}
         logged = ctx.append(closed, trees=trees, blobs={"stdout": ended.out, "stderr": ended.err})
-        self._put_back(have, before)
+        self._put_back(have)
         code, text = ended.exit or OUTPUTS, error.message
         seconds = ended.duration_ms / 1000
         ctx.emit("failed", step.name, text, code=code, seconds=seconds, attempt=self.number, key=self.now.key)
@@ -349,6 +360,7 @@ class Attempt:
         return listed(replace(closed, writes=replace(outputs, digests=digests), cause=None), left.outside.found)
 
     def _append(self, record: Record, left: Left, trees: Mapping[str, str]) -> Logged:
-        images = {"undeclared": left.outside.tree} if left.outside.tree is not None else {}
+        both = {"undeclared": left.outside.tree, "undeclared-after": left.outside.after}
+        images = {name: tree for name, tree in both.items() if tree is not None}
         blobs = {"stdout": left.ended.out, "stderr": left.ended.err}
-        return self.ctx.append(record, trees={**trees, **images}, blobs=blobs)
+        return self.ctx.append(record, trees={**trees, **images}, blobs=blobs, keep=left.outside.commit)

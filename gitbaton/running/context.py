@@ -159,10 +159,15 @@ class Context:
         return known[1]
 
     def append(
-        self, record: Record, *, trees: Mapping[str, Oid] | None = None, blobs: Mapping[str, bytes] | None = None
+        self,
+        record: Record,
+        *,
+        trees: Mapping[str, Oid] | None = None,
+        blobs: Mapping[str, bytes] | None = None,
+        keep: Oid | None = None,
     ) -> Logged:
         """Put a record at the end of the run's journal; it is durable when this returns."""
-        return self.journal.append(self.run, record, trees=trees or {}, blobs=blobs or {})
+        return self.journal.append(self.run, record, trees=trees or {}, blobs=blobs or {}, keep=keep)
 
     def record(self, type_: str, step: str | None = None, **fields: Any) -> Record:
         """A record of this process, with the fields that every record has."""
@@ -241,7 +246,7 @@ class Context:
 
     @contextmanager
     def workshop(self) -> Iterator[Workshop]:
-        """A lane that no other thread uses meanwhile; it is kept for the next step."""
+        """A lane that no other thread uses meanwhile; it is kept for the next step, unless a command has removed it."""
         if not self._idle:
             made = Workshop(self)
             self._shops.append(made)
@@ -250,15 +255,22 @@ class Context:
         try:
             yield shop
         finally:
-            self._idle.append(shop)
+            if shop.lane.gone:
+                self._shops.remove(shop)
+                self._shut(shop)
+            else:
+                self._idle.append(shop)
+
+    def _shut(self, shop: Workshop) -> None:
+        try:
+            shop.close()
+        except GitError as error:
+            self.emit("warning", text=error.message)
 
     def close(self) -> None:
         """Remove the lanes and let go of what is open; the baton and the journal stay open."""
         for shop in self._shops:
-            try:
-                shop.close()
-            except GitError as error:
-                self.emit("warning", text=error.message)
+            self._shut(shop)
         self._shops, self._idle = [], []
         self.files.close()
 

@@ -28,7 +28,7 @@ else:
 @value
 class Present:
     """A step's key now, and what it was made from: ``files`` are those it reads, by path; ``missing`` the steps it waits for
-    that have no result."""
+    that have no result; ``unmatched`` the globs that it reads and that match nothing."""
 
     key: str
     reads: Reads | None
@@ -36,6 +36,7 @@ class Present:
     env: tuple[tuple[str, str], ...]
     files: Mapping[str, Entry]
     missing: tuple[str, ...] = ()
+    unmatched: tuple[str, ...] = ()
 
 
 @value
@@ -61,7 +62,7 @@ def present(
     """A step's key now: the files that it reads are looked at, those that changed are read. ``state`` and ``changed``: as if
     the journal said this of the steps, and these paths had become so. Raises GitError."""
     found = ctx.files.scan(step.reads) if step.reads else None
-    files = found.entries if found is not None else {}
+    files, unmatched = (found.entries, found.unmatched) if found is not None else ({}, ())
     matches = globs.matcher(step.reads) if changed else None
     other = {path: entry for path, entry in (changed or {}).items() if matches is not None and matches(path)}
     if other:
@@ -73,7 +74,7 @@ def present(
     deps, missing = outputs_of(state or ctx.step_state, step.after, empty_tree(ctx))
     env = environment(step.env, os.environ)
     key = key_of(step, tree, dict(deps), dict(env))
-    return Present(key=key, reads=reads, deps=deps, env=env, files=files, missing=missing)
+    return Present(key=key, reads=reads, deps=deps, env=env, files=files, missing=missing, unmatched=unmatched)
 
 
 def empty_tree(ctx: Context) -> Oid:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         "recovered",
         "orphan",
         "undeclared",
+        "not-brought-back",
         "compensate",
         "compensated",
         "compensation-failed",
@@ -39,8 +40,8 @@ else:
 
 KINDS: tuple[Kind, ...] = (
     *("start", "cached", "attempt", "ok", "failed", "retry", "gate", "unknown", "recovered", "orphan", "undeclared"),
-    *("compensate", "compensated", "compensation-failed", "settled", "catch", "wait", "conflict", "isolation"),
-    *("progress", "plan", "finished", "warning"),
+    *("not-brought-back", "compensate", "compensated", "compensation-failed", "settled", "catch", "wait", "conflict"),
+    *("isolation", "progress", "plan", "finished", "warning"),
 )
 
 

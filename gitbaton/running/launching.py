@@ -81,7 +81,10 @@ def launch(
     locks = (claim.lock_fd,) if claim is not None else ()
     output = ctx.output if command.show else None
     with ctx.away():
-        return children.run(command, started=started, tick=tick, output=output, locks=locks, begun=begun)
+        ended = children.run(command, started=started, tick=tick, output=output, locks=locks, begun=begun)
+    for fault in ended.faults:
+        ctx.emit("warning", step.name, fault)
+    return ended
 
 
 def shell(line: str) -> tuple[str, ...]:

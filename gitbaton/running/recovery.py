@@ -17,7 +17,7 @@ from gitbaton.running.recorded import in_full
 from gitbaton.running.recording import again
 from gitbaton.running.results import UNKNOWN, Done
 from gitbaton.running.verifying import verify
-from gitbaton.running.writeset import differences, owners, put, standing, tree_of
+from gitbaton.running.writeset import differences, kept, owners, put, standing, tree_of
 from gitbaton.values import replace
 
 
@@ -120,10 +120,9 @@ def roll_back(ctx: Context, step: Step, state: StepState, record: Record) -> Non
     text = "its process ended before it did"
     ctx.append(ctx.record("abort", step.name, key=record.key, idem=record.idem, text=text), trees=trees)
     if torn:
-        ctx.emit("orphan", step.name, f"{len(torn)} file(s) without a result are kept in the journal", key=record.key)
-        left = put(ctx.files, have, want, keep=lambda: standing(ctx, step.name))
-        for path in left:
-            ctx.emit("warning", step.name, f"'{path}' could not be put back, or somebody writes it")
+        ctx.emit("orphan", step.name, kept(len(torn), "without a result"), key=record.key)
+    for path in put(ctx.files, have, want, keep=lambda: standing(ctx, step.name)):
+        ctx.emit("warning", step.name, f"'{path}' could not be put back, or somebody writes it")
     ctx.emit("recovered", step.name, text, key=record.key, attempt=record.attempt)
 
 
@@ -147,9 +146,8 @@ def _torn(
     have = ctx.files.scan(globs, store=step.store).entries
     want = differences(have, ctx.entries(record.writes.pre, record.writes.digests))
     there = {path: have[path] for path in want if path in have}
-    if len(owners(ctx, step.name, state, there).ours) == len(there):
-        return {}, have, {}
-    return there, have, want
+    known = len(owners(ctx, step.name, state, there).ours) == len(there)
+    return {} if known else there, have, want
 
 
 def settle(ctx: Context, step: Step, done: bool) -> Done:

@@ -75,7 +75,21 @@ def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logge
     if left:
         return conflict(ctx, step, now.key, found, left)
     ctx.emit("cached", step.name, f"cached {now.key[:7]}", code=0, key=now.key, logged=logged)
+    _say_what_is_missing(ctx, step, logged)
     return Done(step=step, state="cached", logged=logged)
+
+
+def _say_what_is_missing(ctx: Context, step: Step, logged: Logged) -> None:
+    """Say so where the output that is shown again is not all that there was."""
+    record = logged.record
+    for name, said, noun in (("stdout", record.stdout, "output"), ("stderr", record.stderr, "error output")):
+        found = ctx.objects.info(logged.parts[name]) if said is not None and name in logged.parts else None
+        if said is None or found is None:
+            continue
+        if said.cut:
+            ctx.emit("warning", step.name, f"its {noun} was {said.bytes} bytes long; only the last {found.size} are kept")
+        elif found.size != said.bytes:
+            ctx.emit("warning", step.name, f"secrets were taken out of its {noun}")
 
 
 def result_of(ctx: Context, logged: Logged) -> Mapping[str, Entry]:

@@ -53,9 +53,12 @@ class _Performance:
         self.useless = False  # a result that cannot be served again
 
     def run(self) -> Done:
-        ctx, step = self.ctx, self.step
+        ctx, step, told = self.ctx, self.step, False
         while True:
             now = present(ctx, step)
+            for glob in () if told else now.unmatched:
+                ctx.emit("warning", step.name, f"reads '{glob}' matches nothing")
+            told = True
             if now.missing:
                 raise UsageError(f"step '{step.name}' waits for '{now.missing[0]}', which has no result in run '{ctx.run}'")
             state = ctx.step_state(step.name)

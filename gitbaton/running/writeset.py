@@ -20,8 +20,9 @@ MAX_LINK = 1 << 20
 
 @value
 class WriteSet:
-    """What a step's write globs match. ``now``: in the work tree; ``pre``: what its command is to find; ``others``: paths that
-    no version of ours stood at, left alone; ``edited``: paths of ours at which stands what somebody else wrote."""
+    """What a step's write globs match. ``now``: in the work tree, and again after a failure; ``pre``: what its command is to
+    find, as before the step ever ran; ``others``: paths that no version of ours stood at, left alone; ``edited``: paths of ours
+    at which stands what somebody else wrote."""
 
     now: FileSet
     pre: Mapping[str, Entry]
@@ -209,7 +210,7 @@ def writes(ctx: Context, step: Step, before: WriteSet, after: Collected | None =
     sets = (before.now, after.found) if after else (before.now,)
     return Writes(
         globs=step.writes,
-        pre=tree_of(ctx, before.pre, before.now),
+        pre=before.now.tree,
         tree=after.tree if after else None,
         deleted=after.deleted if after else (),
         digests=tuple(sorted({path for item in sets for path in item.digests})),
@@ -252,6 +253,11 @@ def put(
     expect = {path: have.get(path) for path in want}
     stay = keep() if None in want.values() else ()
     return swap(files.repo, files.root, want, expect, between=between, source=source, files=files, keep=stay)
+
+
+def kept(number: int, what: str) -> str:
+    """``2 files that it left are kept in the journal``."""
+    return f"{number} file{'' if number == 1 else 's'} {what} {'is' if number == 1 else 'are'} kept in the journal"
 
 
 def digests_of(record: Record) -> tuple[str, ...]:
