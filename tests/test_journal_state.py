@@ -64,7 +64,8 @@ def test_failures_and_aborts_close_it_and_keep_what_was_torn() -> None:
     for kind in ("fail", "abort"):
         state = fold(log(begin(), after(kind, begin(), exit=1)))
         step = state.steps["s"]
-        assert state.finished and step.begun is None and step.end is None and step.known == {TORN}
+        assert state.why == (("'s' failed with 1",) if kind == "fail" else ())
+        assert step.begun is None and step.end is None and step.known == {TORN}
         assert (step.failed is not None) == (kind == "fail")
     done = one([begin(), after("fail", begin(), exit=1), begin(), after("end", begin(), exit=0)])
     assert done.failed is None and done.attempts == 2 and done.known == {TORN, OUT}

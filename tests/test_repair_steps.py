@@ -45,7 +45,7 @@ def test_the_states_of_a_plan_from_never_run_to_stale(run: Planned) -> None:
     assert states(run) == {"lint": "ok", "build": "failed", "pub": "never-run"}
     shown = run.box.here("steps").out.splitlines()
     assert shown[1].startswith("build: failed with 4, ") and shown[2] == "pub: never run"
-    assert shown[3] == "run 'r1': not finished: the plan is stopped"
+    assert shown[3] == "run 'r1': not finished: the plan is stopped; 'build' failed with 4"
     run.steps["build"]["run"] = "mkdir -p dist; cat src/* > dist/app"
     assert run.go().code == 0
     row = run.box.here("steps", "r1").out.splitlines()

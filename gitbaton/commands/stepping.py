@@ -157,7 +157,8 @@ def would(item: Forecast) -> str:
         "probe": "its outcome is unknown and would be asked for",
         "trust": "its effect happened; its outputs would be checked",
     }[item.would]
-    return said + (f"; undone before: {', '.join(plain(name) for name in item.undo)}" if item.undo else "")
+    unless = f" (unless {on} gives what it once gave)" if item.would == "run" and item.on else ""
+    return said + (f"; undone before: {', '.join(plain(name) for name in item.undo)}{unless}" if item.undo else "")
 
 
 def forecast_document(item: Forecast) -> dict[str, Json]:

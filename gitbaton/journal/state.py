@@ -39,8 +39,8 @@ class StepState:
     tree of its outputs before its first begin, and ``first_folders`` the folders that were empty then. ``begun``: a begin that
     nothing has closed. ``failed``: the newest failure, if no result is newer. ``settled``: a person's decision, if no begin is
     newer. ``gate_key``: the key that the gate was reached, or decided, with. ``effects``: newest last. ``known``: every tree of
-    outputs that was recorded, whole or torn. ``attempts``: the begins. ``unfinished``: why, for people; empty when it is
-    not."""
+    outputs that was recorded, whole or torn. ``attempts``: the begins. ``defined``: the blob in which the newest of them
+    says all of a step of the command line. ``unfinished``: why, for people; empty when it is not."""
 
     name: str
     end: Logged | None = None
@@ -56,6 +56,7 @@ class StepState:
     ends: tuple[Logged, ...] = ()
     attempts: int = 0
     compensating: Logged | None = None
+    defined: Oid | None = None
     undone: tuple[str, ...] = ()  # the keys of effects that happened and were taken back, one for each time
     unfinished: str = ""
 
@@ -91,7 +92,8 @@ def fold(records: Iterable[Logged]) -> RunState:
         elif record.type == "repair":
             repair = logged
         follow(steps, logged)
-    steps = {name: replace(step, unfinished=_open(step)) for name, step in steps.items()}
+    over = released.record.seq if released is not None and released.record.state == "complete" else -1
+    steps = {name: replace(step, unfinished=_open(step, over)) for name, step in steps.items()}
     why = [step.unfinished for step in steps.values() if step.unfinished]
     if plan is not None and (released is None or released.record.state != "complete"):
         why.insert(0, "the plan is stopped" if released is not None else "the plan is not at its end")
@@ -115,14 +117,19 @@ def follow(steps: dict[str, StepState], logged: Logged) -> None:
         steps[name] = _HANDLERS[logged.record.type](steps.get(name) or StepState(name=name), logged)
 
 
-def _open(step: StepState) -> str:
-    """What of a step is unfinished."""
+def _open(step: StepState, over: int) -> str:
+    """What of a step is unfinished; ``over``: the record by which the plan came to its end, and with it what failed before."""
     if step.compensating is not None:
         failed = step.compensating.record.type == "comp-fail"
         return f"the compensation of '{step.name}' {'failed' if failed else 'has no end'}"
     if step.begun is not None:
         return f"'{step.name}' has begun and has no end"
-    return f"'{step.name}' waits at its gate" if step.gate == "waiting" else ""
+    if step.gate == "waiting":
+        return f"'{step.name}' waits at its gate"
+    if step.failed is None or step.settled is not None or (step.defined is None and step.failed.record.seq < over):
+        return ""
+    record = step.failed.record
+    return f"'{step.name}' failed with {124 if record.timeout else record.exit or 125}"
 
 
 def _trees(logged: Logged) -> frozenset[Oid]:
@@ -137,6 +144,7 @@ def _begin(step: StepState, logged: Logged) -> StepState:
         first_pre=step.first_pre if step.attempts else pre,
         first_folders=record.writes.folders if record.writes is not None and not step.attempts else step.first_folders,
         begun=logged,
+        defined=logged.parts.get("plan.toml"),
         settled=None,
         attempts=step.attempts + 1,
         gate="none" if step.gate == "waiting" else step.gate,

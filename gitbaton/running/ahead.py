@@ -8,7 +8,7 @@ from gitbaton.errors import UsageError
 from gitbaton.git import globs
 from gitbaton.git.filesets import Entry
 from gitbaton.journal.state import EffectState, StepState
-from gitbaton.journal.values import Cause, Logged, Step
+from gitbaton.journal.values import Cause, Logged, Record, Step
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present, differences, hit, present
 from gitbaton.running.effects import Effect, compensation, live
@@ -52,15 +52,25 @@ class Ahead:
     def may_be_served(self, step: Step, now: Present) -> bool:
         """Whether a result of this run may stand for what a step's inputs become when the moving steps are done."""
         state = self.known(step.name)
+        ends = (logged.record for logged in (state.ends if state is not None else ()))
+        known = (record for record in ends if record.key is not None and hit(step, state, record.key) is not None)
+        return any(self._may_be(step, now, record) for record in known)
+
+    def may_stay(self, step: Step, now: Present) -> tuple[EffectState, ...]:
+        """The effects of a step that are of what its inputs may become."""
+        state = self.known(step.name)
+        effects = state.effects if state is not None else ()
+        return tuple(e for e in effects if e.state == "live" and self._may_be(step, now, e.logged.record))
+
+    def _may_be(self, step: Step, now: Present, record: Record) -> bool:
+        """Whether a record differs from now only in what moving steps make."""
         loose = globs.matcher([glob for name in self.moving for glob in self._named[name].writes])
 
         def open_(cause: Cause) -> bool:
             path = cause.path or ""
             return (cause.kind == "dep" and path in self.moving) or (cause.kind == "input" and loose(path))
 
-        ends = (logged.record for logged in (state.ends if state is not None else ()))
-        known = (record for record in ends if record.key is not None and hit(step, state, record.key) is not None)
-        return any(all(map(open_, differences(step, record, now, self.ctx.entries))) for record in known)
+        return all(map(open_, differences(step, record, now, self.ctx.entries)))
 
     def materials(self, step: Step, logged: Logged) -> Materials | None:
         """What serving a result would change in the work tree; None where it cannot be served."""

@@ -17,7 +17,7 @@ from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context, Workshop
 from gitbaton.running.decide import Present
 from gitbaton.running.launching import environment, idempotency_key, launch, status
-from gitbaton.running.recording import beginning, ending, listed
+from gitbaton.running.recording import beginning, definition, ending, listed
 from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
 from gitbaton.running.serving import conflict, keep_theirs, stored
 from gitbaton.running.undeclared import Outside, in_lane, in_place, report
@@ -171,7 +171,8 @@ class Attempt:
             isolation=place.isolation,
             cause=self.cause,
         )
-        record = ctx.append(begin, trees={"reads": begin.reads.tree} if begin.reads else {}).record
+        trees = {"reads": begin.reads.tree} if begin.reads else {}
+        record = ctx.append(begin, trees=trees, blobs=definition(ctx, step)).record
         crash_at("after-begin")
         ctx.emit("isolation", step.name, place.isolation)
         ctx.emit("attempt", step.name, attempt=self.number, key=self.now.key, cause=self.cause)

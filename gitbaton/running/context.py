@@ -85,6 +85,7 @@ class Context:
         self.host, self.boot, self.pid = socket.gethostname(), boot_id(), os.getpid()
         self.lock = threading.RLock()
         self.guard: Callable[[str], None] = lambda step: None
+        self.defined: set[str] = set()  # the steps of the command line, whose begins say all of them
         self.active: list[tuple[str, ...]] = []  # the write sets that this process holds
         self.claimed_so_far: list[tuple[str, ...]] = []  # and held since it began
         self._depth = 0

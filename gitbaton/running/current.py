@@ -105,8 +105,9 @@ def unended(state: RunState) -> Logged | None:
 
 def would(state: RunState, at_work: Mapping[str, int] | None = None) -> tuple[str, ...]:
     """What going on with a run would do, a half sentence each, in order. ``at_work``: the processes that are at a step now."""
-    found = [text for step in state.steps.values() for text in _step(step, (at_work or {}).get(step.name))]
     repair, over = unended(state), state.released is not None and state.released.record.state == "complete"
+    alone, at = state.plan is None or over, at_work or {}
+    found = [text for step in state.steps.values() for text in _step(step, at.get(step.name), alone=alone)]
     if repair is not None:
         names = ", ".join(f"'{name}'" for name in repair.record.region[:SHOWN])
         more = len(repair.record.region) - SHOWN + repair.record.region_more
@@ -117,7 +118,7 @@ def would(state: RunState, at_work: Mapping[str, int] | None = None) -> tuple[st
     return tuple(found)
 
 
-def _step(step: StepState, process: int | None) -> list[str]:
+def _step(step: StepState, process: int | None, *, alone: bool) -> list[str]:
     texts = [f"go on undoing the effect of step '{step.name}'"] if any(e.state == "undoing" for e in step.effects) else []
     if step.begun is not None and process is not None:
         texts.append(f"wait for step '{step.name}', at which process {process} is")
@@ -129,6 +130,8 @@ def _step(step: StepState, process: int | None) -> list[str]:
             texts.append(f"ask the probe of step '{step.name}' whether its effect happened")
         else:
             texts.append(f"run step '{step.name}' again")
+    elif step.failed is not None and step.unfinished and (alone or step.defined is not None):
+        texts.append(f"run step '{step.name}' again")
     if step.gate == "waiting":
         texts.append(f"wait at the gate of step '{step.name}': 'git baton approve {step.name}' opens it")
     return texts

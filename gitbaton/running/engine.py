@@ -98,6 +98,7 @@ class Engine:
                     raise UsageError(f"step '{step.name}' waits for '{name}', which has no result in run '{run}'")
             plan = whole(Plan(steps=(step,), max_runs=max_runs, max_wall=max_wall), state)
             ctx.guard = Guards.of(ctx, plan, self.monotonic).before
+            ctx.defined.add(step.name)
             if undo_begun(ctx, plan):
                 ctx.emit("finished", code=UNDO_FAILED)
                 return Outcome(code=UNDO_FAILED, run=run, left=(step.name,))
@@ -115,8 +116,9 @@ class Engine:
         take: Take | None = None,
         wait: float = 0.0,
     ) -> Outcome:
-        """Go on with a run: interrupted compensations and repairs are finished, steps that have begun get their end, and then
-        its plan goes on. ``plan``: instead of the one that the journal keeps. Nothing happens in a run that is finished.
+        """Go on with a run: interrupted compensations and repairs are finished, steps that have begun get their end, those of
+        the command line that failed are run once more, and then its plan goes on. ``plan``: instead of the one that the
+        journal keeps. Nothing happens in a run that is finished.
         Raises UsageError when the plan cannot be had, RunError 76 when a step cannot be rebuilt from its record."""
         self._enter(run, foreign, new=False)
         with self._context(run, foreign, take, wait) as ctx, turn(ctx):
@@ -124,6 +126,8 @@ class Engine:
             if plan is None and state.plan is not None:
                 plan = opened(ctx, state.plan)
             over = state.released is not None and state.released.record.state == "complete"
+            if over and plan is not None:  # something of it may have failed, or begun, in a repair
+                over = not any((known := state.steps.get(step.name)) and known.unfinished for step in plan.steps)
             steps = () if plan is None or over else plan.steps
             return self._go(ctx, plan or Plan(steps=()), steps, jobs, everything=True)
 
@@ -256,7 +260,7 @@ def everything(ctx: Context, plan: Plan | None = None, *, strict: bool = True) -
             if strict:
                 raise
             ctx.emit("warning", text=error.message)
-    of = whole(plan, state)
+    of = whole(plan, state, ctx.objects)
     return of, tuple(step.name for step in (plan or of).steps)
 
 

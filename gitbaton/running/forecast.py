@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.model import Oid
 from gitbaton.running.ahead import Ahead
@@ -23,7 +24,6 @@ else:
 
 
 FORCED = ("named", "path", "since", "widened")  # causes that make a step run even where its key is the same
-_STANDING = ("live", "undoing")
 
 
 @value
@@ -32,7 +32,8 @@ class Forecast:
     it runs only if one of the steps ``on`` gives something else than before; with a ``cause``: unless they give what they once
     gave. ``gate``: it waits for approval, ``waits``: for a step that does. ``rejected``: its gate is closed. ``probe``: its
     outcome is unknown and is asked for first. ``trust``: its effect happened, and what lies there is taken if it holds.
-    ``undo``: the steps whose effects are compensated before it runs, in that order. ``key``: its key, after what is served
+    ``undo``: the steps whose effects are compensated before it runs, in that order; where one that runs anyway has ``on``:
+    unless these give what they once gave. ``key``: its key, after what is served
     before it; that of a step that depends on others may become another. ``now``: what that key is made from."""
 
     step: Step
@@ -95,16 +96,21 @@ def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
         return replace(_depends(ahead, step, now, above), cause=_cause(ahead, step, now, verdict))
     if verdict.what != "run":
         return Forecast(step=step, would=cast(Would, verdict.what), key=now.key, now=now)
-    cause, undo = _cause(ahead, step, now, verdict), ahead.undone(step.name, verdict.undo, sure=True)
-    return Forecast(step=step, would="run", key=now.key, cause=cause, undo=undo, now=now)
+    cause = _cause(ahead, step, now, verdict)
+    perhaps = ahead.may_stay(step, now) if above and (force is None or force.kind != "named") else ()
+    effects = _standing(state) if perhaps else verdict.undo
+    undo = ahead.undone(step.name, effects, sure=not perhaps)
+    return Forecast(step=step, would="run", key=now.key, cause=cause, on=above if perhaps else (), undo=undo, now=now)
 
 
 def _depends(ahead: Ahead, step: Step, now: Present, above: tuple[str, ...]) -> Forecast:
     """A step that is served if those above it give what they gave, and else runs; then its effects are undone first."""
-    state = ahead.known(step.name)
-    effects = [e for e in (state.effects if state is not None else ()) if e.state in _STANDING]
-    undo = ahead.undone(step.name, effects, sure=False)
+    undo = ahead.undone(step.name, _standing(ahead.known(step.name)), sure=False)
     return Forecast(step=step, would="depends", key=now.key, on=above, undo=undo, now=now)
+
+
+def _standing(state: StepState | None) -> tuple[EffectState, ...]:
+    return tuple(e for e in state.effects if e.state in ("live", "undoing")) if state is not None else ()
 
 
 def _cause(ahead: Ahead, step: Step, now: Present, verdict: Verdict) -> Cause | None:

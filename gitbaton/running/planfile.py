@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gitbaton.errors import UsageError
+from gitbaton.journal.values import Step
 from gitbaton.running.tomllines import Lines, Path, TooDeepError, find
 
 LARGEST = 1 << 20  # bytes of a plan file
+_DEFAULT = Step(name="", argv=())
+_LISTS = {"argv": "argv", "after": "after", "reads": "reads", "writes": "writes", "env": "env", "key": "extra"}
+_PLAIN = ("cwd", "effect", "compensate", "probe", "verify", "retries", "timeout", "grace", "catch", "isolate", "on_undeclared")
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 
 
@@ -76,6 +80,45 @@ class PlanFile:
 
     def _at(self, line: int, message: str, *hints: str) -> UsageError:
         return UsageError(f"'{self.name}' line {line}: {message}", *hints)
+
+
+def written(step: Step) -> bytes | None:
+    """A step as the text of a plan file, which ``plans.read`` gives back equal; None for one that no such text can hold."""
+    rows = [f"[step.{_quoted(step.name)}]", *(f"{key} = {item}" for key, item in _rows(step))]
+    try:
+        text = "\n".join((*rows, "")).encode()
+    except UnicodeEncodeError:  # a word of the command line that is not UTF-8
+        return None
+    return text if len(text) <= LARGEST else None
+
+
+def _rows(step: Step) -> Iterator[tuple[str, str]]:
+    """The keys of a step that are not as by default, and their items as TOML."""
+    for key, field in _LISTS.items():
+        if words := getattr(step, field):
+            yield key, f"[{', '.join(map(_quoted, words))}]"
+    for field in (*_PLAIN, "gate", "store", "checkpoint"):
+        item = getattr(step, field)
+        if item != getattr(_DEFAULT, field):
+            yield field.replace("_", "-"), _quoted(item) if isinstance(item, str) else repr(item)
+    if step.backoff != _DEFAULT.backoff:
+        back = step.backoff
+        spec = f"{_decimal(back.first)}s,x{_decimal(back.factor)},max={_decimal(back.most)}s{',jitter' * back.jitter}"
+        yield "backoff", _quoted(spec)
+    if step.retry_on:
+        yield "retry-on", _quoted(",".join(step.retry_on))
+    yield from (("no-cache", "true"),) * (not step.cache)
+    yield from (("allow-empty", "true"),) * step.allow_empty
+
+
+def _decimal(number: float) -> str:
+    return f"{number:.9f}".rstrip("0").rstrip(".")
+
+
+def _quoted(text: str) -> str:
+    import json
+
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def perhaps(word: str, known: Iterable[str]) -> tuple[str, ...]:

@@ -20,10 +20,10 @@ _TRACK = 200  # characters of a track's name
 _YEAR = options.LONGEST
 
 
-def read(source: str | bytes, top: str, *, name: str | None = None) -> Plan:
+def read(source: str | bytes, top: str, *, name: str | None = None, alone: bool = False) -> Plan:
     """The plan of a file, or of the bytes of one; ``top`` is the top of the work tree, and errors call the file ``name``, by
-    default its path or ``baton.toml``. Its steps come in an order in which they can run. Raises UsageError that names the file,
-    the line and the step."""
+    default its path or ``baton.toml``. Its steps come in an order in which they can run. ``alone``: they may wait for steps
+    that are not in it. Raises UsageError that names the file, the line and the step."""
     if isinstance(source, str):
         raw, path = _bytes(source, name or source), _place(source, top)
         file = PlanFile(raw, name or source)
@@ -31,7 +31,7 @@ def read(source: str | bytes, top: str, *, name: str | None = None) -> Plan:
         raw, path = source, None
         file = PlanFile(raw, name or "baton.toml")
     try:
-        return replace(_plan(file), text=raw, path=path)
+        return replace(_plan(file, alone=alone), text=raw, path=path)
     except StepError as error:
         raise _located(file, error) from None
 
@@ -75,7 +75,7 @@ def _located(file: PlanFile, error: StepError) -> UsageError:
     return file.error(path, error.message, *error.hints)
 
 
-def _plan(file: PlanFile) -> Plan:
+def _plan(file: PlanFile, *, alone: bool) -> Plan:
     for key in file.data:
         if key not in ("step", "max-runs", "max-wall"):
             table = isinstance(file.data[key], dict)
@@ -89,7 +89,7 @@ def _plan(file: PlanFile) -> Plan:
     steps = tuple(checked(_step(name, table)) for name, table in tables.items())
     for step in steps:
         for place, name in enumerate(step.after):
-            if name not in tables:
+            if name not in tables and not alone:
                 hints = perhaps(name, tables)
                 raise StepError(step.name, f"waits for '{name}', which is no step here", *hints, key="after", place=place)
     graph.disjoint(steps)

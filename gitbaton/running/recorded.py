@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from gitbaton.errors import RecordError, RunError, UsageError
 from gitbaton.git import globs
+from gitbaton.git.objects import Objects
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Logged, Plan, Record, Step
+from gitbaton.running.planfile import LARGEST
 from gitbaton.values import replace
 
 
@@ -55,23 +57,43 @@ def newest(state: StepState) -> Logged | None:
     return max(found, key=lambda logged: logged.record.seq, default=None)
 
 
-def steps_of(state: RunState) -> tuple[Step, ...]:
-    """All steps of a run, in the order in which they first began."""
-    known = [logged.record for one in state.steps.values() if (logged := newest(one)) is not None]
-    return tuple(step_of(record) for record in known)
+def defined(state: StepState, objects: Objects | None) -> Step | None:
+    """A step of the command line as it was asked for, all of it; None where no record says so."""
+    logged = newest(state)
+    found = objects.read(state.defined, LARGEST) if objects is not None and state.defined is not None else None
+    if logged is None or found is None or found.data is None:
+        return None
+    from gitbaton.running import plans
+
+    try:
+        (step,) = plans.read(found.data, "", alone=True).steps
+    except (UsageError, ValueError):  # it was written elsewhere, by anybody
+        return None
+    record = logged.record
+    same = step.name == state.name and (step.argv == record.argv or record.argv_more > 0)
+    return step if same and not record.redacted else None
 
 
-def whole(plan: Plan | None, state: RunState) -> Plan:
-    """A plan with the recorded steps that it does not name, after its own."""
+def steps_of(state: RunState, objects: Objects | None = None) -> tuple[Step, ...]:
+    """All steps of a run, in the order in which they first began; with ``objects`` all that was asked for."""
+    known = [(one, logged.record) for one in state.steps.values() if (logged := newest(one)) is not None]
+    return tuple(defined(one, objects) or step_of(record) for one, record in known)
+
+
+def whole(plan: Plan | None, state: RunState, objects: Objects | None = None) -> Plan:
+    """A plan with the recorded steps that it does not name, after its own; ``objects`` as for ``steps_of``."""
     named = {step.name for step in plan.steps} if plan else set()
-    others = tuple(step for step in steps_of(state) if step.name not in named)
+    others = tuple(step for step in steps_of(state, objects) if step.name not in named)
     if plan is None:
         return Plan(steps=others)
     return replace(plan, steps=(*plan.steps, *others)) if others else plan
 
 
-def rebuilt(state: StepState) -> Step:
+def rebuilt(state: StepState, objects: Objects | None = None) -> Step:
     """The step of an unfinished beginning, ready to be carried out. Raises RunError 76 where its words are not all there."""
+    step = defined(state, objects)
+    if step is not None:
+        return step
     logged = state.begun or newest(state)
     if logged is None or logged.record.redacted or logged.record.argv_more or not logged.record.argv:
         raise RunError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gitbaton.journal.values import Cause, Logged, Output, Record, Step, Undeclared, Writes
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present
+from gitbaton.running.planfile import written
 from gitbaton.values import replace
 
 TYPE_CHECKING = False
@@ -46,6 +47,14 @@ def beginning(
         isolation=isolation,
         cause=cause,
     )
+
+
+def definition(ctx: Context, step: Step) -> dict[str, bytes]:
+    """The blob beside the begin of a step of the command line that says all of it; none where a secret stands in it."""
+    text = written(step) if step.name in ctx.defined else None
+    redactor = ctx.journal.redactor
+    clean = text is None or redactor is None or redactor.mode == "off" or redactor.text(said := text.decode()) == said
+    return {"plan.toml": text} if text is not None and clean else {}
 
 
 def ending(record: Record, ended: Ended) -> Record:

@@ -246,8 +246,9 @@ def decoded(text: str) -> dict[str, Cause]:
 
 
 def recover(ctx: Context, of: Plan, guards: Guards, states: list[Done], others: Sequence[str] | None = None) -> int:
-    """Finish what was interrupted: compensations, then a repair with its region, then the steps that have begun and are none
-    of ``others`` (None: those are left). The exit status of what did not come to its result, or 0."""
+    """Finish what was interrupted: compensations, then a repair with its region, then, each once, the steps that have begun or
+    failed and are none of ``others`` (None: those are left). The exit status of the first that did not come to its result, or
+    0."""
     state = ctx.state()
     every = whole(of, state)
     names = [step.name for step in every.steps]
@@ -257,12 +258,26 @@ def recover(ctx: Context, of: Plan, guards: Guards, states: list[Done], others: 
     open_ = unended(ctx.state())
     if open_ is not None:
         code = _finish(ctx, open_, every, guards, states, {step.name for step in of.steps} or names)
-    for step in state.steps.values() if others is not None and not code else ():
-        if step.begun is not None and step.name not in (others or ()):
-            done = perform(ctx, rebuilt(step), every)
-            states.append(done)
-            if not done.good:
-                return done.code
+    if others is not None and not code:
+        code = _singles(ctx, every, states, others)
+    return code
+
+
+def _singles(ctx: Context, every: Plan, states: list[Done], others: Sequence[str]) -> int:
+    """Each step that is none of ``others``, and has begun or failed, once more."""
+    code = 0
+    for name, known in ctx.state().steps.items():
+        if name in others or not (known.begun is not None or (known.failed is not None and known.unfinished)):
+            continue
+        step = rebuilt(known, ctx.objects)
+        if any((above := ctx.step_state(n)) is None or above.end is None for n in step.after):
+            continue  # what it waits for has failed again
+        ctx.defined.add(name)
+        done = perform(ctx, step, every)
+        states.append(done)
+        if done.state == "interrupted":
+            return done.code
+        code = code or (0 if done.good else done.code)
     return code
 
 

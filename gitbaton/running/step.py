@@ -189,7 +189,7 @@ class _Performance:
                 f"{ctx.run}: {step.name} {word}",
                 track=step.checkpoint,
                 validation="green" if done.good else "failed",
-                next_cmd=f"git baton run --continue {ctx.run}" if left else "",
+                next_cmd=f"git baton run --continue {ctx.run}" if left or not done.good else "",
                 set_current=False,
             )
         except (BatonError, OSError) as error:
