@@ -114,3 +114,14 @@ def test_an_edit_is_decided_for_either_side_and_both_are_kept(run: Runner, take:
     kept = [run.files(lg.parts["orphan"]) for lg in run.records() if "orphan" in lg.parts]
     assert {edited: "mine"} in kept
     run.checked()
+
+
+def test_what_is_put_back_over_somebody_elses_bytes_keeps_them(run: Runner) -> None:
+    run.repo.write("f", "mine\n")
+    done = run.go(sh("s", "echo other > f; echo x > new", reads="src/a", on_undeclared="restore"))
+    assert done.state == "ok" and run.read("f") == "mine\n" and not run.there("new")
+    run.repo.git("gc", "-q", "--prune=now")
+    assert run.files(done.logged.parts["undeclared-after"]) == {"f": "other", "new": "x"}  # type: ignore[union-attr]
+    said = [event.text for event in run.told("orphan")]
+    assert said == [f"put back: {path} (what stood there is in the journal)" for path in ("f", "new")]
+    run.checked()
