@@ -10,11 +10,12 @@ from contextlib import contextmanager
 import pytest
 
 from gitbaton.errors import UsageError
+from gitbaton.journal.values import Cause
 from gitbaton.running import plans
 from gitbaton.running.taking import opened
 from gitbaton.values import replace
 from tests.support import Sandbox
-from tests.support.steps import Runner
+from tests.support.steps import Runner, sh
 
 
 @pytest.fixture
@@ -59,3 +60,44 @@ def test_the_path_of_a_fetched_plan_is_not_opened(run: Runner, monkeypatch: pyte
         assert opened(ctx, replace(claim, foreign=True)).steps[0].name == "a"
         monkeypatch.setattr("gitbaton.running.taking.load", lambda path: pytest.fail(path))
         assert opened(ctx, replace(claim, foreign=True)).path == "baton.toml"
+
+
+def test_the_text_of_a_digest_is_never_written_into_a_file(run: Runner) -> None:
+    """However many there are: a record lists a thousand of them."""
+    line = "mkdir -p out; for i in $(seq 1010); do echo $i > out/$i; done; echo ran >> $X/ran"
+    run.repo.write("out/1", "of before\n")
+    step = sh("a", line, reads="src/**", writes="out/**", store="none")
+    assert run.go(step).state == "ok"
+    for name in ("out/1", "out/1009"):
+        (run.repo.path / name).unlink()
+    assert run.go(step).state == "ok" and len(run.lines("ran")) == 2
+    assert run.read("out/1") == "1\n" and run.read("out/1009") == "1009\n"
+    run.repo.write("src/a", "two\n")
+    assert run.go(sh("a", "cat out/1 > $X/seen; " + line, reads="src/**", writes="out/**", store="none")).state == "ok"
+    assert run.lines("seen") == ["1"]
+    assert run.go(step, force=Cause(kind="named")).state == "ok" and run.go(step).state == "cached"
+
+
+def test_a_file_that_holds_the_text_of_a_digest_is_no_digest(run: Runner) -> None:
+    text = f"gitbaton digest 1\nsha256 {'0' * 64}\nsize 7\n"
+    step = sh("a", f"printf %s '{text}' > out; echo ran >> $X/ran", reads="src/**", writes="out")
+    assert [run.go(step).state for _ in range(2)] == ["ok", "cached"]
+    run.repo.write("out", "edited")
+    assert run.go(step).state == "conflict" and run.read("out") == "edited"
+    (run.repo.path / "out").unlink()
+    assert run.go(step).state == "ok" and run.read("out") == text and len(run.lines("ran")) == 2
+
+
+def test_a_result_of_another_run_leaves_what_it_did_not_make(run: Runner) -> None:
+    step = sh("build", "mkdir -p dist; cat src/a > dist/a", reads="src/**", writes="dist/**")
+    assert run.go(step, run="one").state == "ok"
+    run.repo.write("dist/notes", "precious\n")
+    run.repo.write("dist/a", "by hand\n")
+    assert run.go(step, run="two").state == "conflict"
+    assert run.read("dist/notes") == "precious\n" and run.read("dist/a") == "by hand\n"
+    assert run.go(step, run="two", take="ours").state == "cached" and run.read("dist/notes") == "precious\n"
+    run.repo.write("src/a", "two\n")
+    assert run.go(step, run="one").state == "ok" and run.read("dist/a") == "two\n"
+    run.repo.write("src/a", "one\n")
+    assert run.go(step, run="three").state == "cached" and run.read("dist/a") == "one\n"
+    assert run.read("dist/notes") == "precious\n"

@@ -14,7 +14,19 @@ from gitbaton.running.decide import Present
 from gitbaton.running.launching import idempotency_key
 from gitbaton.running.recording import beginning, taken_over
 from gitbaton.running.results import CONFLICT, Done
-from gitbaton.running.writeset import differences, digests_of, in_the_way, owners, put, same, standing, tree_of, with_theirs
+from gitbaton.running.versions import made_anywhere
+from gitbaton.running.writeset import (
+    differences,
+    digests_of,
+    in_the_way,
+    owners,
+    put,
+    same,
+    standing,
+    told,
+    tree_of,
+    with_theirs,
+)
 from gitbaton.values import replace, value
 
 
@@ -53,10 +65,10 @@ def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logge
     result = result_of(ctx, logged)
     here = logged.record.run == ctx.run
     other = {path: entry for path, entry in found.entries.items() if not same(entry, result.get(path))}
-    first = state is None or state.first_pre is None  # then what lies there is kept as what was there before
-    ours = frozenset(other) if first else owners(ctx, step.name, state, other).ours
+    first = state is None or state.first_pre is None  # then what lies there may be a version of another run's
+    ours = made_anywhere(ctx, step.name, other) if first else owners(ctx, step.name, state, other).ours
     ours -= ctx.files.outward(other.values()).keys()
-    todo = materials(found.entries, result, ours)
+    todo = materials(found.entries, told(ctx, result, found.entries), ours)
     if todo.absent:
         return None
     if todo.edited and ctx.take is None:

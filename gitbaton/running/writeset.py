@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.git.filesets import Entry, Files, FileSet, swap, write_tree
-from gitbaton.git.filetrees import LINK
+from gitbaton.git.filetrees import LINK, marked
 from gitbaton.git.objects import new_object
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import StepState
-from gitbaton.journal.values import Record, Step, Writes
+from gitbaton.journal.values import Logged, Record, Step, Writes
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
 from gitbaton.values import replace, value
@@ -103,12 +103,18 @@ def _above(path: str, known: Collection[str]) -> bool:
 
 
 def _our_trees(ctx: Context, step: str, state: StepState | None) -> Iterator[Oid]:
-    """The trees of a step's own files, newest first. An abort without an idempotency key keeps what somebody else wrote."""
-    for logged in reversed(ctx.of_step(step)):
-        theirs = logged.record.type == "abort" and logged.record.idem is None
-        yield from (logged.parts[name] for name in ("writes", "orphan") if name in logged.parts and not theirs)
+    """The trees of a step's own files, newest first."""
+    yield from trees_of(ctx.of_step(step))
     if state is not None and state.first_pre is not None:
         yield state.first_pre
+
+
+def trees_of(records: Sequence[Logged]) -> Iterator[Oid]:
+    """The trees of what a step left, by its records, newest first. An abort without an idempotency key keeps what somebody
+    else wrote."""
+    for logged in reversed(records):
+        theirs = logged.record.type == "abort" and logged.record.idem is None
+        yield from (logged.parts[name] for name in ("writes", "orphan") if name in logged.parts and not theirs)
 
 
 def look(ctx: Context, step: Step, state: StepState | None) -> WriteSet:
@@ -119,10 +125,28 @@ def look(ctx: Context, step: Step, state: StepState | None) -> WriteSet:
     if state is None or state.first_pre is None:
         return WriteSet(now=now, pre=now.entries, others=away)
     owned = owners(ctx, step.name, state, now.entries)
-    found = sort_out(now, ctx.entries(state.first_pre), owned, matches(step, state))
+    found = sort_out(now, before_first(ctx, state.first_pre, now.entries), owned, matches(step, state))
     pre = {**found.pre, **{path: now.entries[path] for path in away}}
     edited = tuple(path for path in found.edited if path not in away)
     return replace(found, pre=pre, others=found.others | away, edited=edited) if away else found
+
+
+def told(ctx: Context, result: Mapping[str, Entry], now: Mapping[str, Entry]) -> dict[str, Entry]:
+    """A set of files whose entries say, where they are not so now, whether they are recorded by digest only."""
+    other = {path: entry for path, entry in result.items() if not same(entry, now.get(path))}
+    return {**result, **{path: entry for path, entry in marked(ctx.objects, other).items() if entry is not None}}
+
+
+def before_first(ctx: Context, tree: Oid, now: Mapping[str, Entry]) -> dict[str, Entry]:
+    """What was there before the first attempt. Where the journal has no more of it than a digest, what lies there now is to
+    stay: nothing can give the other back."""
+    first = told(ctx, ctx.entries(tree), now)
+    lost = {path for path, entry in first.items() if entry.digest and not same(entry, now.get(path))}
+    return {
+        path: now.get(path, entry) if path in lost else entry
+        for path, entry in first.items()
+        if path not in lost or path in now
+    }
 
 
 def matches(step: Step, state: StepState) -> bool:
