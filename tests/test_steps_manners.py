@@ -125,3 +125,29 @@ def test_what_is_put_back_over_somebody_elses_bytes_keeps_them(run: Runner) -> N
     said = [event.text for event in run.told("orphan")]
     assert said == [f"put back: {path} (what stood there is in the journal)" for path in ("f", "new")]
     run.checked()
+
+
+def bits(run: Runner, name: str) -> int:
+    return (run.repo.path / name).stat().st_mode & 0o777
+
+
+@pytest.mark.parametrize("filemode", ["true", "false"])
+@pytest.mark.parametrize("isolate", ["none", "tree"])
+def test_permissions_stay_or_are_those_that_the_command_gave(run: Runner, isolate: str, filemode: str) -> None:
+    run.repo.git("config", "core.filemode", filemode)
+    line = (
+        "mkdir -p out; rm -f out/key; (umask 077; cp src/a out/key); cp src/a out/tool; chmod 750 out/tool; exit $(cat src/x)"
+    )
+    run.repo.write("src/x", "0")
+    step = sh("s", line, reads="src/**", writes="out/**", isolate=isolate)
+    assert run.go(step).state == "ok"
+    assert [oct(bits(run, name)) for name in ("out/key", "out/tool")] == ["0o600", "0o750"]
+    run.repo.write("src/a", "two\n")
+    assert run.go(step).state == "ok" and bits(run, "out/key") == 0o600
+    run.repo.write("src/a", "one\n")
+    assert run.go(step).state == "cached" and run.read("out/key") == "one\n"
+    assert [oct(bits(run, name)) for name in ("out/key", "out/tool")] == ["0o600", "0o750"]
+    run.repo.write("src/x", "1")
+    assert run.go(changed(step, argv=("sh", "-c", "mkdir -p out; echo x > out/key; exit 1"))).code == 1
+    assert [oct(bits(run, name)) for name in ("out/key", "out/tool")] == ["0o600", "0o750"]
+    run.checked()

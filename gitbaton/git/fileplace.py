@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +15,43 @@ _EXCHANGE = 2  # RENAME_EXCHANGE
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
 _renameat2: list[Any] = []
+
+Bits = tuple[int, bool]  # permissions of a file that is made, and whether they hold whatever the umask is
+
+
+def permissions(path: str, folder: int | None = None) -> int | None:
+    """The permission bits of a regular file; None where there is none."""
+    try:
+        found = os.lstat(path, dir_fd=folder).st_mode
+    except OSError:
+        return None
+    return found & 0o777 if stat.S_ISREG(found) else None
+
+
+def bits(executable: bool | None, there: int | None, made: int | None) -> Bits:
+    """Those of a file that comes in the place of one with the bits ``there``: who may read and write it stays. A new one has
+    those with which it was ``made``, as far as the umask lets it. ``executable``: None where git does not look at that."""
+    runs = bool((made if made is not None else there or 0) & 0o100) if executable is None else executable
+    if there is not None:
+        return (there if bool(there & 0o100) == runs else there & 0o666 | ((there & 0o666) >> 2 & 0o111 if runs else 0)), True
+    if made is not None and bool(made & 0o100) == runs:
+        return made, False
+    return (0o777 if runs else 0o666), False
+
+
+def write(folder: int, name: str, bits: Bits, pieces: Iterator[bytes]) -> None:
+    """Make a file. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags, bits[0] & 0o700 if bits[1] else bits[0], dir_fd=folder)
+    try:
+        for piece in pieces:
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(fd, view) :]
+        if bits[1]:
+            os.fchmod(fd, bits[0])
+    finally:
+        os.close(fd)
 
 
 def create(folder: int, fresh: str, name: str) -> bool:

@@ -90,6 +90,7 @@ class Files:
             unmatched=_unmatched(globs, ordered),
             digests=tuple(path for path, entry in ordered.items() if entry.digest),
             folders=tuple(sorted(bare)),
+            modes={path: seen.st_mode & 0o777 for path, seen in found if seen.st_mode & 0o170000 == 0o100000},
         )
 
     def known(self, path: str, stat: os.stat_result, *, digest: bool) -> Entry | None:

@@ -6,11 +6,13 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from gitbaton.errors import GitError
 from gitbaton.git import fileplace
 from gitbaton.git.conversions import open_file, open_folder
 from gitbaton.git.filecache import Signature, settled, signature
+from gitbaton.git.fileplace import Bits
 from gitbaton.git.fileread import LARGE, Read, Reader, digest_text
 from gitbaton.git.filestore import ObjectStore
 from gitbaton.git.filetrees import EXECUTABLE, FILE, LINK, Entry, is_digest
@@ -38,6 +40,7 @@ def swap(
     source: str | None = None,
     files: Files | None = None,
     keep: Collection[str] = (),
+    modes: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Make each path below ``root`` what ``changes`` says (None: nothing), if it is what ``expect`` says; what is so already
     stays. The paths that are neither come back: they were left alone.
@@ -46,13 +49,14 @@ def swap(
     is possible; folders go with their last file, but for those to ``keep``. Nothing is done through a symbolic link, and
     nothing to ``.git``. ``between`` is called after each file. Files that are recorded by digest come from the same path below
     ``source``; without one they are left alone. ``files`` spares reading again what it has read below ``root``.
+    A file keeps the permissions of the one that it replaces, or gets those of ``modes``; a new one has those of its source.
     Raises GitError that names the file which cannot be read or written, or, before anything is written, a path that no file
     may have and a symbolic link that would lead out of ``root``.
     """
     for path in (*changes, *expect):
         if not is_safe(path):
             raise GitError(f"'{path}' cannot be a path of a work tree")
-    job = _Swap(repo, root, between, source, files, keep)
+    job = _Swap(repo, root, between, source, files, keep, modes)
     job.look(changes, expect)
     return job.run()
 
@@ -125,9 +129,10 @@ class _Swap:
         source: str | None,
         files: Files | None,
         keep: Collection[str],
+        modes: Mapping[str, int],
     ) -> None:
         self.repo, self.root, self.between, self.source, self.files = repo, root, between, source, files
-        self.keep = keep
+        self.keep, self.modes = keep, modes
         self.reader = Reader(repo.layout.algorithm, filemode=repo.boolean("core.filemode", default=True), held=1 << 20)
         self.writes: dict[str, tuple[Entry, Entry | None, Seen | None]] = {}
         self.removals: dict[str, tuple[Entry, Seen | None]] = {}
@@ -249,16 +254,21 @@ class _Swap:
         entry, expected, seen = self.writes[path]
         fresh, old = _names(path)
         if data is None:
-            self._copy(folder, fresh, entry)
+            self._copy(folder, fresh, entry, self._bits(folder, name, entry))
         elif entry.mode == LINK:
             os.symlink(data, os.fsencode(fresh), dir_fd=folder)
         else:
-            _write_file(folder, fresh, entry.mode, iter((data,)))
+            fileplace.write(folder, fresh, self._bits(folder, name, entry), iter((data,)))
         if expected is None:
             return fileplace.create(folder, fresh, name)
         return fileplace.replace(folder, fresh, _free(folder, old), name, self._same(folder, expected, seen))
 
-    def _copy(self, folder: int, fresh: str, entry: Entry) -> None:
+    def _bits(self, folder: int, name: str, entry: Entry) -> Bits:
+        there = self.modes.get(entry.path, fileplace.permissions(name, folder))
+        made = fileplace.permissions(os.path.join(self.source, entry.path)) if self.source is not None else None
+        return fileplace.bits(entry.mode == EXECUTABLE if self.reader.filemode else None, there, made)
+
+    def _copy(self, folder: int, fresh: str, entry: Entry, bits: Bits) -> None:
         """Bring a file that is recorded by digest from where it was made. Raises GitError when it is another one there."""
         import hashlib
 
@@ -275,7 +285,7 @@ class _Swap:
                 yield chunk
 
         try:
-            _write_file(folder, fresh, entry.mode, pieces())
+            fileplace.write(folder, fresh, bits, pieces())
         finally:
             os.close(fd)
         if object_id(self.reader.algorithm, "blob", digest_text(made.hexdigest(), size)) != entry.oid:
@@ -328,18 +338,6 @@ def _names(path: str) -> tuple[str, str]:
 def _free(folder: int, old: str) -> str:
     """A name to move a file aside to; a killed swap may have left one that is stored nowhere else, and it stays."""
     return old if not fileplace.exists(folder, old) else f".baton-{os.urandom(8).hex()}.old"
-
-
-def _write_file(folder: int, name: str, mode: str, pieces: Iterator[bytes]) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(name, flags, 0o777 if mode == EXECUTABLE else 0o666, dir_fd=folder)
-    try:
-        for piece in pieces:
-            view = memoryview(piece)
-            while view:
-                view = view[os.write(fd, view) :]
-    finally:
-        os.close(fd)
 
 
 def _make_folders(root: str, folders: Sequence[str], made: list[int]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.loose import write_few
@@ -38,13 +39,15 @@ class Entry:
 @value
 class FileSet:
     """What globs matched: a tree with every file in it, the files by path, the globs that matched nothing, the paths of the
-    files that are recorded by digest only, and the empty folders where files could match."""
+    files that are recorded by digest only, the empty folders where files could match, and the permission bits of the
+    regular files."""
 
     tree: Oid
     entries: Mapping[str, Entry]
     unmatched: tuple[str, ...] = ()
     digests: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    modes: Mapping[str, int] = MappingProxyType({})
 
 
 def tree_objects(algorithm: Algorithm, rows: Iterable[Row]) -> list[NewObject]:

@@ -180,7 +180,8 @@ class Attempt:
         stale = differences(found, self.before.pre)
         blocked = put(place.files, found, stale, keep=self._standing, point=None if place.apart else "in-clearing")
         if blocked:
-            put(place.files, self.before.pre, {path: found.get(path) for path in stale if path not in blocked})
+            back = {path: found.get(path) for path in stale if path not in blocked}
+            put(place.files, self.before.pre, back, modes=self.before.now.modes)
             return self._blocked(record, blocked)
         env = environment(ctx, step.name, self.idem, self.number)
         env = {k: v for k, v in {**env, **place.env}.items() if v is not None}
@@ -326,7 +327,8 @@ class Attempt:
         """Make the write set what it was when this began: the last good outputs stand again."""
         ctx, name = self.ctx, self.step.name
         try:
-            for path in put(ctx.files, have, differences(have, self.before.now.entries), keep=self._standing):
+            now = self.before.now
+            for path in put(ctx.files, have, differences(have, now.entries), keep=self._standing, modes=now.modes):
                 ctx.emit("warning", name, f"'{path}' could not be put back, or somebody writes it")
         except GitError as error:
             ctx.emit("warning", name, f"{error.message}: its outputs could not be put back")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from gitbaton.git.filesets import Entry, Files, FileSet, swap, write_tree
 from gitbaton.git.filetrees import LINK, marked
@@ -267,16 +268,17 @@ def put(
     point: str | None = None,
     source: str | None = None,
     keep: Callable[[], Collection[str]] = frozenset,
+    modes: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Make the files at the paths of ``want`` so, where what is there is still that of ``have``; the paths left alone because
-    it is not. ``point``: where a test kills this process after the first file; ``source``: below which lie the files that are
-    recorded by digest; ``keep``: folders that stay when they become empty. Raises GitError."""
+    it is not. ``point``: where a test kills this process after the first file; ``source``: where the files were made; ``keep``:
+    folders that stay when they become empty; ``modes``: permissions of files that had others before. Raises GitError."""
     if not want:
         return ()
     between = (lambda: crash_at(point)) if point is not None else None
     expect = {path: have.get(path) for path in want}
     stay = keep() if None in want.values() else ()
-    return swap(files.repo, files.root, want, expect, between=between, source=source, files=files, keep=stay)
+    return swap(files.repo, files.root, want, expect, between=between, source=source, files=files, keep=stay, modes=modes)
 
 
 def kept(number: int, what: str) -> str:
