@@ -41,6 +41,9 @@ def valid(text: str) -> list[dict[str, Any]]:
         (Event(kind="start", step="b", cause=Cause(kind="input", path="src/a", old="1", new="2")), "runs: 'src/a' changed"),
         (Event(kind="start", step="b", cause=Cause(kind="input", path="src/a", new="2")), "runs: 'src/a' is new"),
         (Event(kind="start", step="b", cause=Cause(kind="dep", path="lint")), "runs: the outputs of 'lint' changed"),
+        (Event(kind="not-brought-back", step="b", text="a, r"), "changed in its copy and not brought back: a, r"),
+        (Event(kind="isolation", step="b", text="reflink"), "runs in a copy of the work tree (reflink)"),
+        (Event(kind="isolation", step="b", text="none"), ""),
         (Event(kind="undeclared", step="b", text="wip/x\x1b[2J\nbaton: b: ok"), "undeclared: wip/x?[2J baton: b: ok"),
     ],
 )

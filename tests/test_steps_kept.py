@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -207,6 +208,40 @@ def test_output_that_cannot_be_written_is_named(run: Runner) -> None:
         text = "its output could not be written: No space left on device"
         os._exit(done.code if warned(run) == [text] else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+
+
+def test_a_hit_whose_output_cannot_be_written_is_a_hit(run: Runner) -> None:
+    step = sh("s", "seq 1 10", reads="src/**")
+    run.go(step)
+    run.events.clear()
+    run.go(step)
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+        os.dup2(write, 2)
+        sys.stderr = os.fdopen(2, "w", buffering=1)
+        with Baton(run.repo.path) as baton:
+            show = Lines(baton, "r1", live=False, colored=False)
+            for event in run.events:
+                show(event)
+        os._exit(0)
+    os.close(write)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    with os.fdopen(read) as said:
+        assert said.read().splitlines()[-1] == "baton: s: its output could not be written: No space left on device"
+
+
+def test_an_output_that_is_kept_by_digest_only_survives_a_failure(run: Runner) -> None:
+    step = changed(BUILD, store="none", isolate="auto")
+    run.go(step)
+    good = listing(run)
+    bad = changed(step, argv=("sh", "-c", FAILS))
+    done = run.go(bad)
+    assert done.code == 1 and listing(run) == good and warned(run) == []
+    assert run.go(changed(bad, isolate="none")).code == 1
+    assert warned(run) == [f"'out/{name}' could not be put back: nothing but its digest is kept" for name in ("one", "x")]
+    run.checked()
 
 
 def test_a_reads_glob_that_matches_nothing_is_named_once(run: Runner) -> None:

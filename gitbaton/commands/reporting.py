@@ -126,10 +126,7 @@ class Lines:
                 self._status()
                 return
             self._follow(event)
-            if event.kind == "cached" and event.logged is not None:
-                for fd, data in enumerate(output(self.baton.repo.objects, event.logged), 1):
-                    self.output(fd, data)
-                    _write(fd, data)
+            faults = self._replay(event) if event.kind == "cached" else []
             if event.kind == "failed":
                 self._held[event.step] = event
                 return
@@ -144,6 +141,22 @@ class Lines:
                 self._tell(event, said)
             if said and event.kind == "isolation":
                 self._apart.add(event.step)
+            for fault in faults:
+                self._tell(replace(event, kind="warning"), fault)
+
+    def _replay(self, event: Event) -> list[str]:
+        """Write what a recorded step wrote; what could not be written, for people."""
+        faults = []
+        kept = output(self.baton.repo.objects, event.logged) if event.logged is not None else ()
+        for fd, data in enumerate(kept, 1):
+            self.output(fd, data)
+            try:
+                _write(fd, data)
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                faults.append(f"its {('output', 'error output')[fd - 1]} could not be written: {error.strerror}")
+        return faults
 
     def output(self, fd: int, data: bytes) -> None:
         """A command is about to write to a stream of ours."""

@@ -148,13 +148,13 @@ class Attempt:
             yield Place(files=ctx.files, isolation="none", env={}, outside=outside)
 
     def _isolated(self) -> bool:
-        step, now = self.step, self.before.now
+        step, now, pre = self.step, self.before.now.entries, self.before.pre
         if step.isolate != "auto":
             return step.isolate == "tree"
         if not step.writes:  # what it makes is to stay, and nothing would be brought back
             return False
-        if step.store == "all" and now.digests:  # too large to be kept: put away here, it would be gone after a failure
-            return True
+        if any(now[path].digest and not same(now[path], pre.get(path)) for path in self.before.now.digests):
+            return True  # put away here, what is kept by digest only would be gone after a failure
         return self.number > 1 or len(self.ctx.active) > 1 or bool(self.ctx.claims.others())
 
     def _run(self, place: Place) -> Done:
@@ -329,7 +329,9 @@ class Attempt:
         try:
             now = self.before.now
             for path in put(ctx.files, have, differences(have, now.entries), keep=self._standing, modes=now.modes):
-                ctx.emit("warning", name, f"'{path}' could not be put back, or somebody writes it")
+                was = self.before.now.entries.get(path)
+                why = "nothing but its digest is kept" if was is not None and was.digest else "somebody writes it"
+                ctx.emit("warning", name, f"'{path}' could not be put back: {why}")
         except GitError as error:
             ctx.emit("warning", name, f"{error.message}: its outputs could not be put back")
 
