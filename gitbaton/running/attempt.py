@@ -176,12 +176,8 @@ class Attempt:
         crash_at("after-begin")
         ctx.emit("isolation", step.name, place.isolation)
         ctx.emit("attempt", step.name, attempt=self.number, key=self.now.key, cause=self.cause)
-        found = self.before.now.entries
-        stale = differences(found, self.before.pre)
-        blocked = put(place.files, found, stale, keep=self._standing, point=None if place.apart else "in-clearing")
+        blocked = self._clear(place)
         if blocked:
-            back = {path: found.get(path) for path in stale if path not in blocked}
-            put(place.files, self.before.pre, back, modes=self.before.now.modes)
             return self._blocked(record, blocked)
         env = environment(ctx, step.name, self.idem, self.number)
         env = {k: v for k, v in {**env, **place.env}.items() if v is not None}
@@ -209,6 +205,16 @@ class Attempt:
             left = replace(left, checked=verify(self.ctx, self.claim, self.step, self.now.files, left.after.outputs, root))
             code, text = self._judge(left)
         return self._good(place, record, left) if code == 0 else self._bad(place, record, left, code, text)
+
+    def _clear(self, place: Place) -> tuple[str, ...]:
+        """Make the write set what the command is to find; or, where somebody writes there, leave it as it was: the paths."""
+        now, pre = self.before.now, self.before.pre
+        stale = differences(now.entries, pre)
+        blocked = put(place.files, now.entries, stale, keep=self._standing, point=None if place.apart else "in-clearing")
+        if blocked:
+            back = {path: now.entries.get(path) for path in stale if path not in blocked}
+            put(place.files, pre, back, modes=now.modes)
+        return blocked
 
     def _standing(self) -> frozenset[str]:
         return standing(self.ctx, self.step.name)
