@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,8 +85,31 @@ def test_an_effect_is_unknown_then_live() -> None:
     assert one([begin()]).effects == (), "without an effect there is none"
 
 
-def test_a_command_that_says_that_it_failed_had_no_effect() -> None:
+def test_of_a_once_that_failed_nobody_knows() -> None:
     b = begin(effect="once")
+    for fields in ({"exit": 1}, {"exit": 0}, {"exit": 127}, {"exit": 124, "timeout": True}):
+        state = fold(log(b, after("fail", b, **fields)))
+        assert effects(state) == {"a": "unknown"} and not state.finished
+        assert state.why == ("nobody knows whether the effect of 's' happened",)
+    settled = record("settle", "s", idem="idem-a", state="undone")
+    assert fold(log(b, after("fail", b, exit=127), settled)).finished
+
+
+@pytest.mark.parametrize("kind", ["once", "idempotent"])
+def test_an_interrupted_effect_leaves_its_run_unfinished(kind: str) -> None:
+    b = begin(effect=kind)
+    stopped = after("abort", b, exit=143)
+    state = fold(log(b, stopped))
+    assert state.why == ("nobody knows whether the effect of 's' happened",) and state.steps["s"].begun is None
+    last = state.steps["s"].last
+    assert last is not None and last.record.exit == 143, "how it was asked for is not forgotten"
+    done = fold(log(b, stopped, record("settle", "s", idem="idem-a", state="done")))
+    assert done.finished == (kind == "idempotent"), "a `once` that happened has no result yet"
+    assert fold(log(b, stopped, b, after("end", b, exit=0))).finished
+
+
+def test_a_command_that_says_that_it_failed_had_no_effect() -> None:
+    b = begin(effect="idempotent")
     assert effects(fold(log(b, after("fail", b, exit=1)))) == {"a": "undone"}
     assert effects(fold(log(b, after("fail", b, exit=0)))) == {"a": "live"}, "it did its work; its outputs were wrong"
     assert effects(fold(log(b, after("fail", b, exit=124, timeout=True)))) == {"a": "unknown"}

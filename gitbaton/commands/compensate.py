@@ -47,12 +47,12 @@ def command(
 
 
 def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, json: bool) -> int:
-    """Print what would be undone, in its order; exit 1 for nothing."""
-    from gitbaton.running.effects import below, compensation, live
+    """Print what would be undone, in its order; exit 1 for nothing. Raises RunError 76 for what nobody knows."""
+    from gitbaton.running.effects import compensation, to_compensate
     from gitbaton.running.recorded import step_of
 
     found = []
-    for name, effect in live(context.state(), below(context, plan, names)):
+    for name, effect in to_compensate(context, names, plan):
         step = (plan.step(name) if plan is not None else None) or step_of(effect.logged.record)
         found.append((name, compensation(step, effect)))
     if json:

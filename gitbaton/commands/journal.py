@@ -152,18 +152,23 @@ def _prune(
     gone, kept = (planned.drops, ()) if dry_run else prune.apply(journal, planned)
     stay = (*planned.kept, *kept)
     if json:
-        drops: list[Json] = [{"run": drop.run, "was": drop.was, "records": drop.records} for drop in gone]
+        drops: list[Json] = [{"run": d.run, "was": d.was, "records": d.records, "effects": d.effects} for d in gone]
         rest: list[Json] = [{"run": row.run, "why": row.why} for row in stay]
         print_json({"dry_run": dry_run, "dropped": drops, "kept": rest})
         return 1 if kept else 0
     for row in stay:
         terminal.say(plain(f"run '{row.run}' stays: {row.why}"))
     for drop in gone:
-        said = f"run '{drop.run}': {counted(drop.records, 'record')}, was {drop.was}"
+        said = f"run '{drop.run}': {counted(drop.records, 'record')}, {_stand(drop.effects)}was {drop.was}"
         terminal.say(f"would drop {said}" if dry_run else f"dropped {said}")
     if not gone:
         terminal.say("no run to drop")
     return 1 if kept else 0
+
+
+def _stand(effects: int) -> str:
+    """That effects of a run stay when it goes."""
+    return f"{counted(effects, 'effect')} of its steps {'stands' if effects == 1 else 'stand'}, " if effects else ""
 
 
 def _remembered(baton: Baton) -> set[str]:

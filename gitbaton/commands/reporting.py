@@ -85,6 +85,8 @@ def sentence(event: Event) -> str:
         return f"{event.total} step{'' if event.total == 1 else 's'}"
     if event.kind == "isolation":
         return f"runs in a copy of the work tree ({text})" if text != "none" else ""
+    if event.kind == "gate" and event.code == 1:
+        return text
     if event.kind in SILENT:
         return ""
     if event.kind in ("settled", "wait", "warning", "conflict", "recovered", "orphan") and text:

@@ -122,10 +122,9 @@ def ended(at: Desk, outcome: Outcome) -> int:
         at.show.finished(outcome.code, states)
         return outcome.code
     at.show.close()
-    hints = {"gate": "git baton approve {}", "unknown": "git baton settle {} --done | --undone"}
-    for name, state in states.items():
-        if state in hints:
-            terminal.tell(f"hint: {hints[state].format(plain(name))}")
+    for done in {done.step.name: done for done in outcome.states}.values():
+        if done.hint:
+            terminal.tell(f"hint: {plain(done.hint)}")
     if "interrupted" in states.values() and at.planned:
         terminal.tell(f"hint: git baton run --continue {outcome.run}")
     return outcome.code

@@ -99,6 +99,8 @@ def facts(line: Line, now: datetime, short: int) -> Iterator[str]:
 def difference(cause: Cause, short: int) -> str:
     """One thing in which a step differs from its record: what, and its old and new id."""
     name = f" {in_quotes(cause.path)}" if cause.path else ""
+    if cause.kind == "failed" and cause.old is not None:
+        return f"failed with {plain(cause.old)}"
     if cause.old is None and cause.new is None:
         return f"{plain(cause.kind)}{name}"
     return f"{plain(cause.kind)}{name}: {_side(cause.old, cause.kind, short)} -> {_side(cause.new, cause.kind, short)}"

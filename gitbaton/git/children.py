@@ -53,7 +53,8 @@ class Ended:
     such program, 126 when it cannot be executed. ``signal``: that signal's name. ``timeout``: its time was over.
     ``interrupted``: somebody asked it, or this process, to end. ``out`` and ``err``: the last mebibyte of ``out_bytes`` and
     ``err_bytes``. ``lost``: 1 or 2 for each stream of ours whose reader went away, or was not waited for in the end;
-    ``faults``: for people, which could not be written for another reason."""
+    ``faults``: for people, which could not be written for another reason. ``asked``: the first signal by which it was asked to
+    end, 0 for none."""
 
     exit: int
     signal: str | None
@@ -66,6 +67,7 @@ class Ended:
     err_bytes: int
     lost: tuple[int, ...] = ()
     faults: tuple[str, ...] = ()
+    asked: int = 0
 
 
 def run(
@@ -262,6 +264,7 @@ class _Run:
             signal=_name(-code) if code < 0 else None,
             timeout=self.timeout,
             interrupted=bool(self.group.signals) or by_key,
+            asked=self.group.signals[0][0] if self.group.signals else signal.SIGINT if by_key else 0,
             duration_ms=int((self.ended_at - self.began) * 1000),
             out=out.kept,
             out_bytes=out.count,

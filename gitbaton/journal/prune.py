@@ -12,19 +12,21 @@ from gitbaton.journal.chain import LOCK, Journal
 from gitbaton.journal.names import check_run, run_ref
 from gitbaton.journal.state import fold
 from gitbaton.model import Oid
-from gitbaton.values import value
+from gitbaton.values import replace, value
 
 KEEP = 20
 
 
 @value
 class Drop:
-    """A run that goes: the commit that it ``was``, how many records, when the newest was made."""
+    """A run that goes: the commit that it ``was``, how many records, when the newest was made, and how many ``effects`` of its
+    steps stand, which nobody can compensate any more."""
 
     run: str
     was: Oid
     records: int
     newest: datetime | None
+    effects: int = 0
 
 
 @value
@@ -86,6 +88,8 @@ def _looked(journal: Journal, run: str, oid: Oid, busy: Collection[str]) -> tupl
     if run in busy:
         return drop, "it is in use"
     state = fold(records)
+    stands = [effect for step in state.steps.values() for effect in step.effects if effect.state == "live"]
+    drop = replace(drop, effects=len(stands))
     return drop, "" if state.finished else f"it is unfinished: {state.why[0]}"
 
 

@@ -40,7 +40,8 @@ class StepState:
     nothing has closed. ``failed``: the newest failure, if no result is newer. ``settled``: a person's decision, if no begin is
     newer. ``gate_key``: the key that the gate was reached, or decided, with. ``effects``: newest last. ``known``: every tree of
     outputs that was recorded, whole or torn. ``attempts``: the begins. ``defined``: the blob in which the newest of them
-    says all of a step of the command line. ``unfinished``: why, for people; empty when it is not."""
+    says all of a step of the command line. ``last``: how the newest of them began, or ended. ``unfinished``: why, for people;
+    empty when it is not."""
 
     name: str
     end: Logged | None = None
@@ -58,7 +59,21 @@ class StepState:
     compensating: Logged | None = None
     defined: Oid | None = None
     undone: tuple[str, ...] = ()  # the keys of effects that happened and were taken back, one for each time
+    last: Logged | None = None
     unfinished: str = ""
+
+    @property
+    def unknown(self) -> EffectState | None:
+        """The newest effect of which nobody knows whether it happened."""
+        return next((effect for effect in reversed(self.effects) if effect.state == "unknown"), None)
+
+    @property
+    def bare(self) -> EffectState | None:
+        """The newest effect, where it happened, may happen only once, and has no result."""
+        newest = self.effects[-1] if self.effects else None
+        if newest is None or newest.state != "live" or newest.logged.record.effect != "once":
+            return None
+        return newest if newest.logged.record.type == "begin" else None
 
 
 @value
@@ -124,6 +139,10 @@ def _open(step: StepState, over: int) -> str:
         return f"the compensation of '{step.name}' {'failed' if failed else 'has no end'}"
     if step.begun is not None:
         return f"'{step.name}' has begun and has no end"
+    if step.unknown is not None:
+        return f"nobody knows whether the effect of '{step.name}' happened"
+    if step.bare is not None:
+        return f"the effect of '{step.name}' happened, and it has no result"
     if step.gate == "waiting":
         return f"'{step.name}' waits at its gate"
     if step.failed is None or step.settled is not None or (step.defined is None and step.failed.record.seq < over):
@@ -145,6 +164,7 @@ def _begin(step: StepState, logged: Logged) -> StepState:
         first_folders=record.writes.folders if record.writes is not None and not step.attempts else step.first_folders,
         begun=logged,
         defined=logged.parts.get("plan.toml"),
+        last=logged,
         settled=None,
         attempts=step.attempts + 1,
         gate="none" if step.gate == "waiting" else step.gate,
@@ -165,6 +185,7 @@ def _end(step: StepState, logged: Logged) -> StepState:
     step = replace(
         step,
         end=logged,
+        last=logged,
         begun=None,
         failed=None,
         settled=None,
@@ -178,14 +199,17 @@ def _end(step: StepState, logged: Logged) -> StepState:
 
 
 def _fail(step: StepState, logged: Logged) -> StepState:
-    """A command that said it failed had no effect; one that said it succeeded had, whatever its outputs are; of one that was
-    killed, itself or (above 128) a process below its shell, nobody knows."""
+    """Of a command whose effect may happen only once nobody knows, however it failed, nor of one that was killed, itself or
+    (above 128) a process below its shell. Of others, one that said it failed had no effect, and one that said it succeeded
+    had, whatever its outputs are."""
     record, begun = logged.record, step.begun
-    step = replace(step, begun=None, failed=logged, known=step.known | _trees(logged))
+    step = replace(step, begun=None, failed=logged, last=logged, known=step.known | _trees(logged))
     idem = record.idem or (begun.record.idem if begun is not None else None)
     effect = _effect(step, idem) if idem is not None else None
     killed = record.timeout or record.signal is not None or (record.exit or 0) > 128
     if effect is None or effect.state != "unknown" or killed:
+        return step
+    if "once" in (record.effect, effect.logged.record.effect):
         return step
     if record.exit == 0:
         return _with_effect(step, replace(effect, state="live"))
@@ -194,7 +218,8 @@ def _fail(step: StepState, logged: Logged) -> StepState:
 
 def _abort(step: StepState, logged: Logged) -> StepState:
     """What was begun is given up; whether its effect happened stays as unknown as it was."""
-    return replace(step, begun=None, known=step.known | _trees(logged))
+    last = logged if logged.record.exit is not None else step.last
+    return replace(step, begun=None, last=last, known=step.known | _trees(logged))
 
 
 def _settle(step: StepState, logged: Logged) -> StepState:

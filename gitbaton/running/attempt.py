@@ -254,7 +254,7 @@ class Attempt:
         if ended.timeout:
             return TIMEOUT, status(ended)
         if ended.exit or ended.interrupted:
-            return ended.exit or 130, status(ended)
+            return ended.exit or 128 + (ended.asked or 2), status(ended)
         if left.problem:
             return OUTPUTS, left.problem
         if left.after.found.unmatched and not step.allow_empty:
@@ -291,11 +291,11 @@ class Attempt:
         outvoted = {p: e for p, e in outvoted.items() if p not in self.before.others}
         logged = self._append(result, left, {"orphan": tree_of(ctx, outvoted)} if outvoted else {})
         crash_at("after-end")
-        seconds = left.ended.duration_ms / 1000
-        ctx.emit("ok", step.name, code=0, seconds=seconds, attempt=self.number, key=self.now.key, logged=logged)
         if blocked:
             found = ctx.files.scan(step.writes, store=step.store)
             return conflict(ctx, step, self.now.key, found, blocked)
+        seconds = left.ended.duration_ms / 1000
+        ctx.emit("ok", step.name, code=0, seconds=seconds, attempt=self.number, key=self.now.key, logged=logged)
         return Done(step=step, state="ok", logged=logged, cause=self.cause)
 
     def _other(self, after: Collected) -> bool:
@@ -311,6 +311,8 @@ class Attempt:
         trees = {"orphan": tree_of(ctx, torn)} if torn else {}
         report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
         fail = self._closing(record, left, "abort" if left.interrupted else "fail")
+        if ended.interrupted and not ended.timeout:
+            fail = replace(fail, exit=code)
         words = f"{text}\n{left.checked.text}" if left.checked.text else text
         fail = replace(fail, text=words, verify_exit=self._verdict(left))
         logged = self._append(fail, left, trees)

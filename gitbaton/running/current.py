@@ -122,16 +122,24 @@ def _step(step: StepState, process: int | None, *, alone: bool) -> list[str]:
     texts = [f"go on undoing the effect of step '{step.name}'"] if any(e.state == "undoing" for e in step.effects) else []
     if step.begun is not None and process is not None:
         texts.append(f"wait for step '{step.name}', at which process {process} is")
-    elif step.begun is not None:
-        record = step.begun.record
-        if record.effect == "once" and record.probe is None:
-            texts.append(f"stop at step '{step.name}', whose outcome is unknown: 'git baton settle {step.name}' decides")
-        elif record.effect == "once":
-            texts.append(f"ask the probe of step '{step.name}' whether its effect happened")
-        else:
-            texts.append(f"run step '{step.name}' again")
+    elif step.begun is not None or step.unknown is not None:
+        texts.append(_asking(step, step.begun or step.last))
+    elif step.bare is not None:
+        texts.append(f"stop at step '{step.name}', whose outputs are not here: 'git baton settle {step.name} --done'")
     elif step.failed is not None and step.unfinished and (alone or step.defined is not None):
         texts.append(f"run step '{step.name}' again")
+    if step.gate == "rejected" and step.end is None:
+        texts.append(f"stop at the gate of step '{step.name}', which was rejected: 'git baton approve {step.name}' opens it")
     if step.gate == "waiting":
         texts.append(f"wait at the gate of step '{step.name}': 'git baton approve {step.name}' opens it")
     return texts
+
+
+def _asking(step: StepState, logged: Logged | None) -> str:
+    """What becomes of a step of which nobody knows whether its effect happened, or that has begun and has no end."""
+    record = logged.record if logged is not None else None
+    if record is None or record.effect != "once":
+        return f"run step '{step.name}' again"
+    if record.probe is None:
+        return f"stop at step '{step.name}', whose outcome is unknown: 'git baton settle {step.name}' decides"
+    return f"ask the probe of step '{step.name}' whether its effect happened"

@@ -13,6 +13,7 @@ from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Cause, Logged, Reads, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
+from gitbaton.running.results import exit_of
 from gitbaton.running.writeset import tree_of
 from gitbaton.values import value
 
@@ -127,11 +128,9 @@ def _stands(state: StepState, record: Record) -> bool:
     return newest is not None and newest.state == "live"
 
 
-def decide(
-    step: Step, state: StepState | None, present: Present, force: Cause | None = None, *, retry: bool = False
-) -> Verdict:
+def decide(step: Step, state: StepState | None, present: Present, force: Cause | None = None) -> Verdict:
     """What is to be done with a step of which the journal says ``state``. ``force``: it is to run even where its key says that
-    nothing changed; where the cause is ``named`` its effect is undone first. ``retry``: an attempt has just failed."""
+    nothing changed; where the cause is ``named`` its effect is undone first."""
     effects = state.effects if state else ()
     same = [e for e in effects if e.key == present.key]
     for effect in reversed(effects):
@@ -143,8 +142,7 @@ def decide(
         return Verdict(what="hit", logged=found)
     once = [e for e in same if e.state == "live" and e.logged.record.effect == "once"]
     undoable = step.compensate is not None or any(e.logged.record.compensate for e in once)
-    failed = state is not None and state.failed is not None and state.failed.record.key == present.key
-    if once and not (undoable and (force is not None or retry or failed)):
+    if once and not (undoable and force is not None):
         gone = found is None or (force is not None and force.kind == "output")
         return Verdict(what="trust" if gone else "hit", effect=once[-1], logged=found)
     blocked = _gate(step, state, present.key)
@@ -179,7 +177,7 @@ def why(
     if hit(step, state, present.key) is not None:
         return None
     if state.failed is not None and state.failed.record.key == present.key:
-        return Cause(kind="failed", old=str(state.failed.record.exit))
+        return Cause(kind="failed", old=str(exit_of(state.failed.record)))
     last = state.end or (state.ends[-1] if state.ends else None) or state.failed
     if last is None:
         return Cause(kind="failed")

@@ -185,33 +185,55 @@ def _one(ctx: Context, claim: Claim, step: Step, effect: EffectState, command: s
 def compensate(ctx: Context, names: Sequence[str], plan: Plan | None = None) -> int:
     """Undo the effects of steps by name, those of all that hang on them first; 0, 77 when a compensation fails, or 1 when one
     of theirs stays because it has none. Raises NoAnswerError where none of them has an effect that stands, and as ``still``."""
-    if not live(ctx.state(), names):
-        raise NoAnswerError(f"no effect of {', '.join(repr(name) for name in names)} stands")
+    nothing = NoAnswerError(f"no effect of {', '.join(repr(name) for name in names)} stands")
+    if not live(ctx.state(), names) and all(unknown(ctx.state(), name) is None for name in names):
+        raise nothing
     with still(ctx, plan, names) as held:
+        if not live(ctx.state(), names):  # as a probe said
+            raise nothing
         effects = live(ctx.state(), below(ctx, plan, names))
         return undo(ctx, plan, effects, held) or int(bool(live(ctx.state(), names)))
 
 
+def to_compensate(ctx: Context, names: Sequence[str], plan: Plan | None = None) -> tuple[Effect, ...]:
+    """The effects that compensating steps by name would undo, in that order. Raises RunError 76 for one that is unknown."""
+    every, state = below(ctx, plan, names), ctx.state()
+    _answered(ctx, every)
+    return live(state, every)
+
+
+def _answered(ctx: Context, names: Sequence[str]) -> None:
+    """Refuse what cannot be undone because nobody knows whether it happened. Raises RunError 76."""
+    for name in names:
+        if unknown(ctx.state(), name) is not None:
+            raise asked(name)
+
+
 def approve(ctx: Context, step: Step, reject: bool = False, plan: Plan | None = None) -> int:
-    """Open the gate at which a step waits, or close it for good: then the effects of all that leads to it are undone. 0, or 77
-    when a compensation fails. Raises NoAnswerError where it does not wait."""
+    """Open the gate at which a step waits, or that was closed, or close it: then the effects of all that leads to it are
+    undone. 0, or 77 when a compensation fails. Raises NoAnswerError where it does not wait, RunError 76 where nobody knows
+    whether an effect that leads to it happened."""
     state = ctx.step_state(step.name)
-    if state is None or state.gate == "none" or (state.gate != "waiting" and not reject):
+    if state is None or state.gate == "none" or (state.gate == "approved" and not reject):
         raise NoAnswerError(f"step '{step.name}' does not wait at a gate")
-    if state.gate != "rejected":
+    if state.gate != "rejected" or not reject:
         word = "rejected" if reject else "approved"
         ctx.append(ctx.record("approve", step.name, key=state.gate_key, state=word))
         ctx.emit("settled", step.name, word, key=state.gate_key)
     if not reject:
         return 0
     plan = plan or Plan(steps=(step,))
-    return undo(ctx, plan, live(ctx.state(), above(ctx, plan, (step.name,))))
+    names = above(ctx, plan, (step.name,))
+    code = undo(ctx, plan, live(ctx.state(), names))
+    if not code:
+        _answered(ctx, names)
+    return code
 
 
 def unknown(state: RunState, name: str) -> EffectState | None:
     """The newest effect of a step of which nobody knows whether it happened."""
     step = state.steps.get(name)
-    return next((e for e in reversed(step.effects) if e.state == "unknown"), None) if step is not None else None
+    return step.unknown if step is not None else None
 
 
 def asked(name: str) -> RunError:

@@ -20,6 +20,7 @@ from gitbaton.running.context import Context, Take
 from gitbaton.running.effects import undo_begun
 from gitbaton.running.events import Event
 from gitbaton.running.forecast import Forecast, forecast
+from gitbaton.running.gates import closed
 from gitbaton.running.graph import ancestors, edges
 from gitbaton.running.guards import Guards
 from gitbaton.running.recorded import whole
@@ -27,7 +28,7 @@ from gitbaton.running.repair import Order, Repair, apply, recover
 from gitbaton.running.repair import plan as plan_repair
 from gitbaton.running.report import Report, Why, report, why
 from gitbaton.running.results import UNDO_FAILED, Done
-from gitbaton.running.step import perform
+from gitbaton.running.step import perform, rejected
 from gitbaton.running.taking import Outcome, following, opened, turn
 
 __all__ = ["Engine", "Outcome", "chosen", "looking"]
@@ -219,11 +220,16 @@ class Engine:
         with following(ctx, plan if steps else None) as hold:
             ctx.emit("plan", total=len(steps))
             code = recover(ctx, plan, guards, states, [step.name for step in steps] if everything else None)
-            if not code:
+            shut = closed(ctx, steps) if not code else None
+            if shut is not None:
+                states.append(rejected(ctx, *shut))
+                code = states[-1].code
+            elif not code:
                 code = self._steps(ctx, plan, todo, jobs, states)
                 hold.complete = not code and len(steps) == len(plan.steps)
         ctx.emit("finished", code=code)
-        return Outcome(code=code, states=tuple(states), run=ctx.run, left=todo.left)
+        left = tuple(name for name in todo.left if shut is None or name != shut[0].name)
+        return Outcome(code=code, states=tuple(states), run=ctx.run, left=left)
 
     def _steps(self, ctx: Context, plan: Plan, steps: schedule.Schedule, jobs: int, states: list[Done]) -> int:
         def work(step: Step) -> int:

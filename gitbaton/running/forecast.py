@@ -10,6 +10,7 @@ from gitbaton.model import Oid
 from gitbaton.running.ahead import Ahead
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present, Verdict, decide, why
+from gitbaton.running.gates import closed
 from gitbaton.running.recorded import whole
 from gitbaton.running.region import Graph, graph
 from gitbaton.values import cast, replace, value
@@ -69,7 +70,16 @@ def forecast(
             found[step.name] = made = _one(ahead, wanted[step.name], (force or {}).get(step.name))
             if made.would != "cached":
                 ahead.moving[step.name] = made.would
-    return tuple(found[step.name] for step in steps)
+    shut = closed(ctx, steps) if force is None else None
+    return tuple(_behind(found[step.name], shut) if shut is not None else found[step.name] for step in steps)
+
+
+def _behind(item: Forecast, shut: tuple[Step, str]) -> Forecast:
+    """A step of a plan that ends at once, because a gate in it was rejected."""
+    step, key = shut
+    if item.step.name == step.name:
+        return replace(item, would="rejected", key=key, cause=None, on=(), undo=())
+    return item if item.would == "cached" else replace(item, would="waits", on=(step.name,), undo=())
 
 
 def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:

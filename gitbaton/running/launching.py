@@ -102,4 +102,6 @@ def status(ended: Ended) -> str:
     """How a command ended, for people."""
     if ended.timeout:
         return "its time was over"
+    if ended.asked and ended.exit == 0:
+        return "it was asked to end"
     return f"it was ended by {ended.signal}" if ended.signal else f"exit {ended.exit}"

@@ -51,8 +51,8 @@ def _folder(record: Record) -> str:
 
 
 def newest(state: StepState) -> Logged | None:
-    """The record that tells best what a step is: how it was begun last."""
-    told = (state.begun, state.end, *state.ends[-1:], state.failed, *(effect.logged for effect in state.effects[-1:]))
+    """The record that tells best what a step is: how its newest attempt began, or ended."""
+    told = (state.last, state.end, *state.ends[-1:], *(effect.logged for effect in state.effects[-1:]))
     found = [logged for logged in told if logged is not None]
     return max(found, key=lambda logged: logged.record.seq, default=None)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from gitbaton.errors import NoAnswerError, RunError, UsageError
-from gitbaton.git.filesets import Entry
+from gitbaton.git.filesets import Entry, FileSet
+from gitbaton.git.globs import matcher
 from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Logged, Record, Step, Writes
 from gitbaton.running.claims import Claim
@@ -16,9 +18,12 @@ from gitbaton.running.launching import environment, launch, shell
 from gitbaton.running.recorded import in_full
 from gitbaton.running.recording import again
 from gitbaton.running.results import UNKNOWN, Done
+from gitbaton.running.serving import result_of
 from gitbaton.running.verifying import verify
-from gitbaton.running.writeset import differences, kept, owners, put, standing, tree_of
+from gitbaton.running.writeset import differences, kept, look, owners, put, same, standing, tree_of
 from gitbaton.values import replace
+
+SHOWN = 10  # files that a line names
 
 
 def recover(ctx: Context, claim: Claim, step: Step, now: Present) -> Done | None:
@@ -43,7 +48,8 @@ def settle_unknown(ctx: Context, claim: Claim, step: Step, now: Present, effect:
     if answer is None:
         text = f"nobody knows whether the effect of step '{step.name}' happened"
         ctx.emit("unknown", step.name, text, code=UNKNOWN, key=effect.key)
-        return Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text)
+        hint = f"git baton settle {step.name} --done | --undone"
+        return Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text, hint=hint)
     state = ctx.step_state(step.name)
     if not (answer and effect.key == now.key) and state is not None and state.begun is not None:
         roll_back(ctx, step, state, state.begun.record)
@@ -77,33 +83,82 @@ def trust(ctx: Context, claim: Claim, step: Step, effect: EffectState, *, person
     a --verify they may be torn, and only a ``person`` can say that they are whole."""
     logged, problem = result_of_now(ctx, claim, step, effect, person=person)
     if logged is not None:
+        _taken(ctx, step, logged)
         ctx.emit("ok", step.name, "its effect had happened", code=0, key=effect.key, logged=logged)
         return Done(step=step, state="ok", logged=logged)
     text = f"the effect of step '{step.name}' happened, but {problem}"
     ctx.emit("unknown", step.name, text, code=UNKNOWN, key=effect.key)
-    return Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text)
+    return Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text, hint=_again(step))
+
+
+def _again(step: Step) -> str:
+    return f"put its outputs in place, and then: git baton settle {step.name} --done"
+
+
+def _taken(ctx: Context, step: Step, logged: Logged) -> None:
+    """Say which files became a result."""
+    tree = logged.parts.get("writes")
+    paths = sorted(ctx.entries(tree)) if tree is not None else []
+    if paths:
+        more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+        ctx.emit("settled", step.name, f"what lies there counts as its result: {', '.join(paths[:SHOWN])}{more}")
 
 
 def result_of_now(ctx: Context, claim: Claim, step: Step, effect: EffectState, *, person: bool) -> tuple[Logged | None, str]:
     """Write down what lies in the write set as the result of an effect's inputs; or None, and what is wrong with it."""
     record = effect.logged.record
-    if step.writes and step.verify is None and not person:
-        return None, "its outputs may be torn, and no --verify says that they are whole"
-    if step.writes and not person and record.type == "begin" and record.isolation not in (None, "none"):
-        return None, "its outputs were in a tree of its own, and need not be what lies here"
     found = ctx.files.scan(step.writes, store=step.store, inside=True)
+    doubt = "" if person or not step.writes else _doubt(ctx, step, record, found)
+    if doubt:
+        return None, doubt
     if found.unmatched and not step.allow_empty:
         return None, f"nothing matches its output '{found.unmatched[0]}'"
     reads = ctx.entries(record.reads.tree) if record.reads else {}
-    checked = verify(ctx, claim, step, reads, found.entries, ctx.root)
+    outputs = found.entries if record.type == "end" else _outputs(ctx, step, record, found)
+    checked = verify(ctx, claim, step, reads, outputs, ctx.root)
     if checked.exit:
         return None, f"its outputs do not pass --verify (exit {checked.exit})"
     writes = Writes(globs=step.writes, pre=found.tree, digests=found.digests)
     begin = ctx.append(again(ctx, _plain(record), type="begin", writes=writes, verify_exit=None))
-    done = replace(writes, tree=found.tree)
+    done = replace(writes, tree=tree_of(ctx, outputs, found))
     text = "its effect had happened; these are the outputs that were there"
     end = replace(begin.record, type="end", seq=-1, writes=done, exit=0, stable=True, text=text)
     return ctx.append(end), ""
+
+
+def _doubt(ctx: Context, step: Step, record: Record, found: FileSet) -> str:
+    """Why what lies in a write set need not be what an attempt made, where no person says so; empty where --verify can tell."""
+    if record.type == "end":
+        return "its outputs are not here as they were recorded"
+    pre = ctx.entries(record.writes.pre, record.writes.digests) if record.writes is not None else {}
+    new = {path for path in differences(found.entries, pre) if path in found.entries}
+    apart = record.isolation not in (None, "none")
+    old = owners(ctx, step.name, ctx.step_state(step.name), found.entries).ours & new if apart else ()  # of attempts before it
+    if not new or old:
+        return "its outputs are gone with the copy that it ran in" if apart else "its outputs are not here"
+    return "its outputs may be torn, and no --verify says that they are whole" if step.verify is None else ""
+
+
+def _outputs(ctx: Context, step: Step, record: Record, found: FileSet) -> Mapping[str, Entry]:
+    """What lies in a write set, without what was there before the attempt and is nobody's of ours, unless a glob needs it."""
+    pre = ctx.entries(record.writes.pre, record.writes.digests) if record.writes is not None else {}
+    others = look(ctx, step, ctx.step_state(step.name)).others
+    kept = {p: e for p, e in found.entries.items() if p not in others or not same(e, pre.get(p))}
+    whole = step.allow_empty or all(any(map(matcher([glob]), kept)) for glob in step.writes)
+    return kept if whole else found.entries
+
+
+def settle_unstarted(ctx: Context, step: Step, failed: Record) -> None:
+    """A command that could not even be started had no effect."""
+    state = ctx.step_state(step.name)
+    effect = next((e for e in state.effects if e.idem == failed.idem), None) if state is not None else None
+    if effect is None or effect.state != "unknown" or effect.doubt or failed.exit not in (126, 127):
+        return
+    folder, program = os.path.normpath(os.path.join(ctx.root, step.cwd)), step.argv[0]
+    folders = [""] if "/" in program else os.environ.get("PATH", os.defpath).split(os.pathsep)
+    places = [os.path.join(folder, name, program) for name in folders]
+    if not any(os.path.isfile(place) and os.access(place, os.X_OK) for place in places):
+        settled(ctx, step, effect, "undone", "its command could not be started")
 
 
 def _plain(record: Record) -> Record:
@@ -156,7 +211,7 @@ def settle(ctx: Context, step: Step, done: bool) -> Done:
     outcome is known, RunError 76 where it is done and the outputs are not there."""
     with ctx.hold(), ctx.claimed(step.name, step.writes) as claim:
         state = ctx.step_state(step.name)
-        effect = unknown(ctx.state(), step.name) or _standing(state, done)
+        effect = unknown(ctx.state(), step.name) or _standing(ctx, step, state, done)
         if state is None or effect is None:
             raise NoAnswerError(f"step '{step.name}' has no outcome that is unknown")
         if not done:
@@ -167,14 +222,22 @@ def settle(ctx: Context, step: Step, done: bool) -> Done:
         return _done(ctx, claim, step, effect)
 
 
-def _standing(state: StepState | None, done: bool) -> EffectState | None:
-    """The effect of which a decision can still be made: one that stands, or, when it happened, one that has no result."""
-    effects = state.effects if state is not None else ()
+def _standing(ctx: Context, step: Step, state: StepState | None, done: bool) -> EffectState | None:
+    """The effect of which a decision can still be made: one that stands, or, when it happened, one without a result that can be
+    served."""
+    effects, end = (state.effects, state.end) if state is not None else ((), None)
     for effect in reversed(effects):
-        result = state.end is not None and state.end.record.idem == effect.idem if state is not None else False
-        if effect.state in ("live", "undoing") and not (done and result):
+        result = end is not None and end.record.idem == effect.idem and end.record.stable is not False
+        if effect.state in ("live", "undoing") and not (done and result and end is not None and _there(ctx, step, end)):
             return effect
     return None
+
+
+def _there(ctx: Context, step: Step, end: Logged) -> bool:
+    """Whether those outputs that the journal does not hold are as they were recorded."""
+    result = {path: entry for path, entry in result_of(ctx, end).items() if entry.digest}
+    have = ctx.files.scan(step.writes, store=step.store).entries if result else {}
+    return all(same(have.get(path), entry) for path, entry in result.items())
 
 
 def _put_back(ctx: Context, step: Step, state: StepState, begun: Record) -> None:
@@ -188,7 +251,6 @@ def _put_back(ctx: Context, step: Step, state: StepState, begun: Record) -> None
 def _done(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> Done:
     found = ctx.files.scan(step.writes, store=step.store, inside=True)
     if found.unmatched and not step.allow_empty:
-        hint = f"make them, or say that it did not happen: git baton settle {step.name} --undone"
-        raise RunError(f"nothing matches '{found.unmatched[0]}', an output of step '{step.name}'", hint, code=UNKNOWN)
+        raise RunError(f"nothing matches '{found.unmatched[0]}', an output of step '{step.name}'", _again(step), code=UNKNOWN)
     settled(ctx, step, effect, "done", "a person says so")
     return trust(ctx, claim, step, effect, person=True)

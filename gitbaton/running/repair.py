@@ -247,8 +247,8 @@ def decoded(text: str) -> dict[str, Cause]:
 
 def recover(ctx: Context, of: Plan, guards: Guards, states: list[Done], others: Sequence[str] | None = None) -> int:
     """Finish what was interrupted: compensations, then a repair with its region, then, each once, the steps that have begun or
-    failed and are none of ``others`` (None: those are left). The exit status of the first that did not come to its result, or
-    0."""
+    failed, or of whose effect nobody knows, and are none of ``others`` (None: those are left). The exit status of the first
+    that did not come to its result, or 0."""
     state = ctx.state()
     every = whole(of, state)
     names = [step.name for step in every.steps]
@@ -267,7 +267,8 @@ def _singles(ctx: Context, every: Plan, states: list[Done], others: Sequence[str
     """Each step that is none of ``others``, and has begun or failed, once more."""
     code = 0
     for name, known in ctx.state().steps.items():
-        if name in others or not (known.begun is not None or (known.failed is not None and known.unfinished)):
+        effect = known.unknown or known.bare
+        if name in others or not (known.begun or effect or (known.failed is not None and known.unfinished)):
             continue
         step = rebuilt(known, ctx.objects)
         if any((above := ctx.step_state(n)) is None or above.end is None for n in step.after):

@@ -15,6 +15,7 @@ from gitbaton.running.context import Context
 from gitbaton.running.decide import differences
 from gitbaton.running.forecast import Forecast, forecast
 from gitbaton.running.recorded import newest
+from gitbaton.running.results import exit_of
 from gitbaton.running.serving import result_of
 from gitbaton.running.writeset import same
 from gitbaton.values import replace, value
@@ -128,7 +129,7 @@ def _line(ctx: Context, item: Forecast, known: StepState, held: Held | None) -> 
         step=item.step.name,
         state=state,
         would=item,
-        exit=record.exit if record is not None else None,
+        exit=exit_of(record) if record is not None else None,
         at=at,
         duration_ms=record.duration_ms if record is not None else None,
         key=record.key if record is not None else None,
@@ -146,8 +147,10 @@ def _standing(item: Forecast, known: StepState, effect: str, held: Held | None) 
         return "running"
     if known.begun is not None:
         return "unknown" if known.begun.record.effect == "once" else "crashed"
-    if effect in ("unknown", "undoing"):
-        return "unknown" if effect == "unknown" else "undoing"
+    if effect == "undoing":
+        return "undoing"
+    if known.unknown is not None or item.would == "trust":
+        return "unknown"
     if known.gate == "waiting" or item.would == "gate":
         return "waiting"
     if item.would == "rejected":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gitbaton.git.objects import Objects
-from gitbaton.journal.values import Cause, Logged, Step
+from gitbaton.journal.values import Cause, Logged, Record, Step
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -21,7 +21,8 @@ MAX_OUTPUT = 4 << 20
 @value
 class Done:
     """What became of a step: ``code`` is the exit status that the command line ends with (0 for ``ok`` and ``cached``, else the
-    command's own, 75 to 78, 124, 125, or 1 for a rejected gate); ``logged`` the record that says so; ``cause`` why it ran."""
+    command's own, 75 to 78, 124, 125, or 1 for a rejected gate); ``logged`` the record that says so; ``cause`` why it ran;
+    ``hint`` what a person can do about it."""
 
     step: Step
     state: State
@@ -29,11 +30,19 @@ class Done:
     logged: Logged | None = None
     cause: Cause | None = None
     text: str = ""
+    hint: str = ""
 
     @property
     def good(self) -> bool:
         """Whether what waits for this step may go on."""
         return self.state in ("ok", "cached")
+
+
+def exit_of(record: Record) -> int | None:
+    """The exit status that an attempt was said to end with: of a failure never 0."""
+    if record.type != "fail" or record.exit is None:
+        return record.exit
+    return TIMEOUT if record.timeout else record.exit or OUTPUTS
 
 
 def output(objects: Objects, logged: Logged) -> tuple[bytes, bytes]:

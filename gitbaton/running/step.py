@@ -12,15 +12,18 @@ from gitbaton.running.context import Context
 from gitbaton.running.decide import Present, Verdict, decide, present, why
 from gitbaton.running.effects import undo_own
 from gitbaton.running.launching import environment, idempotency_key, launch, shell
-from gitbaton.running.recovery import clear_settled, recover, settle_unknown, trust
+from gitbaton.running.recovery import clear_settled, recover, settle_unknown, settle_unstarted, trust
 from gitbaton.running.results import CONFLICT, GATE, UNDO_FAILED, Done
 from gitbaton.running.serving import conflict, serve
 from gitbaton.running.writeset import look
+from gitbaton.values import replace
 
 __all__ = ["Done", "perform"]
 
 REJECTED = 1
-_BLIND = "it is not done again: its effect may happen only once, and nothing undoes it"
+_BLIND = "it is not done again: its effect stands, may happen only once, and nothing undoes it"
+_STANDS = "it is not done again: its effect stands, and may happen only once; 'git baton compensate' undoes it"
+_UNKNOWN = "it is not tried again: nobody knows whether its effect happened, and it has no --probe to ask"
 
 
 def perform(ctx: Context, step: Step, plan: Plan, *, force: Cause | None = None) -> Done:
@@ -69,7 +72,7 @@ class _Performance:
                 if stopped is not None:
                     return stopped
                 state = ctx.step_state(step.name)
-            done = self._once(now, decide(step, state, now, self._force(now), retry=self.tries > 0))
+            done = self._once(now, decide(step, state, now, self._force(now)))
             if done is not None:
                 return done
 
@@ -82,8 +85,8 @@ class _Performance:
         ctx, step = self.ctx, self.step
         state = ctx.step_state(step.name)
         if verdict.what == "hit" and verdict.logged is not None:
-            if verdict.effect is not None:
-                ctx.emit("warning", step.name, f"step '{step.name}': {_BLIND}")
+            if verdict.effect is not None or (step.effect == "once" and not step.cache):
+                ctx.emit("warning", step.name, _STANDS if step.compensate else _BLIND)
             done = serve(ctx, step, now, state, verdict.logged)
             self.useless = done is None
             return done
@@ -110,14 +113,13 @@ class _Performance:
         ctx, step = self.ctx, self.step
         state = ctx.step_state(step.name)
         if verdict.what == "rejected":
-            text = f"the gate of step '{step.name}' is closed: it was rejected"
-            ctx.emit("gate", step.name, text, code=REJECTED, key=now.key)
-            return Done(step=step, state="rejected", code=REJECTED, text=text)
+            return rejected(ctx, step, now.key)
         logged = None
         if state is None or state.gate != "waiting" or state.gate_key != now.key:
             logged = ctx.append(ctx.record("gate", step.name, key=now.key, text=step.gate))
         ctx.emit("gate", step.name, step.gate or "", code=GATE, key=now.key)
-        return Done(step=step, state="gate", code=GATE, logged=logged, text=step.gate or "")
+        hint = f"git baton approve {step.name}"
+        return Done(step=step, state="gate", code=GATE, logged=logged, text=step.gate or "", hint=hint)
 
     def _run(self, now: Present, verdict: Verdict) -> Done | None:
         """Undo what must be undone, and make one attempt; None where another one follows."""
@@ -135,11 +137,15 @@ class _Performance:
             ctx.emit("start", step.name, key=now.key, cause=self.cause)
         self.tries, self.number = self.tries + 1, self.number + 1
         done = Attempt(ctx, self.claim, step, now, state, self.number, self.cause).run()
+        if done.state == "failed" and done.logged is not None:
+            settle_unstarted(ctx, step, done.logged.record)
+        if done.state in ("failed", "interrupted") and self._blind():
+            done = replace(done, hint=f"git baton settle {step.name} --done | --undone")
         if done.state != "failed":
             if done.state == "ok":
                 self._checkpoint(done)
             return done
-        delay = self._delay(done)
+        delay = None if done.hint else self._delay(done)
         if delay is None:
             return self._failed(now, done)
         next_, of = self.number + 1, step.retries + 1
@@ -154,15 +160,18 @@ class _Performance:
         found = look(ctx, step, ctx.step_state(step.name))
         return conflict(ctx, step, now.key, found.now, found.edited) if found.edited else None
 
+    def _blind(self) -> bool:
+        """Whether nobody can tell if the effect that must not happen twice happened; then it is said."""
+        step, state = self.step, self.ctx.step_state(self.step.name)
+        if step.effect != "once" or step.probe is not None or state is None or state.unknown is None:
+            return False
+        self.ctx.emit("warning", step.name, _UNKNOWN)
+        return True
+
     def _delay(self, done: Done) -> float | None:
         """How long to wait before another attempt; None where there is none."""
         step, record = self.step, done.logged.record if done.logged else None
         if self.tries > step.retries or not worth(step, done.code, timeout=bool(record and record.timeout)):
-            return None
-        state = self.ctx.step_state(step.name)
-        effect = next((e for e in state.effects if record and e.idem == record.idem), None) if state else None
-        if step.effect == "once" and effect is not None and effect.state == "live" and not step.compensate:
-            self.ctx.emit("warning", step.name, f"step '{step.name}': {_BLIND}")
             return None
         return wait(step.backoff, self.tries, self.ctx.random)
 
@@ -194,6 +203,14 @@ class _Performance:
             )
         except (BatonError, OSError) as error:
             ctx.emit("warning", step.name, f"no checkpoint was recorded: {error}")
+
+
+def rejected(ctx: Context, step: Step, key: str) -> Done:
+    """A step whose gate was closed for these inputs."""
+    text = f"the gate of step '{step.name}' is closed: it was rejected"
+    ctx.emit("gate", step.name, text, code=REJECTED, key=key)
+    hint = f"'git baton approve {step.name}' opens it again"
+    return Done(step=step, state="rejected", code=REJECTED, text=text, hint=hint)
 
 
 def worth(step: Step, code: int, *, timeout: bool) -> bool:
