@@ -7,11 +7,13 @@ import time
 
 import pytest
 
-from gitbaton.errors import RunError
-from gitbaton.journal.values import Cause
+from gitbaton.errors import GitError, RunError
+from gitbaton.journal import prune
+from gitbaton.journal.values import Cause, Plan
 from gitbaton.running.effects import compensate
 from gitbaton.running.recovery import settle
 from gitbaton.running.repair import Order
+from gitbaton.running.step import perform
 from gitbaton.secrets import Redactor
 from tests.support import Sandbox
 from tests.support.steps import Runner, changed, sh
@@ -218,4 +220,45 @@ def test_nothing_is_undone_below_what_nobody_knows(run: Runner, probe: str | Non
         with run.open() as ctx, ctx.hold():
             assert compensate(ctx, ("a",)) == 0
     assert [line.split()[1] for line in run.lines("log") if line.startswith("undo")] == undone
+    run.checked()
+
+
+def test_a_run_that_vanishes_is_not_begun_anew_by_who_works_on_it(run: Runner) -> None:
+    gone = sh("b", "git update-ref -d refs/baton/runs/r1; echo b > out", reads="src/b", writes="out", after="a")
+    with run.engine() as engine, pytest.raises(GitError, match="'refs/baton/runs/r1' was removed") as caught:
+        engine.run_plan(Plan(steps=(A, gone, sh("c", SAY, reads="src/c", after="b"))), "r1")
+    assert caught.value.exit_code == 128 and len(keys(run)) == 1
+    assert run.repo.git("for-each-ref", "refs/baton/runs") == ""
+    assert run.go(A).state == "ok" and len(set(keys(run))) == 2, "who comes later begins another run, with other keys"
+    run.checked()
+
+
+def test_a_name_that_is_used_again_means_other_effects(run: Runner) -> None:
+    run.go(A)
+    with run.open() as ctx:
+        prune.apply(ctx.journal, prune.plan(ctx.journal, ["r1"], now=ctx.clock()))
+        perform(ctx, A, Plan(steps=(A,)))
+    first, second = keys(run)
+    assert first != second
+    with run.open() as ctx:
+        lineage = ctx.state().lineage
+        assert lineage == ctx.lineage and lineage.startswith("r1-") and len(lineage) == len("r1-") + 8
+        made = ctx.journal.new_name(ctx.clock())
+    with run.open("x" * 100) as ctx:
+        assert len(ctx.lineage) == 100 and ctx.lineage == ctx.lineage != ctx.run
+        assert ctx.journal.new_lineage(made) != made, "it was made elsewhere, and may have been used"
+        made = ctx.journal.new_name(ctx.clock())
+        assert ctx.journal.new_lineage(made) == made
+    run.checked()
+
+
+def test_who_begins_a_run_at_the_same_time_has_the_same_lineage(run: Runner) -> None:
+    with run.open() as one, run.open() as two:
+        assert one.lineage != two.lineage
+        for ctx, step in ((one, A), (two, changed(B, after=()))):
+            with ctx.hold():
+                assert perform(ctx, step, Plan(steps=(step,))).state == "ok"
+        assert one.lineage == two.lineage
+    records = [lg.record for lg in run.records()]
+    assert len({r.lineage for r in records}) == 1 and {r.idem for r in records} == set(keys(run))
     run.checked()

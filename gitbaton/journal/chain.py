@@ -25,6 +25,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.journal import origins, words
 from gitbaton.journal.codec import encode, fit
 from gitbaton.journal.finding import Finder
+from gitbaton.journal.keys import idem
 from gitbaton.journal.names import check_run, run_of, run_ref
 from gitbaton.journal.reading import RECORD, read
 from gitbaton.journal.values import BLOBS, TREES, Logged, Record
@@ -54,6 +55,8 @@ class Journal:
         self.root = root_objects(repo.layout.algorithm)[-1].oid
         self._disk = Durable(repo)
         self._read: dict[str, tuple[Oid, tuple[Logged, ...]]] = {}
+        self._first: dict[str, Oid] = {}  # the first commit of each run that was seen
+        self._made: set[str] = set()  # the names that were made here
         self._guard = threading.RLock()
         self._finder = Finder(self)
 
@@ -91,8 +94,20 @@ class Journal:
         for _ in range(1000):
             name = f"r-{now:%Y%m%d}-{os.urandom(2).hex()}"
             if name not in taken:
+                self._made.add(name)
                 return name
         raise GitError("no name is left for a run of today")
+
+    def new_lineage(self, run: str) -> str:
+        """A lineage for a run that is yet to begin: its name, where that was made at random here, or else that and something
+        random, so that a name which is used again means other effects."""
+        return run if run in self._made else f"{run[:91]}-{os.urandom(4).hex()}"
+
+    def forget(self, run: str) -> None:
+        """Know nothing of a run any more, which was dropped."""
+        with self._guard:
+            self._read.pop(run, None)
+            self._first.pop(run, None)
 
     def records(self, run: str) -> tuple[Logged, ...]:
         """The records of a run, oldest first; of one that was only fetched, all foreign. What was read before is not read
@@ -126,6 +141,8 @@ class Journal:
             found = tuple(item if item.foreign == foreign else replace(item, foreign=foreign) for item in found)
             self._disk.known(oid for logged in found for oid in logged.parts.values())
             self._read[run] = (tip, found)
+            if found:
+                self._first.setdefault(run, found[0].commit)
             return found
 
     def append(
@@ -178,11 +195,13 @@ class Journal:
 
     def _append(self, run: str, ref: str, record: Record, parts: Mapping[str, Oid], keep: Oid | None) -> Logged:
         """One attempt, with the lock held."""
-        tip = self.tip(run)
+        tip, first = self.tip(run), self._first.get(run)
         if tip is None and run in self.fetched():
             raise UsageError(f"run '{run}' was fetched from elsewhere, and is not one of this repository yet")
         before = self._local(run, tip) if tip is not None else ()
-        record = replace(record, seq=len(before))
+        if first is not None and (not before or before[0].commit != first):
+            raise GitError(f"'{ref}' was removed while run '{run}' was under way; {_NOTHING}")
+        record = _of_lineage(replace(record, seq=len(before)), before[0].record.lineage if before else record.lineage)
         algorithm = self.repo.layout.algorithm
         raw = new_object(algorithm, "blob", encode(record))
         modes = {name: b"40000" if name in TREES else b"100644" for name in parts}
@@ -205,6 +224,7 @@ class Journal:
             origins.clear(self.repo, run)
             before = tuple(replace(item, foreign=False) for item in before)
         self._read[run] = (commit.oid, (*before, logged))
+        self._first.setdefault(run, commit.oid)
         return logged
 
     def adopt(self, run: str) -> None:
@@ -233,6 +253,16 @@ class Journal:
         foreign. A run that cannot be read has none."""
         with self._guard:
             return self._finder.find(key, but)
+
+
+def _of_lineage(record: Record, lineage: str) -> Record:
+    """A record as one of a run whose first record came from another process, after this one looked: then its step is new."""
+    if record.lineage == lineage:
+        return record
+    record = replace(record, lineage=lineage)
+    if record.type != "begin" or record.idem is None or record.step is None or record.key is None:
+        return record
+    return replace(record, idem=idem(lineage, record.step, record.key))
 
 
 def subject(record: Record) -> bytes:

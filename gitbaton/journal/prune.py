@@ -106,5 +106,6 @@ def apply(journal: Journal, planned: Plan) -> tuple[tuple[Drop, ...], tuple[Kept
                 kept.append(Kept(run=drop.run, why=error.message))
                 continue
             origins.clear(journal.repo, drop.run)
+        journal.forget(drop.run)
         gone.append(drop)
     return tuple(gone), tuple(kept)

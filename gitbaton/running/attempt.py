@@ -179,7 +179,7 @@ class Attempt:
         blocked = self._clear(place)
         if blocked:
             return self._blocked(record, blocked)
-        env = environment(ctx, step.name, self.idem, self.number)
+        env = environment(ctx, step.name, record.idem or self.idem, self.number)
         env = {k: v for k, v in {**env, **place.env}.items() if v is not None}
         root = place.files.root
         met = marks(root, self.before.others)
@@ -222,11 +222,11 @@ class Attempt:
     def _blocked(self, record: Record, paths: tuple[str, ...]) -> Done:
         """Somebody writes into the write set at this very moment: nothing was done."""
         ctx = self.ctx
-        ctx.append(ctx.record("abort", self.step.name, key=record.key, idem=self.idem, text="nothing was done"))
-        before = next((e for e in (self.state.effects if self.state else ()) if e.idem == self.idem), None)
+        ctx.append(ctx.record("abort", self.step.name, key=record.key, idem=record.idem, text="nothing was done"))
+        before = next((e for e in (self.state.effects if self.state else ()) if e.idem == record.idem), None)
         # An earlier attempt may have had it.
         if (record.effect or "none") != "none" and (before is None or before.state == "undone"):
-            ctx.append(ctx.record("settle", self.step.name, key=record.key, idem=self.idem, state="undone"))
+            ctx.append(ctx.record("settle", self.step.name, key=record.key, idem=record.idem, state="undone"))
         found = ctx.files.scan(self.step.writes, store=self.step.store)
         return conflict(ctx, self.step, self.now.key, found, paths)
 

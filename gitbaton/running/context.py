@@ -88,6 +88,8 @@ class Context:
         self.defined: set[str] = set()  # the steps of the command line, whose begins say all of them
         self.active: list[tuple[str, ...]] = []  # the write sets that this process holds
         self.claimed_so_far: list[tuple[str, ...]] = []  # and held since it began
+        self._lineage: str | None = None
+        self._drawn = ""  # the lineage of a run that has no record yet
         self._depth = 0
         self._idle: list[Workshop] = []
         self._shops: list[Workshop] = []
@@ -98,8 +100,14 @@ class Context:
 
     @property
     def lineage(self) -> str:
-        """What the idempotency keys of this run are made from."""
-        return self.run
+        """What the idempotency keys of this run are made from: its first record says it."""
+        if self._lineage is None:
+            records = self.logged()
+            if not records:
+                self._drawn = self._drawn or self.journal.new_lineage(self.run)
+                return self._drawn
+            self._lineage = records[0].record.lineage
+        return self._lineage
 
     @contextmanager
     def hold(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from gitbaton.errors import NoAnswerError, RunError, UsageError
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import EffectState, RunState
-from gitbaton.journal.values import Plan, Step
+from gitbaton.journal.values import Logged, Plan, Step
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
 from gitbaton.running.graph import order
@@ -125,8 +125,6 @@ def _busy(ctx: Context, names: Sequence[str]) -> list[str]:
 
 def _known(ctx: Context, plan: Plan | None, name: str, claim: Claim) -> None:
     """Make sure that it is known whether the effects of a step happened: its probe is asked. Raises RunError 76."""
-    from gitbaton.running.recovery import ask, settled
-
     while (effect := unknown(ctx.state(), name)) is not None:
         step = (plan.step(name) if plan is not None else None) or step_of(effect.logged.record)
         answer = ask(ctx, claim, step, effect)
@@ -234,6 +232,27 @@ def unknown(state: RunState, name: str) -> EffectState | None:
     """The newest effect of a step of which nobody knows whether it happened."""
     step = state.steps.get(name)
     return step.unknown if step is not None else None
+
+
+def ask(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> bool | None:
+    """What the probe says: 0 it happened, 1 it did not, all else (and no probe) nobody knows. Raises UsageError for a fetched
+    one without --foreign."""
+    record = effect.logged.record
+    probe = in_full(record, record.probe) or step.probe
+    if probe is None:
+        return None
+    if effect.logged.foreign and not ctx.foreign:
+        raise UsageError(f"the probe of step '{step.name}' was recorded elsewhere", "it is run only with --foreign: " + probe)
+    env = environment(ctx, step.name, effect.idem, record.attempt or 1)
+    ended = launch(ctx, claim, step, shell(probe), env, timeout=step.timeout, show=False)
+    return {0: True, 1: False}.get(ended.exit) if not ended.timeout else None
+
+
+def settled(ctx: Context, step: Step, effect: EffectState, word: str, text: str) -> Logged:
+    """Write down what became of an effect: ``done`` or ``undone``, and who says so."""
+    logged = ctx.append(ctx.record("settle", step.name, key=effect.key, idem=effect.idem, state=word, text=text))
+    ctx.emit("settled", step.name, word, key=effect.key)
+    return logged
 
 
 def asked(name: str) -> RunError:

@@ -88,7 +88,7 @@ def taken_over(ctx: Context, logged: Logged, begin: Record, text: str, *, nondet
     """Write an existing result down as the newest one: a begin and an end with its outputs. ``begin``: with the inputs
     of now."""
     result = logged.record
-    ctx.append(begin)
+    begin = ctx.append(begin).record
     kept = {name: oid for name, oid in logged.parts.items() if name in ("stdout", "stderr")}
     tree = result.writes.tree if result.writes else None
     writes = replace(begin.writes, tree=tree, digests=_both(begin.writes, result.writes)) if begin.writes else None

@@ -13,9 +13,7 @@ from gitbaton.journal.values import Logged, Record, Step, Writes
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present
-from gitbaton.running.effects import unknown
-from gitbaton.running.launching import environment, launch, shell
-from gitbaton.running.recorded import in_full
+from gitbaton.running.effects import ask, settled, unknown
 from gitbaton.running.recording import again
 from gitbaton.running.results import UNKNOWN, Done
 from gitbaton.running.serving import result_of
@@ -55,27 +53,6 @@ def settle_unknown(ctx: Context, claim: Claim, step: Step, now: Present, effect:
         roll_back(ctx, step, state, state.begun.record)
     settled(ctx, step, effect, "done" if answer else "undone", "the probe says so")
     return trust(ctx, claim, step, effect) if answer and effect.key == now.key else None
-
-
-def settled(ctx: Context, step: Step, effect: EffectState, word: str, text: str) -> Logged:
-    """Write down what became of an effect: ``done`` or ``undone``, and who says so."""
-    logged = ctx.append(ctx.record("settle", step.name, key=effect.key, idem=effect.idem, state=word, text=text))
-    ctx.emit("settled", step.name, word, key=effect.key)
-    return logged
-
-
-def ask(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> bool | None:
-    """What the probe says: 0 it happened, 1 it did not, all else (and no probe) nobody knows. Raises UsageError for a fetched
-    one without --foreign."""
-    record = effect.logged.record
-    probe = in_full(record, record.probe) or step.probe
-    if probe is None:
-        return None
-    if effect.logged.foreign and not ctx.foreign:
-        raise UsageError(f"the probe of step '{step.name}' was recorded elsewhere", "it is run only with --foreign: " + probe)
-    env = environment(ctx, step.name, effect.idem, record.attempt or 1)
-    ended = launch(ctx, claim, step, shell(probe), env, timeout=step.timeout, show=False)
-    return {0: True, 1: False}.get(ended.exit) if not ended.timeout else None
 
 
 def trust(ctx: Context, claim: Claim, step: Step, effect: EffectState, *, person: bool = False) -> Done:
