@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Optional
 
 import typer
 
@@ -224,7 +224,7 @@ class JsonLines:
     """Events as JSON objects, one a line, on standard output. Safe to use from several threads."""
 
     def __init__(self, run: str) -> None:
-        self.run = run
+        self.run: Optional[str] = run  # None: one that was refused and never began
         self._lock = threading.Lock()
 
     def __call__(self, event: Event) -> None:

@@ -47,23 +47,32 @@ class Desk:
 
 @contextmanager
 def desk(
-    ctx: typer.Context, *, json: bool, run: Optional[str] = None, new: bool = True, planned: bool = False
+    ctx: typer.Context,
+    *,
+    json: bool,
+    run: Optional[str] = None,
+    new: bool = True,
+    planned: bool = False,
+    plan: Optional[str] = None,
 ) -> Iterator[tuple[Desk, str]]:
     """A repository with a work tree, opened for many small things, and the run that is meant: the one named, GIT_BATON_RUN,
-    the one that this work tree used last; else, with ``new``, a new one. Raises UsageError, NotFoundError."""
+    the one that this work tree used last (of a ``plan`` file: for it); else, with ``new``, a new one. Raises UsageError,
+    NotFoundError."""
     with opened(ctx, door=None) as baton:
         top = baton.repo.layout.root
         if top is None:
             raise UsageError(f"'{baton.repo.layout.git_dir}' has no work tree in which a step could run")
         baton.repo.prefetch_identity()
         journal = Journal(baton.repo, author=baton.author()[0], redactor=baton.redactor, clock=baton.clock)
-        name = _named(journal, run) if new else chosen(journal, run)
-        show = JsonLines(name) if json else lines(ctx, baton, name)
         directory = ctx.obj.repo_root or os.getcwd()
+        path = os.path.join(directory, plan) if plan is not None else None
+        name = _named(journal, run, top, path) if new else chosen(journal, run)
+        show = JsonLines(name) if json else lines(ctx, baton, name)
         try:
             yield Desk(baton=baton, journal=journal, show=show, top=top, directory=directory, planned=planned), name
         except BatonError as error:
             if isinstance(show, JsonLines):
+                show.run = name if journal.tip(name) is not None else None
                 show.finished(error.exit_code, {})
             raise
         finally:
@@ -71,9 +80,17 @@ def desk(
             journal.close()
 
 
-def _named(journal: Journal, run: Optional[str]) -> str:
-    given = run if run is not None else os.environ.get("GIT_BATON_RUN") or remembered(journal.repo)
-    return check_run(given) if given is not None else journal.new_name(journal.clock())
+def _named(journal: Journal, run: Optional[str], top: str, plan: Optional[str]) -> str:
+    """The run that is meant, or a new one. Raises UsageError for one that is in use for something else than the plan."""
+    from gitbaton.running import plans, taking
+
+    given = run if run is not None else os.environ.get("GIT_BATON_RUN") or None
+    if plan is not None:
+        path = plans.path_of(plan, top)
+        found = taking.for_plan(journal, path, top) if given is None else taking.free(journal, check_run(given), path)
+    else:
+        found = check_run(given) if given is not None else remembered(journal.repo)
+    return found if found is not None else journal.new_name(journal.clock())
 
 
 def run_step(ctx: typer.Context, run: RunWords, words: StepWords, argv: list[str]) -> int:
@@ -92,7 +109,7 @@ def run_plan(ctx: typer.Context, run: RunWords) -> int:
 
     guards = _guards(run)
     take, wait = _take(run), seconds(run.wait, "--wait")
-    with desk(ctx, json=run.json, run=run.run, planned=True) as (at, name):
+    with desk(ctx, json=run.json, run=run.run, planned=True, plan=run.plan) as (at, name):
         plan = plans.read(os.path.join(at.directory, run.plan or ""), at.top, name=run.plan)
         plan = replace(plan, **guards)
         only = tuple(run.only or ())
@@ -154,6 +171,7 @@ def would(item: Forecast) -> str:
         "waits": f"would wait for {on}",
         "rejected": "is rejected at its gate",
         "probe": "its outcome is unknown and would be asked for",
+        "error": f"it cannot be told: {plain(item.problem)}",
         "trust": "its effect happened; its outputs would be checked",
     }[item.would]
     unless = f" (unless {on} gives what it once gave)" if item.would == "run" and item.on else ""
@@ -187,6 +205,8 @@ def _guards(run: RunWords) -> dict[str, Any]:
         found["max_runs"] = run.max_runs
     if run.max_wall is not None:
         found["max_wall"] = seconds(run.max_wall, "--max-wall")
+        if not found["max_wall"]:
+            raise UsageError("--max-wall must be more than nothing")
     return found
 
 

@@ -27,7 +27,8 @@ WORDS = {
     "never-run": "never run",
     "dropped": "not in the plan",
 }
-COLORS = {"ok": "green", "stale": "stale", "failed": "failed", "crashed": "failed", "unknown": "failed", "waiting": "pending"}
+COLORS = {"ok": "green", "stale": "stale", "waiting": "pending"}
+COLORS |= dict.fromkeys(("failed", "crashed", "unreadable", "unknown"), "failed")
 
 
 def command(
@@ -71,6 +72,8 @@ def standing(line: Line, now: datetime) -> str:
         return f"stale: {because(cause)}" if cause is not None else f"stale: it depends on what {on} gives" if on else "stale"
     if line.state == "failed":
         return f"failed with {line.exit}" if line.exit is not None else "failed"
+    if line.state == "unreadable":
+        return f"it cannot be told: {plain(line.would.problem)}"
     if line.state == "running":
         where = f" on {plain(line.host)}" if line.host else ""
         return f"running since {age(line.at, now) if line.at else 'now'}, process {line.pid}{where}"

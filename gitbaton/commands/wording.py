@@ -83,7 +83,8 @@ def options(*tables: type) -> Callable[[Callable[..., int]], Callable[..., int]]
 def given(words: object) -> list[str]:
     """The options that were typed, in the table's order, as they are typed."""
     names = {"resume": "continue"}
-    fields = (name for name in type(words).__annotations__ if getattr(words, name) not in (None, False, []))
+    items = ((name, getattr(words, name)) for name in type(words).__annotations__)
+    fields = (name for name, item in items if item is not None and item is not False and item != [])
     return ["--" + names.get(name, name).replace("_", "-") for name in fields]
 
 

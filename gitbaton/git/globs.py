@@ -29,7 +29,8 @@ def check(glob: str) -> str:
     if not glob:
         raise UsageError("a glob is empty", "'.' means every file of the work tree")
     if glob[0] == "/":
-        raise UsageError(f"glob '{glob}' is absolute", "globs are relative to the top of the work tree")
+        hint = "globs are relative: in a plan file to the top of the work tree, on a command line to the current directory"
+        raise UsageError(f"glob '{glob}' is absolute", hint)
     if glob[0] == "!":
         raise UsageError(f"glob '{glob}' begins with '!'", "globs do not exclude; quote a real one as '\\!'")
     if "\0" in glob or len(glob) > LONGEST:

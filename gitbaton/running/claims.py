@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 
 from gitbaton.errors import GitError, RunError, UsageError
@@ -125,9 +126,7 @@ class Claims:
                     for claim in holding:
                         claim.wait_for(None)
 
-    def _take(
-        self, mine: Held, wait: float, same: Callable[[], None] | None, holding: Sequence[Claim], patient: bool
-    ) -> Claim:
+    def _take(self, mine: Held, wait: float, same: Callable[[], None] | None, holding: Sequence[Claim], patient: bool) -> Claim:
         began = time.monotonic()
         ended: set[str] = set()
         while True:
@@ -177,7 +176,9 @@ class Claims:
         holds; those of other machines too."""
         if not os.path.isdir(self.folder):
             return ()
-        with self.repo.lock((), of=_LOCK):
+        with ExitStack() as stack:
+            if os.access(self.folder, os.W_OK):  # else who looks cannot take the lock, nor remove what nobody holds
+                stack.enter_context(self.repo.lock((), of=_LOCK))
             found = list(self._scan())
         return tuple(f.held for f in found if not self._is_own(f.held))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from gitbaton.errors import GitError
 from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.model import Oid
@@ -19,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    Would = Literal["cached", "run", "depends", "gate", "rejected", "probe", "trust", "waits"]
+    Would = Literal["cached", "run", "depends", "gate", "rejected", "probe", "trust", "waits", "error"]
 else:
     Would = str
 
@@ -34,7 +35,7 @@ class Forecast:
     gave. ``gate``: it waits for approval, ``waits``: for a step that does. ``rejected``: its gate is closed. ``probe``: its
     outcome is unknown and is asked for first. ``trust``: its effect happened, and what lies there is taken if it holds.
     ``undo``: the steps whose effects are compensated before it runs, in that order; where one that runs anyway has ``on``:
-    unless these give what they once gave. ``key``: its key, after what is served
+    unless these give what they once gave. ``error``: it cannot be told, for ``problem``. ``key``: its key, after what is served
     before it; that of a step that depends on others may become another. ``now``: what that key is made from."""
 
     step: Step
@@ -45,6 +46,7 @@ class Forecast:
     undo: tuple[str, ...] = ()
     logged: Logged | None = None
     now: Present | None = None
+    problem: str = ""
 
 
 def edges_of(ctx: Context, plan: Plan) -> Graph:
@@ -62,12 +64,16 @@ def forecast(
 ) -> tuple[Forecast, ...]:
     """What would become of these steps, in their order, were they done in the order in which they run. ``of``: the plan that
     they are of; ``force``: those that are run even where nothing changed. Objects of the files that are read are written:
-    redirect the repository first where nothing may be left. Raises GitError."""
+    redirect the repository first where nothing may be left."""
     ahead = Ahead(ctx, whole(of or Plan(steps=tuple(steps)), ctx.state()).steps)
     wanted, found = {step.name: step for step in steps}, {}
     for step in ahead.steps:
         if step.name in wanted:
-            found[step.name] = made = _one(ahead, wanted[step.name], (force or {}).get(step.name))
+            try:
+                made = _one(ahead, wanted[step.name], (force or {}).get(step.name))
+            except GitError as error:  # a file that cannot be read: of the others it can be told
+                made = Forecast(step=step, would="error", key="", problem=error.message)
+            found[step.name] = made
             if made.would != "cached":
                 ahead.moving[step.name] = made.would
     shut = closed(ctx, steps) if force is None else None

@@ -39,7 +39,7 @@ class PlanFile:
         if len(raw) > LARGEST:
             raise self._at(raw.count(b"\n", 0, LARGEST) + 1, f"the file is larger than {LARGEST >> 20} MiB")
         try:
-            self.text = raw.decode("utf-8")
+            self.text = raw.decode("utf-8-sig")  # some editors write a mark first
         except UnicodeDecodeError as error:
             raise self._at(raw.count(b"\n", 0, error.start) + 1, "a byte that is not UTF-8") from None
         try:

@@ -25,7 +25,7 @@ def read(source: str | bytes, top: str, *, name: str | None = None, alone: bool 
     default its path or ``baton.toml``. Its steps come in an order in which they can run. ``alone``: they may wait for steps
     that are not in it. Raises UsageError that names the file, the line and the step."""
     if isinstance(source, str):
-        raw, path = _bytes(source, name or source), _place(source, top)
+        raw, path = _bytes(source, name or source), path_of(source, top)
         file = PlanFile(raw, name or source)
     else:
         raw, path = source, None
@@ -60,7 +60,7 @@ def _bytes(path: str, name: str) -> bytes:
         raise UsageError(f"cannot read '{name}': {(reason or str(error)).lower()}") from None
 
 
-def _place(path: str, top: str) -> str:
+def path_of(path: str, top: str) -> str:
     """A path relative to the top of the work tree, or absolute when it is elsewhere."""
     absolute, top = os.path.realpath(path), os.path.realpath(top)
     return os.path.relpath(absolute, top) if absolute.startswith(top.rstrip("/") + "/") else absolute

@@ -25,7 +25,18 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Standing = Literal[
-        "ok", "stale", "failed", "running", "crashed", "waiting", "rejected", "unknown", "undoing", "never-run", "dropped"
+        "ok",
+        "stale",
+        "failed",
+        "running",
+        "crashed",
+        "waiting",
+        "rejected",
+        "unknown",
+        "undoing",
+        "never-run",
+        "dropped",
+        "unreadable",
     ]
 else:
     Standing = str
@@ -33,12 +44,12 @@ else:
 
 @value
 class Line:
-    """One step. ``state``: ``ok`` (its result would be served), ``stale`` (it would run, or may: see ``would``), ``failed``,
-    ``running`` (by process ``pid`` on ``host``), ``crashed`` (begun, and nobody is at it), ``waiting`` at its gate,
-    ``rejected`` there, ``unknown`` (whether its effect happened), ``undoing`` (its compensation has not ended well),
-    ``never-run``, ``dropped`` (the plan does not name it). ``exit``, ``at`` (when its newest record ended) and ``duration_ms``
-    are of the newest attempt. ``effect``: ``none``, ``live``, ``unknown``, ``undoing`` or ``undone``. ``moved``: outputs that
-    are not here as they were recorded."""
+    """One step. ``state``: ``ok`` (its result would be served), ``stale`` (it would run, or may: see ``would``),
+    ``failed``, ``running`` (by process ``pid`` on ``host``), ``crashed`` (begun, and nobody is at it), ``waiting`` at its
+    gate, ``rejected`` there, ``unknown`` (whether its effect happened), ``undoing`` (its compensation has not ended well),
+    ``never-run``, ``dropped`` (the plan does not name it), ``unreadable`` (its files cannot be read: see ``would``).
+    ``exit``, ``at`` (when its newest record ended) and ``duration_ms`` are of the newest attempt. ``effect``: ``none``,
+    ``live``, ``unknown``, ``undoing`` or ``undone``. ``moved``: outputs that are not here as they were recorded."""
 
     step: str
     state: Standing
@@ -159,6 +170,8 @@ def _standing(item: Forecast, known: StepState, effect: str, held: Held | None) 
         return "failed"
     if not known.ends:
         return "crashed" if known.attempts else "never-run"
+    if item.would == "error":
+        return "unreadable"
     return "ok" if item.would == "cached" else "stale"
 
 

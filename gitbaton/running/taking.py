@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from gitbaton.codec import encode_track
-from gitbaton.errors import BatonError, GitError, UsageError
+from gitbaton.errors import BatonError, GitError, RecordError, UsageError
+from gitbaton.git.objects import parse_commit
+from gitbaton.journal.chain import Journal, remembered
 from gitbaton.journal.values import Logged, Plan
 from gitbaton.running import plans
 from gitbaton.running.context import Context
@@ -20,6 +22,7 @@ from gitbaton.values import replace, value
 
 MAX_PLAN = 4 << 20
 PLAN = "plan.toml"
+SHOWN = 5  # steps that an error names
 IDLE = ("plan", "cached", "wait", "progress", "finished", "warning")  # events by which nothing is done yet
 
 
@@ -60,6 +63,48 @@ def turn(ctx: Context) -> Iterator[None]:
             yield
     finally:
         os.close(fd)
+
+
+def free(journal: Journal, run: str, path: str) -> str:
+    """The name of a run, if it is of the plan at this path, or is yet to begin. Raises UsageError where it is in use for
+    something else."""
+    if journal.tip(run) is None:
+        return run
+    records = [logged.record for logged in journal.records(run)]
+    plan = next((record.plan for record in reversed(records) if record.type == "claim"), None)
+    steps = list(dict.fromkeys(record.step for record in records if record.step is not None))
+    names = ", ".join(f"'{name}'" for name in steps[:SHOWN]) + (" ..." if len(steps) > SHOWN else "")
+    used = f"plan '{plan}'" if plan is not None else f"single steps {names}" if steps else None
+    if used is None or plan == path:
+        return run
+    raise UsageError(f"run '{run}' is in use: it is of {used}", "name another with --run")
+
+
+def for_plan(journal: Journal, path: str, top: str) -> str | None:
+    """The run that goes on with the plan at this path, in this work tree: the one that it used last, else the newest; None
+    where there is none."""
+    tips = journal.refs()
+    last = remembered(journal.repo)
+    commits = zip(tips, journal.repo.objects.read_many(list(tips.values())), strict=True)
+    ages = {run: _time(found.data) if found is not None else 0 for run, found in commits}
+    for run in sorted(ages, key=lambda name: (name == last, ages[name]), reverse=True):
+        try:
+            records = journal.records(run)
+        except BatonError:  # a broken one stands in nobody's way
+            continue
+        claim = next((logged.record for logged in reversed(records) if logged.record.type == "claim"), None)
+        if claim is not None and claim.plan == path and (run == last or claim.worktree == top):
+            return run
+    return None
+
+
+def _time(commit: bytes | None) -> int:
+    """When a commit was written, in seconds; 0 for what is none."""
+    try:
+        words = parse_commit(commit or b"").author.split()
+    except RecordError:
+        return 0
+    return int(words[-2]) if len(words) > 1 and words[-2].isdigit() else 0
 
 
 class Hold:
