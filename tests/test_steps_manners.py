@@ -151,3 +151,15 @@ def test_permissions_stay_or_are_those_that_the_command_gave(run: Runner, isolat
     assert run.go(changed(step, argv=("sh", "-c", "mkdir -p out; echo x > out/key; exit 1"))).code == 1
     assert [oct(bits(run, name)) for name in ("out/key", "out/tool")] == ["0o600", "0o750"]
     run.checked()
+
+
+def test_much_that_is_untracked_is_watched_and_not_all_stored(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gitbaton.git.filewatch.MOST_ANEW", 5000)
+    for number in range(4):
+        run.repo.write(f"big{number}", f"{number}" * (2000 + number))
+    done = run.go(sh("s", "echo x > big0; echo x > big3; chmod 600 big1", reads="src/a", on_undeclared="restore"))
+    assert done.state == "ok" and run.read("big0") == "0" * 2000 and run.read("big3") == "x\n"
+    (end,) = [lg.record for lg in run.records() if lg.record.type == "end"]
+    assert {u.path: u.before is not None for u in end.undeclared} == {"big0": True, "big3": False}
+    assert "not kept: big3" in [event.text for event in run.told("warning")]
+    run.checked()

@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from types import MappingProxyType
 
 from gitbaton.git.ahead import OTHERS
 from gitbaton.git.conversions import may_convert
@@ -25,6 +26,8 @@ _TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--no-abbrev", "--ita-i
 _HIDDEN = re.compile(rb"(?:\A|(?<=\0))[a-zS] ([^\0]*)(?=\0)")
 _MODES = (FILE, EXECUTABLE, LINK)
 
+MOST_ANEW = 64 << 20  # bytes that are stored of what is modified and untracked, each time it is looked at
+
 Clean = dict[str, Entry]  # tracked files that were as in the index, as the index has them
 
 
@@ -41,7 +44,8 @@ class Stray:
 @value
 class Strays:
     """What changed outside a write set, by path. ``before`` and ``after`` are the images that are kept, with a tree of each;
-    ``unkept`` the paths that had or have content of which there is no image: too large, unreadable, or no file."""
+    ``unkept`` the paths that had or have content of which there is no image: too large, unreadable, or no file. ``modes``: the
+    permission bits that were seen before."""
 
     found: tuple[Stray, ...]
     before: Mapping[str, Entry]
@@ -49,6 +53,7 @@ class Strays:
     before_tree: Oid
     after_tree: Oid
     unkept: tuple[str, ...]
+    modes: Mapping[str, int] = MappingProxyType({})
 
 
 @value
@@ -64,8 +69,9 @@ class Watch:
     """Everything tracked, and untracked but not ignored, outside a write set (``matches``), as it is when this is made.
 
     Ignored files are not watched, nor what is in nested repositories and submodules. What is modified or untracked is stored
-    (files over ``max_size`` bytes are not: they are noticed by their stat); of what is as in the index, the index's blob is
-    the image. Holds a private copy of the index until ``close``. Raises GitError. A context manager.
+    (files over ``max_size`` bytes are not, and of what was not read before at most ``MOST_ANEW`` bytes, the smallest files
+    first: the others are noticed by their stat); of what is as in the index, the index's blob is the image. Holds a private
+    copy of the index until ``close``. Raises GitError. A context manager.
     """
 
     def __init__(self, files: Files, matches: Callable[[str], bool], *, max_size: int) -> None:
@@ -111,9 +117,22 @@ class Watch:
 
         now = time.time_ns()
         stats = {path: _stat(os.path.join(self._files.root, path)) for path in paths}
-        kept = [(p, s) for p, s in stats.items() if s is not None and self._keeps(p, s)]
+        kept = self._affordable([(p, s) for p, s in stats.items() if s is not None and self._keeps(p, s)])
         entries = self._files.take(kept)
         return {p: _Seen(stat=s, entry=entries.get(p), sure=s is None or settled(signature(s), now)) for p, s in stats.items()}
+
+    def _affordable(self, found: list[tuple[str, os.stat_result]]) -> list[tuple[str, os.stat_result]]:
+        """Those files that are known already, and the smallest others."""
+        if sum(s.st_size for _, s in found) <= MOST_ANEW:
+            return found
+        kept, left = [], MOST_ANEW
+        for path, seen in sorted(found, key=lambda item: item[1].st_size):
+            if self._files.known(path, seen, digest=False) is None:
+                left -= seen.st_size
+                if left < 0:
+                    continue
+            kept.append((path, seen))
+        return kept
 
     def _keeps(self, path: str, found: os.stat_result) -> bool:
         if stat.S_ISLNK(found.st_mode):
@@ -175,6 +194,7 @@ class Watch:
             before_tree=self._tree(before),
             after_tree=self._tree(after),
             unkept=tuple(blind),
+            modes={p: seen.stat.st_mode & 0o777 for p, (seen, _) in changes.items() if seen.stat is not None},
         )
 
     def _tree(self, entries: Mapping[str, Entry]) -> Oid:
@@ -189,12 +209,12 @@ def _oid(seen: _Seen) -> Oid | None:
 
 def _equal(before: _Seen, after: _Seen) -> bool:
     """Whether a path holds the same on both sides, as far as it was looked into."""
-    if before.entry is not None or after.entry is not None:
-        one, other = before.entry, after.entry
-        return one is not None and other is not None and (one.mode, one.oid) == (other.mode, other.oid)
-    if before.stat is None or after.stat is None:
-        return before.stat is after.stat
-    return signature(before.stat) == signature(after.stat)
+    blind = any(seen.entry is None and seen.stat is not None for seen in (before, after))
+    if blind or before.entry is None or after.entry is None:
+        if before.stat is None or after.stat is None:
+            return before.stat is after.stat and before.entry is after.entry
+        return signature(before.stat) == signature(after.stat)
+    return (before.entry.mode, before.entry.oid) == (after.entry.mode, after.entry.oid)
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -96,11 +96,13 @@ def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> None:
         ctx.emit("undeclared", step, item.path)
     if len(outside.found) > SHOWN:
         ctx.emit("undeclared", step, f"and {len(outside.found) - SHOWN} more")
+    for path in strays.unkept[:SHOWN]:
+        ctx.emit("warning", step, f"not kept: {path}")
     if not restore:
         return
     want = {s.path: strays.before.get(s.path) for s in strays.found if s.path not in strays.unkept}
     # Nobody noted which folders were empty before: all that are left stay.
-    left = put(ctx.files, strays.after, want, keep=lambda: folders_of(want))
+    left = put(ctx.files, strays.after, want, keep=lambda: folders_of(want), modes=strays.modes)
     back = [path for path in want if path not in left]
     for path in back[:SHOWN]:
         also = " (what stood there is in the journal)" if path in strays.after else ""
