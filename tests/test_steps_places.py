@@ -12,10 +12,12 @@ import pytest
 from gitbaton.errors import UsageError
 from gitbaton.journal.values import Cause
 from gitbaton.running import plans
+from gitbaton.running.decide import present
+from gitbaton.running.recovery import recover
 from gitbaton.running.taking import opened
 from gitbaton.values import replace
 from tests.support import Sandbox
-from tests.support.steps import Runner, sh
+from tests.support.steps import Runner, changed, listing, sh
 
 
 @pytest.fixture
@@ -101,3 +103,79 @@ def test_a_result_of_another_run_leaves_what_it_did_not_make(run: Runner) -> Non
     run.repo.write("src/a", "one\n")
     assert run.go(step, run="three").state == "cached" and run.read("dist/a") == "one\n"
     assert run.read("dist/notes") == "precious\n"
+
+
+BUILD = sh("build", "mkdir -p dist; cat src/a > dist/a; echo b > dist/b; rm -f dist/old", reads="src/**", writes="dist/**")
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_killed_lane_leaves_what_somebody_wrote_meanwhile(run: Runner, before: bool) -> None:
+    step = changed(BUILD, isolate="tree")
+    if before:
+        assert run.go(step).state == "ok"
+        run.repo.write("src/a", "two\n")
+    assert run.killed("in-command", step)
+    run.repo.write("dist/notes", "precious\n")
+    if before:
+        run.repo.write("dist/a", "by hand\n")
+        assert run.go(step).state == "conflict" and run.read("dist/a") == "by hand\n"
+    else:
+        assert run.go(step).state == "ok"
+    assert run.read("dist/notes") == "precious\n" and not run.told("orphan")
+
+
+def test_what_a_killed_lane_had_brought_is_taken_back(run: Runner) -> None:
+    run.repo.write("dist/old", "old\n")
+    assert run.killed("before-end", changed(BUILD, isolate="tree"))
+    assert not run.there("dist/old") and run.read("dist/a") == "one\n"
+    run.repo.write("dist/b", "by hand\n")
+    run.repo.write("src/a", "two\n")
+    with run.open() as ctx, ctx.hold(), ctx.claimed("build", ("dist/**",)) as claim:
+        assert recover(ctx, claim, BUILD, present(ctx, BUILD)) is None
+    assert listing(run.repo.path / "dist") == {"b": b"by hand\n", "old": b"old\n"}
+    (orphan,) = [lg.parts["orphan"] for lg in run.records() if lg.record.type == "abort"]
+    assert run.files(orphan) == {"dist/a": "one"}
+
+
+def test_a_begin_that_was_fetched_removes_nothing_here(run: Runner) -> None:
+    """Not even one from a machine of the same name and a work tree of the same path."""
+    assert run.go(BUILD).state == "ok"
+    run.repo.write("src/a", "two\n")
+    assert run.killed("in-command", BUILD)
+    here, there = run.repo.path, run.repo.path.parent / "there"
+    os.rename(here, there)
+    run.repo = Sandbox.init(here)
+    run.repo.git("fetch", "-q", "../there", "refs/baton/runs/*:refs/baton/remotes/origin/runs/*")
+    run.repo.write("src/a", "two\n")
+    run.repo.write("dist/mine", "precious\n")
+    with run.open() as ctx:
+        ctx.journal.adopt("r1")
+    assert run.go(BUILD, foreign=True).state == "ok"
+    assert run.read("dist/mine") == "precious\n" and run.read("dist/a") == "two\n"
+
+
+def test_a_repository_that_was_moved_knows_its_torn_files(run: Runner) -> None:
+    assert run.killed("after-command", BUILD)
+    moved = run.repo.path.parent / "moved"
+    os.rename(run.repo.path, moved)
+    run.repo = Sandbox(moved)
+    run.repo.write("src/a", "two\n")
+    assert run.go(changed(BUILD, argv=("sh", "-c", "ls dist > $X/seen; mkdir -p dist; cat src/a > dist/c"))).state == "ok"
+    assert run.lines("seen") == [] and listing(moved / "dist") == {"c": b"two\n"}
+
+
+def test_another_work_tree_goes_on_and_the_first_knows_its_torn_files(run: Runner) -> None:
+    line = f"test -e $X/on && {{ {BUILD.argv[2]}; }} || {{ mkdir -p dist; echo half > dist/a; }}"
+    torn = changed(BUILD, argv=("sh", "-c", line))
+    run.repo.commit("one")
+    run.repo.git("worktree", "add", "-q", "--detach", "../second")
+    assert run.killed("after-command", torn)
+    first, run.repo = run.repo, Sandbox(run.repo.path.parent / "second")
+    (run.outside / "on").touch()
+    run.repo.write("dist/theirs", "theirs\n")
+    assert run.go(torn).state == "ok" and run.read("dist/a") == "one\n" and run.read("dist/theirs") == "theirs\n"
+    run.repo = first
+    assert run.read("dist/a") == "half\n"
+    assert run.go(torn).state == "cached" and run.read("dist/a") == "one\n"
+    assert run.go(torn).state == "cached" and run.types()[-1] in ("abort", "end")
+    run.checked()

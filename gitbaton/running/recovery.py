@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gitbaton.errors import NoAnswerError, RunError, UsageError
 from gitbaton.git.filesets import Entry, FileSet
@@ -17,6 +17,7 @@ from gitbaton.running.effects import ask, settled, unknown
 from gitbaton.running.recording import again
 from gitbaton.running.results import UNKNOWN, Done
 from gitbaton.running.serving import result_of
+from gitbaton.running.underway import forget, noted
 from gitbaton.running.verifying import verify
 from gitbaton.running.writeset import differences, kept, look, owners, put, same, standing, tree_of
 from gitbaton.values import replace
@@ -34,7 +35,7 @@ def recover(ctx: Context, claim: Claim, step: Step, now: Present) -> Done | None
     effect = next((e for e in state.effects if e.idem == record.idem), None)
     repeatable = record.effect == "idempotent" and record.key == now.key
     if effect is None or effect.state != "unknown" or repeatable:
-        roll_back(ctx, step, state, record)
+        roll_back(ctx, step, state, state.begun)
         return None
     return settle_unknown(ctx, claim, step, now, effect)
 
@@ -50,7 +51,7 @@ def settle_unknown(ctx: Context, claim: Claim, step: Step, now: Present, effect:
         return Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text, hint=hint)
     state = ctx.step_state(step.name)
     if not (answer and effect.key == now.key) and state is not None and state.begun is not None:
-        roll_back(ctx, step, state, state.begun.record)
+        roll_back(ctx, step, state, state.begun)
     settled(ctx, step, effect, "done" if answer else "undone", "the probe says so")
     return trust(ctx, claim, step, effect) if answer and effect.key == now.key else None
 
@@ -100,7 +101,9 @@ def result_of_now(ctx: Context, claim: Claim, step: Step, effect: EffectState, *
     done = replace(writes, tree=tree_of(ctx, outputs, found))
     text = "its effect had happened; these are the outputs that were there"
     end = replace(begin.record, type="end", seq=-1, writes=done, exit=0, stable=True, text=text)
-    return ctx.append(end), ""
+    logged = ctx.append(end)
+    forget(ctx, step.name)
+    return logged, ""
 
 
 def _doubt(ctx: Context, step: Step, record: Record, found: FileSet) -> str:
@@ -144,10 +147,10 @@ def _plain(record: Record) -> Record:
     return replace(record, **nothing, stable=None, undeclared=(), undeclared_more=0, text=None, cause=None)
 
 
-def roll_back(ctx: Context, step: Step, state: StepState, record: Record) -> None:
-    """Put the write set of an attempt that has no end back to what it began with; what is torn is kept in the abort."""
-    here = record.worktree == ctx.root and record.host == ctx.host and record.writes is not None
-    torn, have, want = _torn(ctx, step, state, record) if here and record.writes is not None else ({}, {}, {})
+def roll_back(ctx: Context, step: Step, state: StepState, begun: Logged) -> None:
+    """Put the write set of an attempt that has no end back to what it began with; what is torn is kept in the abort. Only what
+    the attempt did in this very work tree: files elsewhere are left for when that work tree comes to the step."""
+    record, (torn, have, want) = begun.record, _torn(ctx, step, state, begun)
     trees = {"orphan": tree_of(ctx, torn)} if torn else {}
     text = "its process ended before it did"
     ctx.append(ctx.record("abort", step.name, key=record.key, idem=record.idem, text=text), trees=trees)
@@ -155,28 +158,46 @@ def roll_back(ctx: Context, step: Step, state: StepState, record: Record) -> Non
         ctx.emit("orphan", step.name, kept(len(torn), "without a result"), key=record.key)
     for path in put(ctx.files, have, want, keep=lambda: standing(ctx, step.name)):
         ctx.emit("warning", step.name, f"'{path}' could not be put back, or somebody writes it")
+    if _is_mine(ctx, step, begun):
+        forget(ctx, step.name)
     ctx.emit("recovered", step.name, text, key=record.key, attempt=record.attempt)
 
 
-def clear_settled(ctx: Context, step: Step) -> None:
-    """Roll back an attempt that only a settle closed and that is no result: what it left is nobody else's work."""
-    state = ctx.step_state(step.name)
-    for record in (logged.record for logged in reversed(ctx.of_step(step.name))):
-        if record.type in ("end", "fail") or (record.type == "abort" and record.idem is not None):
-            return  # an abort without a key keeps what somebody else wrote
-        if record.type == "begin" and state is not None and state.begun is None:
-            roll_back(ctx, step, state, record)
-            return
+def _is_mine(ctx: Context, step: Step, begun: Logged) -> bool:
+    mine = noted(ctx, step.name)
+    return mine is not None and mine.begin == begun.commit
+
+
+def clear(ctx: Context, step: Step) -> None:
+    """Roll back what an attempt left in this work tree that was closed without it: by a settle that gave it no result, or from
+    another work tree. It is nobody else's work."""
+    mine, state = noted(ctx, step.name), ctx.step_state(step.name)
+    if mine is None:
+        return
+    records = ctx.of_step(step.name)
+    begun = next((logged for logged in records if logged.commit == mine.begin), None)
+    closed = begun is None or _result(records[records.index(begun) + 1 :]) == "end"
+    if state is not None and begun is not None and not closed and _torn(ctx, step, state, begun)[2]:
+        roll_back(ctx, step, state, begun)
+    forget(ctx, step.name)
+
+
+def _result(after: Sequence[Logged]) -> str:
+    """The type of the record by which an attempt ended, or the next began; an abort without a key keeps what somebody else
+    wrote."""
+    types = (lg.record.type for lg in after if lg.record.type != "abort" or lg.record.idem is not None)
+    return next((found for found in types if found in ("begin", "end", "fail", "abort")), "")
 
 
 def _torn(
-    ctx: Context, step: Step, state: StepState, record: Record
+    ctx: Context, step: Step, state: StepState, begun: Logged
 ) -> tuple[dict[str, Entry], Mapping[str, Entry], dict[str, Entry | None]]:
     """The files of an unfinished attempt that no record knows, what is there, and what must change."""
-    assert record.writes is not None
-    globs = record.writes.globs
-    have = ctx.files.scan(globs, store=step.store).entries
-    want = differences(have, ctx.entries(record.writes.pre, record.writes.digests))
+    writes, mine = begun.record.writes, noted(ctx, step.name)
+    if writes is None or mine is None or mine.begin != begun.commit:
+        return {}, {}, {}
+    have = ctx.files.scan(writes.globs, store=step.store).entries
+    want = mine.its_own(have, differences(have, ctx.entries(writes.pre, writes.digests)))
     there = {path: have[path] for path in want if path in have}
     known = len(owners(ctx, step.name, state, there).ours) == len(there)
     return {} if known else there, have, want
@@ -193,7 +214,7 @@ def settle(ctx: Context, step: Step, done: bool) -> Done:
             raise NoAnswerError(f"step '{step.name}' has no outcome that is unknown")
         if not done:
             if effect.logged.record.type == "begin":  # no end proves it
-                _put_back(ctx, step, state, effect.logged.record)
+                _put_back(ctx, step, state, effect.logged)
             logged = settled(ctx, step, effect, "undone", "a person says so")
             return Done(step=step, state="ok", logged=logged)
         return _done(ctx, claim, step, effect)
@@ -217,11 +238,11 @@ def _there(ctx: Context, step: Step, end: Logged) -> bool:
     return all(same(have.get(path), entry) for path, entry in result.items())
 
 
-def _put_back(ctx: Context, step: Step, state: StepState, begun: Record) -> None:
+def _put_back(ctx: Context, step: Step, state: StepState, begun: Logged) -> None:
     """Roll an attempt back that did not happen: one that is open, or of which the probe said that it did."""
     if state.begun is not None:
-        roll_back(ctx, step, state, state.begun.record)
-    elif begun.worktree == ctx.root and begun.host == ctx.host and _torn(ctx, step, state, begun)[0]:
+        roll_back(ctx, step, state, state.begun)
+    elif _torn(ctx, step, state, begun)[0]:
         roll_back(ctx, step, state, begun)
 
 

@@ -12,7 +12,7 @@ from gitbaton.running.context import Context
 from gitbaton.running.decide import Present, Verdict, decide, present, why
 from gitbaton.running.effects import undo_own
 from gitbaton.running.launching import environment, idempotency_key, launch, shell
-from gitbaton.running.recovery import clear_settled, recover, settle_unknown, settle_unstarted, trust
+from gitbaton.running.recovery import clear, recover, settle_unknown, settle_unstarted, trust
 from gitbaton.running.results import CONFLICT, GATE, UNDO_FAILED, Done
 from gitbaton.running.serving import conflict, serve
 from gitbaton.running.writeset import look
@@ -83,6 +83,8 @@ class _Performance:
     def _once(self, now: Present, verdict: Verdict) -> Done | None:
         """Do what was decided; None where it must be decided anew."""
         ctx, step = self.ctx, self.step
+        if verdict.what in ("hit", "run"):
+            clear(ctx, step)
         state = ctx.step_state(step.name)
         if verdict.what == "hit" and verdict.logged is not None:
             if verdict.effect is not None or (step.effect == "once" and not step.cache):
@@ -124,7 +126,6 @@ class _Performance:
     def _run(self, now: Present, verdict: Verdict) -> Done | None:
         """Undo what must be undone, and make one attempt; None where another one follows."""
         ctx, step = self.ctx, self.step
-        clear_settled(ctx, step)
         edited = self._edited(now) if verdict.undo and ctx.take is None else None
         if edited is not None:
             return edited
