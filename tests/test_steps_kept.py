@@ -144,6 +144,20 @@ def test_a_killed_rebuild_leaves_the_last_good_outputs(run: Runner, point: str, 
     run.checked()
 
 
+@pytest.mark.parametrize("point", ["after-fail", "after-command"])
+def test_a_failed_rebuild_that_is_killed_leaves_the_last_good_outputs_to_the_next_one(run: Runner, point: str) -> None:
+    run.repo.write("out/theirs", "before\n")
+    run.go(BUILD)
+    good = listing(run)
+    run.repo.write("src/a", "two\n")
+    bad = changed(BUILD, argv=("sh", "-c", FAILS))
+    assert run.killed(point, bad) and listing(run) == {"theirs": "before\n", "torn": "torn\n", "x": "torn\n"}
+    for _ in range(2):
+        assert run.go(bad).code == 1 and listing(run) == good
+    assert warned(run) == []
+    run.checked()
+
+
 def test_edits_of_outputs_come_back_when_a_forced_rebuild_fails(run: Runner) -> None:
     run.go(BUILD)
     run.repo.write("out/x", "by hand\n")

@@ -325,6 +325,7 @@ class Attempt:
         words = f"{text}\n{left.checked.text}" if left.checked.text else text
         fail = replace(fail, text=words, verify_exit=self._verdict(left))
         logged = self._append(fail, left, trees)
+        crash_at("after-fail")
         if not place.apart:
             self._put_back(left.after.found.entries)
             underway.forget(ctx, step.name)
