@@ -6,45 +6,22 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from gitbaton.git.groups import Ending, alive, end, tell
 from gitbaton.git.ptys import Turn
 from gitbaton.git.relay import Group, among, enter, forward, handled, leave, signals
-from gitbaton.git.starting import Begun, begin
+from gitbaton.git.starting import Begun, Command, begin
 from gitbaton.git.streams import Stream
 from gitbaton.values import value
 
 __all__ = ["Command", "Ended", "alive", "end", "forward", "run", "signals"]
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Literal
-
-    Stdin = Literal["inherit", "null"]
-else:
-    Stdin = str
 
 _TICK = 0.5
 _TERMINAL = 0.1  # how often a stopped child and another size of the terminal are looked for
 _BLIND = 0.01  # how often the end of a child is looked for where the kernel does not tell
 _AFTER = 0.25  # seconds for which output is waited for after the command itself has ended
 _STOPS = (signal.SIGTTIN, signal.SIGTTOU)
-
-
-@value
-class Command:
-    """A command: its words, the folder (absolute) it begins in, its whole environment. ``timeout`` and ``grace`` in seconds:
-    SIGTERM after the one, SIGKILL after the other. ``show``: pass its output on to ours as it comes. ``stdin``: ours or none.
-    It sees besides PWD, and GIT_BATON_GROUP, by which its descendants are found."""
-
-    argv: tuple[str, ...]
-    cwd: str
-    env: Mapping[str, str]
-    timeout: float | None = None
-    grace: float = 10.0
-    show: bool = True
-    stdin: Stdin = "null"
 
 
 @value

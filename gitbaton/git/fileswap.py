@@ -23,7 +23,14 @@ from gitbaton.values import cast, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.git.filesets import Files
+    from typing import Protocol
+
+    class Files(Protocol):
+        """What knows of the files that it read: gitbaton.git.filesets.Files."""
+
+        def known(self, path: str, stat: os.stat_result, *, digest: bool) -> Entry | None:
+            """The entry of a file that was read before and has not changed since."""
+
 
 Wanted = Mapping[str, Entry | None]
 Seen = tuple[Signature, bool]  # of the file that was looked at, and whether every later change must show in it

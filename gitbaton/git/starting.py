@@ -11,10 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from gitbaton.errors import GitError
 from gitbaton.git import groups, ptys
 from gitbaton.git.streams import Sink, Stream
+from gitbaton.values import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.git.children import Command
+    from typing import Literal
+
+    Stdin = Literal["inherit", "null"]
+else:
+    Stdin = str
 
 _GATE, _LOCKS = 3, 20
 # Nobody writes to the gate when who holds it has died. A shell changes what it remembers of folders; $2 is what was there.
@@ -32,6 +37,21 @@ exec "$@"
 # What a shell takes for its own, or drops because it is no name of a variable.
 _TAKEN = ("IFS", "OPTIND", "PPID", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "word")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@value
+class Command:
+    """A command: its words, the folder (absolute) it begins in, its whole environment. ``timeout`` and ``grace`` in seconds:
+    SIGTERM after the one, SIGKILL after the other. ``show``: pass its output on to ours as it comes. ``stdin``: ours or none.
+    It sees besides PWD, and GIT_BATON_GROUP, by which its descendants are found."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    timeout: float | None = None
+    grace: float = 10.0
+    show: bool = True
+    stdin: Stdin = "null"
 
 
 class Begun:

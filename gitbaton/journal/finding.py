@@ -5,12 +5,25 @@ from __future__ import annotations
 import re
 
 from gitbaton.errors import BatonError
+from gitbaton.git.repo import Repo
 from gitbaton.journal.values import Logged
 from gitbaton.model import Oid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.journal.chain import Journal
+    from typing import Protocol
+
+    class Runs(Protocol):
+        """The runs of a repository: gitbaton.journal.chain.Journal."""
+
+        repo: Repo
+
+        def refs(self) -> dict[str, Oid]:
+            """The local runs and their newest commits."""
+
+        def records(self, run: str) -> tuple[Logged, ...]:
+            """The records of a run, oldest first."""
+
 
 _END = re.compile(r": end[ ,].*key ([0-9a-f]{12})\Z")
 
@@ -18,7 +31,7 @@ _END = re.compile(r": end[ ,].*key ([0-9a-f]{12})\Z")
 class Finder:
     """An index of the ends of all local runs by the first digits of their keys, brought up to date when it is asked."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Runs) -> None:
         self._journal = journal
         self._seen: dict[str, Oid] = {}
         self._ends: dict[str, set[Oid]] = {}

@@ -147,7 +147,7 @@ def _line(ctx: Context, item: Forecast, known: StepState, held: Held | None) -> 
         attempts=known.attempts,
         nondeterministic=any(end.record.nondeterministic for end in known.ends),
         effect=effect,
-        pid=held.pid if held is not None else record.pid if state == "crashed" and record is not None else None,
+        pid=held.pid if held is not None else known.begun.record.pid if known.begun and state == "crashed" else None,
         host=held.host if held is not None else None,
         moved=moved,
     )
