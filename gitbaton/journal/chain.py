@@ -195,11 +195,11 @@ class Journal:
 
     def _append(self, run: str, ref: str, record: Record, parts: Mapping[str, Oid], keep: Oid | None) -> Logged:
         """One attempt, with the lock held."""
-        tip, first = self.tip(run), self._first.get(run)
+        tip, known = self.tip(run), self._first.get(run)
         if tip is None and run in self.fetched():
             raise UsageError(f"run '{run}' was fetched from elsewhere, and is not one of this repository yet")
         before = self._local(run, tip) if tip is not None else ()
-        if first is not None and (not before or before[0].commit != first):
+        if known is not None and (not before or before[0].commit != known):
             raise GitError(f"'{ref}' was removed while run '{run}' was under way; {_NOTHING}")
         record = _of_lineage(replace(record, seq=len(before)), before[0].record.lineage if before else record.lineage)
         algorithm = self.repo.layout.algorithm

@@ -272,11 +272,13 @@ def _who(held: Held) -> str:
 
 
 def _refusal(mine: Held, found: _Found) -> RunError:
-    both = globs.overlap(mine.writes, found.held.writes)
+    same = (mine.run, mine.step) == (found.held.run, found.held.step)
+    both = globs.overlap(mine.writes, found.held.writes) if not same else None
     hints = [f"'{both[0]}' of '{mine.step}' and '{both[1]}' of '{found.held.step}' overlap"] if both else []
     if found.far:
         hints.append("whether it still runs cannot be seen from here")
-    return RunError(f"the write set of '{mine.step}' is claimed by {_who(found.held)}", *hints, "--wait SECONDS waits for it")
+    said = f"{_who(found.held)} is at work" if same else f"the write set of '{mine.step}' is claimed by {_who(found.held)}"
+    return RunError(said, *hints, "--wait SECONDS waits for it")
 
 
 def _unreadable(host: str) -> Held:
