@@ -110,12 +110,11 @@ def _doubt(ctx: Context, step: Step, record: Record, found: FileSet) -> str:
     """Why what lies in a write set need not be what an attempt made, where no person says so; empty where --verify can tell."""
     if record.type == "end":
         return "its outputs are not here as they were recorded"
+    if record.isolation not in (None, "none"):
+        return "its outputs are gone with the copy that it ran in"
     pre = ctx.entries(record.writes.pre, record.writes.digests) if record.writes is not None else {}
-    new = {path for path in differences(found.entries, pre) if path in found.entries}
-    apart = record.isolation not in (None, "none")
-    old = owners(ctx, step.name, ctx.step_state(step.name), found.entries).ours & new if apart else ()  # of attempts before it
-    if not new or old:
-        return "its outputs are gone with the copy that it ran in" if apart else "its outputs are not here"
+    if not differences(found.entries, pre):
+        return "its outputs are not here"
     return "its outputs may be torn, and no --verify says that they are whole" if step.verify is None else ""
 
 
