@@ -163,3 +163,18 @@ def test_much_that_is_untracked_is_watched_and_not_all_stored(run: Runner, monke
     assert {u.path: u.before is not None for u in end.undeclared} == {"big0": True, "big3": False}
     assert "not kept: big3" in [event.text for event in run.told("warning")]
     run.checked()
+
+
+def test_a_result_that_would_be_a_failure_now_is_not_served(run: Runner) -> None:
+    stray = sh("s", "cp src/a out; echo x >> stray", reads="src/a", writes="out")
+    run.go(stray)
+    assert run.go(changed(stray, on_undeclared="fail")).code == 125
+    empty = sh("e", "exit 0", reads="src/a", writes="dist/**", allow_empty=True)
+    assert run.go(empty).state == "ok" and run.go(empty).state == "cached"
+    assert run.go(changed(empty, allow_empty=False)).code == 125
+
+
+def test_what_no_tree_can_hold_is_named(run: Runner) -> None:
+    line = "mkdir -p out/empty; mkfifo out/pipe; git init -q out/nested; rm -rf out/nested/.git/hooks; echo x > out/a"
+    assert run.go(sh("s", line, reads="src/a", writes="out/**", isolate="tree")).state == "ok"
+    assert [event.text for event in run.told("warning")] == ["not brought back: out/empty/, out/nested/.git, out/pipe"]

@@ -19,7 +19,7 @@ from gitbaton.git.rawbytes import is_safe
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 
-__all__ = ["Entry", "FileSet", "Files", "read_tree", "swap", "write_tree"]
+__all__ = ["Entry", "FileSet", "Files", "read_tree", "swap", "unmatched", "write_tree"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Files:
         but for those that are as in ``but``.
         Raises GitError that names the file or folder which cannot be read.
         """
-        found, bare = self._walk(globs)
+        found, bare, passed = self._walk(globs)
         entries = self.take(found, digest=store == "none")
         if inside:
             self._check_inside(entry for path, entry in entries.items() if entry != but.get(path))
@@ -87,9 +87,10 @@ class Files:
         return FileSet(
             tree=self._tree(ordered),
             entries=ordered,
-            unmatched=_unmatched(globs, ordered),
+            unmatched=unmatched(globs, ordered),
             digests=tuple(path for path, entry in ordered.items() if entry.digest),
             folders=tuple(sorted(bare)),
+            passed=tuple(sorted(passed)),
             modes={path: seen.st_mode & 0o777 for path, seen in found if seen.st_mode & 0o170000 == 0o100000},
         )
 
@@ -175,10 +176,11 @@ class Files:
         for path, target in self.outward(entries).items():
             raise GitError(f"'{path}' is a symbolic link that leads out of the work tree, to '{target}'")
 
-    def _walk(self, globs: Sequence[str]) -> tuple[list[Found], set[str]]:
-        """The files that globs match, with their stats, and the empty folders that were met."""
+    def _walk(self, globs: Sequence[str]) -> tuple[list[Found], set[str], set[str]]:
+        """The files that globs match, with their stats, the empty folders that were met, and what was passed over."""
         found: list[Found] = []
         bare: set[str] = set()
+        passed: set[str] = set()
         matches, enter = matcher(globs), below(globs)
         for start in roots(globs):
             if start and not self._is_solid(start):
@@ -191,8 +193,8 @@ class Files:
             waiting = [start]
             while waiting:
                 folder = waiting.pop()
-                waiting += (path for path in self._folder(folder, matches, found, bare) if enter(path))
-        return found, bare
+                waiting += (path for path in self._folder(folder, matches, found, bare, passed) if enter(path))
+        return found, bare, passed
 
     def _bare_above(self, path: str) -> set[str]:
         """The deepest folder above a path, if it is empty."""
@@ -227,7 +229,9 @@ class Files:
         if stat.st_mode & 0o170000 in (0o100000, 0o120000) and matches(path):
             found.append((path, stat))
 
-    def _folder(self, folder: str, matches: Callable[[str], bool], found: list[Found], bare: set[str]) -> list[str]:
+    def _folder(
+        self, folder: str, matches: Callable[[str], bool], found: list[Found], bare: set[str], passed: set[str]
+    ) -> list[str]:
         """Look at one folder: its files that match are added, and itself if it is empty; the folders in it come back."""
         prefix, deeper, name = folder + "/" if folder else "", [], ""
         try:
@@ -235,11 +239,17 @@ class Files:
                 for entry in listed:
                     name = entry.name
                     if (name[0] in ".gG" or not name.isascii()) and (not is_safe(name) or TEMPORARY.match(name)):
+                        if folder and matches(prefix + "x") and not TEMPORARY.match(name):
+                            passed.add(prefix + name)
                         continue
                     path = prefix + name
                     if entry.is_dir(follow_symlinks=False):
                         deeper.append(path)
-                    elif matches(path) and (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+                    elif not matches(path):
+                        continue
+                    elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+                        passed.add(path)
+                    else:
                         try:
                             found.append((path, entry.stat(follow_symlinks=False)))
                         except FileNotFoundError:
@@ -260,7 +270,7 @@ def _listed(folder: str) -> list[str]:
         return []
 
 
-def _unmatched(globs: Sequence[str], paths: Iterable[str]) -> tuple[str, ...]:
+def unmatched(globs: Sequence[str], paths: Iterable[str]) -> tuple[str, ...]:
     """The globs that match none of the paths."""
     left = [(glob, matcher((glob,))) for glob in dict.fromkeys(globs)]
     for path in paths:

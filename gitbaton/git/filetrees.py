@@ -40,13 +40,14 @@ class Entry:
 class FileSet:
     """What globs matched: a tree with every file in it, the files by path, the globs that matched nothing, the paths of the
     files that are recorded by digest only, the empty folders where files could match, and the permission bits of the
-    regular files."""
+    regular files; ``passed``: what matched and is no file, or may be in no tree."""
 
     tree: Oid
     entries: Mapping[str, Entry]
     unmatched: tuple[str, ...] = ()
     digests: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
     modes: Mapping[str, int] = MappingProxyType({})
 
 

@@ -21,7 +21,7 @@ from gitbaton.running.launching import environment, idempotency_key, launch, sta
 from gitbaton.running.recording import beginning, definition, ending, listed
 from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
 from gitbaton.running.serving import conflict, keep_theirs, stored
-from gitbaton.running.undeclared import Outside, in_lane, in_place, report
+from gitbaton.running.undeclared import Outside, in_lane, in_place, report, unmade
 from gitbaton.running.verifying import Checked, verify
 from gitbaton.running.writeset import (
     Collected,
@@ -286,6 +286,8 @@ class Attempt:
             underway.note(ctx, step.name, self.begin, want)
         blocked = put(ctx.files, have, want, point="in-bring-back", source=source, keep=self._standing)
         report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
+        if place.apart:
+            unmade(ctx, step.name, self.before.now, left.after.found)
         crash_at("before-end")
         end = self._closing(record, left, "end")
         result = replace(

@@ -6,9 +6,9 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
-from gitbaton.git.filesets import Entry, FileSet
+from gitbaton.git.filesets import Entry, FileSet, unmatched
 from gitbaton.journal.state import StepState
-from gitbaton.journal.values import Logged, Step, Writes
+from gitbaton.journal.values import Logged, Record, Step, Writes
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present
 from gitbaton.running.launching import idempotency_key
@@ -63,6 +63,8 @@ def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logge
     found = ctx.files.scan(step.writes, store=step.store)
     ctx.know(found.tree, found.entries)
     result = result_of(ctx, logged)
+    if _would_fail(step, logged.record, {*result, *found.entries}):
+        return None
     here = logged.record.run == ctx.run
     other = {path: entry for path, entry in found.entries.items() if not same(entry, result.get(path))}
     first = state is None or state.first_pre is None  # then what lies there may be a version of another run's
@@ -102,6 +104,15 @@ def _say_what_is_missing(ctx: Context, step: Step, logged: Logged) -> None:
             ctx.emit("warning", step.name, f"its {noun} was {said.bytes} bytes long; only the last {found.size} are kept")
         elif found.size != said.bytes:
             ctx.emit("warning", step.name, f"secrets were taken out of its {noun}")
+
+
+def _would_fail(step: Step, record: Record, paths: Collection[str]) -> bool:
+    """Whether an attempt with this result would be a failure as the step is asked for now."""
+    if (record.effect or "none") != "none":
+        return False
+    return bool(step.on_undeclared == "fail" and record.undeclared) or bool(
+        not step.allow_empty and unmatched(step.writes, paths)
+    )
 
 
 def result_of(ctx: Context, logged: Logged) -> Mapping[str, Entry]:

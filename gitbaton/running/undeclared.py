@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 
 from gitbaton.git.fileread import LARGE
-from gitbaton.git.filesets import Entry, Files
+from gitbaton.git.filesets import Entry, Files, FileSet
 from gitbaton.git.filewatch import Stray, Strays
 from gitbaton.git.globs import matcher
 from gitbaton.git.rawbytes import is_safe
@@ -111,6 +111,16 @@ def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> None:
         ctx.emit("orphan", step, f"put back: {len(back) - SHOWN} more (what stood there is in the journal)")
     for path in (*left, *strays.unkept):
         ctx.emit("warning", step, f"'{path}' could not be put back")
+
+
+def unmade(ctx: Context, step: str, before: FileSet, after: FileSet) -> None:
+    """Say what of the outputs in a lane cannot be brought back, because no tree can hold it."""
+    odd = sorted({*after.passed, *(f"{folder}/" for folder in after.folders)})
+    known = {*before.passed, *(f"{folder}/" for folder in before.folders)}
+    new = [path for path in odd if path not in known]
+    if new:
+        more = [f"and {len(new) - SHOWN} more"] if len(new) > SHOWN else []
+        ctx.emit("warning", step, f"not brought back: {', '.join([*new[:SHOWN], *more])}")
 
 
 def _report_apart(ctx: Context, step: str, outside: Outside) -> None:
