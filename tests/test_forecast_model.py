@@ -162,3 +162,5 @@ def test_an_edit_back_is_foretold_with_what_it_undoes(tmp_path: Path) -> None:
         lines = run.look()
         assert lines["build"].moved == ("o",) and lines["pub"].state == "stale"
         assert run.go().code == 0 and happened(run) == {"pub": ("pub",)}
+    told = box.here("repair", "--step", "build", "-n").out
+    assert "pub: would run if build gives something else; undone before: pub" in told

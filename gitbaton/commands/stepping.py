@@ -192,6 +192,7 @@ def forecast_document(item: Forecast) -> dict[str, Json]:
         "cause": cause,
         "on": list(item.on),
         "undo": list(item.undo),
+        **({"problem": item.problem} if item.problem else {}),
     }
 
 
