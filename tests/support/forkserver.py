@@ -43,7 +43,11 @@ def python(
 ) -> Ended:
     """Run ``python WORDS`` (``-m MODULE ...`` or ``-c CODE ...``), perhaps in a session of its own."""
     server = None if os.environ.get("GITBATON_TEST_PROCESSES") else _connect(env)
-    if server is None or len(stdin) > 1 << 15 or words[0] not in ("-m", "-c"):
+    mask = os.umask(0o022)
+    os.umask(mask)
+    asked = {"words": list(words), "cwd": os.fspath(cwd), "env": dict(env), "session": session, "umask": mask}
+    message = json.dumps(asked).encode("utf-8", "surrogateescape")
+    if server is None or len(message) > _MOST // 2 or len(stdin) > 1 << 15 or words[0] not in ("-m", "-c"):
         done = subprocess.run(
             [sys.executable, *words],
             cwd=cwd,
@@ -55,13 +59,10 @@ def python(
         )
         return Ended(done.returncode, done.stdout, done.stderr)
     ends = [os.pipe() for _ in range(4)]  # input, output, errors, exit status
-    mask = os.umask(0o022)
-    os.umask(mask)
-    asked = {"words": list(words), "cwd": os.fspath(cwd), "env": dict(env), "session": session, "umask": mask}
     try:
         os.write(ends[0][1], stdin)
         given = array.array("i", [ends[0][0], ends[1][1], ends[2][1], ends[3][1]])
-        server.sendmsg([json.dumps(asked).encode("utf-8", "surrogateescape")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, given)])
+        server.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, given)])
     finally:
         for fd in (ends[0][0], ends[0][1], ends[1][1], ends[2][1], ends[3][1]):
             os.close(fd)
