@@ -39,7 +39,7 @@ class Finding:
 def examine(baton: Baton) -> list[Finding]:
     """Every check, in a fixed order. Only looks; a check that cannot be made is itself a finding."""
     found: list[Finding] = []
-    checks = (_settings, _doors, _hooks, _notes, _latest, _refs, _derived, _runs_here, _locks, _history, _filters)
+    checks = (_settings, _doors, _hooks, _notes, _latest, _refs, _derived, _runs_here, _claims, _locks, _history, _filters)
     for check in checks:
         try:
             found += check(baton)
@@ -189,6 +189,16 @@ def _runs_here(baton: Baton) -> Iterator[Finding]:
             text = f"run '{run}' cannot be read: {error.message}"
             yield Finding(name="runs", ok=False, text=plain(text), mend=f"git baton journal verify {run}")
     yield Finding(name="runs", ok=True, text=f"{len(runs)} runs, {unfinished} unfinished")
+
+
+def _claims(baton: Baton) -> Iterator[Finding]:
+    """Whether another machine holds a step: nobody else can see whether it still works at it."""
+    from gitbaton.running.claims import Claims
+
+    for path, held in Claims(baton.repo).elsewhere():
+        text = f"step '{held.step}' of run '{held.run}' is claimed by process {held.pid} on '{held.host}', another machine"
+        mend = f"if nothing of it runs there any more: mv {shlex.quote(path)} {shlex.quote(path)}.over"
+        yield Finding(name="claims", ok=False, text=plain(text), mend=plain(mend))
 
 
 def _locks(baton: Baton) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -103,6 +104,13 @@ def stale_head_lock(repo: Sandbox) -> None:
     os.utime(path, (time.time() - 60,) * 2)
 
 
+def claim_of_another_machine(repo: Sandbox) -> None:
+    words = {"run": "r", "step": "s", "host": "elsewhere", "boot": "b", "start": "1", "worktree": "/w", "agent": None}
+    path = repo.path / ".git/baton/claims/1.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"v": 1, **words, "created": None, "pid": 7, "writes": ["x"]}))
+
+
 def missing_filter(repo: Sandbox) -> None:
     repo.write(".gitattributes", "*.bin filter=big\n")
     repo.write("x.bin", "x")
@@ -125,6 +133,7 @@ FAULTS = {
     "latest": (tracked_latest, stale_latest),
     "refs": (strange_chain, strange_tip, strange_room, not_a_checkpoint),
     "derived": (tip_behind,),
+    "claims": (claim_of_another_machine,),
     "locks": (stale_lock, stale_head_lock),
     "filters": (missing_filter, lfs_without_configuration),
 }

@@ -182,6 +182,13 @@ class Claims:
             found = list(self._scan())
         return tuple(f.held for f in found if not self._is_own(f.held))
 
+    def elsewhere(self) -> tuple[tuple[str, Held], ...]:
+        """The claims of other machines, each with its file: whether they still hold cannot be seen from here."""
+        if not os.path.isdir(self.folder):
+            return ()
+        with self.repo.lock((), of=_LOCK):
+            return tuple((f.path, f.held) for f in self._scan() if f.far and f.held.pid)
+
     def _is_own(self, held: Held) -> bool:
         return (held.host, held.boot, held.pid, held.start) == (self._host, self._boot, os.getpid(), self._start)
 
