@@ -7,7 +7,8 @@ import os
 VARIABLE = "GIT_BATON_CRASH_AT"
 POINTS = (
     *("before-begin", "after-begin", "in-clearing", "in-command", "after-command", "after-collect", "in-bring-back"),
-    *("before-end", "after-end", "after-fail", "after-comp-begin", "in-compensation", "before-comp-end", "in-materialize", "in-repair"),
+    *("before-end", "after-end", "after-fail", "in-materialize", "in-repair"),
+    *("after-comp-begin", "in-compensation", "before-comp-end"),
 )
 
 
