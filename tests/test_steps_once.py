@@ -7,8 +7,11 @@ import signal
 import pytest
 
 from gitbaton.commands.deciding import step_named
+from gitbaton.commands.journal import _stand
+from gitbaton.commands.steps import difference
 from gitbaton.errors import NoAnswerError, RunError
-from gitbaton.journal.values import Plan, Step
+from gitbaton.journal.prune import plan
+from gitbaton.journal.values import Cause, Plan, Step
 from gitbaton.running.effects import approve, compensate, to_compensate
 from gitbaton.running.engine import Engine
 from gitbaton.running.recovery import settle
@@ -182,3 +185,15 @@ def test_a_rejected_gate_is_asked_again_for_other_inputs(run: Runner) -> None:
     assert foretold(run, A, B)["a"] == "run"
     assert carried(run, A, B)[0] == 75 and run.lines("log") == ["do a", "undo a", "do a"]
     run.checked()
+
+
+def test_a_run_that_is_dropped_says_how_many_effects_stand(run: Runner) -> None:
+    assert run.go(PUB).state == "ok" and run.go(changed(PUB, name="other", writes=("p",), argv=("touch", "p"))).state == "ok"
+    with run.open() as ctx:
+        (drop,) = plan(ctx.journal, ["r1"], now=run.clock()).drops
+        assert drop.effects == 2
+    assert _stand(2) == "2 effects of its steps stand, " and _stand(1) == "1 effect of its steps stands, " and not _stand(0)
+
+
+def test_a_failure_is_named_by_its_exit_status() -> None:
+    assert difference(Cause(kind="failed", old="125"), 7) == "failed with 125"
