@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from gitbaton.errors import NoAnswerError, RunError, UsageError
+from gitbaton.errors import NoAnswerError, RunError
 from gitbaton.git.filesets import Entry, FileSet
 from gitbaton.git.globs import matcher
 from gitbaton.journal.state import EffectState, StepState
