@@ -178,3 +178,22 @@ def test_what_no_tree_can_hold_is_named(run: Runner) -> None:
     line = "mkdir -p out/empty; mkfifo out/pipe; git init -q out/nested; rm -rf out/nested/.git/hooks; echo x > out/a"
     assert run.go(sh("s", line, reads="src/a", writes="out/**", isolate="tree")).state == "ok"
     assert [event.text for event in run.told("warning")] == ["not brought back: out/empty/, out/nested/.git, out/pipe"]
+
+
+@pytest.mark.parametrize("isolate", ["none", "tree"])
+@pytest.mark.parametrize("glob", ["lg", "lf/g", "lf", "lf/**", "lo"])
+def test_what_links_lead_to_is_read(run: Runner, glob: str, isolate: str) -> None:
+    run.repo.write("real/g", "one\n")
+    away = run.outside / "o"
+    away.write_text("one\n")
+    for link, to in (("lg", "real/g"), ("lf", "real"), ("lo", os.fspath(away))):
+        (run.repo.path / link).symlink_to(to)
+    step = sh("s", "cat lg lf/g lo > out", reads=glob, writes="out", isolate=isolate, verify="true")
+    assert run.go(step).state == "ok"
+    assert run.go(step).state == "cached"
+    run.repo.write("real/g", "two\n")
+    away.write_text("two\n")
+    done = run.go(step)
+    assert done.state == "ok" and done.cause is not None and done.cause.kind == "input"
+    assert run.go(step).state == "cached"
+    run.checked()

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from gitbaton.errors import GitError
 from gitbaton.git.filecache import FileCache, signature
+from gitbaton.git.filelinks import led_to
 from gitbaton.git.fileread import LARGE, Read, Reader
 from gitbaton.git.filestore import ObjectStore
 from gitbaton.git.fileswap import leads_outside, swap
@@ -69,6 +70,7 @@ class Files:
         store: Keep = "all",
         inside: bool = False,
         but: Mapping[str, Entry] = MappingProxyType({}),
+        follow: bool = False,
     ) -> FileSet:
         """The files that globs (in their normal form) match now, their blobs and trees written into the store.
 
@@ -76,11 +78,13 @@ class Files:
         120000. FIFOs, sockets and devices are passed over, as is everything named ``.git``; no symbolic link is followed. Files
         over 100 MiB, and with ``store`` none all regular files, are recorded by digest. A file that changes while it is read is
         read again, and after five times taken as it was last seen. ``inside``: refuse symbolic links that lead out of the root,
-        but for those that are as in ``but``.
+        but for those that are as in ``but``. ``follow``: what symbolic links lead to is there, too (``filelinks.led_to``).
         Raises GitError that names the file or folder which cannot be read.
         """
         found, bare, passed = self._walk(globs)
         entries = self.take(found, digest=store == "none")
+        if follow:
+            entries |= led_to(self, globs, entries.values())
         if inside:
             self._check_inside(entry for path, entry in entries.items() if entry != but.get(path))
         ordered = {path: entries[path] for path in sorted(entries)}

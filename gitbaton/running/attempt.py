@@ -26,6 +26,7 @@ from gitbaton.running.verifying import Checked, verify
 from gitbaton.running.writeset import (
     Collected,
     WriteSet,
+    before_first,
     collect,
     differences,
     in_the_way,
@@ -110,7 +111,7 @@ class Attempt:
         """What somebody else wrote stays until the command is done, if it is not in its way, and after it where theirs is
         taken."""
         now = self.before.now.entries
-        first = self.ctx.entries(self.state.first_pre) if self.state and self.state.first_pre else {}
+        first = before_first(self.ctx, self.state.first_pre, {}) if self.state and self.state.first_pre else {}
         if self.ctx.take == "theirs":
             self.kept = edited
             self.theirs = stored(self.ctx, {path: now[path] for path in edited if path in now})
@@ -251,7 +252,8 @@ class Attempt:
         outside = place.outside()
         problem = "it removed the copy of the work tree that it ran in" if outside.gone else problem
         reads = place.files.scan(self.step.reads) if self.step.reads else None
-        stable = reads is None or (self.now.reads is not None and reads.tree == self.now.reads.tree)
+        wanted = matcher(self.step.reads)  # what links lead to is not looked at again
+        stable = reads is None or reads.entries == {path: e for path, e in self.now.files.items() if wanted(path)}
         return Left(ended=ended, after=after, outside=outside, stable=stable, problem=problem)
 
     def _judge(self, left: Left) -> tuple[int, str]:

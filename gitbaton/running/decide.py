@@ -62,7 +62,7 @@ def present(
 ) -> Present:
     """A step's key now: the files that it reads are looked at, those that changed are read. ``state`` and ``changed``: as if
     the journal said this of the steps, and these paths had become so. Raises GitError."""
-    found = ctx.files.scan(step.reads) if step.reads else None
+    found = ctx.files.scan(step.reads, follow=True) if step.reads else None
     files, unmatched = (found.entries, found.unmatched) if found is not None else ({}, ())
     matches = globs.matcher(step.reads) if changed else None
     other = {path: entry for path, entry in (changed or {}).items() if matches is not None and matches(path)}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from gitbaton.git.filesets import Entry, swap
+from gitbaton.git.filesets import TEMPORARY, Entry, swap
 from gitbaton.git.watcher import dismiss, new_path, watch
 from gitbaton.journal.values import Step
 from gitbaton.running.claims import Claim
@@ -33,7 +33,9 @@ def verify(
     if step.verify is None:
         return Checked(exit=0)
     with _folder() as folder:
-        swap(ctx.repo, folder, {**reads, **outputs}, {}, source=root)
+        away = ctx.files.outward(reads.values())  # neither these links nor what they lead to
+        there = {path: entry for path, entry in reads.items() if path not in away and not TEMPORARY.match(path)}
+        swap(ctx.repo, folder, {**there, **outputs}, {}, source=root)
         _make(folder, step.cwd)
         ended = launch(ctx, claim, step, shell(step.verify), minimal(), root=folder, timeout=step.timeout, show=False)
     return Checked(exit=124 if ended.timeout else ended.exit, text=said(ended), interrupted=ended.interrupted)
