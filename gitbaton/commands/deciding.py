@@ -23,7 +23,8 @@ from gitbaton.running.taking import opened
 def decided(
     ctx: typer.Context, run: Optional[str], *, json: bool, foreign: bool = False, wait: float = 0.0
 ) -> Iterator[tuple[Desk, Context]]:
-    """The run that is meant, with its lock held. ``wait``: seconds for which a step that is at work is waited for. Raises UsageError for one that was only fetched, NotFoundError."""
+    """The run that is meant, with its lock held. ``wait``: seconds for which a step that is at work is waited for. Raises
+    UsageError for one that was only fetched, NotFoundError."""
     with desk(ctx, json=json, run=run, new=False) as (at, name):
         if at.journal.tip(name) is None:
             raise UsageError(f"run '{name}' was fetched", f"'git baton run --continue {name} --foreign' makes it one of here")
