@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from gitbaton.git.fileread import LARGE
 from gitbaton.git.filetrees import LINK, Entry
@@ -58,7 +59,10 @@ def _below(files: Files, path: str) -> dict[str, Entry]:
             folders[:] = [name for name in folders if is_safe(name)]
             linked = [name for name in folders if os.path.islink(os.path.join(folder, name))]
             names += [os.path.relpath(os.path.join(folder, name), files.root) for name in (*here, *linked) if is_safe(name)]
-    stats = [(name, os.lstat(os.path.join(files.root, name))) for name in names]
+    stats = []
+    for name in names:
+        with suppress(OSError):  # it has just gone
+            stats.append((name, os.lstat(os.path.join(files.root, name))))
     return files.take((name, at) for name, at in stats if stat.S_ISREG(at.st_mode) or stat.S_ISLNK(at.st_mode))
 
 
