@@ -272,6 +272,7 @@ def subject(record: Record) -> bytes:
     rest += [f"attempt {record.attempt}"] if record.attempt and record.attempt > 1 else []
     rest += [f"exit {record.exit}"] if record.exit is not None else []
     rest += [record.state] if record.state else []
+    rest += ["steps are open"] if record.type == "release" and record.text else []  # whoever reads no more must not miss it
     rest += [f"key {record.key[:12]}"] if record.key else []
     return f"{name.rstrip()}: {', '.join(rest)}\n".encode()
 

@@ -24,7 +24,7 @@ def clean(record: Record, blobs: Mapping[str, bytes], redactor: Redactor | None)
     for name, data in blobs.items():
         if name not in BLOBS:
             raise UsageError(f"a record has no part '{name}'")
-        kept[name] = _tail(data) if name in _STREAMS else data
+        kept[name] = _tail(data, getattr(record, name)) if name in _STREAMS else data
     for name in _STREAMS:
         if name in blobs:
             record = _sized(record, name, len(blobs[name]), cut=len(kept[name]) < len(blobs[name]))
@@ -34,9 +34,10 @@ def clean(record: Record, blobs: Mapping[str, bytes], redactor: Redactor | None)
     return _words(redactor, record), safe
 
 
-def _tail(data: bytes) -> bytes:
-    """At most the last MiB, from the beginning of a line where there is one."""
-    if len(data) <= MAX_OUTPUT:
+def _tail(data: bytes, said: Output | None) -> bytes:
+    """At most the last MiB; what is cut, here or before, from the beginning of a line where there is one: no redactor knows
+    half a secret."""
+    if len(data) <= MAX_OUTPUT and not (said is not None and said.cut):
         return data
     rest = data[-MAX_OUTPUT:]
     return rest[rest.find(b"\n") + 1 :] or rest

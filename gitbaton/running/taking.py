@@ -130,7 +130,9 @@ class Hold:
     def release(self) -> None:
         """Record that the plan is at its end, or that nobody goes on with it now."""
         if self._taken:
-            self._ctx.append(self._ctx.record("release", state="complete" if self.complete else "stopped"))
+            left = "; ".join(step.unfinished for step in self._ctx.state().steps.values() if step.unfinished)
+            state = "complete" if self.complete else "stopped"
+            self._ctx.append(self._ctx.record("release", state=state, text=left or None))
             self._taken = False
 
 
