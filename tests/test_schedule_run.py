@@ -192,9 +192,7 @@ def test_going_on_with_a_plan_takes_the_text_of_the_journal(run: Planned) -> Non
     with Baton(run.box.path) as baton:
         found = unfinished(baton)
     assert found[0].why == ("the plan is stopped", "'b' failed with 1")
-    assert found[0].would[0].startswith(
-        "go on with the plan '"
-    )
+    assert found[0].would[0].startswith("go on with the plan '")
     assert run.resume().code == 0 and run.ran() == ["b"]
     assert run.resume().code == 0 and run.ran() == []
     with Baton(run.box.path) as baton:
