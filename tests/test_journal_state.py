@@ -184,6 +184,11 @@ def test_a_plan_is_unfinished_until_it_is_released_as_complete() -> None:
     assert not fold(log(claim, release, claim)).finished
     repair = record("repair", None, region=("s",))
     assert fold(log(claim, repair)).repair is not None and fold(log(claim, repair, release)).repair is None
+    began = fold(log(claim, release, repair))
+    assert began.why == ("a repair is not at its end",) and not began.finished and began.over
+    for word in ("complete", "stopped"):
+        ended = fold(log(claim, release, repair, replace(repair, state=word)))
+        assert ended.finished and ended.repair is None
 
 
 def test_a_run_is_foreign_while_its_newest_record_is() -> None:

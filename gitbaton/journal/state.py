@@ -81,7 +81,8 @@ class StepState:
 @value
 class RunState:
     """What the records say of a run. ``steps``: by name, in the order in which they were first met. ``plan``: the newest claim
-    of a plan. ``repair``: the newest repair, if no release is newer. ``why``: what is unfinished, for people."""
+    of a plan, ``released`` how it was let go since. ``repair``: the one that is not at its end. ``why``: what is unfinished,
+    for people."""
 
     run: str
     lineage: str
@@ -92,6 +93,11 @@ class RunState:
     finished: bool = True
     why: tuple[str, ...] = ()
     foreign: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether its plan came to its end, and nobody took it up since."""
+        return self.released is not None and self.released.record.state == "complete"
 
 
 def fold(records: Iterable[Logged]) -> RunState:
@@ -107,24 +113,17 @@ def fold(records: Iterable[Logged]) -> RunState:
         elif record.type == "release":
             released, repair = logged, None
         elif record.type == "repair":
-            repair = logged
+            repair = logged if record.state is None else None
         follow(steps, logged)
     over = released.record.seq if released is not None and released.record.state == "complete" else -1
     steps = {name: replace(step, unfinished=_open(step, over)) for name, step in steps.items()}
     why = [step.unfinished for step in steps.values() if step.unfinished]
-    if plan is not None and (released is None or released.record.state != "complete"):
+    state = RunState(run=run, lineage=lineage, steps=steps, plan=plan, released=released, repair=repair)
+    if plan is not None and not state.over:
         why.insert(0, "the plan is stopped" if released is not None else "the plan is not at its end")
-    return RunState(
-        run=run,
-        lineage=lineage,
-        steps=steps,
-        plan=plan,
-        released=released,
-        repair=repair,
-        finished=not why,
-        why=tuple(why),
-        foreign=last is not None and last.foreign,
-    )
+    if repair is not None:
+        why.append("a repair is not at its end")
+    return replace(state, finished=not why, why=tuple(why), foreign=last is not None and last.foreign)
 
 
 def follow(steps: dict[str, StepState], logged: Logged) -> None:

@@ -71,9 +71,8 @@ def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
         except BatonError as error:
             found.append(Unfinished(run=run, why=(error.message,), would=()))
             continue
-        why = reasons(state)
-        if why:
-            found.append(Unfinished(run=run, why=why, would=would(state, _at_work(baton, state))))
+        if not state.finished:
+            found.append(Unfinished(run=run, why=state.why, would=would(state, _at_work(baton, state))))
     return tuple(found)
 
 
@@ -93,26 +92,15 @@ def _at_work(baton: Baton, state: RunState) -> Mapping[str, int]:
     return {held.step: held.pid for held in Claims(baton.repo).others() if held.run == state.run}
 
 
-def reasons(state: RunState) -> tuple[str, ...]:
-    """Why a run is not finished, a half sentence each; empty where it is."""
-    return (*state.why, *(("a repair is not at its end",) if unended(state) is not None else ()))
-
-
-def unended(state: RunState) -> Logged | None:
-    """The record of a repair that has not come to its end."""
-    return state.repair if state.repair is not None and state.repair.record.state is None else None
-
-
 def would(state: RunState, at_work: Mapping[str, int] | None = None) -> tuple[str, ...]:
     """What going on with a run would do, a half sentence each, in order. ``at_work``: the processes that are at a step now."""
-    repair, over = unended(state), state.released is not None and state.released.record.state == "complete"
-    alone, at = state.plan is None or over, at_work or {}
+    repair, alone, at = state.repair, state.plan is None or state.over, at_work or {}
     found = [text for step in state.steps.values() for text in _step(step, at.get(step.name), alone=alone)]
     if repair is not None:
         names = ", ".join(f"'{name}'" for name in repair.record.region[:SHOWN])
         more = len(repair.record.region) - SHOWN + repair.record.region_more
         found.append(f"go on with the repair of {names}{f' and {more} more' if more > 0 else ''}")
-    if state.plan is not None and not over:
+    if state.plan is not None and not state.over:
         path = state.plan.record.plan
         found.append(f"go on with the plan '{path}'" if path else "go on with its plan")
     return tuple(found)

@@ -126,7 +126,7 @@ class Engine:
             state = ctx.state()
             if plan is None and state.plan is not None:
                 plan = opened(ctx, state.plan)
-            over = state.released is not None and state.released.record.state == "complete"
+            over = state.over
             if over and plan is not None:  # something of it may have failed, or begun, in a repair
                 over = not any((known := state.steps.get(step.name)) and known.unfinished for step in plan.steps)
             steps = () if plan is None or over else plan.steps

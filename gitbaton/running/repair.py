@@ -9,7 +9,6 @@ from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import RunState
 from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.running.context import Context
-from gitbaton.running.current import unended
 from gitbaton.running.decide import present
 from gitbaton.running.effects import live, undo_begun
 from gitbaton.running.forecast import FORCED, Forecast, edges_of, forecast, paths
@@ -255,7 +254,7 @@ def recover(ctx: Context, of: Plan, guards: Guards, states: list[Done], others: 
     code = undo_begun(ctx, every)
     if code:
         return code
-    open_ = unended(ctx.state())
+    open_ = ctx.state().repair
     if open_ is not None:
         code = _finish(ctx, open_, every, guards, states, {step.name for step in of.steps} or names)
     if others is not None and not code:

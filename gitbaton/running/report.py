@@ -9,7 +9,6 @@ from gitbaton.errors import NotFoundError
 from gitbaton.journal.state import StepState
 from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.model import Oid
-from gitbaton.running import current
 from gitbaton.running.claims import Held
 from gitbaton.running.context import Context
 from gitbaton.running.decide import differences
@@ -97,8 +96,7 @@ def report(ctx: Context, of: Plan, scope: Collection[str]) -> Report:
         line = _line(ctx, item, known, held.get(item.step.name))
         lines.append(line if item.step.name in scope or line.state == "running" else replace(line, state="dropped"))
     plan = state.plan.record.plan if state.plan is not None else of.path
-    reasons = current.reasons(state)
-    return Report(run=ctx.run, finished=not reasons, why=reasons, plan=plan, lines=tuple(lines))
+    return Report(run=ctx.run, finished=state.finished, why=state.why, plan=plan, lines=tuple(lines))
 
 
 def _forecasts(ctx: Context, of: Plan, scope: Collection[str]) -> tuple[Forecast, ...]:

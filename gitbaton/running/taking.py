@@ -113,11 +113,11 @@ class Hold:
     def __init__(self, ctx: Context, plan: Plan) -> None:
         self._ctx, self._plan, self._key = ctx, plan, digest(plan)
         self.complete = False
-        state, released = ctx.state(), ctx.state().released
+        state = ctx.state()
         same = state.plan is not None and state.plan.record.key == self._key
-        self._taken = same and released is None
+        self._taken = same and state.released is None
         # A run that is at its end is taken up when something happens, so that going over it again leaves no record.
-        if not (same and released is not None and released.record.state == "complete"):
+        if not (same and state.over):
             self.take()
 
     def take(self) -> None:
