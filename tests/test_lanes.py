@@ -367,3 +367,13 @@ def test_a_watcher_that_somebody_ended_is_not_needed(repo: Sandbox) -> None:
         lane.sync()
         os.kill(lane._watcher, signal.SIGKILL)
     assert left(repo) == []
+
+
+def test_the_folders_around_it_keep_their_permissions(repo: Sandbox) -> None:
+    around = (repo.path.parent, repo.path / ".git", repo.path / ".git/worktrees")
+    with Lane(discover(str(repo.path))):  # that of another, so that the folder of both stays
+        for folder in around:
+            folder.chmod(0o755)
+        with Lane(discover(str(repo.path))) as gone:
+            subprocess.run(["rm", "-rf", gone.path, gone.git_dir], check=True)
+        assert [stat.S_IMODE(folder.stat().st_mode) for folder in around] == [0o755] * 3

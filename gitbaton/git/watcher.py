@@ -5,9 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from gitbaton.errors import GitError
+from gitbaton.git import reflink
 
 PREFIX = "gitbaton-"
 TELL = 9  # a child's end of the watcher's pipe; a jobserver of make may have 3 and 4
@@ -164,19 +165,18 @@ def sweep(common_dir: str) -> None:
 def remove(path: str, *places: str) -> None:
     """Remove a work tree and its registrations, also where a command took its own permissions away, and the folders that the
     registrations were in, where they are empty."""
-    import shutil
-
-    def open_up(retry: Callable[[str], object], name: str, _: object) -> None:
-        os.chmod(os.path.dirname(name), 0o700)
-        if not os.path.islink(name) and os.path.isdir(name):
-            os.chmod(name, 0o700)
-        retry(name)
-
     for place in (path, *places):
+        above, name = os.path.split(place)
         try:
-            shutil.rmtree(place, onerror=open_up)
+            folder = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             continue
+        try:
+            reflink.remove(name, folder)
+        except OSError:
+            continue
+        finally:
+            os.close(folder)
     for place in places:
         try:
             os.rmdir(os.path.dirname(place))
