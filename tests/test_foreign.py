@@ -209,8 +209,23 @@ def test_newer_ones_elsewhere_are_said(repo: Sandbox, theirs: Sandbox, run: Run)
 def test_refs_that_are_not_ours_below_the_remotes(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     head = repo.head()
-    strange = ["x y/tracks/t", "origin/tracks/a.b", "origin/more", "origin/tracks/a/b", "o.o/notes", "origin/notes/x"]
-    fine = ["origin/notes", "origin/meta", "origin/transcripts/claude/1", "origin/threads/x", "a%2Fb/tracks/t"]
+    strange = [
+        "x y/tracks/t",
+        "origin/tracks/a.b",
+        "origin/more",
+        "origin/tracks/a/b",
+        "o.o/notes",
+        "origin/notes/x",
+        "origin/runs/a.b",
+    ]
+    fine = [
+        "origin/notes",
+        "origin/meta",
+        "origin/transcripts/claude/1",
+        "origin/threads/x",
+        "origin/runs/r%2E1",
+        "a%2Fb/tracks/t",
+    ]
     for name in (*strange[1:], *[f for f in fine if f != "origin/notes"]):
         repo.git("update-ref", f"refs/baton/remotes/{name}", head)
     with repo.open() as baton:

@@ -206,6 +206,7 @@ def test_r45_a_run_travels_only_when_asked_and_agreed_to(far: Far) -> None:
     assert ok(b, "fetch", "--runs").out.splitlines()[-1] == "run 'r1': new, 4 records"
     assert b.git("for-each-ref", "--format=%(refname)", "refs/baton/runs") == ""
     assert b.git("rev-parse", "refs/baton/remotes/origin/runs/r1") == a.git("rev-parse", run_ref("r1"))
+    assert "remotes/origin/runs" not in b.here("doctor").out, "it is one of ours"
     step_of(journal(b), "own", "three", run="r2")
     assert there(far) == {run_ref("r1")}
     ok(b, "sync", "--yes")

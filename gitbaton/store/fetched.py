@@ -50,7 +50,7 @@ def _is_ours(ref: str) -> bool:
     kind, _, name = rest.partition("/")
     if decode_track(remote) is None:
         return False
-    if kind == "tracks":
+    if kind in ("tracks", "runs"):
         return decode_track(name) is not None
     return rest in ("notes", "meta") or (kind in ("transcripts", "threads") and bool(name))
 
