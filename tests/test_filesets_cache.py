@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from gitbaton.git import fileread, filesets
-from gitbaton.git.filecache import FileCache, Signature, signature
+from gitbaton.git.filecache import FileCache, Signature, settled, signature
 from gitbaton.git.filesets import Files
 from gitbaton.git.repo import Repo, discover
 from tests.support import Sandbox
@@ -77,6 +77,16 @@ def test_same_size_edits_of_the_same_moment_are_seen(
         if old:
             os.utime(path, ns=(0, 0))
         assert seen.scan(["d"]).tree == files(opened, cached=False).scan(["d"]).tree, number
+
+
+def test_times_of_whole_seconds_are_not_relied_on_so_soon() -> None:
+    second = 1_000_000_000
+    for ctime, later, sure in (
+        (7 * second, 9 * second, False),
+        (7 * second, 9 * second + 1, True),
+        (7 * second + 1, 8 * second, True),
+    ):
+        assert settled((1, 1, 5 * second, ctime, 0o100644), later) == sure
 
 
 def test_the_next_process_reads_nothing_again(repo: Sandbox, opened: Repo, reads: list[str]) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from gitbaton.git.conversions import open_folder as open_below
+from gitbaton.git.filecache import lasting
 from gitbaton.git.reflink import Copier, mark, open_file, open_folder, remove
 
 TYPE_CHECKING = False
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _TICK = 20_000_000  # the kernel's clock of files goes on every 10 ms at the latest
 _BLOCK = 1 << 20
-_COARSE = 2_000_000_000  # where times are whole seconds
 _LINK = b"gitdir: "
 _KINDS = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 _MOVED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO)  # something else has taken its place
@@ -234,8 +234,7 @@ _NOTHING = _Folder()
 
 
 def _settled(ctime: int, moment: int) -> bool:
-    """Whether a file with this change time can no longer change after ``moment`` and keep it."""
-    return ctime < moment - (_TICK if ctime % 1_000_000_000 else _COARSE)
+    return lasting(ctime, moment, _TICK)
 
 
 def _below(path: str, known: _Folder) -> Iterator[str]:
