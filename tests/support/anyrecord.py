@@ -34,6 +34,7 @@ _WRITES = st.builds(
     digests=_TEXTS,
     deleted_more=_MORE,
     digests_more=_MORE,
+    folders=_TEXTS,
 )
 _OUTPUT = _maybe(st.builds(Output, oid=_OID, bytes=_COUNT, cut=st.booleans()))
 _RUN_NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,12}", fullmatch=True)
