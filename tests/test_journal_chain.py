@@ -201,11 +201,12 @@ def test_names_that_no_run_has(j: Journal, name: str) -> None:
 def test_strange_refs_are_listed_by_doctor_and_used_by_nobody(j: Journal, repo: Sandbox) -> None:
     step_of(j, "a", "x", run="r.1")
     assert run_ref("r.1") == "refs/baton/runs/r%2E1"
-    for name in ("r.1", "a/b", "a%20b", "a%2eb"):
+    long = "a" + "%2E" * 45  # whose run nobody could name
+    for name in ("r.1", "a/b", "a%20b", "a%2eb", long):
         repo.git("update-ref", f"refs/baton/runs/{name}", run_ref("r.1"))
     assert j.names() == ["r.1"]
     said = repo.baton("doctor").out
-    for name in ("runs/r.1", "runs/a/b", "runs/a%20b", "runs/a%2eb"):
+    for name in ("runs/r.1", "runs/a/b", "runs/a%20b", "runs/a%2eb", f"runs/{long}"):
         assert f"'refs/baton/{name}' is not a ref that gitbaton writes" in said
     assert "r%2E1' is not" not in said
 

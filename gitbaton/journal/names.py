@@ -14,7 +14,7 @@ _DOTS = 40  # each is three bytes in a ref
 
 def check_run(name: str) -> str:
     """A run's name. Raises UsageError for one that is not letters, digits, ``.``, ``_`` and ``-``, or too long."""
-    if not RUN.match(name) or name.count(".") > _DOTS:
+    if not _fits(name):
         shown = plain(name)[:60]
         raise UsageError(f"'{shown}' is not a run's name: up to 100 letters, digits, '.', '_', '-', a letter or digit first")
     return name
@@ -28,4 +28,8 @@ def run_ref(run: str) -> str:
 def run_of(encoded: str) -> str | None:
     """The run that the last part of a ref names; None when it is not exactly what we write."""
     name = decode_track(encoded)
-    return name if name is not None and RUN.match(name) else None
+    return name if name is not None and _fits(name) else None
+
+
+def _fits(name: str) -> bool:
+    return RUN.match(name) is not None and name.count(".") <= _DOTS
