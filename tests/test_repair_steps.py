@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from gitbaton.baton import Baton
 from gitbaton.journal.chain import Journal
 from gitbaton.journal.state import RunState
 from gitbaton.journal.values import Step
+from gitbaton.running.current import unfinished
 from gitbaton.running.engine import Engine
 from gitbaton.running.region import graph, readers
 from tests.support import Sandbox
@@ -127,6 +130,23 @@ def test_running_crashed_and_unknown(run: Planned) -> None:
         argv = ("run", "--run", "r1", "--step", name, *more, "--", "true")
         assert run.box.baton(*argv, env={"GIT_BATON_CRASH_AT": "after-command"}).code == -9
     assert {n: s for n, s in states(run).items() if n != "x"} == {"y": "crashed", "z": "unknown"}
+
+
+def test_a_command_that_outlives_its_process_is_told_apart(run: Planned) -> None:
+    pid = run.box.path.parent / "child.pid"
+    argv = ("run", "--run", "r1", "--step", "x", "--writes", "x", "--", "sh", "-c", "echo $$ > ../child.pid; exec sleep 60")
+    assert run.box.baton(*argv, env={"GIT_BATON_CRASH_AT": "in-command"}).code == -9
+    while not (pid.exists() and pid.read_text().endswith("\n")):
+        time.sleep(0.01)
+    try:
+        line = run.look()["x"]
+        assert (line.state, line.pid) == ("running", None)
+        assert "x: its command runs on without the process that began it, since " in run.box.here("steps").out
+        with Baton(run.box.path) as baton:
+            (found,) = unfinished(baton)
+        assert found.would == ("end the command of step 'x', which outlived its process", "run step 'x' again")
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 def test_looking_writes_nothing(run: Planned) -> None:

@@ -76,7 +76,10 @@ def standing(line: Line, now: datetime) -> str:
         return f"it cannot be told: {plain(line.would.problem)}"
     if line.state == "running":
         where = f" on {plain(line.host)}" if line.host else ""
-        return f"running since {age(line.at, now) if line.at else 'now'}, process {line.pid}{where}"
+        since = f"since {age(line.at, now) if line.at else 'now'}"
+        if line.pid is None:
+            return f"its command runs on without the process that began it, {since}{where}"
+        return f"running {since}, process {line.pid}{where}"
     if line.state == "ok" and line.moved:
         more = f" and {len(line.moved) - SHOWN} more" if len(line.moved) > SHOWN else ""
         return f"ok, but not as recorded: {', '.join(map(in_quotes, line.moved[:SHOWN]))}{more}"

@@ -24,7 +24,8 @@ _UNKNOWN = "(unknown)"
 class Held:
     """What a claim says: the step and its write set, in which work tree, and which process holds it since when. ``start``
     and ``group`` (the process group of its command and that group's start mark) are as in gitbaton.git.groups. ``wants``: the
-    step of its run that its holder waits for meanwhile."""
+    step of its run that its holder waits for meanwhile. ``dead``, which no file says: that process has ended, and something
+    that it started has not."""
 
     run: str
     step: str
@@ -38,6 +39,7 @@ class Held:
     created: str | None = None
     group: tuple[int, str] | None = None
     wants: str | None = None
+    dead: bool = False
 
 
 class Claim:
@@ -78,12 +80,12 @@ class Claim:
 
 
 class _Found:
-    """A claim file that blocks. ``dead``: the process that held it has ended, and something that it started has not."""
+    """A claim file that blocks. ``far``: it is another machine's."""
 
-    __slots__ = ("dead", "far", "held", "path")
+    __slots__ = ("far", "held", "path")
 
-    def __init__(self, path: str, held: Held, *, dead: bool = False, far: bool = False) -> None:
-        self.path, self.held, self.dead, self.far = path, held, dead, far
+    def __init__(self, path: str, held: Held, *, far: bool = False) -> None:
+        self.path, self.held, self.far = path, held, far
 
 
 class Claims:
@@ -142,12 +144,12 @@ class Claims:
                 raise RunError(text, "one after the other they can go on: --jobs 1")
             if _around(found.held):
                 raise RunError(f"{_who(found.held)} is under way around this command, and waits for it")
-            if found.dead and found.path not in ended and found.held.group is not None:
+            if found.held.dead and found.path not in ended and found.held.group is not None:
                 ended.add(found.path)
                 groups.end(*found.held.group, self.grace)
                 continue
             waited, left = time.monotonic() - began, _LONGEST
-            limited = found.far or not (patient or found.dead or self._is_own(found.held))
+            limited = found.far or not (patient or found.held.dead or self._is_own(found.held))
             if limited or (found.held.run, found.held.step) != (mine.run, mine.step):
                 left = wait - waited
                 if left <= 0:
@@ -234,11 +236,11 @@ class Claims:
             if not _free(fd):
                 held = held or _unreadable(self._host)
                 # Another boot under our name that holds the lock is another machine, and it lives.
-                return _Found(path, held, dead=held.boot == self._boot and not self._lives(held))
+                return _Found(path, replace(held, dead=held.boot == self._boot and not self._lives(held)))
             given_back = os.fstat(fd).st_nlink == 0
             left = held is not None and held.boot == self._boot and held.group is not None and not self._lives(held)
             if held is not None and held.group is not None and left and not given_back and groups.alive(*held.group):
-                return _Found(path, held, dead=True)
+                return _Found(path, replace(held, dead=True))
             _unlink(path)
             return None
         finally:

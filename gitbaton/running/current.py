@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gitbaton.journal.state import RunState, StepState
     from gitbaton.journal.values import Logged
     from gitbaton.model import Oid
+    from gitbaton.running.claims import Held
 
 _COMPLETE = b"\n\nrun: release, complete\n"  # how the newest commit of a run that is at its end ends
 SHOWN = 5  # steps of a repair that a sentence names
@@ -83,17 +84,17 @@ def _perhaps(baton: Baton, tips: Mapping[str, Oid]) -> list[str]:
     return [n for n, c in zip(names, commits, strict=True) if c is None or not (c.data or b"").endswith(_COMPLETE)]
 
 
-def _at_work(baton: Baton, state: RunState) -> Mapping[str, int]:
-    """The steps that have begun and at which another process is now, with its number."""
+def _at_work(baton: Baton, state: RunState) -> Mapping[str, Held]:
+    """The steps that have begun and at which another process, or what it left running, is now."""
     if not any(step.begun is not None for step in state.steps.values()):
         return {}
     from gitbaton.running.claims import Claims
 
-    return {held.step: held.pid for held in Claims(baton.repo).others() if held.run == state.run}
+    return {held.step: held for held in Claims(baton.repo).others() if held.run == state.run}
 
 
-def would(state: RunState, at_work: Mapping[str, int] | None = None) -> tuple[str, ...]:
-    """What going on with a run would do, a half sentence each, in order. ``at_work``: the processes that are at a step now."""
+def would(state: RunState, at_work: Mapping[str, Held] | None = None) -> tuple[str, ...]:
+    """What going on with a run would do, a half sentence each, in order. ``at_work``: who is at a step now."""
     repair, alone, at = state.repair, state.plan is None or state.over, at_work or {}
     found = [text for step in state.steps.values() for text in _step(step, at.get(step.name), alone=alone)]
     if repair is not None:
@@ -106,10 +107,12 @@ def would(state: RunState, at_work: Mapping[str, int] | None = None) -> tuple[st
     return tuple(found)
 
 
-def _step(step: StepState, process: int | None, *, alone: bool) -> list[str]:
+def _step(step: StepState, held: Held | None, *, alone: bool) -> list[str]:
     texts = [f"go on undoing the effect of step '{step.name}'"] if any(e.state == "undoing" for e in step.effects) else []
-    if step.begun is not None and process is not None:
-        texts.append(f"wait for step '{step.name}', at which process {process} is")
+    if step.begun is not None and held is not None and held.dead:
+        texts.append(f"end the command of step '{step.name}', which outlived its process")
+    if step.begun is not None and held is not None and not held.dead:
+        texts.append(f"wait for step '{step.name}', at which process {held.pid} is")
     elif step.begun is not None or step.unknown is not None:
         texts.append(_asking(step, step.begun or step.last))
     elif step.bare is not None:

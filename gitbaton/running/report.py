@@ -44,9 +44,10 @@ else:
 @value
 class Line:
     """One step. ``state``: ``ok`` (its result would be served), ``stale`` (it would run, or may: see ``would``),
-    ``failed``, ``running`` (by process ``pid`` on ``host``), ``crashed`` (begun, and nobody is at it), ``waiting`` at its
-    gate, ``rejected`` there, ``unknown`` (whether its effect happened), ``undoing`` (its compensation has not ended well),
-    ``never-run``, ``dropped`` (the plan does not name it), ``unreadable`` (its files cannot be read: see ``would``).
+    ``failed``, ``running`` (by process ``pid`` on ``host``; without ``pid`` its command has outlived that process),
+    ``crashed`` (begun, and nobody is at it), ``waiting`` at its gate, ``rejected`` there, ``unknown`` (whether its effect
+    happened), ``undoing`` (its compensation has not ended well), ``never-run``, ``dropped`` (the plan does not name it),
+    ``unreadable`` (its files cannot be read: see ``would``).
     ``exit``, ``at`` (when its newest record ended) and ``duration_ms`` are of the newest attempt. ``effect``: ``none``,
     ``live``, ``unknown``, ``undoing`` or ``undone``. ``moved``: outputs that are not here as they were recorded."""
 
@@ -131,6 +132,7 @@ def _line(ctx: Context, item: Forecast, known: StepState, held: Held | None) -> 
     moved = tuple(path for path, _, _ in _moved(ctx, item.step, item.logged))
     effect = known.effects[-1].state if known.effects else "none"
     state = _standing(item, known, effect, held)
+    begun = known.begun if state == "crashed" else None
     at = record.started if record is not None else None
     if at is not None and record is not None and record.type != "begin":
         at += timedelta(milliseconds=record.duration_ms or 0)
@@ -145,7 +147,7 @@ def _line(ctx: Context, item: Forecast, known: StepState, held: Held | None) -> 
         attempts=known.attempts,
         nondeterministic=any(end.record.nondeterministic for end in known.ends),
         effect=effect,
-        pid=held.pid if held is not None else known.begun.record.pid if known.begun and state == "crashed" else None,
+        pid=held.pid if held is not None and not held.dead else begun.record.pid if begun is not None else None,
         host=held.host if held is not None else None,
         moved=moved,
     )
