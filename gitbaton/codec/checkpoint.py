@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 import os
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 from gitbaton.codec.reader import MAX_EXTRAS, MAX_FIELD, Reader
@@ -28,11 +27,6 @@ from gitbaton.model import (
     WorktreeId,
 )
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    T = TypeVar("T", bound=str)
 VERSION = 1
 MAX_SKIPPED = 1000
 MAX_TRACK = 200
@@ -238,10 +232,10 @@ def decode(raw: bytes) -> Checkpoint:
         step=r.text("step"),
         note=r.text("note"),
         next_cmd=r.text("next_cmd"),
-        validation=_one_of(r, "validation", VALIDATIONS),
+        validation=r.one_of("validation", VALIDATIONS),
         decisions=tuple(_strings(r, "decisions")),
         label=r.maybe("label"),
-        kind=_one_of(r, "kind", KINDS),
+        kind=r.one_of("kind", KINDS),
         branch=None if r.value.get("branch", 0) is None else r.path("branch"),
         head=r.maybe_oid("head"),
         created=r.time("created"),
@@ -254,14 +248,6 @@ def decode(raw: bytes) -> Checkpoint:
     )
 
 
-def _one_of(r: Reader, key: str, allowed: tuple[T, ...]) -> T:
-    value = r.text(key)
-    for word in allowed:
-        if word == value:
-            return word
-    raise r.bad(key)
-
-
 def _strings(r: Reader, key: str) -> list[str]:
     return [Reader({key: item}, r.where).text(key) for item in r.items(key, MAX_BYTES)]
 
@@ -272,7 +258,7 @@ def _agent(r: Reader) -> Agent:
 
 def _restore(r: Reader) -> Restore:
     return Restore(
-        op=_one_of(r, "op", OPS),
+        op=r.one_of("op", OPS),
         origin=r.maybe_oid("from"),
         target=r.oid("to"),
         position=r.count("position"),
@@ -306,24 +292,17 @@ def _files(r: Reader) -> FileState:
         tree=r.oid("tree"),
         index=IndexState(
             tree=index.oid("tree"),
-            flags=tuple(Flag(path=f.path("path"), bits=_matching(f, "bits", _BITS.match)) for f in flags),
+            flags=tuple(Flag(path=f.path("path"), bits=f.matching("bits", _BITS)) for f in flags),
             flags_more=index.count("flags_more", 0),
             unmerged=index.count("unmerged"),
         ),
         operation=_operation(operation) if operation else None,
         changed=r.count("changed"),
-        skipped=tuple(Skipped(path=s.path("path"), reason=_matching(s, "reason", _REASON.match)) for s in skipped),
+        skipped=tuple(Skipped(path=s.path("path"), reason=s.matching("reason", _REASON)) for s in skipped),
         skipped_more=r.count("skipped_more", 0),
         raw=r.count("raw", 0),
         worktree=WorktreeId(path=worktree.path("path"), created=worktree.time("created")),
     )
-
-
-def _matching(r: Reader, key: str, match: Callable[[str], object]) -> str:
-    value = r.text(key)
-    if not match(value):
-        raise r.bad(key)
-    return value
 
 
 def _operation(r: Reader) -> Operation:

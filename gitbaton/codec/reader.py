@@ -10,6 +10,11 @@ from datetime import datetime
 from gitbaton.codec.text import Json, plain
 from gitbaton.errors import RecordError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T", bound=str)
 MAX_FIELD = 64 << 10
 MAX_EXTRAS = 256
 _OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
@@ -36,16 +41,28 @@ class Reader:
             raise self.bad(key)
         return value
 
+    def one_of(self, key: str, allowed: tuple[T, ...]) -> T:
+        """One of some words."""
+        value = self.text(key)
+        for word in allowed:
+            if word == value:
+                return word
+        raise self.bad(key)
+
+    def matching(self, key: str, form: re.Pattern[str]) -> str:
+        """A text of a form."""
+        value = self.text(key)
+        if not form.match(value):
+            raise self.bad(key)
+        return value
+
     def maybe(self, key: str) -> str | None:
         """A text or null."""
         return None if self.value.get(key, 0) is None else self.text(key)
 
     def oid(self, key: str) -> str:
         """A full object id."""
-        value = self.text(key)
-        if not _OID.match(value):
-            raise self.bad(key)
-        return value
+        return self.matching(key, _OID)
 
     def maybe_oid(self, key: str) -> str | None:
         """A full object id or null."""

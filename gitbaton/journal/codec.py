@@ -15,9 +15,8 @@ from gitbaton.values import replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypeVar
+    from typing import Any
 
-    T = TypeVar("T", bound=str)
 VERSION = 1
 MAX_LISTED = 1000
 MAX_NAMES = 10_000
@@ -205,13 +204,13 @@ def decode(raw: bytes) -> Record:
     r = Reader(parse(raw), "record")
     if r.count("v") != VERSION:
         raise RecordError(f"record has format version {r.count('v')}; this gitbaton reads {VERSION}")
-    kind, has = _one_of(r, "type", TYPES), r.value.__contains__
+    kind, has = r.one_of("type", TYPES), r.value.__contains__
     if not (has("step") or kind in OF_A_PLAN):
         raise r.bad("step")
     record = Record(
         type=kind,
-        run=_matching(r, "run", RUN),
-        lineage=_matching(r, "lineage", RUN),
+        run=r.matching("run", RUN),
+        lineage=r.matching("lineage", RUN),
         started=r.time("started"),
         host=r.path("host"),
         pid=r.count("pid"),
@@ -224,21 +223,6 @@ def decode(raw: bytes) -> Record:
         code = verify.count("exit") if "exit" in verify.value else None
         record = replace(record, verify=verify.path("cmd"), verify_exit=code)
     return record if cost is None else replace(record, tokens=cost.count("tokens"))
-
-
-def _one_of(r: Reader, key: str, allowed: tuple[T, ...]) -> T:
-    value = r.text(key)
-    for word in allowed:
-        if word == value:
-            return word
-    raise r.bad(key)
-
-
-def _matching(r: Reader, key: str, form: re.Pattern[str]) -> str:
-    value = r.text(key)
-    if not form.match(value):
-        raise r.bad(key)
-    return value
 
 
 def _named(r: Reader, key: str) -> str:
@@ -258,7 +242,7 @@ def _item(r: Reader, key: str, item: Json) -> str:
 
 
 def _pairs(r: Reader, key: str, *, oids: bool) -> tuple[tuple[str, str], ...]:
-    inner = Reader(r.value[key], f"{r.where}.{key}")
+    inner = _inner(r, key)
     if len(inner.value) > MAX_NAMES:
         raise r.bad(key)
     return tuple((name, inner.oid(name) if oids else inner.text(name)) for name in inner.value)
@@ -301,14 +285,14 @@ def _cause(r: Reader, key: str) -> Cause:
     i = _inner(r, key)
     path = i.path("path") if "path" in i.value else None
     old, new = (i.text(name) if name in i.value else None for name in ("old", "new"))
-    return Cause(kind=_matching(i, "kind", _KIND), path=path, old=old, new=new)
+    return Cause(kind=i.matching("kind", _KIND), path=path, old=old, new=new)
 
 
 _FIELDS: dict[str, Callable[[Reader, str], Any]] = {
     "step": _named,
     "attempt": Reader.count,
-    "key": lambda r, k: _matching(r, k, _DIGEST),
-    "idem": lambda r, k: _matching(r, k, _DIGEST),
+    "key": lambda r, k: r.matching(k, _DIGEST),
+    "idem": lambda r, k: r.matching(k, _DIGEST),
     "argv": _list,
     "argv_more": Reader.count,
     "cwd": Reader.path,
@@ -326,17 +310,17 @@ _FIELDS: dict[str, Callable[[Reader, str], Any]] = {
     "duration_ms": Reader.count,
     "stdout": _output,
     "stderr": _output,
-    "effect": lambda r, k: _one_of(r, k, EFFECTS),
+    "effect": lambda r, k: r.one_of(k, EFFECTS),
     "compensate": Reader.path,
     "probe": Reader.path,
-    "compensates": lambda r, k: _matching(r, k, _DIGEST),
+    "compensates": lambda r, k: r.matching(k, _DIGEST),
     "region": _list,
     "region_more": Reader.count,
     "cause": _cause,
-    "state": lambda r, k: _one_of(r, k, STATES),
+    "state": lambda r, k: r.one_of(k, STATES),
     "text": Reader.path,
     "plan": Reader.path,
-    "isolation": lambda r, k: _one_of(r, k, ISOLATIONS),
+    "isolation": lambda r, k: r.one_of(k, ISOLATIONS),
     "nondeterministic": Reader.flag,
     "redacted": Reader.flag,
     "agent": Reader.path,
