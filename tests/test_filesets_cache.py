@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from gitbaton.git import fileread, filesets
-from gitbaton.git.filecache import FileCache, Signature, settled, signature
+from gitbaton.git.filecache import FileCache
 from gitbaton.git.filesets import Files
 from gitbaton.git.repo import Repo, discover
+from gitbaton.git.signatures import Signature, settled, signature
 from tests.support import Sandbox
 
 RACY = 0.07  # seconds after which a file's times can be relied on

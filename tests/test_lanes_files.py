@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.git import lanesync, reflink
+from gitbaton.git import lanesync
 from gitbaton.git.lanes import Lane
 from gitbaton.git.lanesync import Tree
+from gitbaton.git.signatures import signature
 from tests.support import Sandbox
 from tests.test_lanes import inside, lane, shown
 
@@ -113,7 +114,9 @@ def test_whatever_happens_both_are_the_same_after_a_sync(
     """Also where the clock of files stands still for a while, as on older kernels: only the content then tells of a change."""
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         if coarse:
-            patch.setattr(lanesync, "mark", lambda at: (*reflink.mark(at)[:3], at.st_ctime_ns // _SLOW * _SLOW + 1, at.st_mode))
+            patch.setattr(
+                lanesync, "signature", lambda at: (*signature(at)[:3], at.st_ctime_ns // _SLOW * _SLOW + 1, at.st_mode)
+            )
             patch.setattr(lanesync, "_TICK", 2 * _SLOW)
         theirs, ours = Path(name) / "theirs", Path(name) / "ours"
         theirs.mkdir()

@@ -7,30 +7,12 @@ import time
 
 from gitbaton.git.filetrees import Entry
 from gitbaton.git.objects import OID
+from gitbaton.git.signatures import Signature, settled
 from gitbaton.values import cast
 
-RACY_NS = 50_000_000  # a file that changed so shortly before it was read may change again and keep its times
-_COARSE_NS = 2_000_000_000  # where times are whole seconds
 _HEAD = b"gitbaton files 1\n"
 _MOST = 500_000  # files remembered
 _DIGEST = "digest\0"
-
-Signature = tuple[int, int, int, int, int]
-
-
-def signature(stat: os.stat_result) -> Signature:
-    """What says that a file is unchanged: inode, size, times of content and inode in nanoseconds, mode."""
-    return (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_mode)
-
-
-def lasting(ctime: int, moment: int, racy: int = RACY_NS) -> bool:
-    """Whether a file with this change time can no longer change after ``moment`` and keep it; all in nanoseconds."""
-    return ctime < moment - (racy if ctime % 1_000_000_000 else _COARSE_NS)
-
-
-def settled(found: Signature, before: int) -> bool:
-    """Whether a signature taken at ``before`` (nanoseconds) must be another one after every later change."""
-    return lasting(found[3], before) and not before - RACY_NS <= found[2] <= before
 
 
 class FileCache:

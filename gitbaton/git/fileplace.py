@@ -7,6 +7,8 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
+from gitbaton.git.run import write_all
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -45,9 +47,7 @@ def write(folder: int, name: str, bits: Bits, pieces: Iterator[bytes]) -> None:
     fd = os.open(name, flags, bits[0] & 0o700 if bits[1] else bits[0], dir_fd=folder)
     try:
         for piece in pieces:
-            view = memoryview(piece)
-            while view:
-                view = view[os.write(fd, view) :]
+            write_all(fd, piece)
         if bits[1]:
             os.fchmod(fd, bits[0])
     finally:

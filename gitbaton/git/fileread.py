@@ -6,11 +6,12 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Callable
 
 from gitbaton.errors import GitError
-from gitbaton.git.filecache import Signature, signature
 from gitbaton.git.filetrees import EXECUTABLE, FILE, LINK, is_digest
 from gitbaton.git.objects import Algorithm, object_id
+from gitbaton.git.signatures import Signature, signature
 from gitbaton.model import Oid
 from gitbaton.values import value
 
@@ -18,6 +19,7 @@ LARGE = 100 << 20  # bytes over which a file is recorded by its digest
 _ATTEMPTS = 5
 _PAUSE = 0.004  # seconds; the kernel's clock of files must have gone on
 _CHUNK = 1 << 20
+Stream = Callable[[int], Oid]  # stores the rest of an open file
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -43,7 +45,9 @@ class Reader:
     def __init__(self, algorithm: Algorithm, *, filemode: bool, held: int = 8 << 20) -> None:
         self.algorithm, self.filemode, self.held = algorithm, filemode, held
 
-    def read(self, path: str, name: str, *, digest: bool, stream: object = None, folder: int | None = None) -> Read | None:
+    def read(
+        self, path: str, name: str, *, digest: bool, stream: Stream | None = None, folder: int | None = None
+    ) -> Read | None:
         """The regular file or symbolic link at ``path`` (below the open ``folder``, where one is given); None where there is
         none. ``name`` is what errors call it. Raises GitError for a file that cannot be read."""
         found: Read | None = None
@@ -68,7 +72,7 @@ class Reader:
             return LINK
         return EXECUTABLE if self.filemode and found.st_mode & 0o100 else FILE
 
-    def _once(self, path: str, digest: bool, stream: object, folder: int | None) -> Read | None:
+    def _once(self, path: str, digest: bool, stream: Stream | None, folder: int | None) -> Read | None:
         before = time.time_ns()
         first = os.lstat(path, dir_fd=folder)
         if stat.S_ISLNK(first.st_mode):
@@ -83,7 +87,7 @@ class Reader:
         finally:
             os.close(fd)
 
-    def _opened(self, fd: int, before: int, digest: bool, stream: object) -> Read | None:
+    def _opened(self, fd: int, before: int, digest: bool, stream: Stream | None) -> Read | None:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             return None
@@ -95,7 +99,7 @@ class Reader:
             data = _bytes(fd, self.held)
             if is_digest(data):  # else it would be taken for another file's
                 data, digest = digest_text(hashed(data), len(data)), True
-        elif callable(stream):
+        elif stream is not None:
             oid = stream(fd)
         else:
             oid = self._hash(fd, found.st_size)

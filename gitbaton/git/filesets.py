@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from gitbaton.errors import GitError
-from gitbaton.git.filecache import FileCache, signature
+from gitbaton.git.filecache import FileCache
 from gitbaton.git.filelinks import led_to
 from gitbaton.git.fileread import LARGE, Read, Reader
 from gitbaton.git.filestore import ObjectStore
@@ -18,6 +18,7 @@ from gitbaton.git.globs import below, matcher, roots
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.rawbytes import is_safe
 from gitbaton.git.repo import Repo
+from gitbaton.git.signatures import signature
 from gitbaton.model import Oid
 
 __all__ = ["Entry", "FileSet", "Files", "read_tree", "swap", "unmatched", "write_tree"]

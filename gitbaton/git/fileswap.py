@@ -11,7 +11,6 @@ from types import MappingProxyType
 from gitbaton.errors import GitError
 from gitbaton.git import fileplace
 from gitbaton.git.conversions import open_file, open_folder
-from gitbaton.git.filecache import Signature, settled, signature
 from gitbaton.git.fileplace import Bits
 from gitbaton.git.fileread import LARGE, Read, Reader, digest_text
 from gitbaton.git.filestore import ObjectStore
@@ -19,6 +18,7 @@ from gitbaton.git.filetrees import EXECUTABLE, FILE, LINK, Entry, is_digest
 from gitbaton.git.objects import object_id
 from gitbaton.git.rawbytes import is_safe, temporary_name
 from gitbaton.git.repo import Repo
+from gitbaton.git.signatures import Signature, settled, signature
 from gitbaton.values import cast, replace
 
 TYPE_CHECKING = False

@@ -11,13 +11,13 @@ from types import MappingProxyType
 
 from gitbaton.git.ahead import OTHERS
 from gitbaton.git.conversions import may_convert
-from gitbaton.git.filecache import settled, signature
 from gitbaton.git.fileread import LARGE
 from gitbaton.git.filesets import TEMPORARY, Files
 from gitbaton.git.filetrees import EXECUTABLE, FILE, LINK, Entry, tree_objects
 from gitbaton.git.index import PrivateIndex
 from gitbaton.git.rawbytes import is_safe
 from gitbaton.git.run import Git, Result, checked, zsplit
+from gitbaton.git.signatures import settled, signature
 from gitbaton.git.worktree import private_folder
 from gitbaton.model import Oid
 from gitbaton.values import value

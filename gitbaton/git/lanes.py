@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import stat
 from collections.abc import Callable
 
 from gitbaton.errors import GitError
 from gitbaton.git.conversions import open_folder as open_below
+from gitbaton.git.fileread import Reader
 from gitbaton.git.filewatch import Stray
 from gitbaton.git.lanesync import Tree
-from gitbaton.git.objects import Algorithm, object_id
-from gitbaton.git.reflink import mark, open_file
 from gitbaton.git.registration import Registration
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import LOCAL_ENV, Git, zsplit
@@ -21,7 +18,7 @@ from gitbaton.model import Oid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.git.reflink import Mark
+    from gitbaton.git.signatures import Signature
 
 _KEPT_ENV = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
 
@@ -92,8 +89,8 @@ class Lane:
 
     def changed(self, matches: Callable[[str], bool]) -> tuple[Stray, ...]:
         """What was changed in the lane since ``sync`` at paths that do not match, ignored files left out, by path, with blob
-        ids (of objects that were not written). ``before`` is also None where the user has changed the file meanwhile. Nothing
-        where all of it is gone. Raises GitError."""
+        ids (of objects that were not written; over 100 MiB that of the digest's text). ``before`` is also None where the user
+        has changed the file meanwhile. Nothing where all of it is gone. Raises GitError."""
         if os.path.islink(self.path) or not os.path.isdir(self.path):
             return ()
         try:
@@ -177,9 +174,9 @@ class Lane:
 
     def _stray(self, path: str) -> Stray | None:
         """What a path that seems changed is and was; None where it is the same."""
-        algorithm, known = self._repo.layout.algorithm, self._tree.known(path)
-        after = _image(self.path, path, algorithm)
-        before = _image(self._root, path, algorithm) if known is not None else None
+        reader, known = Reader(self._repo.layout.algorithm, filemode=True), self._tree.known(path)
+        after = _image(self.path, path, reader)
+        before = _image(self._root, path, reader) if known is not None else None
         if before is not None and before[1] != known:
             before = None
         elif before == after or (before and after and (before[0], before[1][4]) == (after[0], after[1][4])):
@@ -187,29 +184,21 @@ class Lane:
         return Stray(path=path, before=before[0] if before else None, after=after[0] if after else None)
 
 
-def _image(root: str, path: str, algorithm: Algorithm) -> tuple[Oid, Mark] | None:
-    """The blob id and the mark of a file or symbolic link below ``root``, reached through no link; None where there is none."""
-    folder, name = os.path.split(path)
+def _image(root: str, path: str, reader: Reader) -> tuple[Oid, Signature] | None:
+    """The blob id and the signature of a file or symbolic link below ``root``, reached through no link; None where there is
+    none to be read."""
+    *folders, name = path.split("/")
     try:
-        above = open_below(root, folder.split("/") if folder else [])
+        above = open_below(root, folders)
     except OSError:
         return None
     try:
-        found = os.lstat(name, dir_fd=above)
-        if stat.S_ISLNK(found.st_mode):
-            return object_id(algorithm, "blob", os.fsencode(os.readlink(name, dir_fd=above))), mark(found)
-        with open(open_file(name, above), "rb") as file:
-            found = os.fstat(file.fileno())
-            hashed = hashlib.new(algorithm, b"blob %d\0" % found.st_size, usedforsecurity=False)
-            left = found.st_size
-            while block := file.read(min(left, 1 << 20)):
-                hashed.update(block)
-                left -= len(block)
-            return hashed.hexdigest(), mark(found)
-    except OSError:
+        read = reader.read(name, path, digest=False, folder=above)
+    except GitError:
         return None
     finally:
         os.close(above)
+    return (reader.oid(read), read.signature) if read is not None else None
 
 
 def _first_line(path: str) -> str:
@@ -223,8 +212,6 @@ def _first_line(path: str) -> str:
 def _beside(root: str, common: str) -> str:
     """Where a lane lies: beside the work tree, where its files can be shared, ``../`` leads to the same places and tools that
     look for their settings further up find the same; but not in another work tree, nor in ``/``."""
-    import tempfile
-
     above = os.path.dirname(root)
     inside, at = False, above
     while not inside and at != os.path.dirname(at):
@@ -232,6 +219,8 @@ def _beside(root: str, common: str) -> str:
     same = os.stat(above).st_dev == os.stat(root).st_dev
     if above != os.sep and same and not inside and os.access(above, os.W_OK | os.X_OK):
         return above
+    import tempfile
+
     temporary = os.path.realpath(tempfile.gettempdir())
     if temporary != root and not temporary.startswith(root + os.sep):
         return temporary

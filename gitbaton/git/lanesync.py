@@ -9,17 +9,16 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from gitbaton.git.conversions import open_folder as open_below
-from gitbaton.git.filecache import lasting
-from gitbaton.git.reflink import Copier, mark, open_file, open_folder, remove
+from gitbaton.git.reflink import Copier, open_file, open_folder, remove
+from gitbaton.git.signatures import lasting, signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.git.reflink import Mark
+    from gitbaton.git.signatures import Signature
 
     Stats = dict[str, os.stat_result]
-    Pair = tuple[
-        Mark, Mark, bool
-    ]  # of the original, of the copy; whether the original may have changed since and look the same
+    # Of the original, of the copy; whether the original may have changed since and look the same.
+    Pair = tuple[Signature, Signature, bool]
 
 _TICK = 20_000_000  # the kernel's clock of files goes on every 10 ms at the latest
 _BLOCK = 1 << 20
@@ -87,7 +86,7 @@ class Tree:
                 self._deeper(name, here, there, path, known, found)
                 continue
             old, pair = ours.get(name), known.files.get(name)
-            if pair is not None and old is not None and pair[0] == mark(found) and pair[1] == mark(old):
+            if pair is not None and old is not None and pair[0] == signature(found) and pair[1] == signature(old):
                 if not pair[2] and _settled(pair[1][3], self._settled):
                     continue
                 if _same(name, here, there, kind):
@@ -141,7 +140,7 @@ class Tree:
                 raise
             remove(name, there)
         else:
-            known.files[name] = (mark(found), mark(made), not _settled(found.st_ctime_ns, began))
+            known.files[name] = (signature(found), signature(made), not _settled(found.st_ctime_ns, began))
 
     def _adopted(self, here: int, path: str) -> bool:
         with open(open_file(".git", here), "rb") as file:
@@ -177,8 +176,8 @@ class Tree:
             os.close(fd)
         return found
 
-    def known(self, path: str) -> Mark | None:
-        """The mark of the file in ``source`` that the one in ``target`` was made from."""
+    def known(self, path: str) -> Signature | None:
+        """The signature of the file in ``source`` that the one in ``target`` was made from."""
         *folders, name = path.split("/")
         at = self._top
         for folder in folders:
@@ -200,7 +199,7 @@ class Tree:
                     self._compare(below, prefix + name, known.folders.get(name, _NOTHING), found)
                 finally:
                     os.close(below)
-            elif pair is None or pair[1] != mark(at):
+            elif pair is None or pair[1] != signature(at):
                 found.append(prefix + name)
             elif not pair[2] and not _settled(pair[1][3], self._settled):
                 doubtful.append((name, pair[0]))
@@ -211,7 +210,7 @@ class Tree:
         if doubtful:
             found += [prefix + name for name in self._differing(fd, path, doubtful)]
 
-    def _differing(self, fd: int, path: str, doubtful: list[tuple[str, Mark]]) -> Iterator[str]:
+    def _differing(self, fd: int, path: str, doubtful: list[tuple[str, Signature]]) -> Iterator[str]:
         """Those files of a folder, too young to tell by their times, that are not as in ``source``. Where that one has, or
         may have, changed, too, the times must do."""
         try:
@@ -221,10 +220,10 @@ class Tree:
         try:
             for name, then in doubtful:
                 found = _stat(name, here)
-                if found is None or mark(found) != then or _same(name, here, fd, stat.S_IFMT(found.st_mode)):
+                if found is None or signature(found) != then or _same(name, here, fd, stat.S_IFMT(found.st_mode)):
                     continue
                 now = _stat(name, here)
-                if now is not None and mark(now) == then:
+                if now is not None and signature(now) == then:
                     yield name
         finally:
             os.close(here)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import NewObject, Objects
+from gitbaton.git.run import write_all
 
 FEW = 32
 _ATTEMPTS = 4
@@ -69,9 +70,7 @@ def _write(folder: str, item: NewObject) -> None:
 def _fill(fresh: str, raw: bytes) -> None:
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
     try:
-        view = memoryview(raw)
-        while view:
-            view = view[os.write(fd, view) :]
+        write_all(fd, raw)
     except OSError:
         os.unlink(fresh)
         raise

@@ -8,10 +8,8 @@ import os
 import stat
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    # Inode, size, mtime, ctime (ns) and mode: what changes when a file does.
-    Mark = tuple[int, int, int, int, int]
+from gitbaton.git.run import write_all
+from gitbaton.git.signatures import signature
 
 _FICLONE = 0x40049409  # of linux/fs.h
 _CANNOT = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM}
@@ -22,11 +20,6 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, a pipe that took the place of a file would be waited for.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-def mark(found: os.stat_result) -> Mark:
-    """The mark of a file or symbolic link."""
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
 
 
 def open_folder(name: str, above: int | None = None) -> int:
@@ -94,7 +87,7 @@ class Copier:
             try:
                 for _ in range(_TRIES):
                     self._fill(reader, writer, found)
-                    if found.st_size > _SMALL and mark(now := os.fstat(reader)) != mark(found):
+                    if found.st_size > _SMALL and signature(now := os.fstat(reader)) != signature(found):
                         found = now
                         os.ftruncate(writer, 0)
                         continue
@@ -128,13 +121,6 @@ class Copier:
                 write_all(writer, data)
                 return
         _stream(reader, writer, found)
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Write bytes, however many calls it takes. Raises OSError."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def _stream(reader: int, writer: int, found: os.stat_result) -> None:

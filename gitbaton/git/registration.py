@@ -10,14 +10,14 @@ import os
 from gitbaton.errors import GitError
 from gitbaton.git import folders
 from gitbaton.git.objects import OID
-from gitbaton.git.reflink import mark, write_all
-from gitbaton.git.run import Git
+from gitbaton.git.run import Git, write_all
+from gitbaton.git.signatures import signature
 from gitbaton.git.watcher import MARK, hold
 from gitbaton.model import Oid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.git.reflink import Mark
+    from gitbaton.git.signatures import Signature
 
 _UNBORN = "refs/worktree/lane"  # a commit there makes no branch in the user's repository
 _KEPT = ("HEAD", "commondir", "gitdir", "index", "config.worktree", "info", MARK)
@@ -40,8 +40,8 @@ class Registration:
         self._reftable = os.path.isdir(os.path.join(common, "reftable"))
         self._head: tuple[object, Oid | None] | None = None
         self._at: Oid | None = None
-        self._seen: tuple[Mark | None, Mark | None] | None = None
-        self._tables: Mark | None = None
+        self._seen: tuple[Signature | None, Signature | None] | None = None
+        self._tables: Signature | None = None
         self._wanted: str | None = None
         self._prepared = False
 
@@ -102,7 +102,7 @@ class Registration:
         self.point()
         _write(os.path.join(self.git_dir, "gitdir"), os.fsencode(os.path.join(self.place, ".git")) + b"\n")
         folders.remove(self.building)
-        self._tables = _mark(os.path.join(self.git_dir, _TABLES))
+        self._tables = _signature(os.path.join(self.git_dir, _TABLES))
         return fd
 
     def point(self) -> None:
@@ -152,7 +152,7 @@ class Registration:
         if OID.match(loose) and ref.startswith("refs/heads/"):
             return loose
         names = ((self.source, _TABLES), (self.common, _TABLES)) if self._reftable else ((self.common, "packed-refs"),)
-        seen = (text, loose, *(_mark(os.path.join(*name)) for name in names))
+        seen = (text, loose, *(_signature(os.path.join(*name)) for name in names))
         if loose or self._head is None or self._head[0] != seen:  # a ref that leads to another may change unseen
             result = self._git.run("rev-parse", "-q", "--verify", "HEAD", env={"GIT_DIR": self.source})
             oid = result.out.decode("ascii", "replace").strip()
@@ -162,7 +162,7 @@ class Registration:
     def left(self) -> Oid | None:
         """The commit that HEAD has come to since ``follow``, if no branch, tag or HEAD of the user's has it."""
         if self._reftable:
-            moved = self._tables != _mark(os.path.join(self.git_dir, _TABLES))
+            moved = self._tables != _signature(os.path.join(self.git_dir, _TABLES))
         else:
             made = os.path.lexists(os.path.join(self.git_dir, _UNBORN))
             moved = made or _read(os.path.join(self.git_dir, "HEAD")) != (self._at or f"ref: {_UNBORN}")
@@ -183,14 +183,14 @@ class Registration:
             return
         head, tables = self._at, os.path.join(self.git_dir, _TABLES)
         wanted = head or _UNBORN
-        if self._tables == _mark(tables) and self._wanted == wanted:
+        if self._tables == _signature(tables) and self._wanted == wanted:
             return
         if head is None:
             self._run(self.git_dir, "symbolic-ref", "HEAD", _UNBORN)
             self._run(self.git_dir, "update-ref", "-d", _UNBORN)
         else:
             self._run(self.git_dir, "update-ref", "--no-deref", "HEAD", head)
-        self._tables, self._wanted = _mark(tables), wanted
+        self._tables, self._wanted = _signature(tables), wanted
 
     def _write_head(self, folder: str, head: Oid | None) -> None:
         path, wanted = os.path.join(folder, "HEAD"), head or f"ref: {_UNBORN}"
@@ -199,8 +199,8 @@ class Registration:
 
     def _follow_index(self) -> None:
         own = os.path.join(self.git_dir, "index")
-        theirs = _mark(self.index)
-        if self._seen == (theirs, _mark(own)):
+        theirs = _signature(self.index)
+        if self._seen == (theirs, _signature(own)):
             return
         if theirs is None:
             if os.path.lexists(own):
@@ -211,7 +211,7 @@ class Registration:
                 _copy(os.path.join(os.path.dirname(self.index), name), os.path.join(self.git_dir, name))
             _copy(self.index, own)
             self._sparse(self.git_dir)
-        self._seen = (theirs, _mark(own))
+        self._seen = (theirs, _signature(own))
 
     def _settings(self, folder: str) -> None:
         """What ``git worktree add`` takes along of a work tree's own settings."""
@@ -243,9 +243,9 @@ def _make_folder(path: str) -> None:
                 raise
 
 
-def _mark(path: str) -> Mark | None:
+def _signature(path: str) -> Signature | None:
     try:
-        return mark(os.stat(path))
+        return signature(os.stat(path))
     except OSError:
         return None
 

@@ -141,11 +141,16 @@ def memory_file(data: bytes = b"") -> int:
         handle, name = tempfile.mkstemp()
         os.unlink(name)
         fd = handle
+    write_all(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write bytes, however many calls it takes. Raises OSError."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
 
 
 def spawn(
