@@ -131,12 +131,12 @@ def _say_run(remote: Remote, ran: FetchedRun) -> None:
         "rewritten": f"rewritten, {some(ran.count, 'record')}",
         "same": "same",
         "gone": f"gone at {plain(remote.shown)}",
+        "pruned": f"gone at {plain(remote.shown)}, and what was fetched of it, too",
     }
     if ran.state == "broken":
         terminal.warn(f"run '{ran.run}' of {plain(remote.shown)} is left out: {ran.reason}")
     else:
-        gone = f"gone at {plain(remote.shown)}, and what was fetched of it, too"
-        terminal.say(f"run '{ran.run}': {said.get(ran.state, gone)}")
+        terminal.say(f"run '{ran.run}': {said[ran.state]}")
 
 
 def say_late(track: str, late: Sequence[Late]) -> None:

@@ -47,7 +47,7 @@ def command(
     with opened(ctx) as baton:
         journal = Journal(baton.repo, author=b"", clock=baton.clock)
         if verb == "prune":
-            return _prune(baton, journal, words, (20 if keep is None else keep, older), dry_run=dry_run, json=json)
+            return _prune(baton, journal, words, (keep, older), dry_run=dry_run, json=json)
         run = chosen(journal, words[0] if words else None)
         if verb == "verify":
             return _verify(journal, run, json=json)
@@ -139,7 +139,7 @@ def _export(journal: Journal, run: str, folder: str, *, dry_run: bool, foreign: 
 
 
 def _prune(
-    baton: Baton, journal: Journal, runs: Sequence[str], rule: tuple[int, str | None], *, dry_run: bool, json: bool
+    baton: Baton, journal: Journal, runs: Sequence[str], rule: tuple[int | None, str | None], *, dry_run: bool, json: bool
 ) -> int:
     from gitbaton.journal import prune
     from gitbaton.running.claims import Claims
@@ -147,8 +147,8 @@ def _prune(
 
     keep, older = rule
     age = None if older is None else duration(older, "--older")
-    busy = {claim.run for claim in Claims(baton.repo).others()} | (set() if runs else _remembered(baton))
-    planned = prune.plan(journal, runs, keep=keep, older=age, now=baton.clock(), busy=busy)
+    busy = {claim.run for claim in Claims(baton.repo).others()} | (set() if runs else set(in_use(baton.repo)))
+    planned = prune.plan(journal, runs, keep=prune.KEEP if keep is None else keep, older=age, now=baton.clock(), busy=busy)
     gone, kept = (planned.drops, ()) if dry_run else prune.apply(journal, planned)
     stay = (*planned.kept, *kept)
     if json:
@@ -169,8 +169,3 @@ def _prune(
 def _stand(effects: int) -> str:
     """That effects of a run stay when it goes."""
     return f"{counted(effects, 'effect')} of its steps {'stands' if effects == 1 else 'stand'}, " if effects else ""
-
-
-def _remembered(baton: Baton) -> set[str]:
-    """The runs that the work trees of this repository used last."""
-    return set(in_use(baton.repo))

@@ -38,7 +38,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.secrets import Redactor
 
-__all__ = ["Journal", "check_run", "chosen", "in_use", "remember", "remembered", "run_of", "run_ref", "subject"]
+__all__ = ["Journal", "check_run", "chosen", "in_use", "remember", "remembered", "run_ref"]
 LOCK = "lock/runs"
 RETRY_SECONDS = 8.0
 STALE_SECONDS = 1.0  # after which a lock file beside a run's ref is that of a killed process

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from gitbaton.errors import NoAnswerError, RecordError, UsageError
 from gitbaton.git.objects import lookup, parse_commit, parse_tree
@@ -55,7 +55,7 @@ def plan(journal: Journal, run: str, folder: str) -> Plan:
             elif oid not in trees:
                 trees.add(oid)
                 files += _below(journal, oid, f"trees/{oid}", _DEPTH)
-    _free(folder, {file.path: None for file in files})
+    _free(folder, files)
     return Plan(folder=folder, files=tuple(files))
 
 
@@ -85,11 +85,11 @@ def _below(journal: Journal, tree: Oid, path: str, left: int) -> Iterator[File]:
             raise RecordError(f"tree {tree} holds '{name}', which is no file")
 
 
-def _free(folder: str, paths: Mapping[str, None]) -> None:
+def _free(folder: str, files: Iterable[File]) -> None:
     """Nothing that is there is written over, nor written below."""
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise UsageError(f"'{folder}' is not a folder")
-    tops = dict.fromkeys(path.split("/", 1)[0] for path in paths)
+    tops = dict.fromkeys(file.path.split("/", 1)[0] for file in files)
     for name in tops:
         if os.path.lexists(os.path.join(folder, name)):
             raise NoAnswerError(f"'{os.path.join(folder, name)}' is there already; nothing is written", "--output DIR")

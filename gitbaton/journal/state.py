@@ -39,10 +39,9 @@ class StepState:
     the tree of its outputs before its first begin, and ``first_folders`` the folders that were empty then. ``begun``: a
     begin that nothing has closed. ``failed``: the newest failure, if no result is newer. ``settled``: a person's decision,
     if no begin is newer. ``gate_key``: the key that the gate was reached, or decided, with. ``effects``: newest last.
-    ``known``: every tree of outputs that was recorded, whole or torn. ``attempts``: the begins; ``given``: the newest,
-    and ``last`` how it began, or ended.
-    ``defined``: the blob in which the newest of them says all of a step of the command line. ``unfinished``: why, for
-    people; empty when it is not."""
+    ``known``: every tree of outputs that was recorded, whole or torn. ``attempts``: how many begins; ``last``: how the
+    newest began, or ended. ``defined``: the blob in which the newest of them says all of a step of the command line.
+    ``compensating``: a compensation that has not ended well. ``unfinished``: why, for people; empty when it is not."""
 
     name: str
     end: Logged | None = None
@@ -59,7 +58,6 @@ class StepState:
     attempts: int = 0
     compensating: Logged | None = None
     defined: Oid | None = None
-    given: Logged | None = None
     undone: tuple[str, ...] = ()  # the keys of effects that happened and were taken back, one for each time
     last: Logged | None = None
     unfinished: str = ""
@@ -165,7 +163,6 @@ def _begin(step: StepState, logged: Logged) -> StepState:
         first_folders=record.writes.folders if record.writes is not None and not step.attempts else step.first_folders,
         begun=logged,
         defined=logged.parts.get("plan.toml"),
-        given=logged,
         last=logged,
         settled=None,
         attempts=step.attempts + 1,

@@ -10,8 +10,8 @@ from gitbaton.git.objects import RefChange
 from gitbaton.journal.names import run_of, run_ref
 from gitbaton.journal.reading import read
 from gitbaton.model import Oid
-from gitbaton.store.refs import RUNS, remote_ref
-from gitbaton.sync.look import Seen
+from gitbaton.store.refs import RUNS
+from gitbaton.sync.look import Seen, here
 from gitbaton.sync.values import FetchedRun, Move
 
 
@@ -49,7 +49,7 @@ def gathered(baton: Baton, remote: str, seen: Seen, before: Mapping[str, Oid]) -
         run = run_of(ref.removeprefix(RUNS)) if ref.startswith(RUNS) else None
         if run is None:
             continue
-        old = before.get(remote_ref(remote, ref.removeprefix("refs/baton/")))
+        old = before.get(here(remote, ref))
         try:
             records = read(baton.repo.objects, baton.store.root, run, oid, ())
         except BatonError as error:
@@ -63,12 +63,12 @@ def gathered(baton: Baton, remote: str, seen: Seen, before: Mapping[str, Oid]) -
 
 def gone(remote: str, seen: Seen, before: Mapping[str, Oid]) -> tuple[str, ...]:
     """The runs that were fetched from a remote and are there no more."""
-    prefix = remote_ref(remote, "runs/")
+    prefix = here(remote, RUNS)
     runs = [run_of(ref.removeprefix(prefix)) for ref in before if ref.startswith(prefix)]
     return tuple(sorted(run for run in runs if run is not None and run_ref(run) not in seen.others))
 
 
 def drops(remote: str, runs: Sequence[str], before: Mapping[str, Oid]) -> list[RefChange]:
     """What lets go of fetched runs."""
-    refs = [remote_ref(remote, run_ref(run).removeprefix("refs/baton/")) for run in runs]
+    refs = [here(remote, run_ref(run)) for run in runs]
     return [RefChange(name=ref, new=None, old=before[ref]) for ref in refs]
