@@ -26,7 +26,7 @@ class Durable:
 
     def __init__(self, repo: Repo) -> None:
         self.repo = repo
-        self.folder = repo.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(repo.layout.common_dir, "objects")
+        self.folder = repo.objects_dir
         self._kept: set[Oid] = set()
         self._folders: set[str] = set()
         self._put_off: list[Oid] = []

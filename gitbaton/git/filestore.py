@@ -23,7 +23,7 @@ class ObjectStore:
 
     def __init__(self, repo: Repo) -> None:
         self.repo = repo
-        self.folder = repo.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(repo.layout.common_dir, "objects")
+        self.folder = repo.objects_dir
         self._packed: set[Oid] = set()
         self._mark = -1
         self._fresh: set[Oid] = set()
@@ -31,7 +31,7 @@ class ObjectStore:
     def missing(self, oids: Iterable[Oid]) -> set[Oid]:
         """Those of the ids that name no object any more. Raises GitError."""
         rest = self._not_loose(set(oids))
-        mark = self._packs()
+        mark = self.repo.object_store()[0]
         if mark != self._mark:
             self._packed.clear()
             self._mark = mark
@@ -71,12 +71,6 @@ class ObjectStore:
             pass
         self._fresh.add(oid)
         return True
-
-    def _packs(self) -> int:
-        try:
-            return os.stat(os.path.join(self.folder, "pack")).st_mtime_ns
-        except OSError:
-            return 0
 
     def write(self, objects: Sequence[NewObject]) -> None:
         """Store objects, those that are there left out where there are many or they are large. Raises GitError."""

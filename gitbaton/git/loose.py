@@ -18,17 +18,12 @@ _ATTEMPTS = 4
 _umask: list[int] = []
 
 
-def store_folder(door: BinaryObjects) -> str:
-    """Where git puts new objects."""
-    return door.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(door.common_dir, "objects")
-
-
 def write_few(door: Objects, objects: Sequence[NewObject]) -> None:
     """As ``door.write``; a few objects become files without a process. Raises GitError."""
     if not isinstance(door, BinaryObjects) or len(objects) > FEW:
         door.write(objects)
         return
-    folder = store_folder(door)
+    folder = door.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(door.common_dir, "objects")
     try:
         if _is_shared(folder):
             door.write(objects)

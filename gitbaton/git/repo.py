@@ -199,11 +199,15 @@ class Repo:
             created = cast(datetime, born(path))
         return WorktreeId(path=self.layout.root or self.layout.git_dir, created=created)
 
+    @property
+    def objects_dir(self) -> str:
+        """The directory of this repository's own objects."""
+        return self.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(self.layout.common_dir, "objects")
+
     def object_store(self) -> tuple[int, bool]:
         """A mark of the object store that changes when git repacks it or collects garbage."""
-        place = self.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(self.layout.common_dir, "objects")
         try:
-            changed = os.stat(os.path.join(place, "pack")).st_mtime_ns
+            changed = os.stat(os.path.join(self.objects_dir, "pack")).st_mtime_ns
         except OSError:
             changed = 0
         return changed, os.path.exists(os.path.join(self.layout.common_dir, "gc.pid"))

@@ -119,16 +119,11 @@ def _blocks(process: Process) -> Iterator[bytes]:
 
 def loose(repo: Repo) -> frozenset[Oid]:
     """The objects that have a file of their own."""
-    top, found = place(repo), []
+    top, found = repo.objects_dir, []
     for folder in os.listdir(top):
         if _HASHED.match(folder):
             found += [folder + rest for rest in os.listdir(os.path.join(top, folder))]
     return frozenset(oid for oid in found if OID.match(oid))
-
-
-def place(repo: Repo) -> str:
-    """The directory of this repository's own objects."""
-    return repo.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(repo.layout.common_dir, "objects")
 
 
 def packed(repo: Repo, new: Iterable[NewObject], old: Mapping[Oid, bytes]) -> int:
@@ -144,7 +139,7 @@ def packed(repo: Repo, new: Iterable[NewObject], old: Mapping[Oid, bytes]) -> in
     with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
         os.mkdir(os.path.join(folder, "pack"))
         others = repo.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
-        quoted = '"' + place(repo).replace("\\", "\\\\").replace('"', '\\"') + '"'
+        quoted = '"' + repo.objects_dir.replace("\\", "\\\\").replace('"', '\\"') + '"'
         alternates = quoted + (os.pathsep + others if others else "")
         git = repo.git.changed({"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": alternates})
         door = BinaryObjects(git, repo.layout.git_dir, repo.layout.common_dir, repo.layout.algorithm)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from gitbaton.baton import Baton
 from gitbaton.codec import canonical, parse_note, payload
 from gitbaton.errors import RecordError
-from gitbaton.git import usage
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo
@@ -81,7 +80,7 @@ def _noted(baton: Baton, texts: Sequence[tuple[str, str]]) -> Iterator[Held]:
 
 def kept_by_git(repo: Repo) -> list[str]:
     """What git's garbage collection never removes here, in words."""
-    top = usage.place(repo)
+    top = repo.objects_dir
     folder, said = os.path.join(top, "pack"), []
     if os.path.isdir(folder) and any(name.endswith(".keep") for name in os.listdir(folder)):
         said.append("git keeps all that lies in packs with a '.keep' file, whatever it collects")
