@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gitbaton.codec import plain
 from gitbaton.columns import cut, width
 
@@ -46,11 +44,6 @@ class Progress:
     def done(self) -> int:
         """How many steps have ended."""
         return len(self._done)
-
-    @property
-    def at_work(self) -> Mapping[str, float]:
-        """The steps that are at work, and when each began, in seconds of the caller's clock."""
-        return self._since
 
     def begin(self, step: str, now: float) -> None:
         """A step is at work from ``now`` on, in seconds of any clock; a further attempt goes on with the same one."""

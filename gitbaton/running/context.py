@@ -11,6 +11,7 @@ from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, NotFoundError, UsageError
+from gitbaton.git import groups
 from gitbaton.git.filesets import Entry, Files, read_tree
 from gitbaton.journal.chain import Journal
 from gitbaton.journal.state import RunState, StepState, fold
@@ -82,7 +83,7 @@ class Context:
         self.wait, self.take, self.foreign, self.show, self.output = wait, take, foreign, show, output
         self.repo, self.objects = baton.repo, baton.repo.objects
         self.files = Files(baton.repo, root)
-        self.host, self.boot, self.pid = socket.gethostname(), boot_id(), os.getpid()
+        self.host, self.boot, self.pid = socket.gethostname(), groups.boot(), os.getpid()
         self.lock = threading.RLock()
         self.guard: Callable[[str], None] = lambda step: None
         self.defined: set[str] = set()  # the steps of the command line, whose begins say all of them
@@ -288,12 +289,3 @@ class Context:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def boot_id() -> str:
-    """What differs after each start of this machine; empty where it cannot be told."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

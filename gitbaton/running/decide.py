@@ -155,6 +155,12 @@ def decide(step: Step, state: StepState | None, present: Present, force: Cause |
     return Verdict(what="run", undo=tuple(undo), cause=force or why(step, state, present))
 
 
+def may_borrow(step: Step, verdict: Verdict) -> bool:
+    """Whether a step that is to run, without being forced to, might as well be served from another run of this repository."""
+    failed = verdict.cause is not None and verdict.cause.kind in ("failed", "unstable")
+    return verdict.what == "run" and not failed and not verdict.undo and step.effect == "none" and step.cacheable
+
+
 def _gate(step: Step, state: StepState | None, key: str) -> What | None:
     if step.gate is None:
         return None

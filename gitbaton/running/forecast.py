@@ -10,7 +10,7 @@ from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.model import Oid
 from gitbaton.running.ahead import Ahead
 from gitbaton.running.context import Context
-from gitbaton.running.decide import Present, Verdict, decide, why
+from gitbaton.running.decide import Present, Verdict, decide, may_borrow, why
 from gitbaton.running.gates import closed
 from gitbaton.running.recorded import whole
 from gitbaton.running.region import Graph, graph
@@ -97,7 +97,7 @@ def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
         return Forecast(step=step, would="waits", key=now.key, on=blocked, now=now)
     verdict = decide(step, state, now, force)
     served = verdict.logged if verdict.what == "hit" else None
-    if served is None and not above and _may_borrow(step, verdict):
+    if served is None and not above and force is None and may_borrow(step, verdict):
         served = ahead.ctx.journal.find(now.key, but=ahead.ctx.run)
     if served is not None and above:
         return _depends(ahead, step, now, above)
@@ -135,11 +135,3 @@ def _cause(ahead: Ahead, step: Step, now: Present, verdict: Verdict) -> Cause | 
     if cause is None or cause.kind == "input":
         cause = why(step, ahead.known(step.name), now, ahead.ctx.entries) or cause
     return cause
-
-
-def _may_borrow(step: Step, verdict: Verdict) -> bool:
-    """Whether a result of another run of this repository would do as well."""
-    kind = verdict.cause.kind if verdict.cause is not None else ""
-    if verdict.what != "run" or step.effect != "none" or not step.cacheable or verdict.undo:
-        return False
-    return kind not in (*FORCED, "failed", "unstable")

@@ -114,19 +114,7 @@ def _place(step: Step, other: str, read: str | None) -> int:
 
 def ancestors(steps: Sequence[Step], names: Collection[str]) -> frozenset[str]:
     """The steps that any of these waits for, directly or not; themselves only where one waits for another."""
-    return _reached(edges(steps), names)
-
-
-def descendants(steps: Sequence[Step], names: Collection[str]) -> frozenset[str]:
-    """The steps that wait for any of these, directly or not; themselves only where one waits for another."""
-    below: dict[str, list[str]] = {}
-    for name, above in edges(steps).items():
-        for other in above:
-            below.setdefault(other, []).append(name)
-    return _reached(below, names)
-
-
-def _reached(next_of: Mapping[str, Iterable[str]], names: Collection[str]) -> frozenset[str]:
+    next_of = edges(steps)
     found: set[str] = set()
     todo = list(names)
     while todo:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from gitbaton.errors import RunError
 from gitbaton.journal.values import Logged, Plan
 from gitbaton.model import Oid
+from gitbaton.running.results import GUARD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.running.context import Context
 
-CODE = 79
 SAME = 3  # so often the same key, exit status and error output are no progress
 
 
@@ -74,4 +74,4 @@ def fruitless(records: Iterable[Logged]) -> dict[str, int]:
 
 
 def _ended(step: str, guard: str, why: str, *hints: str) -> RunError:
-    return RunError(f"step '{step}' is stopped by the guard '{guard}': {why}", *hints, code=CODE)
+    return RunError(f"step '{step}' is stopped by the guard '{guard}': {why}", *hints, code=GUARD)

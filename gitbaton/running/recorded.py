@@ -8,6 +8,7 @@ from gitbaton.git.objects import Objects
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Logged, Plan, Record, Step
 from gitbaton.running.planfile import LARGEST
+from gitbaton.running.results import UNKNOWN
 from gitbaton.values import replace
 
 
@@ -99,6 +100,6 @@ def rebuilt(state: StepState, objects: Objects | None = None) -> Step:
         raise RunError(
             f"step '{state.name}' cannot be taken up: its command is not recorded in full (a secret, or too long)",
             "run it again with the line that it was begun with",
-            code=76,
+            code=UNKNOWN,
         )
     return step_of(logged.record)

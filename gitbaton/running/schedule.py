@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gitbaton.git import globs
 from gitbaton.journal.values import Step
-
-WAITING = 75  # a gate keeps only its dependents
+from gitbaton.running.results import GATE
 
 
 class Schedule:
@@ -24,12 +23,12 @@ class Schedule:
     def code(self) -> int:
         """0, or the exit status of the first step that failed; of one that waits at a gate only where none failed."""
         bad = [code for code in self.codes.values() if code]
-        return next((code for code in bad if code != WAITING), bad[0] if bad else 0)
+        return next((code for code in bad if code != GATE), bad[0] if bad else 0)
 
     @property
     def stopped(self) -> bool:
-        """Whether no further step may begin."""
-        return any(code not in (0, WAITING) for code in self.codes.values())
+        """Whether no further step may begin: a gate keeps only what depends on it."""
+        return any(code not in (0, GATE) for code in self.codes.values())
 
     @property
     def left(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from gitbaton.journal.values import Backoff, Cause, Plan, Step
 from gitbaton.running.attempt import Attempt
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
-from gitbaton.running.decide import Present, Verdict, decide, present, why
+from gitbaton.running.decide import Present, Verdict, decide, may_borrow, present, why
 from gitbaton.running.effects import undo_own
 from gitbaton.running.launching import environment, idempotency_key, launch, shell
 from gitbaton.running.recovery import clear, recover, settle_unknown, settle_unstarted, trust
@@ -98,18 +98,13 @@ class _Performance:
             return trust(ctx, self.claim, step, verdict.effect)
         if verdict.what in ("gate", "rejected"):
             return self._gate(now, verdict)
-        elsewhere = ctx.journal.find(now.key, but=ctx.run) if self._may_borrow(verdict) else None
+        fresh = self.tries == 0 and self.force is None and not self.useless
+        elsewhere = ctx.journal.find(now.key, but=ctx.run) if fresh and may_borrow(step, verdict) else None
         if elsewhere is not None:
             done = serve(ctx, step, now, state, elsewhere)
             if done is not None:
                 return done
         return self._run(now, verdict)
-
-    def _may_borrow(self, verdict: Verdict) -> bool:
-        """Whether a result of another run would do as well."""
-        fresh = self.tries == 0 and self.force is None and not self.useless and not verdict.undo
-        failed = verdict.cause is not None and verdict.cause.kind in ("failed", "unstable")
-        return fresh and not failed and self.step.effect == "none" and self.step.cacheable
 
     def _gate(self, now: Present, verdict: Verdict) -> Done:
         ctx, step = self.ctx, self.step

@@ -12,6 +12,7 @@ from gitbaton.journal.values import Step
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
 from gitbaton.running.launching import launch, minimal, said, shell
+from gitbaton.running.results import TIMEOUT
 from gitbaton.values import value
 
 
@@ -38,7 +39,7 @@ def verify(
         swap(ctx.repo, folder, {**there, **outputs}, {}, source=root)
         _make(folder, step.cwd)
         ended = launch(ctx, claim, step, shell(step.verify), minimal(), root=folder, timeout=step.timeout, show=False)
-    return Checked(exit=124 if ended.timeout else ended.exit, text=said(ended), interrupted=ended.interrupted)
+    return Checked(exit=TIMEOUT if ended.timeout else ended.exit, text=said(ended), interrupted=ended.interrupted)
 
 
 def _make(folder: str, cwd: str) -> None:
