@@ -18,7 +18,7 @@ from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context, Workshop
 from gitbaton.running.decide import Present
 from gitbaton.running.launching import environment, idempotency_key, launch, status
-from gitbaton.running.recording import beginning, definition, ending, listed
+from gitbaton.running.recording import beginning, definition, ending
 from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
 from gitbaton.running.serving import conflict, keep_theirs, stored
 from gitbaton.running.undeclared import Outside, in_lane, in_place, report, unmade
@@ -387,7 +387,7 @@ class Attempt:
         closed = ending(replace(record, type=kind), left.ended)
         outputs = writes(self.ctx, self.step, self.before, left.after if kind == "end" else None)
         digests = tuple(sorted({*outputs.digests, *left.after.found.digests}))
-        return listed(replace(closed, writes=replace(outputs, digests=digests), cause=None), left.outside.found)
+        return replace(closed, writes=replace(outputs, digests=digests), cause=None, undeclared=left.outside.found)
 
     def _append(self, record: Record, left: Left, trees: Mapping[str, str]) -> Logged:
         both = {"undeclared": left.outside.tree, "undeclared-after": left.outside.after}

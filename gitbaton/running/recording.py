@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitbaton.journal.values import Cause, Logged, Output, Record, Step, Undeclared, Writes
+from gitbaton.journal.values import Cause, Logged, Output, Record, Step, Writes
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present
 from gitbaton.running.planfile import written
@@ -11,8 +11,6 @@ from gitbaton.values import replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.git.children import Ended
-
-MAX_UNDECLARED = 1000
 
 
 def beginning(
@@ -69,12 +67,6 @@ def ending(record: Record, ended: Ended) -> Record:
         stdout=Output(oid="", bytes=ended.out_bytes, cut=ended.out_bytes > len(ended.out)),
         stderr=Output(oid="", bytes=ended.err_bytes, cut=ended.err_bytes > len(ended.err)),
     )
-
-
-def listed(record: Record, undeclared: tuple[Undeclared, ...]) -> Record:
-    """The record with what changed outside the write set, as much of it as a record lists."""
-    more = max(0, len(undeclared) - MAX_UNDECLARED)
-    return replace(record, undeclared=undeclared[:MAX_UNDECLARED], undeclared_more=more)
 
 
 def again(ctx: Context, record: Record, **changes: object) -> Record:
