@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from gitbaton.errors import GitError
-from gitbaton.git import fileplace
+from gitbaton.git import fileplace, reflink
 from gitbaton.git.conversions import open_file, open_folder
 from gitbaton.git.fileplace import Bits
 from gitbaton.git.fileread import LARGE, Read, Reader, digest_text
@@ -354,23 +354,18 @@ def _make_folders(root: str, folders: Sequence[str], made: list[int]) -> int:
     for depth, part in enumerate(folders):
         try:
             try:
-                deeper = _open_beneath(at, part)
+                deeper = reflink.open_folder(part, at)
             except FileNotFoundError:
                 try:
                     os.mkdir(part, dir_fd=at)
                     made.append(depth)
                 except FileExistsError:
                     pass
-                deeper = _open_beneath(at, part)
+                deeper = reflink.open_folder(part, at)
         finally:
             os.close(at)
         at = deeper
     return at
-
-
-def _open_beneath(folder: int, name: str) -> int:
-    """A descriptor of a folder in an open one, which is no symbolic link. Raises OSError."""
-    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
 
 
 def _prune(root: str, folders: Sequence[str], above: int, keep: Collection[str] = ()) -> None:

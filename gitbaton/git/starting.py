@@ -56,12 +56,14 @@ class Command:
 
 class Begun:
     """A child at the gate: ``pid`` is also its process group, ``mark`` when it began; ``streams`` its output; ``ptys`` as in a
-    Group of gitbaton.git.relay."""
+    Group of gitbaton.git.relay; ``inside`` the names of the groups that it belongs to already."""
 
-    def __init__(self, pid: int, mark: str, gate: int, streams: tuple[Stream, ...], ptys: list[tuple[int, int]]) -> None:
+    def __init__(
+        self, pid: int, mark: str, gate: int, streams: tuple[Stream, ...], ptys: list[tuple[int, int]], inside: str
+    ) -> None:
         self.pid, self.mark, self.streams, self.ptys = pid, mark, streams, ptys
         self._gate: int | None = gate
-        self._before = ""
+        self._inside = inside.split()
         self.pidfd = _pidfd(pid)
         self._reaped = False
 
@@ -69,14 +71,10 @@ class Begun:
         """Let it begin."""
         if self._gate is not None:
             try:
-                os.write(self._gate, f"{self._before}{groups.name(self.pid, self.mark)}\n".encode())
+                os.write(self._gate, " ".join((*self._inside, groups.name(self.pid, self.mark))).encode() + b"\n")
             except OSError:  # somebody ended it at the gate
                 pass
             self.never()
-
-    def inside(self, names: str) -> None:
-        """The names of the groups that it belongs to already."""
-        self._before = names.replace("\n", " ").strip() + " " if names.strip() else ""
 
     def never(self) -> None:
         """Close the gate: who has not been let go ends."""
@@ -156,9 +154,7 @@ def begin(command: Command, locks: Sequence[int], output: Callable[[int, bytes],
         for fd in theirs:
             os.close(fd)
     streams = tuple(Stream(n, fd, Sink(n) if command.show else None, output) for n, fd in zip((1, 2), ours, strict=False))
-    begun = Begun(pid, groups.mark(pid) or "", ours[2], streams, ends)
-    begun.inside(env.get(groups.VARIABLE, ""))
-    return begun
+    return Begun(pid, groups.mark(pid) or "", ours[2], streams, ends, env.get(groups.VARIABLE, ""))
 
 
 def _words(command: Command) -> tuple[list[str], dict[str, str]]:
