@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -159,6 +160,15 @@ def test_corrupt_objects(place: Place, many: bool) -> None:
     assert found is not None and found.data == b"good"
     asked = [good, bad, good] * (40 if many else 1)
     assert [o.data if o else None for o in objects.read_many(asked)] == [b"good", None, b"good"] * (len(asked) // 3)
+
+
+def test_an_object_of_no_known_kind_is_not_called_missing(place: Place) -> None:
+    oid = place.blob("odd")
+    path = place.sandbox.path / ".git/objects" / oid[:2] / oid[2:]
+    path.chmod(0o644)
+    path.write_bytes(zlib.compress(b"odd 3\0odd"))
+    with pytest.raises(GitError):
+        place.open().read(oid)
 
 
 def test_an_object_that_goes_away_meanwhile(place: Place) -> None:

@@ -13,7 +13,6 @@ from pygit2.enums import ObjectType
 from gitbaton.errors import GitError, NotARepositoryError, RefConflictError
 from gitbaton.git.objects import MAX_READ, Algorithm, Kind, NewObject, Object, RefChange, is_oid, is_ref, linked_ref
 from gitbaton.model import Head, Oid
-from gitbaton.values import cast
 
 _KIND: dict[int, Kind] = {
     ObjectType.COMMIT: "commit",
@@ -76,8 +75,10 @@ class Libgit2Objects:
                 inflate = zlib.decompressobj()
                 start, _, data = inflate.decompress(file.read(_FIRST), _FIRST).partition(b"\0")
                 kind, _, size = start.decode("ascii").partition(" ")
+                if kind not in _TYPE:
+                    raise ValueError("it is of no known kind")
                 if int(size) > limit:
-                    return Object(oid=oid, kind=_KIND[_TYPE[cast(Kind, kind)]], size=int(size), data=None)
+                    return Object(oid=oid, kind=kind, size=int(size), data=None)
                 if not inflate.eof:
                     data += inflate.decompress(inflate.unconsumed_tail + file.read())
         except FileNotFoundError:
@@ -86,7 +87,7 @@ class Libgit2Objects:
             raise ValueError(str(error)) from None
         if not inflate.eof or len(data) != int(size):
             raise ValueError("it is cut short")
-        return Object(oid=oid, kind=_KIND[_TYPE[cast(Kind, kind)]], size=len(data), data=data)
+        return Object(oid=oid, kind=kind, size=len(data), data=data)
 
     def _target(self, name: str) -> Oid | None:
         try:
