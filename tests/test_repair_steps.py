@@ -116,6 +116,21 @@ def test_an_output_that_is_not_as_recorded_is_said(run: Planned) -> None:
     assert "build: ok, but not as recorded: 'dist/app', exit 0" in run.box.here("steps").out
 
 
+@pytest.mark.parametrize("name", ["r1", "r2"], ids=["of this run", "of another run"])
+def test_an_output_that_somebody_else_wrote_is_foretold(run: Planned, name: str) -> None:
+    run.go()
+    run.box.write("dist/app", "by hand\n")
+    place = str(run.box.path.parent / "baton.toml")
+    shown = run.box.here("run", "--plan", place, "--run", name, "--dry-run", "--only", "build").out.splitlines()
+    assert shown[1] == "build: would stop: somebody else wrote its output 'dist/app'; --take ours|theirs decides"
+    run.run = name
+    assert run.go().code == 78 and (run.box.path / "dist/app").read_text() == "by hand\n"
+    line = run.look()["build"]
+    assert (line.state, line.moved) == (("ok", ("dist/app",)) if name == "r1" else ("never-run", ("dist/app",)))
+    run.box.write("dist/app", "a1\nb1\n")
+    assert run.look()["build"].would.would == "cached" and run.go().code == 0
+
+
 def test_running_crashed_and_unknown(run: Planned) -> None:
     argv = ("run", "--run", "r1", "--step", "x", "--writes", "x", "--", "sh", "-c", "touch ../on; sleep 0.6; touch x")
     worker = threading.Thread(target=lambda: run.box.baton(*argv))

@@ -16,6 +16,7 @@ from gitbaton.commands.wording import RunWords, StepWords, choice, seconds, step
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.journal.chain import Journal, check_run, chosen, remembered
 from gitbaton.journal.values import Plan
+from gitbaton.render import in_quotes
 from gitbaton.running.context import Take
 from gitbaton.running.engine import Engine, Outcome
 from gitbaton.running.forecast import Forecast
@@ -174,6 +175,7 @@ def would(item: Forecast) -> str:
         "waits": f"would wait for {on}",
         "rejected": "is rejected at its gate",
         "probe": "its outcome is unknown and would be asked for",
+        "conflict": f"would stop: somebody else wrote its output {in_quotes(item.problem)}; --take ours|theirs decides",
         "error": f"it cannot be told: {plain(item.problem)}",
         "trust": "its effect happened; its outputs would be checked",
     }[item.would]

@@ -15,8 +15,9 @@ from gitbaton.running.effects import Effect, compensation, live
 from gitbaton.running.graph import edges, order
 from gitbaton.running.recorded import step_of
 from gitbaton.running.region import graph
-from gitbaton.running.serving import Materials, materials, result_of
-from gitbaton.running.writeset import owners, same
+from gitbaton.running.serving import Materials, materials, ours_of, result_of
+from gitbaton.running.underway import noted
+from gitbaton.running.writeset import same
 from gitbaton.values import replace
 
 
@@ -77,8 +78,8 @@ class Ahead:
         ctx, state = self.ctx, self.known(step.name)
         here, result = ctx.files.scan(step.writes, store=step.store).entries, result_of(ctx, logged)
         other = {path: entry for path, entry in here.items() if not same(entry, result.get(path))}
-        free = state is None or state.first_pre is None or state.begun is not None  # nobody else wrote there
-        found = materials(here, result, other.keys() if free else owners(ctx, step.name, state, other).ours)
+        left = noted(ctx, step.name) is not None  # by an attempt: it is put back before
+        found = materials(here, result, other.keys() if left else ours_of(ctx, step.name, state, other))
         return None if found.absent else found
 
     def serve(self, step: Step, now: Present, logged: Logged, found: Materials) -> None:

@@ -20,11 +20,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    Would = Literal["cached", "run", "depends", "gate", "rejected", "probe", "trust", "waits", "error"]
+    Would = Literal["cached", "run", "depends", "gate", "rejected", "probe", "trust", "waits", "conflict", "error"]
 else:
     Would = str
 
 
+STANDS = ("cached", "conflict")  # what a step with a result that moves no other may become
 FORCED = ("named", "path", "since", "widened")  # causes that make a step run even where its key is the same
 
 
@@ -35,7 +36,8 @@ class Forecast:
     gave. ``gate``: it waits for approval, ``waits``: for a step that does. ``rejected``: its gate is closed. ``probe``: its
     outcome is unknown and is asked for first. ``trust``: its effect happened, and what lies there is taken if it holds.
     ``undo``: the steps whose effects are compensated before it runs, in that order; where one that runs anyway has ``on``:
-    unless these give what they once gave. ``error``: it cannot be told, for ``problem``. ``key``: its key, after what is served
+    unless these give what they once gave. ``conflict``: its result is not served, because of what somebody else wrote at one
+    of its outputs, the path ``problem``. ``error``: it cannot be told, for ``problem``. ``key``: its key, after what is served
     before it; that of a step that depends on others may become another. ``now``: what that key is made from."""
 
     step: Step
@@ -74,7 +76,7 @@ def forecast(
             except GitError as error:  # a file that cannot be read: of the others it can be told
                 made = Forecast(step=step, would="error", key="", problem=error.message)
             found[step.name] = made
-            if made.would != "cached":
+            if made.would not in STANDS:
                 ahead.moving[step.name] = made.would
     shut = closed(ctx, steps) if force is None else None
     return tuple(_behind(found[step.name], shut) if shut is not None else found[step.name] for step in steps)
@@ -85,7 +87,7 @@ def _behind(item: Forecast, shut: tuple[Step, str]) -> Forecast:
     step, key = shut
     if item.step.name == step.name:
         return replace(item, would="rejected", key=key, cause=None, on=(), undo=())
-    return item if item.would == "cached" else replace(item, would="waits", on=(step.name,), undo=())
+    return item if item.would in STANDS else replace(item, would="waits", on=(step.name,), undo=())
 
 
 def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
@@ -105,6 +107,8 @@ def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
         found = ahead.materials(step, served)
         if found is not None:
             ahead.serve(step, now, served, found)
+            if found.edited:
+                return Forecast(step=step, would="conflict", key=now.key, logged=served, now=now, problem=found.edited[0])
             return Forecast(step=step, would="cached", key=now.key, logged=served, now=now)
         if verdict.what == "hit":
             verdict = decide(step, state, now, force or Cause(kind="output"))

@@ -12,7 +12,7 @@ from gitbaton.model import Oid
 from gitbaton.running.claims import Held
 from gitbaton.running.context import Context
 from gitbaton.running.decide import differences
-from gitbaton.running.forecast import Forecast, forecast
+from gitbaton.running.forecast import STANDS, Forecast, forecast
 from gitbaton.running.recorded import newest
 from gitbaton.running.results import exit_of
 from gitbaton.running.serving import result_of
@@ -43,7 +43,7 @@ else:
 
 @value
 class Line:
-    """One step. ``state``: ``ok`` (its result would be served), ``stale`` (it would run, or may: see ``would``),
+    """One step. ``state``: ``ok`` (its result stands), ``stale`` (it would run, or may: see ``would``),
     ``failed``, ``running`` (by process ``pid`` on ``host``; without ``pid`` its command has outlived that process),
     ``crashed`` (begun, and nobody is at it), ``waiting`` at its gate, ``rejected`` there, ``unknown`` (whether its effect
     happened), ``undoing`` (its compensation has not ended well), ``never-run``, ``dropped`` (the plan does not name it),
@@ -172,7 +172,7 @@ def _standing(item: Forecast, known: StepState, effect: str, held: Held | None) 
         return "crashed" if known.attempts else "never-run"
     if item.would == "error":
         return "unreadable"
-    return "ok" if item.would == "cached" else "stale"
+    return "ok" if item.would in STANDS else "stale"
 
 
 def _moved(ctx: Context, step: Step, end: Logged | None) -> Iterator[tuple[str, Oid, Oid | None]]:

@@ -57,6 +57,13 @@ def materials(now: Mapping[str, Entry], result: Mapping[str, Entry], ours: Colle
     return Materials(want=want, edited=tuple(edited), absent=tuple(absent))
 
 
+def ours_of(ctx: Context, step: str, state: StepState | None, files: Mapping[str, Entry]) -> frozenset[str]:
+    """Of files that lie in a step's write set, the paths at which stands a version that we made."""
+    first = state is None or state.first_pre is None  # then what lies there may be a version of another run's
+    ours = made_anywhere(ctx, step, files) if first else owners(ctx, step, state, files).ours
+    return ours - ctx.files.outward(files.values()).keys()
+
+
 def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logged: Logged) -> Done | None:
     """Make the write set equal to a recorded result of this key. None where that cannot be: a file of it is kept by digest only
     and is not there. Raises GitError."""
@@ -67,10 +74,7 @@ def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logge
         return None
     here = logged.record.run == ctx.run
     other = {path: entry for path, entry in found.entries.items() if not same(entry, result.get(path))}
-    first = state is None or state.first_pre is None  # then what lies there may be a version of another run's
-    ours = made_anywhere(ctx, step.name, other) if first else owners(ctx, step.name, state, other).ours
-    ours -= ctx.files.outward(other.values()).keys()
-    todo = materials(found.entries, told(ctx, result, found.entries), ours)
+    todo = materials(found.entries, told(ctx, result, found.entries), ours_of(ctx, step.name, state, other))
     if todo.absent:
         return None
     if todo.edited and ctx.take is None:
