@@ -16,7 +16,7 @@ from gitbaton.journal.chain import Journal, remember, run_ref
 from gitbaton.journal.state import fold
 from gitbaton.journal.values import Undeclared
 from tests.support import Sandbox
-from tests.support.far import Far, ok
+from tests.support.far import Far, ok, snap
 from tests.support.journals import RUN, journal, record, step_of, tree
 from tests.support.repos import SOME_TIME
 
@@ -211,6 +211,17 @@ def test_r45_a_run_travels_only_when_asked_and_agreed_to(far: Far) -> None:
     assert there(far) == {run_ref("r1")}
     ok(b, "sync", "--yes")
     assert there(far) == {run_ref("r1")}, "sync leaves runs alone"
+
+
+def test_who_agreed_to_a_track_has_not_agreed_to_a_run_of_that_name(far: Far) -> None:
+    a = far.first
+    snap(a, "one")
+    ok(a, "push", "--yes")
+    step_of(journal(a), "build", "one", run="t")
+    snap(a, "two")
+    asked = a.here("push", "--runs")
+    assert asked.code == 1 and there(far) == set()
+    assert asked.err.startswith("first push of run 't' to origin;")
 
 
 def test_r45_a_run_goes_on_elsewhere(far: Far) -> None:

@@ -248,4 +248,4 @@ def test_what_is_counted_before_a_first_push(far: Far) -> None:
         everything = sum(int(n) for n in a.git("cat-file", "--batch-all-objects", "--batch-check=%(objectsize:disk)").split())
         assert 0 < found.bytes <= everything
         forward = Move(ref=CHAINS + "t", track="t", action="forward", new=tip)
-        assert exposure(baton, [forward], [], {"t"}) is None and exposure(baton, [forward], []) is not None
+        assert exposure(baton, [forward], [], {CHAINS + "t"}) is None and exposure(baton, [forward], []) is not None

@@ -23,13 +23,13 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
 
     Those that make a track known to the remote do. So do those of other tracks that nobody here has ``agreed`` to push, where
     they bring commits of the user's or untracked files that the remote has not; and those of every run that nobody has
-    ``agreed`` to push: it holds whatever its steps read, wrote and said. ``haves``: what the remote's refs point at;
+    ``agreed`` (refs) to push: it holds whatever its steps read, wrote and said. ``haves``: what the remote's refs point at;
     what of it is not here excludes nothing.
     """
-    runs = [move for move in moves if move.run is not None and move.changes and move.run not in agreed]
+    runs = [move for move in moves if move.run is not None and move.changes and move.ref not in agreed]
     moves = [move for move in moves if move.track is not None and move.new]
     asked = [move for move in moves if move.action == "new"]
-    more = [move for move in moves if move.action in _MORE and move.track not in agreed]
+    more = [move for move in moves if move.action in _MORE and move.ref not in agreed]
     if more and any(_private(baton, more, haves)):
         asked += [move for move in more if any(_private(baton, [move], haves))]
     if not asked and not runs:

@@ -191,11 +191,12 @@ class _Place:
         return Plan(moves=tuple(moves), objects=tuple(objects), warnings=(*self.warnings, *warnings), keeps=left)
 
     def _known(self, moves: Sequence[Move]) -> frozenset[str]:
-        """The tracks and runs that somebody here has agreed to push to this place."""
-        tracks = [move.track for move in moves if move.track is not None and move.changes]
+        """The refs of the tracks and runs that somebody here has agreed to push to this place."""
+        names = [move.track for move in moves if move.track is not None and move.changes]
+        tracks = agreed(self.baton.repo, self.line.remote.name, self.place, names)
         names = [move.run for move in moves if move.run is not None and move.changes]
-        known = agreed(self.baton.repo, self.line.remote.name, self.place, tracks)
-        return known | agreed(self.baton.repo, self.line.remote.name, self.place, names, room=RUN_ROOM)
+        runs_ = agreed(self.baton.repo, self.line.remote.name, self.place, names, room=RUN_ROOM)
+        return frozenset(move.ref for move in moves if move.track in tracks or move.run in runs_)
 
     def _declined(self, public: Exposure | None) -> tuple[str, ...]:
         """The tracks and runs that nobody agrees to make public. A dry run asks nobody."""
