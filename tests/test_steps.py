@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gitbaton.git.reflink import Copier
 from gitbaton.journal.values import Backoff, Cause
 from gitbaton.running.results import output
 from tests.support import Sandbox
@@ -234,6 +236,22 @@ def test_r26_the_index_and_all_other_work_stay_as_they_are(run: Runner) -> None:
         assert run.read("src/a.txt") == "and then changed\n" and run.read("dist/ignored.txt") == "ignored\n"
     assert repo.git("worktree", "list", "--porcelain").count("worktree ") == 1
     run.checked()
+
+
+def test_what_a_copy_of_the_work_tree_is_without_is_said(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Copier.file
+
+    def refuse(self: Copier, name: str, source: int, target: int) -> object:
+        if name == "secret":  # as for anybody but root
+            raise PermissionError(errno.EACCES, "Permission denied", name)
+        return real(self, name, source, target)
+
+    monkeypatch.setattr(Copier, "file", refuse)
+    run.repo.write("wip/secret", "1")
+    assert run.go(changed(sh("build", "echo x > out", writes="out"), isolate="tree")).state == "ok"
+    assert [event.text for event in run.told("warning")] == [
+        "its copy of the work tree lacks 'wip/secret', which cannot be read"
+    ]
 
 
 @pytest.mark.parametrize("isolate", ["none", "tree"])

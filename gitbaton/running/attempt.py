@@ -21,7 +21,7 @@ from gitbaton.running.launching import environment, idempotency_key, launch, sta
 from gitbaton.running.recording import beginning, definition, ending
 from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
 from gitbaton.running.serving import conflict, keep_theirs, stored
-from gitbaton.running.undeclared import Outside, in_lane, in_place, report, unmade
+from gitbaton.running.undeclared import SHOWN, Outside, in_lane, in_place, report, unmade
 from gitbaton.running.verifying import Checked, verify
 from gitbaton.running.writeset import (
     Collected,
@@ -132,6 +132,8 @@ class Attempt:
         if self._isolated():
             with ctx.workshop() as shop:
                 shop.lane.sync()
+                for path in shop.lane.left_out[:SHOWN]:
+                    ctx.emit("warning", self.step.name, f"its copy of the work tree lacks '{path}', which cannot be read")
                 yield Place(
                     files=shop.files,
                     isolation=shop.lane.how,
