@@ -296,7 +296,7 @@ def _parts(record: Record, trees: Mapping[str, Oid]) -> dict[str, Oid]:
 
 
 def _listed(local: list[str] | tuple[str, ...], fetched: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    rows = [*(name for name in local), *(f"{name} (fetched)" for name in fetched)]
+    rows = [*local, *(f"{name} (fetched)" for name in fetched)]
     return (f"runs: {', '.join(rows[:20])}{' ...' if len(rows) > 20 else ''}",) if rows else ()
 
 

@@ -40,7 +40,8 @@ def read(objects: Objects, root: Oid, run: str, tip: Oid, known: Sequence[Logged
 def _commits(objects: Objects, root: Oid, tip: Oid, known: Collection[Oid]) -> tuple[list[tuple[Oid, Oid]], Oid]:
     """Each commit with its tree, newest first, down to the root or to one that is known; and that one."""
     found: list[tuple[Oid, Oid]] = []
-    at, ahead = tip, _none()
+    ahead: Iterator[Object | None] = iter(())
+    at = tip
     while at != root and at not in known:
         if len(found) == MAX_RECORDS:
             raise RecordError(f"the chain at {tip} has more than {MAX_RECORDS} records")
@@ -56,10 +57,6 @@ def _commits(objects: Objects, root: Oid, tip: Oid, known: Collection[Oid]) -> t
         found.append((at, commit.tree))
         at = commit.parents[0]
     return found, at
-
-
-def _none() -> Iterator[Object | None]:
-    return iter(())
 
 
 def _parts(oid: Oid, tree: Object | None, objects: Objects) -> dict[str, Oid]:

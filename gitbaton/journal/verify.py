@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitbaton.errors import BatonError
+from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.journal.chain import Journal
 from gitbaton.journal.keys import idem, recompute
 from gitbaton.journal.state import StepState, follow
@@ -30,9 +30,9 @@ def verify(journal: Journal, run: str) -> Report:
     """Look at every record of a run. Only reads. Raises NotFoundError when there is no such run; all else is a problem."""
     try:
         records = journal.records(run)
+    except NotFoundError:
+        raise
     except BatonError as error:
-        if error.exit_code == 2:
-            raise
         return Report(run=run, records=0, keys=0, unproved=0, problems=(error.message,))
     problems: list[str] = []
     begun: dict[str, Logged] = {}
