@@ -50,7 +50,7 @@ def test_nothing_is_finished_and_so_is_a_step_that_ended() -> None:
     state = fold(log(begin(), after("end", begin(), exit=0)))
     step = state.steps["s"]
     assert state.finished and not state.why and step.end is not None and step.begun is None
-    assert (step.first_pre, step.known, len(step.ends), step.attempts) == (PRE, frozenset({OUT}), 1, 1)
+    assert (step.first_pre, len(step.ends), step.attempts) == (PRE, 1, 1)
 
 
 def test_a_begin_without_an_end_is_open() -> None:
@@ -61,15 +61,15 @@ def test_a_begin_without_an_end_is_open() -> None:
     assert step.end is not None and step.end.record.key == KEY, "the older result stands until there is another"
 
 
-def test_failures_and_aborts_close_it_and_keep_what_was_torn() -> None:
+def test_failures_and_aborts_close_it() -> None:
     for kind in ("fail", "abort"):
         state = fold(log(begin(), after(kind, begin(), exit=1)))
         step = state.steps["s"]
         assert state.why == (("'s' failed with 1",) if kind == "fail" else ())
-        assert step.begun is None and step.end is None and step.known == {TORN}
+        assert step.begun is None and step.end is None
         assert (step.failed is not None) == (kind == "fail")
     done = one([begin(), after("fail", begin(), exit=1), begin(), after("end", begin(), exit=0)])
-    assert done.failed is None and done.attempts == 2 and done.known == {TORN, OUT}
+    assert done.failed is None and done.attempts == 2
 
 
 def test_what_was_there_first_stays_known() -> None:

@@ -39,8 +39,7 @@ class StepState:
     the tree of its outputs before its first begin, and ``first_folders`` the folders that were empty then. ``begun``: a
     begin that nothing has closed. ``failed``: the newest failure, if no result is newer. ``settled``: a person's decision,
     if no begin is newer. ``gate_key``: the key that the gate was reached, or decided, with. ``effects``: newest last.
-    ``known``: every tree of outputs that was recorded, whole or torn. ``attempts``: how many begins; ``last``: how the
-    newest began, or ended. ``defined``: the blob in which the newest of them says all of a step of the command line.
+    ``attempts``: how many begins; ``last``: how the newest began, or ended. ``defined``: the blob in which the newest of them says all of a step of the command line.
     ``compensating``: a compensation that has not ended well. ``unfinished``: why, for people; empty when it is not."""
 
     name: str
@@ -53,7 +52,6 @@ class StepState:
     gate: Gate = "none"
     gate_key: str | None = None
     effects: tuple[EffectState, ...] = ()
-    known: frozenset[Oid] = frozenset()
     ends: tuple[Logged, ...] = ()
     attempts: int = 0
     compensating: Logged | None = None
@@ -150,10 +148,6 @@ def _open(step: StepState, over: int) -> str:
     return f"'{step.name}' failed with {124 if record.timeout else record.exit or 125}"
 
 
-def _trees(logged: Logged) -> frozenset[Oid]:
-    return frozenset(logged.parts[name] for name in ("writes", "orphan") if name in logged.parts)
-
-
 def _begin(step: StepState, logged: Logged) -> StepState:
     record = logged.record
     pre = record.writes.pre if record.writes is not None else None
@@ -188,7 +182,6 @@ def _end(step: StepState, logged: Logged) -> StepState:
         begun=None,
         failed=None,
         settled=None,
-        known=step.known | _trees(logged),
         ends=(*step.ends, logged),
         gate="none" if step.gate == "waiting" else step.gate,
     )
@@ -202,7 +195,7 @@ def _fail(step: StepState, logged: Logged) -> StepState:
     (above 128) a process below its shell. Of others, one that said it failed had no effect, and one that said it succeeded
     had, whatever its outputs are."""
     record, begun = logged.record, step.begun
-    step = replace(step, begun=None, failed=logged, last=logged, known=step.known | _trees(logged))
+    step = replace(step, begun=None, failed=logged, last=logged)
     idem = record.idem or (begun.record.idem if begun is not None else None)
     effect = _effect(step, idem) if idem is not None else None
     killed = record.timeout or record.signal is not None or (record.exit or 0) > 128
@@ -218,7 +211,7 @@ def _fail(step: StepState, logged: Logged) -> StepState:
 def _abort(step: StepState, logged: Logged) -> StepState:
     """What was begun is given up; whether its effect happened stays as unknown as it was."""
     last = logged if logged.record.exit is not None else step.last
-    return replace(step, begun=None, last=last, known=step.known | _trees(logged))
+    return replace(step, begun=None, last=last)
 
 
 def _settle(step: StepState, logged: Logged) -> StepState:
