@@ -250,6 +250,16 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     assert seen.scan(["d/**"]).entries["d/log"].oid == object_id("sha1", "blob", path.read_bytes())
 
 
+def test_what_a_swap_leaves_behind_a_link_is_not_read(repo: Sandbox, opened: Repo) -> None:
+    repo.write("made/sub/x", "1")
+    (repo.path / "in").symlink_to("made")
+    with Files(opened, os.fspath(repo.path)) as files:
+        before = files.scan(["in"], follow=True)
+        assert sorted(before.entries) == ["in", "made/sub/x"]
+        repo.write("made/sub/.baton-0123456789abcdef.new", "2")
+        assert files.scan(["in"], follow=True) == before
+
+
 def test_links_that_lead_out_are_refused_where_that_is_asked(repo: Sandbox, opened: Repo) -> None:
     (repo.path / "d").mkdir()
     (repo.path / "d/in").symlink_to("../a.txt")

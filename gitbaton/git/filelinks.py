@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 from gitbaton.git.fileread import LARGE
 from gitbaton.git.filetrees import LINK, Entry
-from gitbaton.git.globs import roots
+from gitbaton.git.globs import quote, roots
 from gitbaton.git.objects import new_object
-from gitbaton.git.rawbytes import is_safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,21 +46,7 @@ def led_to(files: Files, globs: Sequence[str], entries: Iterable[Entry]) -> dict
 
 def _below(files: Files, path: str) -> dict[str, Entry]:
     """A file, or the files below a folder."""
-    if not is_safe(path):
-        return {}
-    full = os.path.join(files.root, path)
-    names = [path]
-    if os.path.isdir(full):
-        names = []
-        for folder, folders, here in os.walk(full):
-            folders[:] = [name for name in folders if is_safe(name)]
-            linked = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-            names += [os.path.relpath(os.path.join(folder, name), files.root) for name in (*here, *linked) if is_safe(name)]
-    stats = []
-    for name in names:
-        with suppress(OSError):  # it has just gone
-            stats.append((name, os.lstat(os.path.join(files.root, name))))
-    return files.take((name, at) for name, at in stats if stat.S_ISREG(at.st_mode) or stat.S_ISLNK(at.st_mode))
+    return files.take(files.walk((quote(path),))[0])
 
 
 def _outside(files: Files, path: str, real: str) -> dict[str, Entry]:

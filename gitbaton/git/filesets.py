@@ -82,7 +82,7 @@ class Files:
         but for those that are as in ``but``. ``follow``: what symbolic links lead to is there, too (``filelinks.led_to``).
         Raises GitError that names the file or folder which cannot be read.
         """
-        found, bare, passed = self._walk(globs)
+        found, bare, passed = self.walk(globs)
         entries = self.take(found, digest=store == "none")
         if follow:
             entries |= led_to(self, globs, entries.values())
@@ -181,8 +181,9 @@ class Files:
         for path, target in self.outward(entries).items():
             raise GitError(f"'{path}' is a symbolic link that leads out of the work tree, to '{target}'")
 
-    def _walk(self, globs: Sequence[str]) -> tuple[list[Found], set[str], set[str]]:
-        """The files that globs match, with their stats, the empty folders that were met, and what was passed over."""
+    def walk(self, globs: Sequence[str]) -> tuple[list[Found], set[str], set[str]]:
+        """The files that globs match, with their stats, the empty folders that were met, and what was passed over. Raises
+        GitError."""
         found: list[Found] = []
         bare: set[str] = set()
         passed: set[str] = set()
