@@ -39,8 +39,9 @@ class StepState:
     the tree of its outputs before its first begin, and ``first_folders`` the folders that were empty then. ``begun``: a
     begin that nothing has closed. ``failed``: the newest failure, if no result is newer. ``settled``: a person's decision,
     if no begin is newer. ``gate_key``: the key that the gate was reached, or decided, with. ``effects``: newest last.
-    ``attempts``: how many begins; ``last``: how the newest began, or ended. ``defined``: the blob in which the newest of them says all of a step of the command line.
-    ``compensating``: a compensation that has not ended well. ``unfinished``: why, for people; empty when it is not."""
+    ``attempts``: how many begins; ``last``: how the newest began, or ended. ``defined``: the blob in which the newest of
+    them says all of a step of the command line. ``compensating``: a compensation that has not ended well. ``unfinished``: why,
+    for people; empty when it is not."""
 
     name: str
     end: Logged | None = None
