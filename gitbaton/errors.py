@@ -2,11 +2,11 @@
 
 BatonError                128  fatal, in one line
 |- UsageError             129  the command line or a value given to the API is wrong
-|- NotFoundError            2  no such checkpoint or track
+|- NotFoundError            2  no such checkpoint, track, run or step
 |- NoAnswerError            1  the answer is no
 |  |- UnchangedError        1  nothing is new since the newest checkpoint
 |  `- RemoteError           1  a remote cannot be reached, refuses, or does not answer in its time
-|- AmbiguousNameError     128  a name that could mean several checkpoints
+|- AmbiguousNameError     128  a name that could mean several checkpoints or runs
 |- NotARepositoryError    128  no repository here, or git refuses to open it
 |- GitError               128  git failed where it should not
 |  |- GitTimeoutError     128  git did not answer in its time
@@ -37,7 +37,7 @@ class UsageError(BatonError):
 
 
 class NotFoundError(BatonError):
-    """There is no such checkpoint or track."""
+    """There is no such checkpoint, track, run or step."""
 
     exit_code = 2
 
