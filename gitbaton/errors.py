@@ -61,7 +61,7 @@ class RemoteError(NoAnswerError):
 
 
 class AmbiguousNameError(BatonError):
-    """A name means more than one checkpoint; the hints list them."""
+    """A name means more than one checkpoint or run; the hints list them."""
 
 
 class NotARepositoryError(BatonError):
