@@ -12,6 +12,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain
+from gitbaton.git.run import write_all
 from gitbaton.journal.values import Cause
 from gitbaton.progress import Progress, pause, spent
 from gitbaton.render import in_quotes
@@ -285,6 +286,4 @@ def _write(fd: int, data: bytes) -> None:
     """Bytes as they are, at once, to one of our streams."""
     sys.stdout.flush()
     sys.stderr.flush()
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+    write_all(fd, data)

@@ -71,7 +71,7 @@ class Begun:
         """Let it begin."""
         if self._gate is not None:
             try:
-                os.write(self._gate, " ".join((*self._inside, groups.name(self.pid, self.mark))).encode() + b"\n")
+                os.write(self._gate, os.fsencode(" ".join((*self._inside, groups.name(self.pid, self.mark)))) + b"\n")
             except OSError:  # somebody ended it at the gate
                 pass
             self.never()
