@@ -225,11 +225,13 @@ def test_commands_side_by_side_get_their_turns_at_the_terminal(place: Path) -> N
         screen.press(b"two\n")
         screen.until(b" two\r\n")
         screen.until(b"[ended True 0 ]")
+        assert screen.shown.count(b"got1 ") == screen.shown.count(b"got2 ") == 1, screen.shown
     with Screen(place, "", words=[PAIR, READY]) as screen:
         screen.until(b"ready1")
         screen.until(b"ready2")
         screen.press(b"\x03")
         screen.until(b"[ended True 130 ]")
+        assert b"[stopped" not in screen.shown, screen.shown
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGINT])

@@ -68,6 +68,8 @@ def test_the_door_of_libgit2_is_used_as_it_is(tmp_path: Path) -> None:
     opened = discover(os.fspath(sandbox.path), door="libgit2")
     ObjectStore(opened).write(blobs(150))
     stored(sandbox, blobs(150))
+    found = sandbox.path / ".git/objects"
+    assert (len(list(found.glob("pack/*.pack"))), len(list(found.glob("??/*")))) == (0, 150)
     opened.close()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import UsageError
@@ -189,7 +189,17 @@ ITEM = st.one_of(
         ["x", "", " ", "none", "tree", "once", "all", "1s", "1h30m", "9", "1s,x2", "1,timeout", "x\0", "../up", "/abs"]
     )
 )
+GOOD_OR_NOT: list[object] = [1, 3, True, False, 0.5, [], ["x"], ["src/**"], "x", "none", "tree", "once", "all", "1s", "1h30m"]
 KEYS = sorted(SCHEMA["$defs"]["step"]["properties"])
+
+
+GOOD = {  # what each key may hold, so that many plans are accepted
+    key: [v for v in GOOD_OR_NOT if VALID.is_valid({"step": {"a": {"run": "x"} | ({"effect": "once"} | {key: v})}})]
+    for key in KEYS
+}
+FIELDS = st.lists(st.sampled_from(KEYS), max_size=3, unique=True).flatmap(
+    lambda keys: st.fixed_dictionaries({key: st.sampled_from(GOOD[key] or ["x"]) for key in keys})
+)
 
 
 def toml(item: object) -> str:
@@ -198,17 +208,25 @@ def toml(item: object) -> str:
     return json.dumps(item)
 
 
-@settings(max_examples=100)
-@given(st.dictionaries(st.sampled_from([*KEYS, "other"]), ITEM, max_size=3), st.sampled_from([None, 1, 0, "2h", "x"]))
-def test_what_is_accepted_is_right_by_the_schema(fields: dict[str, object], wall: object) -> None:
-    fields = fields if "argv" in fields else {"run": "x"} | fields
-    text = "".join(f"{key} = {toml(item)}\n" for key, item in fields.items())
-    text = (f"max-wall = {toml(wall)}\n" if wall is not None else "") + "[step.a]\n" + text
-    try:
-        plans.read(text.encode(), "/")
-    except UsageError:
-        return
-    VALID.validate(tomllib.loads(text))
+def test_what_is_accepted_is_right_by_the_schema() -> None:
+    accepted = []
+    any_fields = st.dictionaries(st.sampled_from([*KEYS, "other"]), ITEM, max_size=3)
+
+    @settings(max_examples=150, database=None, derandomize=True, phases=(Phase.generate,))
+    @given(FIELDS | any_fields, st.sampled_from([None, "2h", 1, 0, "x"]))
+    def examples(fields: dict[str, object], wall: object) -> None:
+        fields = fields if "argv" in fields else {"run": "x"} | fields
+        text = "".join(f"{key} = {toml(item)}\n" for key, item in fields.items())
+        text = (f"max-wall = {toml(wall)}\n" if wall is not None else "") + "[step.a]\n" + text
+        try:
+            plans.read(text.encode(), "/")
+        except UsageError:
+            return
+        accepted.append(text)
+        assert VALID.is_valid(tomllib.loads(text)), text
+
+    examples()
+    assert len(set(accepted)) > 20, "the check means something"
 
 
 @pytest.mark.parametrize("key", KEYS)

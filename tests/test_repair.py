@@ -241,7 +241,7 @@ def test_r37_loop_guard_max_runs_ends_a_plan(run: Planned) -> None:
     assert run.ran() == ["a"]
 
 
-def test_a_killed_repair_goes_on_with_its_region(run: Planned) -> None:
+def test_r17_a_killed_repair_goes_on_with_its_region(run: Planned) -> None:
     run.go()
     killed = run.box.baton("repair", "--step", "c", "r1", env={"GIT_BATON_CRASH_AT": "in-repair"})
     assert killed.code == -9 and run.records()[-1].record.type == "repair"

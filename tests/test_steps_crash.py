@@ -157,6 +157,7 @@ def test_r12_a_once_that_happened_and_may_be_torn_is_for_a_person_to_judge(run: 
     run.go(steps[0])
     kill_when(run, steps[1], lambda: bool(run.lines("log")))
     asked_and_told(run, steps)
+    assert len(run.lines("log")) == 1 and run.types("second") == ["begin", "settle", "settle", "begin", "end"]
     finished(run, steps, 1)
 
 
@@ -202,6 +203,7 @@ KILLS = 3  # in one repository, one after the other
 @pytest.mark.parametrize("isolate", ["none", "tree"])
 def test_r18_killed_at_any_time(tmp_path: Path, isolate: str, request: pytest.FixtureRequest) -> None:
     instants = 200 if request.config.getoption("--long") else 25
+    hits = []
     for seed in range(-(-instants // (2 * KILLS))):
         chance = random.Random(f"{isolate} {seed}")
         repo = Sandbox.init(tmp_path / str(seed) / "repo")
@@ -209,12 +211,13 @@ def test_r18_killed_at_any_time(tmp_path: Path, isolate: str, request: pytest.Fi
         run = prepared(repo)
         steps = chain(isolate, "idempotent")
         for _ in range(KILLS):
-            kill_after(run, steps, chance.uniform(0.0, 0.12))
+            hits.append(kill_after(run, steps, chance.uniform(0.0, 0.12)))
         finished(run, steps, 1)
+    assert 5 * sum(hits) > len(hits), "kills hit processes that were at work"
 
 
-def kill_after(run: Runner, steps: tuple[Step, ...], seconds: float) -> None:
-    """Carry out steps in a process that is killed after a time."""
+def kill_after(run: Runner, steps: tuple[Step, ...], seconds: float) -> bool:
+    """Carry out steps in a process that is killed after a time; whether it was still at work then."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -223,4 +226,4 @@ def kill_after(run: Runner, steps: tuple[Step, ...], seconds: float) -> None:
             os._exit(0)
     time.sleep(seconds)
     os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
