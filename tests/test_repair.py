@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import NoAnswerError, NotFoundError, RunError, UsageError
+from gitbaton.journal.verify import verify
 from tests.support import Sandbox
 from tests.support.planned import Planned
 
@@ -248,6 +249,7 @@ def test_r17_a_killed_repair_goes_on_with_its_region(run: Planned) -> None:
     assert run.resume().code == 0 and run.ran() == ["c"]
     assert run.records()[-1].record.state == "complete"
     assert run.resume().code == 0 and run.ran() == []
+    assert verify(run.journal, "r1").problems == ()
 
 
 def test_a_repair_killed_in_the_middle_does_not_force_what_is_done(run: Planned) -> None:
