@@ -251,6 +251,25 @@ def test_r45_a_run_goes_on_elsewhere(far: Far) -> None:
     assert "run 'r1': same" in ok(a, "fetch", "--runs").out
 
 
+def test_r45_another_clone_is_served_what_was_done_here(far: Far, tmp_path: Path) -> None:
+    a, b = far.first, far.clone()
+    plan = f'[step.build]\nrun = "echo ran >> {tmp_path}/count; cp source out"\nreads = ["source"]\nwrites = ["out"]\n'
+    for clone in (a, b):
+        clone.write("source", "one\n")
+        clone.write("baton.toml", plan)
+    words = ("run", "--plan", "baton.toml", "--run", "r1")
+    ok(a, *words)
+    ok(a, "push", "--runs", "--yes")
+    ok(b, "fetch", "--runs")
+    refused = b.here(*words)
+    assert refused.code == 129 and "--foreign" in refused.err and not (b.path / "out").exists()
+    assert "build: cached" in ok(b, *words, "--foreign").err
+    assert (b.path / "out").read_text() == "one\n" and (tmp_path / "count").read_text() == "ran\n"
+    b.write("source", "two\n")
+    ok(b, *words, "--foreign")
+    assert (b.path / "out").read_text() == "two\n" and (tmp_path / "count").read_text() == "ran\nran\n"
+
+
 def test_what_a_remote_has_is_looked_at_before_it_is_used(far: Far) -> None:
     a, b = far.first, far.clone()
     step_of(journal(a), "build", "one", run="r1")
