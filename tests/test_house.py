@@ -22,7 +22,7 @@ FLOORS = (
     ("config", "render", "columns", "terminal", "store", "rewrites"),
     ("names", "mirror", "ground", "exchange", "owners", "briefing", "progress"),
     ("baton",),
-    ("transcripts", "scanning", "mirrors", "journal"),
+    ("transcripts", "scanning", "mirrors", "journal", "threads"),
     ("running",),
     ("hooks", "install", "restore", "retention", "sync", "porting", "branching", "bisection", "comparing"),
     ("doctor", "drilling", "worktrees", "conversations", "rewinding"),

@@ -1,0 +1,79 @@
+"""What a thread holds: checkpoints with their channels, and the writes of tasks that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+Id = bytes
+"""An object id as its 20 or 32 bytes; hexadecimal only where people or git's text formats need it."""
+
+Typed = tuple[str, bytes]
+"""A serialised value: what LangGraph's serialiser calls its type, and its bytes."""
+
+Row = tuple[str, str, int, str, str, bytes]
+"""One write of a task: task path, task id, index, channel, type, bytes. Rows compare in LangGraph's ``writes_sort_key``."""
+
+
+class Entry:
+    """One checkpoint of a thread in one namespace.
+
+    ``id`` is the checkpoint's own and ``parent`` that of the checkpoint it follows, which need not be here. ``ck`` is the JSON
+    text of the checkpoint without its ``channel_values``, ``md`` that of its metadata, both ASCII; an empty one stands in
+    ``rest``. ``channels`` gives the blob of each channel's value, ``rest`` blobs of what JSON cannot carry (``ck``, ``md``), and
+    ``written`` the blob of each task's writes, without those that came late. ``commit`` is None until it is in git; ``up`` is
+    the commit below it. ``memo`` belongs to whoever reads entries. The rest never changes: a changed checkpoint is another Entry.
+    """
+
+    __slots__ = ("channels", "ck", "commit", "id", "jump", "md", "memo", "parent", "rest", "seq", "tree", "up", "written")
+
+    def __init__(
+        self,
+        id: str,
+        parent: str | None,
+        ck: bytes,
+        md: bytes,
+        channels: Mapping[str, Id],
+        *,
+        rest: Mapping[str, Id] | None = None,
+        written: Mapping[str, Id] | None = None,
+        commit: Id | None = None,
+        up: Id | None = None,
+        seq: int = -1,
+        jump: tuple[Id, str, int] | None = None,
+        tree: Id | None = None,
+    ) -> None:
+        self.id, self.parent, self.ck, self.md, self.channels = id, parent, ck, md, channels
+        self.rest, self.written = rest or {}, written or {}
+        self.commit, self.up, self.seq, self.jump, self.tree = commit, up, seq, jump, tree
+        self.memo: Any = None
+
+    def __repr__(self) -> str:
+        return f"Entry({self.id!r}, commit={self.commit.hex() if self.commit else None})"
+
+
+@value
+class Put:
+    """A checkpoint as the log has it: ``blobs`` are the contents (``type``, NUL, bytes) of those of its objects that are new."""
+
+    thread: str
+    namespace: str
+    entry: Entry
+    blobs: Mapping[Id, bytes]
+
+
+@value
+class Writes:
+    """Writes of one task as the log has them. ``replace``: they take the place of rows with the same task and index; else a
+    row that is there stays."""
+
+    thread: str
+    namespace: str
+    id: str
+    rows: tuple[Row, ...]
+    replace: bool
