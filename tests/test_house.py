@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "gitbaton"
 ROOMS = (
     *("git", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands"),
-    *("transcripts", "secrets", "scanning", "sync", "retention", "journal", "running"),
+    *("transcripts", "secrets", "scanning", "sync", "retention", "journal", "running", "threads", "langgraph"),
 )
 FLOORS = (
     ("errors", "values"),
