@@ -25,9 +25,10 @@ class Entry:
 
     ``id`` is the checkpoint's own and ``parent`` that of the checkpoint it follows, which need not be here. ``ck`` is the JSON
     text of the checkpoint without its ``channel_values``, ``md`` that of its metadata, both ASCII; an empty one stands in
-    ``rest``. ``channels`` gives the blob of each channel's value, ``rest`` blobs of what JSON cannot carry (``ck``, ``md``), and
-    ``written`` the blob of each task's writes, without those that came late. ``commit`` is None until it is in git; ``up`` is
-    the commit below it. ``memo`` belongs to whoever reads entries. The rest never changes: a changed checkpoint is another Entry.
+    ``rest``. ``channels`` gives the blob of each channel's value, ``rest`` blobs of what JSON cannot carry (``ck``, ``md``),
+    and ``written`` the blob of each task's writes, without those that came late. ``commit`` is None until it is in git; ``up``
+    is the commit below it. ``memo`` belongs to whoever reads entries. All else never changes: a changed checkpoint is another
+    Entry.
     """
 
     __slots__ = ("channels", "ck", "commit", "id", "jump", "md", "memo", "parent", "rest", "seq", "tree", "up", "written")
@@ -59,7 +60,7 @@ class Entry:
 
 @value
 class Put:
-    """A checkpoint as the log has it: ``blobs`` are the contents (``type``, NUL, bytes) of those of its objects that are new."""
+    """A checkpoint as the log has it: ``blobs`` are the contents (``type``, NUL, bytes) of its new blobs."""
 
     thread: str
     namespace: str
