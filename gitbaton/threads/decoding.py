@@ -1,0 +1,219 @@
+"""Stored values as JSON that anybody can print: nothing that the data names is imported, called or constructed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from gitbaton.codec import plain
+from gitbaton.threads.values import Typed
+from gitbaton.values import value
+
+Doc = Any
+"""A JSON value. An object whose keys begin with ``$`` stands for what JSON has no word for: ``$type`` with ``$value``,
+``$args`` or ``$fields``; ``$text`` the beginning of a long text; ``$cut`` says what is left out. What was stored with such keys
+itself comes as ``{"$type": "dict", "$value": [[key, value], ...]}``, so none can be forged."""
+
+_SINGLE, _ARGS, _FIELDS, _METHOD, _MODEL_1, _MODEL_2, _ARRAY, _DELTA = range(8)  # what LangGraph's serialiser calls its codes
+_OVERLAP = 4096  # characters beyond a cut that are looked at, so that no half of a secret stays
+
+
+@value
+class Limits:
+    """How much of one value is given: ``depth`` of nesting, ``items`` of each list or map, ``text`` characters or bytes of each
+    string, ``nodes`` in all."""
+
+    depth: int
+    items: int
+    text: int
+    nodes: int
+
+
+SCREEN = Limits(depth=12, items=50, text=2000, nodes=1500)
+WHOLE = Limits(depth=64, items=1 << 40, text=1 << 40, nodes=1 << 40)
+
+
+class _Ext:
+    """A value of a type of its own as msgpack has it, still closed."""
+
+    __slots__ = ("code", "data")
+
+    def __init__(self, code: int, data: bytes) -> None:
+        self.code, self.data = code, data
+
+
+def readable() -> bool:
+    """Whether values in msgpack can be read: ormsgpack is there, which comes with ``gitbaton[langgraph]``."""
+    return _unpacker() is not None
+
+
+def opaque(kind: str) -> str:
+    """Why values of a type are never opened; empty for those that are."""
+    if kind in ("null", "empty", "bytes", "bytearray", "json", "msgpack"):
+        return ""
+    if "+" in kind:
+        return "encrypted, not opened"
+    return "never opened" if kind == "pickle" else "of a type that is not known"
+
+
+def decoded(typed: Typed, limits: Limits, clean: Callable[[str], str]) -> Doc:
+    """A stored value; ``clean`` takes secrets out of a long text before it is cut. Raises ValueError, in words, for what is not
+    what its type says, for one that is never opened, and where msgpack cannot be read."""
+    kind, data = typed
+    if opaque(kind):
+        raise ValueError(opaque(kind))
+    if kind in ("null", "empty"):
+        return None
+    content: object = bytes(data)
+    if kind == "msgpack":
+        content = _unpacked(data)
+    elif kind == "json":
+        try:
+            content = json.loads(data)
+        except (ValueError, RecursionError):
+            raise ValueError("not JSON, as its type says") from None
+    return _Walk(limits, clean).doc(content, 0)
+
+
+def lean(content: object, limits: Limits, clean: Callable[[str], str]) -> Doc:
+    """A JSON value that was read already, bounded like the others."""
+    return _Walk(limits, clean).doc(content, 0)
+
+
+def _unpacker() -> Callable[[bytes], object] | None:
+    try:
+        import ormsgpack
+    except ImportError:
+        return None
+    return lambda data: ormsgpack.unpackb(data, ext_hook=_Ext, option=ormsgpack.OPT_NON_STR_KEYS)
+
+
+def _unpacked(data: bytes) -> object:
+    unpack = _unpacker()
+    if unpack is None:
+        raise ValueError("not read")
+    try:
+        return unpack(data)
+    except (ValueError, TypeError, RecursionError):
+        raise ValueError("not msgpack, as its type says") from None
+
+
+class _Walk:
+    """One value, from its top, as long as the limits allow it."""
+
+    def __init__(self, limits: Limits, clean: Callable[[str], str]) -> None:
+        self.limits, self.clean, self.left = limits, clean, limits.nodes
+
+    def doc(self, content: object, depth: int) -> Doc:
+        """The JSON of what was read."""
+        self.left -= 1
+        if isinstance(content, str):
+            return self._text(content)
+        if content is None or isinstance(content, (bool, int)):
+            return content
+        if isinstance(content, float):
+            return content if math.isfinite(content) else {"$type": "float", "$value": repr(content)}
+        if isinstance(content, bytes):
+            return self._bytes(content)
+        if depth >= self.limits.depth:
+            return {"$cut": f"nested deeper than {self.limits.depth}"}
+        if isinstance(content, Mapping):
+            return self._map(content, depth + 1)
+        if isinstance(content, (list, tuple)):
+            return self._list(content, depth + 1)
+        return self._ext(content, depth + 1) if isinstance(content, _Ext) else {"$type": plain(type(content).__name__)}
+
+    def _text(self, text: str) -> Doc:
+        most = self.limits.text
+        self.left -= min(len(text), most) // 100  # a long text counts as many short ones
+        if len(text) <= most:
+            return text
+        head = self.clean(text[: most + _OVERLAP])[:most]
+        return {"$text": head, "$cut": f"{len(text) - most:,} more characters"}
+
+    def _bytes(self, data: bytes) -> Doc:
+        most = self.limits.text
+        head = self.clean(data[: most + _OVERLAP].decode("latin-1")).encode("latin-1")[:most]
+        doc: dict[str, Doc] = {"$type": "bytes", "$value": base64.b64encode(head).decode("ascii")}
+        return doc if len(data) <= most else {**doc, "$cut": f"{len(data) - most:,} more bytes"}
+
+    def _list(self, items: list[object] | tuple[object, ...], depth: int) -> Doc:
+        found: list[Doc] = []
+        for item in items[: min(len(items), self.limits.items)]:
+            if self.left <= 0:
+                break
+            found.append(self.doc(item, depth))
+        return found if len(found) == len(items) else [*found, {"$cut": f"{len(items) - len(found):,} more"}]
+
+    def _map(self, content: Mapping[Any, object], depth: int) -> Doc:
+        if any(not isinstance(key, str) or key.startswith("$") or len(key) > self.limits.text for key in content):
+            pairs: list[object] = [[key, item] for key, item in content.items()]
+            return {"$type": "dict", "$value": self._list(pairs, depth)}
+        found: dict[str, Doc] = {}
+        for key, item in content.items():
+            if self.left <= 0 or len(found) >= self.limits.items:
+                break
+            found[key] = self.doc(item, depth)
+        return found if len(found) == len(content) else {**found, "$cut": f"{len(content) - len(found):,} more"}
+
+    def _ext(self, ext: _Ext, depth: int) -> Doc:
+        """What LangGraph's serialiser would construct, by name and arguments."""
+        if self.left <= 0:
+            return {"$cut": f"{len(ext.data):,} bytes"}
+        try:
+            inner = _unpacked(ext.data)
+        except ValueError:
+            return self._closed(ext)
+        if ext.code == _DELTA:
+            return {"$type": "_DeltaSnapshot", "$value": self.doc(inner, depth)}
+        if not isinstance(inner, list) or len(inner) < 3 or not _SINGLE <= ext.code <= _ARRAY:
+            return self._closed(ext)
+        if ext.code == _ARRAY:
+            return self._array(inner, depth)
+        module, name, arguments = inner[0], inner[1], inner[2]
+        if not isinstance(module, str) or not isinstance(name, str):
+            return self._closed(ext)
+        return {"$type": _name(module, name), **self._arguments(ext.code, module, arguments, depth)}
+
+    def _arguments(self, code: int, module: str, arguments: object, depth: int) -> dict[str, Doc]:
+        if code == _ARGS and isinstance(arguments, list):
+            return {"$args": self._list(arguments, depth)}
+        if code in (_FIELDS, _MODEL_1, _MODEL_2) and isinstance(arguments, dict):
+            made = self._map(arguments, depth)
+            if "$type" not in made:
+                return {"$fields": made}
+            return {"$value": made}
+        return {"$value": self.doc(arguments, depth)}
+
+    def _array(self, inner: list[object], depth: int) -> Doc:
+        size = len(inner[3]) if len(inner) > 3 and isinstance(inner[3], bytes) else 0
+        fields = {"dtype": self.doc(inner[0], depth), "shape": self.doc(inner[1], depth)}
+        return {"$type": "numpy.ndarray", "$fields": {**fields, "$cut": f"{size:,} bytes"}}
+
+    def _closed(self, ext: _Ext) -> Doc:
+        """One that nobody knows: its code and size."""
+        return {"$type": f"ext {ext.code}", "$cut": f"{len(ext.data):,} bytes"}
+
+
+def _name(module: str, name: str) -> str:
+    """A type's whole name, as the data has it, in a form that is a name and nothing else."""
+    parts = f"{module}.{name}".split(".")
+    fine = all(part.isidentifier() and part.isascii() for part in parts)
+    text = ".".join(parts)
+    return text if fine and len(text) <= 200 else f"type {text[:200]!r}"
+
+
+def documents(items: Iterable[tuple[str, Doc]], redact: Callable[[bytes], bytes]) -> list[Doc]:
+    """Named values without the secrets in them; a name counts, as ``api_key`` does. ``redact`` takes a line of JSON. Raises
+    ScanError, and ValueError where what it gives is JSON no more."""
+    rows = [{name: doc} for name, doc in items]
+    if not rows:
+        return []
+    raw = json.dumps(rows, ensure_ascii=True, allow_nan=False).encode("ascii")
+    safe = redact(raw)
+    if safe == raw:
+        return [doc for row in rows for doc in row.values()]
+    return [doc for row in json.loads(safe) for doc in row.values()]
