@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gitbaton.values import value
 
@@ -19,6 +19,12 @@ Typed = tuple[str, bytes]
 Row = tuple[str, str, int, str, str, bytes]
 """One write of a task: task path, task id, index, channel, type, bytes. Rows compare in LangGraph's ``writes_sort_key``."""
 
+Jump = tuple[Id, str, int]
+"""A commit further down in a chain: its id, and the id and number of its checkpoint."""
+
+Parts = tuple[Mapping[str, Id], Mapping[str, Id], Mapping[str, Id]]
+"""What a checkpoint's tree holds: channels, rest, written."""
+
 
 class Entry:
     """One checkpoint of a thread in one namespace.
@@ -26,12 +32,21 @@ class Entry:
     ``id`` is the checkpoint's own and ``parent`` that of the checkpoint it follows, which need not be here. ``ck`` is the JSON
     text of the checkpoint without its ``channel_values``, ``md`` that of its metadata, both ASCII; an empty one stands in
     ``rest``. ``channels`` gives the blob of each channel's value, ``rest`` blobs of what JSON cannot carry (``ck``, ``md``),
-    and ``written`` the blob of each task's writes, without those that came late. ``commit`` is None until it is in git; ``up``
-    is the commit below it. ``memo`` belongs to whoever reads entries. All else never changes: a changed checkpoint is another
-    Entry.
+    and ``written`` the blob of each task's writes, without those that came late. Of an entry of a chain these three are read
+    from its ``tree`` when they are first asked for, which may raise GitError or RecordError. ``commit`` is None until it is in
+    git; ``up`` is the commit below it, ``seq`` how many are below it, ``jump`` some that are further down, ``subject`` the
+    first line of the commit's message. ``memo`` belongs to whoever reads entries. All else never changes: a changed checkpoint
+    is another Entry.
     """
 
-    __slots__ = ("channels", "ck", "commit", "id", "jump", "md", "memo", "parent", "rest", "seq", "tree", "up", "written")
+    __slots__ = (
+        *("channels", "ck", "commit", "id", "jump", "load", "md", "memo"),
+        *("parent", "rest", "seq", "subject", "tree", "up", "written"),
+    )
+    if TYPE_CHECKING:
+        channels: Mapping[str, Id]
+        rest: Mapping[str, Id]
+        written: Mapping[str, Id]
 
     def __init__(
         self,
@@ -39,20 +54,30 @@ class Entry:
         parent: str | None,
         ck: bytes,
         md: bytes,
-        channels: Mapping[str, Id],
+        channels: Mapping[str, Id] | None,
         *,
         rest: Mapping[str, Id] | None = None,
         written: Mapping[str, Id] | None = None,
         commit: Id | None = None,
         up: Id | None = None,
         seq: int = -1,
-        jump: tuple[Id, str, int] | None = None,
+        jump: tuple[Jump, ...] = (),
         tree: Id | None = None,
+        subject: bytes = b"",
+        load: Callable[[Entry], Parts] | None = None,
     ) -> None:
-        self.id, self.parent, self.ck, self.md, self.channels = id, parent, ck, md, channels
-        self.rest, self.written = rest or {}, written or {}
+        self.id, self.parent, self.ck, self.md = id, parent, ck, md
+        if channels is not None:
+            self.channels, self.rest, self.written = channels, rest or {}, written or {}
         self.commit, self.up, self.seq, self.jump, self.tree = commit, up, seq, jump, tree
+        self.subject, self.load = subject, load
         self.memo: Any = None
+
+    def __getattr__(self, name: str) -> Any:  # of a slot that is not filled yet
+        if name not in ("channels", "rest", "written") or self.load is None:
+            raise AttributeError(name)
+        self.channels, self.rest, self.written = self.load(self)
+        return getattr(self, name)
 
     def __repr__(self) -> str:
         return f"Entry({self.id!r}, commit={self.commit.hex() if self.commit else None})"

@@ -1,0 +1,248 @@
+"""Records of the log, and JSON as threads store it: values to bytes and back. Pure; no git, no I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from gitbaton.errors import RecordError, UsageError
+from gitbaton.threads.names import tree_name
+from gitbaton.threads.values import Entry, Id, Put, Row, Typed, Writes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gitbaton.git.objects import Algorithm, Kind
+
+__all__ = [
+    *("REST", "WIDTH", "blob_of", "decode", "encode_put", "encode_writes", "hasher", "json_text", "key", "loads", "rows_blob"),
+    *("rows_of", "typed_of"),
+]
+WIDTH = {"sha1": 20, "sha256": 32}
+REST = ("ck", "md")
+_HASH = {20: hashlib.sha1, 32: hashlib.sha256}
+_DEPTH = 100  # what is nested deeper than this is left to the serialiser
+_SHORT = 1300  # bytes of JSON whose names cannot be too long for a tree: what takes one byte here takes three there
+_PUT, _WRITES = b"P", b"W"
+_SIMPLE = frozenset({str, int, float, bool, type(None)})
+_BROKEN = (ValueError, TypeError, RecursionError, KeyError, IndexError)
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON")
+
+
+_ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_dump: Callable[[object], str] = _ENCODER.encode
+_make = getattr(json.encoder, "c_make_encoder", None)
+if _make is not None:
+    # one C encoder for all calls: JSONEncoder.encode makes a new one each time
+    _chunks = _make(None, _ENCODER.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
+
+    def _dump(item: object) -> str:
+        return "".join(_chunks(item, 0))
+
+
+_load = json.JSONDecoder(parse_constant=_refuse).decode
+
+
+def loads(raw: bytes) -> Any:
+    """The value of stored JSON text, a fresh one each time. Raises RecordError when it is not JSON."""
+    try:
+        return _load(raw.decode("ascii"))
+    except (ValueError, RecursionError):
+        raise RecordError("stored text is not JSON") from None
+
+
+def json_text(item: object) -> bytes | None:
+    """A value as JSON text: ASCII, on one line, without spaces. None when JSON would not give back the same value: for NaN,
+    keys that are not text, bytes, objects and subclasses. A tuple becomes a list, as with LangGraph's own serialiser."""
+    try:
+        if not _exact(item, _DEPTH):
+            return None
+        text = _dump(item)
+        return None if "\\ud" in text and not _halves(item, text) else text.encode("ascii")
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _exact(item: object, depth: int) -> bool:
+    kind = type(item)
+    if kind is dict:
+        inner: Iterable[object] = item.values()  # type: ignore[attr-defined]
+        if item and set(map(type, item)) != {str}:  # type: ignore[call-overload]
+            return False
+    elif kind is list or kind is tuple:
+        inner = item  # type: ignore[assignment]
+    else:
+        return kind in _SIMPLE
+    return _SIMPLE.issuperset(map(type, inner)) or (depth > 0 and all(_exact(each, depth - 1) for each in inner))
+
+
+def _halves(item: object, text: str) -> bool:
+    """Whether text that may hold halves of surrogate pairs comes back as it is: two that meet become one character."""
+    return _dump(_load(text)) == text and repr(_load(text)) == repr(_lists(item))
+
+
+def _lists(item: object) -> object:
+    if isinstance(item, dict):
+        return {name: _lists(each) for name, each in item.items()}
+    return [_lists(each) for each in item] if isinstance(item, (list, tuple)) else item
+
+
+def hasher(algorithm: Algorithm) -> Callable[[Kind, bytes], Id]:
+    """What gives git's id of an object, as bytes."""
+    return _hasher(WIDTH[algorithm])
+
+
+def _hasher(width: int) -> Callable[[Kind, bytes], Id]:
+    make = _HASH[width]
+
+    def identify(kind: Kind, data: bytes) -> Id:
+        return make(b"%s %d\0%s" % (kind.encode(), len(data), data), usedforsecurity=False).digest()
+
+    return identify
+
+
+_IDENTIFY = {width: _hasher(width) for width in _HASH}
+
+
+def blob_of(typed: Typed) -> bytes:
+    """The content of a value's blob. Raises UsageError for a type that holds a NUL."""
+    kind, data = typed
+    if "\0" in kind:
+        raise UsageError("the type of a stored value holds a NUL")
+    return b"%s\0%s" % (kind.encode("utf-8", "surrogatepass"), data)
+
+
+def typed_of(data: bytes) -> Typed:
+    """The value that a blob holds. Raises RecordError when it holds none."""
+    kind, found, payload = data.partition(b"\0")
+    try:
+        if found:
+            return kind.decode("utf-8", "surrogatepass"), payload
+    except UnicodeDecodeError:
+        pass
+    raise RecordError("blob is not a stored value")
+
+
+def key(row: Row) -> tuple[str, int]:
+    """What tells the writes of one checkpoint apart: task and index."""
+    return row[1], row[2]
+
+
+def rows_blob(rows: Iterable[Row]) -> bytes:
+    """The blob of writes: a line of JSON that lists them, then their bytes; in the order of ``writes_sort_key``."""
+    ordered = sorted(rows)
+    head = _dump([[*row[:5], len(row[5])] for row in ordered])
+    return b"%s\n%s" % (head.encode("ascii"), b"".join([row[5] for row in ordered]))
+
+
+def rows_of(data: bytes, task: str | None = None) -> tuple[Row, ...]:
+    """The writes in a blob, in their order. Raises RecordError when it is not as ``rows_blob`` makes them, or where one is of
+    another task than ``task``."""
+    end = data.find(b"\n")
+    try:
+        rows = _rows(_load(data[:end].decode("ascii")), data, end + 1)
+    except _BROKEN:
+        raise RecordError("stored writes are malformed") from None
+    if end < 0 or len({key(row) for row in rows}) != len(rows) or list(rows) != sorted(rows):
+        raise RecordError("stored writes are malformed")
+    if task is not None and any(row[1] != task for row in rows):
+        raise RecordError("stored writes are of another task")
+    return rows
+
+
+def _rows(listed: Any, data: bytes, at: int) -> tuple[Row, ...]:
+    """The writes that a list of ``[task_path, task_id, idx, channel, type, size]`` announces, from ``at`` to the end."""
+    if type(listed) is not list:
+        raise ValueError
+    rows = []
+    for path, task, index, channel, kind, size in listed:
+        if {type(path), type(task), type(channel), type(kind)} != {str} or type(index) is not int or type(size) is not int:
+            raise ValueError
+        if size < 0:
+            raise ValueError
+        rows.append((path, task, index, channel, kind, data[at : at + size]))
+        at += size
+    if at != len(data):
+        raise ValueError
+    return tuple(rows)
+
+
+def encode_put(thread: str, namespace: str, entry: Entry, blobs: Mapping[Id, bytes]) -> bytes:
+    """The record of a checkpoint that is put: one line of JSON that says what follows, then texts, ids and blobs as they are.
+
+    Raises UsageError for a name that git cannot hold.
+    """
+    channels, rest, ck, md = entry.channels, entry.rest, entry.ck, entry.md
+    contents = [*blobs.values()]
+    ids = b"".join([*channels.values(), *rest.values()])
+    width = len(ids) // (len(channels) + len(rest)) if ids else 20
+    sizes = [len(ck), len(md), *map(len, contents)]
+    head = _head([thread, namespace, entry.id, entry.parent, [*channels], [*rest], width, sizes], (*channels, entry.id))
+    return b"".join([_PUT, head, b"\n", ck, md, ids, *contents])
+
+
+def encode_writes(thread: str, namespace: str, id: str, rows: Sequence[Row], replace: bool) -> bytes:
+    """The record of writes of a task. Raises UsageError for a name that git cannot hold."""
+    listed = [[*row[:5], len(row[5])] for row in rows]
+    head = _head([thread, namespace, id, replace, listed], (id, *{row[1] for row in rows}))
+    return b"".join([_WRITES, head, b"\n", *[row[5] for row in rows]])
+
+
+def _head(item: list[object], names: tuple[str, ...]) -> bytes:
+    text = _dump(item)
+    if len(text) > _SHORT:
+        for name in names:
+            tree_name(name)
+    if "\\ud" in text and _load(text) != item:
+        raise UsageError("a name holds two halves of a surrogate pair, which no text does")
+    return text.encode("ascii")
+
+
+def decode(payload: bytes) -> Put | Writes:
+    """What a record says, with the ids of its blobs worked out anew. Raises RecordError when it is not one of ours."""
+    end = payload.find(b"\n")
+    try:
+        head = _load(payload[1:end].decode("ascii"))
+        if payload[:1] == _PUT:
+            return _put(head, payload, end + 1)
+        thread, namespace, id, replace, listed = head
+        if payload[:1] == _WRITES and {type(thread), type(namespace), type(id)} == {str} and type(replace) is bool:
+            rows = _rows(listed, payload, end + 1)
+            return Writes(thread=thread, namespace=namespace, id=id, rows=rows, replace=replace)
+    except (*_BROKEN, UsageError):
+        pass
+    raise RecordError("record of the log is malformed")
+
+
+def _put(head: Any, payload: bytes, at: int) -> Put:
+    """The checkpoint in a record. Raises ValueError or TypeError when it is malformed."""
+    thread, namespace, id, parent, names, rest, width, sizes = head
+    if type(names) is not list or type(rest) is not list:
+        raise ValueError
+    if set(map(type, (thread, namespace, id, *names, *rest))) != {str} or not (parent is None or type(parent) is str):
+        raise ValueError
+    if set(map(type, sizes)) != {int} or min(sizes) < 0 or len(sizes) < 2:
+        raise ValueError
+    cuts = [at, at := at + sizes[0], at := at + sizes[1]]
+    middle, last = at + width * len(names), at + width * (len(names) + len(rest))
+    channels = dict(zip(names, [payload[n : n + width] for n in range(at, middle, width)], strict=True))
+    others = dict(zip(rest, [payload[n : n + width] for n in range(middle, last, width)], strict=True))
+    identify = _IDENTIFY[width]
+    blobs, at = {}, last
+    for size in sizes[2:]:
+        content = payload[at : at + size]
+        blobs[identify("blob", content)] = content
+        at += size
+    ck, md = payload[cuts[0] : cuts[1]], payload[cuts[1] : cuts[2]]
+    if (
+        at != len(payload)
+        or len(channels) != len(names)
+        or {name for name, text in zip(REST, (ck, md), strict=True) if not text} != {*rest}
+    ):
+        raise ValueError
+    return Put(thread=thread, namespace=namespace, entry=Entry(id, parent, ck, md, channels, rest=others), blobs=blobs)
