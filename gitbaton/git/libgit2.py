@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pygit2
 from pygit2.enums import ObjectType
@@ -259,6 +259,30 @@ class Libgit2Objects:
     def close(self) -> None:
         """See Objects."""
         self.repository.free()
+
+
+def packed(objects_dir: str) -> Callable[[bytes], tuple[Kind, bytes] | None]:
+    """What reads objects of git's packs by their raw ids, and nothing else: never a loose one, at which libgit2 may hang. It
+    gives None for what is in no pack, or cannot be read."""
+    packs, name, kinds = pygit2.OdbBackendPack(objects_dir), pygit2.Oid, _KIND
+
+    def find(oid: bytes) -> tuple[Kind, bytes] | None:
+        try:
+            number, data = packs.read(name(oid))
+        except _ERRORS:
+            return again(oid)
+        return kinds[number], data
+
+    def again(oid: bytes) -> tuple[Kind, bytes] | None:
+        """Once more with the packs of now: they may be of after the last look."""
+        try:
+            packs.refresh()
+            number, data = packs.read(name(oid))
+        except _ERRORS:
+            return None
+        return kinds[number], data
+
+    return find
 
 
 def durable(git_dir: str) -> Libgit2Objects:

@@ -1,0 +1,179 @@
+"""A pack on disk: written in the order a power cut allows, and kept from git's collecting until refs name its objects."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+
+from gitbaton.errors import GitError
+from gitbaton.git import groups
+from gitbaton.git.packfile import Packing
+from gitbaton.git.packread import Mapped
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import write_all
+
+_ATTEMPTS = 8
+_DEAD = 60.0  # seconds after which what a process that has ended kept is kept no longer
+_FOREIGN = 86_400.0  # as much for one of another machine, or of another time of this one: nothing is known of it
+_WORD = "gitbaton"
+_SHARED = {"true": 0o660, "group": 0o660, "1": 0o660, "all": 0o664, "world": 0o664, "everybody": 0o664, "2": 0o664}
+
+
+class Kept:
+    """A pack that git keeps, whatever refs say, until ``release``."""
+
+    __slots__ = ("_all", "path")
+
+    def __init__(self, path: str, all: set[Kept]) -> None:
+        self.path, self._all = path, all
+        if path:
+            all.add(self)
+
+    def release(self) -> None:
+        """Let git have its way with the pack. Only when refs name all that shall stay. More calls do nothing."""
+        path, self.path = self.path, ""
+        self._all.discard(self)
+        if path:
+            _remove(path)
+
+    def __enter__(self) -> Kept:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Shelf:
+    """The folder of a repository's packs."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo = repo
+        self.kept: set[Kept] = set()
+        self._modes: int | None = None
+
+    @property
+    def folder(self) -> str:
+        """Where it is; a dry run moves it."""
+        return os.path.join(self.repo.objects_dir, "pack")
+
+    def store(self, packing: Packing) -> tuple[Mapped, Kept]:
+        """Write a pack, its index and the file that keeps it, all on disk when this returns. Raises GitError."""
+        unique = os.urandom(32 if packing.algorithm == "sha256" else 20).hex()
+        path = os.path.join(self.folder, f"pack-{unique}")
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+            os.close(self._fill(path + ".keep", [_mark()], 0o644))
+            fd = self._put(path + ".pack", packing.parts)
+            try:
+                mapped = Mapped(fd, path)
+            finally:
+                os.close(fd)
+            os.close(self._put(path + ".idx", lambda: [packing.index()]))
+            _sync(self.folder)
+        except OSError as error:
+            for end in (".idx", ".pack", ".keep"):
+                _remove(path + end)
+            raise GitError(f"a pack cannot be written: {error.strerror}") from None
+        return mapped, Kept(path + ".keep", self.kept)
+
+    def _put(self, path: str, parts: Callable[[], Iterable[bytes]]) -> int:
+        """A file, on disk before it has its name; its descriptor."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._place(path, parts())
+            except FileNotFoundError:  # `git prune --expire=now` takes what is under way for what was left lying about
+                continue
+        return self._place(path, parts())
+
+    def _place(self, path: str, parts: Iterable[bytes]) -> int:
+        fresh = os.path.join(self.folder, f"tmp_{path.rpartition('.')[2]}_{os.urandom(6).hex()}")
+        fd = self._fill(fresh, parts, 0o444)
+        try:
+            os.fsync(fd)
+            os.rename(fresh, path)
+        except BaseException:
+            os.close(fd)
+            _remove(fresh)
+            raise
+        return fd
+
+    def _fill(self, path: str, parts: Iterable[bytes], mode: int) -> int:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            self._share(fd)
+            for part in parts:
+                write_all(fd, part)
+        except BaseException:
+            os.close(fd)
+            _remove(path)
+            raise
+        return fd
+
+    def _share(self, fd: int) -> None:
+        """Give a new file the mode that core.sharedRepository asks for, as git does."""
+        if self._modes is None:
+            said = self.repo.git.run("config", "--get", "core.sharedrepository").out.decode("utf-8", "replace").strip().lower()
+            self._modes = _SHARED.get(said, 0)
+            if len(said) > 1 and said.isdigit() and said.startswith("0"):
+                self._modes = -(int(said, 8) & 0o666)
+        if not self._modes:
+            return
+        mode = os.fstat(fd).st_mode & 0o777
+        wanted = abs(self._modes) & (0o777 if mode & 0o200 else 0o555)
+        os.fchmod(fd, wanted if self._modes < 0 else mode | wanted)
+
+    def clean(self) -> None:
+        """Let go of packs whose writer has ended before it released them, and remove what it did not finish. Never raises."""
+        try:
+            names = [name for name in os.listdir(self.folder) if name.endswith(".keep")]
+        except OSError:
+            return
+        for name in names:
+            path = os.path.join(self.folder, name)
+            if _left(path):
+                whole = path.removesuffix(".keep")
+                if not os.path.exists(whole + ".idx"):
+                    _remove(whole + ".pack")
+                _remove(path)
+
+
+def _mark() -> bytes:
+    """What says whose a file is: process, its start, and the namespace of its number."""
+    return f"{_WORD} {os.getpid()} {groups.mark(os.getpid())} {_space()}\n".encode()
+
+
+def _space() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "-"
+
+
+def _left(path: str) -> bool:
+    """Whether a file that keeps a pack is ours, and nobody's any more."""
+    try:
+        with open(path, "rb") as file:
+            word, pid, mark, space = file.read(512).decode("utf-8", "replace").split()
+            age = time.time() - os.fstat(file.fileno()).st_mtime
+        if word != _WORD or not pid.isdecimal():
+            return False
+        here = space == _space() and mark.rpartition(".")[2] == (groups.mark(os.getpid()) or "").rpartition(".")[2]
+        return age > _FOREIGN if not here else age > _DEAD and groups.mark(int(pid)) != mark
+    except (OSError, ValueError):
+        return False
+
+
+def _sync(folder: str) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return

@@ -1,0 +1,151 @@
+"""The packs of processes that write and read many small objects: one durable pack a flush, and reads that cost little."""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha1, sha256
+
+from gitbaton.errors import GitError
+from gitbaton.git import maintenance
+from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.keeping import Kept, Shelf
+from gitbaton.git.objects import Kind, Objects
+from gitbaton.git.packfile import Id, Packing
+from gitbaton.git.packread import Mapped
+from gitbaton.git.repo import Repo
+
+_ALL = 1 << 62
+_OVERHEAD = 200  # bytes that an object of the cache takes beside its data
+_KNOWN = 1 << 16  # objects of packs of our own whose places are kept in memory
+_MANY = 32
+
+
+class Packs:
+    """The objects of a repository, for one process: what is written comes into packs, what is read stays in memory for a
+    while. Any thread may call any method."""
+
+    def __init__(self, repo: Repo, *, cache: int = 64 << 20) -> None:
+        self.repo, self.algorithm = repo, repo.layout.algorithm
+        self._half = cache // 2
+        self._young: dict[Id, tuple[Kind, bytes]] = {}
+        self._old: dict[Id, tuple[Kind, bytes]] = {}
+        self._size = 0
+        self._own: dict[Id, tuple[Mapped, int]] = {}
+        self._written: deque[tuple[Mapped, list[Id]]] = deque()
+        self._lock = threading.RLock()
+        self._shelf = Shelf(repo)
+        self._door: Objects | None = None
+        self._pid = os.getpid()
+        self._find = _finder(repo)
+        self._shelf.clean()
+
+    def id(self, kind: Kind, data: bytes) -> Id:
+        """The id git gives to an object."""
+        if self.algorithm == "sha1":
+            return sha1(b"%s %d\0%s" % (kind.encode(), len(data), data)).digest()
+        return sha256(b"%s %d\0%s" % (kind.encode(), len(data), data)).digest()
+
+    def write(self, objects: Sequence[tuple[Kind, Id, bytes]]) -> Kept:
+        """Store objects as one pack, on disk when this returns; objects that are there already may be among them. Git removes
+        none of them until the answer's ``release`` was called, after refs name them. Raises GitError, and
+        then stores nothing."""
+        if not objects:
+            return Kept("", self._shelf.kept)
+        packing = Packing(self.algorithm, objects)
+        mapped, kept = self._shelf.store(packing)
+        with self._lock:
+            self._own.update({oid: (mapped, at) for oid, at in packing.offsets.items()})
+            self._written.append((mapped, list(packing.offsets)))
+            while len(self._own) > _KNOWN and len(self._written) > 1:
+                self._forget(*self._written.popleft())
+        return kept
+
+    def _forget(self, mapped: Mapped, ids: Iterable[Id]) -> None:
+        for oid in ids:
+            if self._own[oid][0] is mapped:
+                del self._own[oid]
+
+    def read(self, oid: Id) -> tuple[Kind, bytes]:
+        """Kind and bytes of an object. Raises GitError when it is not here or cannot be read."""
+        found = self._young.get(oid)
+        return found if found is not None else self._read(oid)
+
+    def _read(self, oid: Id) -> tuple[Kind, bytes]:
+        found = self._old.get(oid)
+        if found is None:
+            place = self._own.get(oid)
+            found = self._mapped(oid, *place) if place is not None else self._stored(oid)
+        self.remember(oid, *found)
+        return found
+
+    def _mapped(self, oid: Id, mapped: Mapped, at: int) -> tuple[Kind, bytes]:
+        try:
+            return mapped.read(at)
+        except (zlib.error, ValueError, KeyError, IndexError) as error:
+            raise GitError(f"object {oid.hex()} cannot be read: {error}") from None
+
+    def _stored(self, oid: Id) -> tuple[Kind, bytes]:
+        found = self._find(oid) if self._find is not None else None
+        if found is not None:
+            return found
+        with self._lock:
+            item = self._ask().read(oid.hex(), _ALL)
+        if item is None or item.data is None:
+            raise GitError(f"object {oid.hex()} is not here")
+        return item.kind, item.data
+
+    def _ask(self) -> Objects:
+        """The repository's own door; a process of git's belongs to one of ours and to no other user of the repository."""
+        door = self.repo.objects
+        if not isinstance(door, BinaryObjects):
+            return door
+        if self._door is None or self._pid != os.getpid():
+            self._door, self._pid = BinaryObjects(door.git, door.git_dir, door.common_dir, door.algorithm), os.getpid()
+        return self._door
+
+    def remember(self, oid: Id, kind: Kind, data: bytes) -> None:
+        """Have an object in memory for the next reads of it."""
+        size = len(data) + _OVERHEAD
+        if size > self._half:
+            return
+        with self._lock:
+            self._size += size
+            if self._size > self._half:
+                self._old, self._young, self._size = self._young, {}, size
+            self._young[oid] = kind, data
+
+    def has(self, oids: Iterable[Id]) -> set[Id]:
+        """Those of the objects that are not here."""
+        asked = [oid for oid in dict.fromkeys(oids) if oid not in self._own]
+        with self._lock:
+            found = list(self._ask().read_many([oid.hex() for oid in asked], 0))
+        return {oid for oid, item in zip(asked, found, strict=True) if item is None}
+
+    def tidy(self) -> bool:
+        """Start git's packing of packs in the background where there are many; whether it was started. Never raises."""
+        return maintenance.tidy(self.repo)
+
+    def close(self) -> None:
+        """Let go of files and processes; what was written and not released is no longer kept."""
+        with self._lock:
+            for kept in list(self._shelf.kept):
+                kept.release()
+            self._own.clear()
+            self._written.clear()
+            self._young, self._old, self._size = {}, {}, 0
+            door, self._door = self._door, None
+            if door is not None and self._pid == os.getpid():
+                door.close()
+
+
+def _finder(repo: Repo) -> Callable[[Id], tuple[Kind, bytes] | None] | None:
+    """What reads packed objects through libgit2; None where this is not the door."""
+    if isinstance(repo.objects, BinaryObjects):
+        return None
+    from gitbaton.git.libgit2 import packed
+
+    return packed(repo.objects_dir)
