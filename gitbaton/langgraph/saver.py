@@ -1,0 +1,185 @@
+"""GitSaver: LangGraph's checkpoints as commits of a git repository."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+from langgraph.checkpoint.base import get_checkpoint_id
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from gitbaton.baton import Baton
+from gitbaton.errors import UsageError
+from gitbaton.git.creating import create_bare
+from gitbaton.git.repo import discover
+from gitbaton.langgraph.aio import AsyncMethods
+from gitbaton.langgraph.history import history
+from gitbaton.langgraph.listing import entries
+from gitbaton.langgraph.reading import Joined, Reader
+from gitbaton.langgraph.writing import Writer
+from gitbaton.threads.store import ThreadStore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self
+
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        DeltaChannelHistory,
+    )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+
+class GitSaver(AsyncMethods):
+    """A checkpointer for LangGraph in a git repository; one class for synchronous and asynchronous graphs.
+
+    ``path``: a repository, or any directory in one; where nothing is, or an empty folder, a bare repository is made. Or an open
+    ``Baton``, which stays the caller's to close. ``serde``: instead of LangGraph's own serialiser, which here builds nothing
+    but LangGraph's and LangChain's safe types and what ``allow`` names (classes, or pairs of module and name), and never
+    unpickles. ``fsync``: False trades the last moments before a power cut for speed; a killed process loses nothing either
+    way. ``cache``: bytes of stored values that are kept in memory.
+
+    Safe in several threads, and in any number of processes on one repository: each sees what any has put. A put is durable
+    when it returns. A context manager, synchronous and asynchronous. Raises NotARepositoryError, GitError.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | Baton,
+        *,
+        serde: SerializerProtocol | None = None,
+        allow: Sequence[type | tuple[str, str]] = (),
+        fsync: bool = True,
+        cache: int = 64 << 20,
+    ) -> None:
+        if serde is not None and allow:
+            raise UsageError("give either a serialiser or 'allow', not both: a serialiser has its own list")
+        if isinstance(path, Baton):
+            repo, self._opened = path.repo, None
+        else:
+            if _nothing_at(os.fspath(path)):
+                create_bare(os.fspath(path))
+            repo = self._opened = discover(os.fspath(path))
+        self.store = ThreadStore(repo, sync=fsync, cache=cache)
+        self._joined = Joined(cache // 4)
+        self._recent: dict[tuple[str, str], Any] = {}
+        super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=tuple(allow) or None))
+
+    @property
+    def serde(self) -> SerializerProtocol:
+        """What serialises values; may be replaced, as LangGraph does in the copy that ``with_allowlist`` gives."""
+        return self._reader.serde
+
+    @serde.setter
+    def serde(self, serde: SerializerProtocol) -> None:
+        """Serialise with this from now on."""
+        self._reader = Reader(self.store, serde, self._joined)
+        self._writer = Writer(self.store, serde, self._recent)
+
+    @classmethod
+    def from_conn_string(cls, conn_string: str) -> Self:
+        """A saver for ``with`` or ``async with``, as the other savers have it; ``conn_string`` is a path."""
+        return cls(conn_string)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def flush(self) -> None:
+        """Everything that was put is in git's refs when this returns: before a push, or to look at it with git."""
+        self.store.flush()
+
+    def maintain(self) -> None:
+        """Flush, and let git pack the repository anew. It waits for git: not for every day."""
+        self.store.maintain()
+
+    def close(self) -> None:
+        """Let go of the repository; the last one to do so brings everything into git's refs. Copies share it."""
+        self.store.close()
+        if self._opened is not None:
+            self._opened.close()
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that ``config`` names, else the newest of its thread and namespace; None where there is none. Raises
+        KeyError without a thread id, and what the serialiser raises."""
+        named: Mapping[str, Any] = config["configurable"]
+        thread, namespace = str(named["thread_id"]), named.get("checkpoint_ns") or ""
+        wanted = named.get("checkpoint_id")
+        entry = self.store.entry(thread, namespace, str(wanted)) if wanted else self.store.latest(thread, namespace)
+        return None if entry is None else self._reader.whole(thread, namespace, entry)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Checkpoints, newest first by id: of all threads (``config`` None), of a thread (no ``checkpoint_ns``) or of
+        one namespace; ``filter`` has metadata that must be equal. Raises as ``get_tuple`` does."""
+        for thread, namespace, entry in entries(self._reader, config, filter, before, limit):
+            yield self._reader.whole(thread, namespace, entry)
+
+    def put(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+    ) -> RunnableConfig:
+        """Store a checkpoint; ``config`` names the one that it follows. A channel that is not in ``new_versions`` and has its
+        parent's version is the parent's. The same id again replaces. Durable when it returns. Raises KeyError without a thread
+        id, and what the serialiser raises."""
+        draft = self._writer.draft(config, checkpoint, metadata, new_versions)
+        self._writer.put(draft)
+        return draft.config
+
+    def put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
+        """Store a task's writes with the checkpoint that ``config`` names, which may come later. Durable when it returns."""
+        draft = self._writer.writes(config, writes, task_id, task_path)
+        self.store.put_writes(*draft)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread in all namespaces; one that is not there is no error."""
+        self.store.delete(str(thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints, and their writes, whose metadata name one of these runs. What a delta channel of a later
+        checkpoint is rebuilt from may be among them."""
+        self.store.delete_runs([str(run) for run in run_ids])
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints and writes of a thread, in all namespaces."""
+        self.store.copy(str(source_thread_id), str(target_thread_id))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """``keep_latest``: keep the newest checkpoint of each namespace with its writes, and what delta channels need to be
+        rebuilt there. ``delete``: keep nothing. Raises UsageError for another strategy."""
+        self.store.prune([str(thread) for thread in thread_ids], strategy)
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """The writes that delta channels of a checkpoint are rebuilt from, oldest first, and the values they begin at."""
+        named: Mapping[str, Any] = config["configurable"]
+        thread, namespace = str(named["thread_id"]), named.get("checkpoint_ns") or ""
+        return history(self._reader, thread, namespace, get_checkpoint_id(config), channels) if channels else {}
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        """The version after ``current``: a count, and a random part that tells branches apart."""
+        number = 0 if current is None else current if isinstance(current, int) else int(current.split(".")[0])
+        return f"{number + 1:032}.{random.random():016}"
+
+
+def _nothing_at(path: str) -> bool:
+    try:
+        with os.scandir(path) as found:
+            return next(found, None) is None
+    except FileNotFoundError:
+        return True
+    except NotADirectoryError:
+        return False

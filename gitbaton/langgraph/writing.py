@@ -1,0 +1,126 @@
+"""What LangGraph puts made into what a thread stores: only channels that changed are serialised."""
+
+from __future__ import annotations
+
+import json
+
+from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
+
+from gitbaton.threads.codec import json_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+    from gitbaton.threads.store import ThreadStore
+    from gitbaton.threads.values import Entry, Id, Row, Typed
+
+    Versions = tuple[bytes, Mapping[str, Any]]
+
+_RECENT = 1024
+
+
+class Draft:
+    """A checkpoint that is ready to be stored; ``values`` are those that all have to be serialised if its parent changes."""
+
+    __slots__ = ("channels", "ck", "config", "id", "md", "namespace", "parent", "rest", "thread", "values", "versions")
+
+    def __init__(self, config: RunnableConfig, checkpoint: Checkpoint) -> None:
+        named: Mapping[str, Any] = config["configurable"]
+        given = named["thread_id"]
+        self.thread, self.namespace = str(given), named.get("checkpoint_ns") or ""
+        self.id: str = checkpoint["id"]
+        self.config: RunnableConfig = {
+            "configurable": {"thread_id": given, "checkpoint_ns": self.namespace, "checkpoint_id": self.id}
+        }
+        self.parent: str | None = named.get("checkpoint_id") or None
+        self.values: Mapping[str, Any] = checkpoint.get("channel_values") or {}
+        self.versions: Mapping[str, Any] = checkpoint.get("channel_versions") or {}
+        self.rest: dict[str, Typed] = {}
+        self.ck = self.md = b""
+        self.channels: dict[str, Id | Typed] = {}
+
+
+class Writer:
+    """Stores checkpoints and writes with one serialiser. ``recent`` remembers the channel versions of the newest checkpoint of
+    some threads; writers of one store may share it."""
+
+    def __init__(self, store: ThreadStore, serde: SerializerProtocol, recent: dict[tuple[str, str], Versions]) -> None:
+        self.store, self.serde, self.recent = store, serde, recent
+        self._dumps = serde.dumps_typed
+
+    def draft(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+    ) -> Draft:
+        """A checkpoint, serialised: later changes of the caller's objects do not touch it. Raises KeyError without a thread
+        id, and what the serialiser raises."""
+        draft = Draft(config, checkpoint)
+        body = {key: value for key, value in checkpoint.items() if key != "channel_values"}
+        draft.ck = self._text(draft, "ck", body)
+        draft.md = self._text(draft, "md", get_checkpoint_metadata(config, metadata))
+        held, old = None, None
+        for name, value in draft.values.items():
+            if name not in new_versions and draft.parent is not None:
+                if held is None:
+                    held, old = self._parent(draft)
+                oid = held.get(name)
+                if oid is not None and old is not None and name in old and draft.versions.get(name) == old[name]:
+                    draft.channels[name] = oid
+                    continue
+            draft.channels[name] = self._typed(value)
+        return draft
+
+    def put(self, draft: Draft) -> None:
+        """Store a draft; it is durable when this returns."""
+        d = draft
+        if not self.store.put(d.thread, d.namespace, d.id, d.parent, d.ck, d.md, d.channels, d.rest):
+            whole: dict[str, Id | Typed] = {name: self._typed(value) for name, value in d.values.items()}
+            self.store.put(d.thread, d.namespace, d.id, d.parent, d.ck, d.md, whole, d.rest)
+        if d.ck:
+            recent, chain = self.recent, (d.thread, d.namespace)
+            if len(recent) >= _RECENT and chain not in recent:
+                recent.clear()
+            recent[chain] = (d.ck, dict(d.versions))
+
+    def writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
+    ) -> tuple[str, str, str, tuple[Row, ...], bool]:
+        """What the store's ``put_writes`` takes, serialised. Raises KeyError without a thread id or a checkpoint id."""
+        named: Mapping[str, Any] = config["configurable"]
+        special = WRITES_IDX_MAP
+        rows = tuple(
+            (task_path, task_id, special.get(channel, number), channel, *self._typed(value))
+            for number, (channel, value) in enumerate(writes)
+        )
+        replace = all(channel in special for channel, _ in writes)
+        return str(named["thread_id"]), named.get("checkpoint_ns") or "", str(named["checkpoint_id"]), rows, replace
+
+    def _parent(self, draft: Draft) -> tuple[Mapping[str, Id], Mapping[str, Any] | None]:
+        """The blobs of the parent's channels and their versions."""
+        entry = self.store.entry(draft.thread, draft.namespace, draft.parent or "")
+        if entry is None:
+            return {}, None
+        known = self.recent.get((draft.thread, draft.namespace))
+        if known is not None and known[0] == entry.ck:
+            return entry.channels, known[1]
+        return entry.channels, self._versions(entry)
+
+    def _versions(self, entry: Entry) -> Mapping[str, Any] | None:
+        whole = json.loads(entry.ck) if entry.ck else self.serde.loads_typed(self.store.blob(entry.rest["ck"]))
+        found = whole.get("channel_versions") if isinstance(whole, dict) else None
+        return found if isinstance(found, dict) else None
+
+    def _text(self, draft: Draft, kind: str, value: object) -> bytes:
+        text = json_text(value)
+        if text is None:
+            draft.rest[kind] = self._typed(value)
+        return text or b""
+
+    def _typed(self, value: object) -> Typed:
+        kind, data = self._dumps(value)
+        return kind, data if type(data) is bytes else bytes(data)
