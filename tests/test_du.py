@@ -50,7 +50,7 @@ def test_every_kind_has_its_row_and_a_track_that_was_fetched_shares_its_own(repo
     head = repo.git("rev-parse", "refs/baton/tracks/t")
     repo.git("update-ref", "refs/baton/remotes/origin/tracks/t", head)
     record = repo.git("commit-tree", "-p", head, "-m", "record", repo.git("mktree", stdin=b""))
-    for ref in ("runs/r-1", "threads/x", "transcripts/claude/s"):
+    for ref in ("runs/r-1", "threads/=x/_", "transcripts/claude/s"):
         repo.git("update-ref", f"refs/baton/{ref}", record)
     rows = repo.ok("du", "--json").json
     kinds = ["track", "safety", "transcripts", "runs", "threads", "notes", "fetched"]

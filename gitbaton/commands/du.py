@@ -11,7 +11,7 @@ from gitbaton.commands.common import opened, paged, print_json
 from gitbaton.commands.retaining import amount
 from gitbaton.retention.costs import Cost, costs
 
-NAMES = {"notes": "notes and pins", "fetched": "fetched from", "track": "track"}
+NAMES = {"notes": "notes and pins", "log": "log of threads", "fetched": "fetched from", "track": "track"}
 
 
 def command(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:

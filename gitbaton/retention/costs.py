@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -9,20 +10,24 @@ from gitbaton.baton import Baton
 from gitbaton.codec import decode_track
 from gitbaton.git import usage
 from gitbaton.git.objects import parse_commit
+from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
-from gitbaton.retention.looking import LATE, existing, own_refs
+from gitbaton.retention.looking import existing, own_refs
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, track_of
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
+from gitbaton.threads.names import LATE
 from gitbaton.values import value
 
+_FIRST = ("track", "safety", "transcripts", "runs", "threads")
 _ROOMS = (("safety", SAFETY), ("transcripts", TRANSCRIPTS), ("runs", RUNS), ("threads", THREADS), ("threads", LATE))
 
 
 @value
 class Cost:
-    """What one part takes on disk. ``kind``: ``track``, ``safety``, ``transcripts``, ``runs``, ``threads``, ``notes``,
-    ``fetched``; ``name``: the track, or the remote. ``own``: bytes that nothing else reaches; ``shared``: bytes that other
-    parts of ours reach as well. What the user's own refs reach costs nothing and is in neither."""
+    """What one part takes on disk. ``kind``: ``track``, ``safety``, ``transcripts``, ``runs``, ``threads``, ``log`` (of
+    threads: what git does not have yet), ``notes``, ``fetched``; ``name``: the track, or the remote. ``own``: bytes that nothing
+    else reaches; ``shared``: bytes that other parts of ours reach as well. What the user's own refs reach costs nothing and is
+    in neither."""
 
     kind: str
     name: str
@@ -47,10 +52,22 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
     def total(oids: Iterable[Oid], *, alone: bool) -> int:
         return sum(sizes.get(oid, 0) for oid in oids if (times[oid] == 1) == alone)
 
-    return tuple(
+    found = [
         Cost(kind=kind, name=name, own=total(there, alone=True), shared=total(there, alone=False))
         for (kind, name), there in reached.items()
-    )
+    ]
+    log = _log(baton.repo)
+    at = sum(cost.kind in _FIRST for cost in found)
+    return (*found[:at], *([Cost(kind="log", name="", own=log, shared=0)] if log else []), *found[at:])
+
+
+def _log(repo: Repo) -> int:
+    """Bytes that the log of threads takes on disk; it goes when the last process that uses it has ended."""
+    try:
+        with os.scandir(os.path.join(repo.shared_dir, "wal")) as files:
+            return sum(file.stat(follow_symlinks=False).st_blocks * 512 for file in files)
+    except OSError:
+        return 0
 
 
 def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid]:
@@ -70,7 +87,7 @@ def _parts(store: Store) -> dict[tuple[str, str], list[Oid]]:
     found: dict[tuple[str, str], list[Oid]] = {}
     for ref, oid in existing_refs(store).items():
         found.setdefault(_part(ref), []).append(oid)
-    order = {kind: place for place, kind in enumerate(("track", "safety", "transcripts", "runs", "threads", "notes"))}
+    order = {kind: place for place, kind in enumerate((*_FIRST, "notes"))}
     return dict(sorted(found.items(), key=lambda item: (order.get(item[0][0], len(order)), item[0])))
 
 

@@ -17,11 +17,11 @@ from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, tip_ref, track_of
 from gitbaton.store.meta import Meta
 from gitbaton.store.meta import read as read_meta
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
+from gitbaton.threads.names import LATE, names_of
 from gitbaton.transcripts.layout import kept
 from gitbaton.values import value
 
 OURS = ("refs/baton/", TIPS)
-LATE = "refs/baton/late/"
 _MAX_COMMIT = 3 << 20
 _MAX_TIP = 2 << 20
 
@@ -52,7 +52,7 @@ class Found:
     """All that is ours. ``refs``: our refs, the notes' and the fetched ones, too; ``others``: where the user's refs and what
     was fetched begin; ``since``: what these reach and what was not there before the first checkpoint of each chain;
     ``objects``: what our own refs reach beyond that, each with a path; ``sizes``: what both take on disk; ``runs``: the commits
-    that runs and threads reach."""
+    that runs reach."""
 
     refs: Mapping[str, Oid]
     tracks: tuple[Chain, ...]
@@ -145,9 +145,8 @@ def known(ref: str) -> bool:
         return bool(below) and decode_track(remote) is not None
     if ref.startswith(RUNS):
         return run_of(ref.removeprefix(RUNS)) is not None
-    for prefix in (THREADS, LATE):
-        if ref.startswith(prefix):
-            return all(decode_track(part) is not None for part in ref.removeprefix(prefix).split("/"))
+    if ref.startswith((THREADS, LATE)):
+        return names_of(ref) is not None
     return ref in (META, NOTES)
 
 
@@ -220,6 +219,6 @@ def existing(store: Store, oids: Iterable[Oid]) -> tuple[Oid, ...]:
 
 
 def _needed(store: Store, refs: Mapping[str, Oid], others: Collection[Oid]) -> frozenset[Oid]:
-    """The commits that runs and threads reach: what they stand on must not go while they may go on."""
-    tips = [oid for ref, oid in refs.items() if ref.startswith((RUNS, THREADS, LATE))]
+    """The commits that runs reach: what they stand on must not go while they may go on. Threads stand on nothing of ours."""
+    tips = [oid for ref, oid in refs.items() if ref.startswith(RUNS)]
     return frozenset(usage.commits(store.repo, tips, others)) if tips else frozenset()

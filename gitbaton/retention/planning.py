@@ -11,7 +11,7 @@ from gitbaton.codec import check_track, plain
 from gitbaton.errors import NotFoundError, RefConflictError
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.looking import LATE, Chain, Conversation, Found, look, own_refs
+from gitbaton.retention.looking import Chain, Conversation, Found, look, own_refs
 from gitbaton.retention.rules import Item, keep, keep_auto
 from gitbaton.retention.trimming import DAYS, old, resting, without
 from gitbaton.retention.wishes import Wish, no_rule, rules_of
@@ -19,6 +19,7 @@ from gitbaton.store import NOTES, TIPS, chain_ref
 from gitbaton.store.intent import pending, settle
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS
 from gitbaton.store.revision import Revision
+from gitbaton.threads.names import LATE
 from gitbaton.values import replace, value
 
 _TRIES = 3
@@ -216,10 +217,9 @@ def _moved(baton: Baton, made: Plan) -> str | None:
     changed = {ref for ref in now.keys() | made.seen.keys() if now.get(ref) != made.seen.get(ref)}
     if not made.conversations:
         touched = {chain_ref(part.track) for part in made.tracks if part.remove} | {p.chain.ref for p in made.safety}
-        kinds = (RUNS, THREADS, LATE)
-        changed = {ref for ref in changed if ref in touched or ref == META or ref.startswith(kinds)}
-    shown = (TIPS, REMOTES) if made.conversations else (TIPS,)
-    return min((ref for ref in changed if not ref.startswith(shown) and ref != NOTES), default=None)
+        changed = {ref for ref in changed if ref in touched or ref == META or ref.startswith(RUNS)}
+    apart = (TIPS, THREADS, LATE, *((REMOTES,) if made.conversations else ()))  # a saver moves threads all the time
+    return min((ref for ref in changed if not ref.startswith(apart) and ref != NOTES), default=None)
 
 
 def prune(baton: Baton, wish: Wish) -> Plan:
