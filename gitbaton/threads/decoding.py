@@ -59,27 +59,27 @@ def opaque(kind: str) -> str:
     return "never opened" if kind == "pickle" else "of a type that is not known"
 
 
-def decoded(typed: Typed, limits: Limits, clean: Callable[[str], str]) -> Doc:
-    """A stored value; ``clean`` takes secrets out of a long text before it is cut. Raises ValueError, in words, for what is not
-    what its type says, for one that is never opened, and where msgpack cannot be read."""
+def opened(typed: Typed) -> object:
+    """What a stored value holds, what is of a type of its own still closed. Raises ValueError, in words, for what is not what
+    its type says, for one that is never opened, and where msgpack cannot be read."""
     kind, data = typed
     if opaque(kind):
         raise ValueError(opaque(kind))
     if kind in ("null", "empty"):
         return None
-    content: object = bytes(data)
     if kind == "msgpack":
-        content = _unpacked(data)
-    elif kind == "json":
-        try:
-            content = json.loads(data)
-        except (ValueError, RecursionError):
-            raise ValueError("not JSON, as its type says") from None
-    return _Walk(limits, clean).doc(content, 0)
+        return _unpacked(data)
+    if kind != "json":
+        return bytes(data)
+    try:
+        found: object = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError("not JSON, as its type says") from None
+    return found
 
 
-def lean(content: object, limits: Limits, clean: Callable[[str], str]) -> Doc:
-    """A JSON value that was read already, bounded like the others."""
+def document(content: object, limits: Limits, clean: Callable[[str], str]) -> Doc:
+    """What was opened as JSON; ``clean`` takes secrets out of a long text before it is cut."""
     return _Walk(limits, clean).doc(content, 0)
 
 
