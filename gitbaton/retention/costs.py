@@ -25,9 +25,9 @@ _ROOMS = (("safety", SAFETY), ("transcripts", TRANSCRIPTS), ("runs", RUNS), ("th
 @value
 class Cost:
     """What one part takes on disk. ``kind``: ``track``, ``safety``, ``transcripts``, ``runs``, ``threads``, ``log`` (of
-    threads: what git does not have yet), ``notes``, ``fetched``; ``name``: the track, or the remote. ``own``: bytes that nothing
-    else reaches; ``shared``: bytes that other parts of ours reach as well. What the user's own refs reach costs nothing and is
-    in neither."""
+    threads: what git does not have yet), ``notes``, ``fetched``; ``name``: the track, or the remote. ``own``: bytes that
+    nothing else reaches; ``shared``: bytes that other parts of ours reach as well. What the user's own refs reach costs
+    nothing and is in neither."""
 
     kind: str
     name: str
