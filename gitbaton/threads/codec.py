@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("REST", "WIDTH", "blob_of", "decode", "encode_put", "encode_writes", "hasher", "json_text", "key", "loads", "rows_blob"),
-    *("rows_of", "typed_of"),
+    *("rows_of", "text_json", "typed_of"),
 ]
 WIDTH = {"sha1": 20, "sha256": 32}
 REST = ("ck", "md")
@@ -54,6 +54,11 @@ def loads(raw: bytes) -> Any:
         return _load(raw.decode("ascii"))
     except (ValueError, RecursionError):
         raise RecordError("stored text is not JSON") from None
+
+
+def text_json(text: str) -> bytes:
+    """A text as JSON, with its quotes."""
+    return json.encoder.encode_basestring_ascii(text).encode("ascii")
 
 
 def json_text(item: object) -> bytes | None:

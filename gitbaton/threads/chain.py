@@ -1,0 +1,185 @@
+"""A thread's chain of commits, read: the newest, one by its id, all of them downwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+from gitbaton.errors import BatonError, RecordError
+from gitbaton.threads.codec import WIDTH
+from gitbaton.threads.commits import entry_of, tree_parts
+from gitbaton.threads.values import Entry, Id, Jump, Parts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.git.objects import Algorithm, Kind
+
+    Read = Callable[[Id], tuple[Kind, bytes]]
+
+__all__ = ["Chain", "Entries", "jump_numbers"]
+_COST = 2000  # bytes of an entry beside its texts, with its channels
+
+
+class Entries:
+    """Entries that were read, by commit; several chains and threads may share them. At most about ``limit`` bytes, without
+    what readers keep in ``memo``."""
+
+    def __init__(self, limit: int = 32 << 20) -> None:
+        self.limit, self._bytes = limit, 0
+        self._held: dict[Id, Entry] = {}
+        self._guard = threading.Lock()
+        self.get = self._held.get
+
+    def add(self, entry: Entry) -> Entry:
+        """Keep an entry that has a commit; the one that is kept already, where there is one."""
+        commit = entry.commit
+        if commit is None:
+            return entry
+        with self._guard:
+            kept = self._held.setdefault(commit, entry)
+            if kept is entry:
+                self._bytes += _cost(entry)
+                while self._bytes > self.limit and len(self._held) > 1:
+                    self._bytes -= _cost(self._held.pop(next(iter(self._held))))
+        return kept
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+def _cost(entry: Entry) -> int:
+    return _COST + len(entry.ck) + len(entry.md)
+
+
+def jump_numbers(seq: int) -> tuple[int, ...]:
+    """The numbers of the checkpoints that the one with number ``seq`` points at beside the one below it: Myers's jump of its
+    own and that of the one below, furthest first."""
+    if seq < 2:
+        return ()
+    own, below = _jump(seq), _jump(seq - 1)
+    return (below,) if own == seq - 1 else (own, below) if own < below else (own,)
+
+
+def _jump(seq: int) -> int:
+    """``seq`` less the last term when it is written as a sum of numbers 2^k - 1, the greatest first."""
+    rest, term = seq, 0
+    while rest:
+        term = (1 << (rest + 1).bit_length() - 1) - 1
+        rest -= term
+    return seq - term
+
+
+class Chain:
+    """The checkpoints of a thread in one namespace, as the commit ``tip`` and those below it have them, by their ids.
+
+    ``read`` gives an object's kind and bytes or raises GitError. Whatever the commits say is checked: RecordError when one
+    that is needed is not ours; a jump that lies is not followed.
+    """
+
+    __slots__ = ("_entries", "_load", "algorithm", "read", "tip")
+
+    def __init__(self, read: Read, algorithm: Algorithm, tip: Id | None, entries: Entries | None = None) -> None:
+        self.read, self.algorithm, self.tip = read, algorithm, tip
+        self._entries = Entries() if entries is None else entries
+        width = WIDTH[algorithm]
+
+        def load(entry: Entry) -> Parts:
+            kind, data = read(entry.tree or b"")
+            if kind != "tree":
+                raise RecordError("commit is not a checkpoint of a thread")
+            return tree_parts(data, width, entry)
+
+        self._load = load
+
+    def entry(self, commit: Id) -> Entry:
+        """The checkpoint in a commit."""
+        found = self._entries.get(commit)
+        if found is None:
+            kind, data = self.read(commit)
+            if kind != "commit":
+                raise RecordError("object is not a checkpoint of a thread")
+            found = self._entries.add(entry_of(commit, data, None, self.algorithm, self._load))
+        return found
+
+    def keep(self, entry: Entry) -> Entry:
+        """Know an entry that was made here, so that it need not be read."""
+        return self._entries.add(entry)
+
+    def head(self) -> Entry | None:
+        """The newest checkpoint: the one with the greatest id."""
+        return self.entry(self.tip) if self.tip is not None else None
+
+    def below(self, entry: Entry) -> Entry | None:
+        """The checkpoint with the next smaller id. Raises RecordError where the chain is out of order."""
+        if entry.up is None:
+            return None
+        found = self.entry(entry.up)
+        if found.seq != entry.seq - 1 or found.id >= entry.id:
+            raise RecordError(f"chain is out of order below checkpoint '{entry.id[:100]}'")
+        return found
+
+    def find(self, id: str) -> Entry | None:
+        """The checkpoint with an id; reads no more than about twice the binary logarithm of the chain's length of commits."""
+        found = self.floor(id)
+        return found if found is not None and found.id == id else None
+
+    def floor(self, id: str) -> Entry | None:
+        """The newest checkpoint that is not newer than an id."""
+        entry = self.head()
+        while entry is not None and entry.id > id:
+            for jump in entry.jump:
+                if jump[1] >= id and (target := self._target(entry, jump)) is not None:
+                    entry = target
+                    break
+            else:
+                entry = self.below(entry)
+        return entry
+
+    def at(self, entry: Entry, seq: int) -> Entry:
+        """The checkpoint with number ``seq`` at or below an entry."""
+        while entry.seq > seq:
+            for jump in entry.jump:
+                if jump[2] >= seq and (target := self._target(entry, jump)) is not None:
+                    entry = target
+                    break
+            else:
+                found = self.below(entry)
+                if found is None:
+                    break
+                entry = found
+        if entry.seq != seq:
+            raise RecordError("chain is out of order")
+        return entry
+
+    def _target(self, entry: Entry, jump: Jump) -> Entry | None:
+        """Where a jump leads; None when that is not what it says, or not further down."""
+        commit, id, seq = jump
+        if not (id < entry.id and 0 <= seq < entry.seq):
+            return None
+        try:
+            found = self.entry(commit)
+        except BatonError:
+            return None
+        return found if found.id == id and found.seq == seq else None
+
+    def walk(self, below: str | None = None) -> Iterator[Entry]:
+        """The checkpoints, newest first; those with a smaller id than ``below``. Reads one commit each, and no trees."""
+        entry = self.head() if below is None else self.floor(below)
+        if entry is not None and entry.id == below:
+            entry = self.below(entry)
+        while entry is not None:
+            yield entry
+            entry = self.below(entry)
+
+    def verify(self) -> int:
+        """Walk the whole chain and its trees, and hold each jump against where it leads; how many checkpoints there are.
+
+        A jump into another chain that has the same ids shows only here. Raises RecordError, and GitError for what is missing.
+        """
+        entries = list(self.walk())
+        for entry in entries:
+            targets = [entries[-1 - number] for number in jump_numbers(entry.seq)]
+            if entry.jump != tuple((target.commit, target.id, target.seq) for target in targets):
+                raise RecordError(f"checkpoint '{entry.id[:100]}' points at what is not below it")
+            len(entry.channels)
+        return len(entries)
