@@ -12,7 +12,6 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from gitbaton.baton import Baton
 from gitbaton.errors import UsageError
 from gitbaton.git.creating import create_bare
-from gitbaton.git.repo import discover
 from gitbaton.langgraph.aio import AsyncMethods
 from gitbaton.langgraph.history import history
 from gitbaton.langgraph.listing import entries
@@ -59,13 +58,9 @@ class GitSaver(AsyncMethods):
     ) -> None:
         if serde is not None and allow:
             raise UsageError("give either a serialiser or 'allow', not both: a serialiser has its own list")
-        if isinstance(path, Baton):
-            repo, self._opened = path.repo, None
-        else:
-            if _nothing_at(os.fspath(path)):
-                create_bare(os.fspath(path))
-            repo = self._opened = discover(os.fspath(path))
-        self.store = ThreadStore(repo, sync=fsync, cache=cache)
+        if not isinstance(path, Baton) and _nothing_at(os.fspath(path)):
+            create_bare(os.fspath(path))
+        self.store = ThreadStore.open(path.repo if isinstance(path, Baton) else path, sync=fsync, cache=cache)
         self._joined = Joined(cache // 4)
         self._recent: dict[tuple[str, str], Any] = {}
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=tuple(allow) or None))
@@ -103,8 +98,6 @@ class GitSaver(AsyncMethods):
     def close(self) -> None:
         """Let go of the repository; the last one to do so brings everything into git's refs. Copies share it."""
         self.store.close()
-        if self._opened is not None:
-            self._opened.close()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that ``config`` names, else the newest of its thread and namespace; None where there is none. Raises
