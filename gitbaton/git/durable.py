@@ -112,17 +112,25 @@ class Durable:
 
     def update(self, change: RefChange) -> None:
         """Move one ref, durably; as Objects.update."""
+        self.update_all([change])
+
+    def update_all(self, changes: Sequence[RefChange]) -> None:
+        """Move refs in one transaction, durably; as Objects.update."""
         if self._refs is None:
             self._refs = self._door()
-        self._refs.update([change])
+        self._refs.update(changes)
         common = self.repo.layout.common_dir
         if os.path.isdir(os.path.join(common, "reftable")):
             self._folder(os.path.join(common, "reftable"))
             return
-        folder = os.path.dirname(os.path.join(common, *change.name.split("/")))
+        for folder in dict.fromkeys(os.path.dirname(os.path.join(common, *change.name.split("/"))) for change in changes):
+            self._named(folder, os.path.join(common, "refs"))
+
+    def _named(self, folder: str, top: str) -> None:
+        """Have on disk which refs a folder has, and where it is new, that it is there."""
         new = folder not in self._folders
         self._folders.add(folder)
-        while folder.startswith(os.path.join(common, "refs")):
+        while folder.startswith(top):
             self._folder(folder)
             folder = os.path.dirname(folder)
             if not new:

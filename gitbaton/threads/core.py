@@ -1,0 +1,241 @@
+"""One open store: the log, the table in memory and git's part together, shared by all who use it in this process."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+
+from gitbaton.errors import BatonError, GitError, RecordError
+from gitbaton.git.repo import Repo
+from gitbaton.threads.codec import blob_of, decode, encode_put, encode_writes, rows_of, typed_of
+from gitbaton.threads.late import merged
+from gitbaton.threads.names import names_of, prefix_of
+from gitbaton.threads.table import Line, Table
+from gitbaton.threads.values import Entry, Id, Put, Row, Typed
+from gitbaton.threads.view import Shelf, View, again
+from gitbaton.threads.wal import Wal
+
+_LINES = 4096  # lines of which nothing waits in memory that are kept there
+
+
+class Core:
+    """The parts of a store and how they are read and written; flushes and edits are in modules of their own."""
+
+    def __init__(self, repo: Repo, *, sync: bool, cache: int) -> None:
+        self.repo = again(repo)  # other threads may use the caller's handles
+        self.sync, self.cache = sync, cache
+        self.folder = os.path.join(repo.shared_dir, "wal")
+        self.closed = False
+        self.start()
+
+    def start(self) -> None:
+        """Begin with an empty memory: the log and git have everything."""
+        self.wal = Wal(self.folder, sync=self.sync)
+        self.shelf = Shelf(self.repo, sync=self.sync, cache=self.cache)
+        self.table = Table()
+        self.lines = self.table.lines
+        self.broken: BatonError | None = None
+        self.epoch = -1
+        self.identify = self.shelf.packs.id
+
+    def line(self, thread: str, namespace: str) -> Line:
+        """A line, made when it was not met before. Raises UsageError for names that are too long for a ref."""
+        found = self.lines.get((thread, namespace))
+        if found is None:
+            made = self.shelf.place(Line(thread, namespace))
+            found = self.lines.setdefault((thread, namespace), made)
+        return found
+
+    def catch_up(self) -> None:
+        """Take in what others appended and dropped. With the log's lock held."""
+        if self.broken is not None:
+            raise self.broken
+        wal = self.wal
+        records = wal.read()
+        if wal.epoch != self.epoch:
+            self.epoch = wal.epoch
+            self.shelf.epoch += 1  # before anything leaves memory: readers then look at git anew
+            self.table.forget(wal.oldest)
+            self._trim()
+        try:
+            for segment, payload in records:
+                self._take_in(segment, payload)
+        except RecordError as error:
+            self.broken = error  # what follows it is not known, and nothing may be dropped
+            raise
+
+    def _take_in(self, segment: int, payload: bytes) -> None:
+        record = decode(payload)
+        line = self.line(record.thread, record.namespace)
+        if isinstance(record, Put):
+            self.table.put(segment, line, record.entry, record.blobs)
+        else:
+            self.table.writes(segment, line, record.id, record.rows, replace=record.replace)
+        self.table.weigh(segment, len(payload))
+
+    def close(self) -> None:
+        """Let go of everything but the log."""
+        self.shelf.close()
+
+    def _trim(self) -> None:
+        """Forget lines that were not used for long, where there are many."""
+        if len(self.lines) > _LINES:
+            for key, line in list(self.lines.items())[: _LINES // 2]:
+                if not line.puts and not line.rows:
+                    del self.lines[key]
+
+    def met(self, thread: str, namespace: str) -> Line:
+        """A line with everything in memory that any process acknowledged before."""
+        if self.wal.changed:
+            with self.wal.lock():
+                self.catch_up()
+        return self.lines.get((thread, namespace)) or self.line(thread, namespace)
+
+    def latest(self, thread: str, namespace: str) -> Entry | None:
+        """See ThreadStore."""
+        line = self.met(thread, namespace)
+        top, puts = line.top, line.puts
+        head = self.shelf.view(line).head
+        if top is not None and (head is None or top >= head.id):
+            found = puts.get(top)
+            return found[1] if found is not None else self.latest(thread, namespace)
+        return head
+
+    def entry(self, thread: str, namespace: str, id: str) -> Entry | None:
+        """See ThreadStore."""
+        line = self.met(thread, namespace)
+        found = line.puts.get(id)
+        return found[1] if found is not None else self.shelf.view(line).find(id)
+
+    def walk(self, thread: str, namespace: str, below: str | None) -> Iterator[Entry]:
+        """See ThreadStore."""
+        line = self.met(thread, namespace)
+        puts, order = line.puts, line.order[:]
+        if below is not None:
+            del order[bisect_left(order, below) :]
+        view = self.shelf.view(line)
+        try:
+            for entry in _merged(order, puts, view, below):
+                below = entry.id
+                yield entry
+        except GitError:
+            if self.shelf.look(line).tip == view.tip:
+                raise
+            # Somebody removed what was still to come, and git has collected it: on with what is there now.
+            yield from self.walk(thread, namespace, below)
+
+    def blob(self, oid: Id) -> Typed:
+        """See ThreadStore."""
+        found = self.table.blobs.get(oid)
+        if found is not None:
+            return typed_of(found[1])
+        kind, data = self.shelf.packs.read(oid)
+        if kind != "blob":
+            raise RecordError(f"object {oid.hex()} is not a blob")
+        return typed_of(data)
+
+    def rows(self, thread: str, namespace: str, entry: Entry) -> tuple[Row, ...]:
+        """See ThreadStore."""
+        line = self.met(thread, namespace)
+        batches = line.rows.get(entry.id, ())
+        view = self.shelf.view(line)
+        stored = entry if view.known.get(entry.id) is entry else view.find(entry.id)
+        late = view.late.of(entry.id) if view.late_tip is not None else ()
+        if not batches and not late and (stored is None or not stored.written):
+            return ()
+        own: list[Row] = []
+        for task, oid in stored.written.items() if stored is not None else ():
+            own += rows_of(self.shelf.packs.read(oid)[1], task)
+        return merged(own, (*late, *((batch, replace) for _, batch, replace in batches)))
+
+    def chains(self, thread: str | None) -> list[tuple[str, str]]:
+        """See ThreadStore."""
+        if self.wal.changed:
+            with self.wal.lock():
+                self.catch_up()
+        found = {(line.thread, line.namespace) for line in self.table.dirty() if line.puts}
+        prefix = "refs/baton/threads/" if thread is None else prefix_of(thread)[0]
+        found.update(names for ref in self.shelf.names(prefix) if (names := names_of(ref)) is not None)
+        return sorted(names for names in found if thread is None or names[0] == thread)
+
+    def put(
+        self,
+        thread: str,
+        namespace: str,
+        id: str,
+        parent: str | None,
+        texts: tuple[bytes, bytes],
+        channels: Mapping[str, Id | Typed],
+        rest: Mapping[str, Typed],
+    ) -> bool:
+        """See ThreadStore."""
+        blobs: dict[Id, bytes] = {}
+        taken: dict[str, Id] = {}
+        ids: dict[str, Id] = {}
+        for name, given in channels.items():
+            if isinstance(given, bytes):
+                ids[name] = taken[name] = given
+            else:
+                ids[name] = self._new(given, blobs)
+        others = {name: self._new(given, blobs) for name, given in rest.items()} if rest else {}
+        entry = Entry(id, parent, texts[0], texts[1], ids, rest=others)
+        record = encode_put(thread, namespace, entry, blobs)
+        wal = self.wal
+        with wal.lock():
+            if wal.changed or self.broken is not None:
+                self.catch_up()
+            line = self.lines.get((thread, namespace)) or self.line(thread, namespace)
+            if taken and not self._holds(line, parent, taken):
+                return False
+            token = wal.append(record)
+            segment = wal.segment
+            self.table.put(segment, line, entry, blobs)
+            self.table.weigh(segment, len(record))
+        wal.sync(token)
+        return True
+
+    def _new(self, given: Typed, blobs: dict[Id, bytes]) -> Id:
+        data = blob_of(given)
+        oid = self.identify("blob", data)
+        blobs[oid] = data
+        return oid
+
+    def _holds(self, line: Line, parent: str | None, taken: Mapping[str, Id]) -> bool:
+        """Whether a checkpoint is here that holds these very blobs: only then none of them can be collected."""
+        if parent is None:
+            return False
+        found = line.puts.get(parent)
+        entry = found[1] if found is not None else self.shelf.view(line).find(parent)
+        if entry is None:
+            return False
+        held = entry.channels
+        return all(held.get(name) == oid for name, oid in taken.items())
+
+    def put_writes(self, thread: str, namespace: str, id: str, rows: tuple[Row, ...], *, replace: bool) -> None:
+        """See ThreadStore."""
+        record = encode_writes(thread, namespace, id, rows, replace)
+        wal = self.wal
+        with wal.lock():
+            if wal.changed or self.broken is not None:
+                self.catch_up()
+            line = self.lines.get((thread, namespace)) or self.line(thread, namespace)
+            token = wal.append(record)
+            segment = wal.segment
+            self.table.writes(segment, line, id, rows, replace=replace)
+            self.table.weigh(segment, len(record))
+        wal.sync(token)
+
+
+def _merged(order: list[str], puts: Mapping[str, tuple[int, Entry]], view: View, below: str | None) -> Iterator[Entry]:
+    """Checkpoints of memory and of git, newest first; where both have one, memory's."""
+    for entry in view.chain.walk(below):
+        while order and order[-1] > entry.id:
+            yield puts[order.pop()][1]
+        if order and order[-1] == entry.id:
+            yield puts[order.pop()][1]
+        else:
+            view.know(entry)
+            yield entry
+    while order:
+        yield puts[order.pop()][1]

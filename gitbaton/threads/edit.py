@@ -1,0 +1,253 @@
+"""Edits of whole threads: delete, copy, prune, join. The log is empty while one is made, so no crash brings anything back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from gitbaton.errors import NotFoundError, RefConflictError, UsageError
+from gitbaton.git.binary import clear_stale_locks
+from gitbaton.git.objects import RefChange
+from gitbaton.threads.build import rebuild
+from gitbaton.threads.codec import key, loads, rows_of
+from gitbaton.threads.core import Core
+from gitbaton.threads.flush import PATIENCE, WAIT, Objects, flush, flush_locked
+from gitbaton.threads.late import Batch
+from gitbaton.threads.names import names_of, prefix_of
+from gitbaton.threads.table import Line
+from gitbaton.threads.values import Entry, Id, Row
+from gitbaton.threads.view import View
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Metadata = Callable[[Entry], Any]
+
+_ALL = ("refs/baton/threads/", "refs/baton/late/")
+_COUNTERS = "counters_since_delta_snapshot"
+
+
+class Draft:
+    """What an edit comes to: refs that move, and objects that they need."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.changes: list[RefChange] = []
+        self.objects: Objects = []
+
+    def line(self, thread: str, namespace: str) -> tuple[Line, View]:
+        """A line and what git has of it now."""
+        line = self.core.line(thread, namespace)
+        return line, self.core.shelf.look(line)
+
+    def move(self, line: Line, view: View, tip: Id | None, late: Id | None) -> None:
+        """Have a line's refs point elsewhere."""
+        for ref, old, new in ((line.ref, view.tip, tip), (line.late, view.late_tip, late)):
+            if old != new:
+                self.changes.append(RefChange(name=ref, old=old.hex() if old else None, new=new.hex() if new else None))
+
+    def lines(self, *prefixes: str) -> list[tuple[str, str]]:
+        """Threads and namespaces of refs below prefixes."""
+        found = (names_of(ref) for ref in self.core.shelf.names(*prefixes))
+        return sorted({names for names in found if names is not None})
+
+
+def _edit(core: Core, plan: Callable[[Draft], None]) -> None:
+    """Carry out what ``plan`` drafts, in one transaction; from the start again where somebody moves a ref meanwhile."""
+    flush(core)  # most of it, while others put
+    end = time.monotonic() + PATIENCE
+    with core.wal.flushing(WAIT), core.wal.lock():
+        flush_locked(core)
+        while True:
+            draft = Draft(core)
+            plan(draft)
+            if not draft.changes:
+                return
+            kept = core.shelf.packs.write(draft.objects)
+            try:
+                core.shelf.move(draft.changes)
+                break
+            except RefConflictError:
+                if time.monotonic() > end:
+                    raise
+            finally:
+                kept.release()
+            clear_stale_locks(core.repo.layout.common_dir, [change.name for change in draft.changes])
+            time.sleep(0.01)
+        core.wal.bump()
+        core.shelf.epoch += 1
+
+
+def delete(core: Core, thread: str) -> None:
+    """See ThreadStore."""
+    _edit(core, lambda draft: _delete(draft, thread))
+
+
+def _delete(draft: Draft, thread: str) -> None:
+    for names in draft.lines(*prefix_of(thread)):
+        if names[0] == thread:
+            line, view = draft.line(*names)
+            draft.move(line, view, None, None)
+
+
+def delete_runs(core: Core, run_ids: Iterable[str], metadata: Metadata | None) -> None:
+    """See ThreadStore."""
+    wanted = set(run_ids)
+    if wanted:
+        _edit(core, lambda draft: _delete_runs(draft, wanted, metadata))
+
+
+def _delete_runs(draft: Draft, wanted: set[str], metadata: Metadata | None) -> None:
+    for names in draft.lines(_ALL[0]):
+        line, view = draft.line(*names)
+        gone: dict[str, Entry | None] = {}
+        for entry in view.chain.walk():
+            if entry.md and b'"run_id"' not in entry.md:
+                continue
+            run = _metadata(entry, metadata).get("run_id")
+            if isinstance(run, str) and run in wanted:
+                gone[entry.id] = None
+        if gone:
+            _rebuilt(draft, line, view, gone, {})
+
+
+def _rebuilt(
+    draft: Draft, line: Line, view: View, puts: Mapping[str, Entry | None], rows: Mapping[str, Sequence[Batch]]
+) -> None:
+    made = rebuild(view.chain, puts, rows, view.late)
+    draft.objects += made.objects
+    draft.move(line, view, made.tip, made.late_tip)
+
+
+def _metadata(entry: Entry, metadata: Metadata | None) -> Mapping[str, Any]:
+    """A checkpoint's metadata; what JSON does not carry is read by ``metadata``, and is nothing without it."""
+    found = loads(entry.md) if entry.md else metadata(entry) if metadata is not None else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def copy(core: Core, source: str, target: str) -> None:
+    """See ThreadStore."""
+    if source != target:
+        _edit(core, lambda draft: _copy(draft, source, target))
+
+
+def _copy(draft: Draft, source: str, target: str) -> None:
+    for thread, namespace in draft.lines(*prefix_of(source)):
+        if thread == source:
+            _, view = draft.line(source, namespace)
+            line, there = draft.line(target, namespace)
+            _unite(draft, line, there, view, lambda theirs, _: theirs, lambda theirs, _: theirs)
+
+
+def join(core: Core, thread: str, namespace: str, tip: Id, late: Id | None) -> None:
+    """See ThreadStore."""
+    chain, other = core.shelf.chain(tip), core.shelf.late(late)
+    chain.verify()
+    theirs = View(chain, tip, other, late, {})
+
+    def plan(draft: Draft) -> None:
+        line, view = draft.line(thread, namespace)
+        _unite(draft, line, view, theirs, lambda one, two: max(one, two, key=_rank), max)
+
+    _edit(core, plan)
+
+
+def _rank(entry: Entry) -> Any:
+    """What decides, in all clones alike, between two checkpoints with one id."""
+    return entry.ck, entry.md, entry.parent or "", sorted(entry.channels.items()), sorted(entry.rest.items())
+
+
+def _unite(
+    draft: Draft,
+    line: Line,
+    ours: View,
+    theirs: View,
+    choose: Callable[[Entry, Entry], Entry],
+    choose_row: Callable[[Row, Row], Row],
+) -> None:
+    """Take another chain and its late writes into a line; ``choose`` is asked where both have the same id, first theirs."""
+    if ours.tip is None and ours.late_tip is None:
+        draft.move(line, ours, theirs.tip, theirs.late_tip)
+        return
+    puts: dict[str, Entry | None] = {}
+    rows: dict[str, list[Batch]] = {}
+    for entry in theirs.chain.walk():
+        own = ours.find(entry.id)
+        if own is not None and own.commit == entry.commit:
+            break  # and so are all below
+        if own is None or (choose(entry, own) is entry and _rank(entry) != _rank(own)):
+            puts[entry.id] = entry
+        more = _written(draft.core, own, entry, choose_row)
+        if more:
+            rows[entry.id] = [(more, True)]
+    for id in theirs.late.ids():
+        rows[id] = [*rows.get(id, ()), *theirs.late.of(id)]
+    if puts or rows:
+        _rebuilt(draft, line, ours, puts, rows)
+
+
+def _written(core: Core, own: Entry | None, entry: Entry, choose: Callable[[Row, Row], Row]) -> tuple[Row, ...]:
+    """The writes in a checkpoint that those in its other version lack, or that are chosen before them."""
+    if own is not None and own.written == entry.written:
+        return ()
+    held = {key(row): row for row in _rows(core, own)} if own is not None else {}
+    return tuple(row for row in _rows(core, entry) if key(row) not in held or choose(row, held[key(row)]) != held[key(row)])
+
+
+def _rows(core: Core, entry: Entry) -> Iterator[Row]:
+    for task, oid in entry.written.items():
+        yield from rows_of(core.shelf.packs.read(oid)[1], task)
+
+
+def prune(core: Core, threads: Iterable[str], strategy: str, metadata: Metadata | None) -> None:
+    """See ThreadStore."""
+    if strategy not in ("keep_latest", "delete"):
+        raise UsageError(f"strategy '{strategy}' is neither 'keep_latest' nor 'delete'")
+    wanted = list(dict.fromkeys(threads))
+
+    def plan(draft: Draft) -> None:
+        for thread in wanted:
+            if strategy == "delete":
+                _delete(draft, thread)
+                continue
+            for names in draft.lines(prefix_of(thread)[0]):
+                if names[0] == thread:
+                    _keep_latest(draft, names, metadata)
+
+    if wanted:
+        _edit(core, plan)
+
+
+def _keep_latest(draft: Draft, names: tuple[str, str], metadata: Metadata | None) -> None:
+    """Draft that one line keeps its newest checkpoint, what that is put together from, and writes for one yet to come."""
+    line, view = draft.line(*names)
+    if view.head is None:
+        return
+    kept = _needed(names[0], view, view.head, metadata)
+    puts: dict[str, Entry | None] = {id: None for id in view.late.ids() if id < view.head.id and id not in kept}
+    if len(kept) == view.head.seq + 1:
+        if puts:
+            _rebuilt(draft, line, view, puts, {})
+        return
+    rows = {id: [(tuple(_rows(draft.core, entry)), True)] for id, entry in kept.items() if entry.written}
+    made = rebuild(draft.core.shelf.chain(None), {**puts, **kept}, rows, view.late)
+    draft.objects += made.objects
+    draft.move(line, view, made.tip, made.late_tip)
+
+
+def _needed(thread: str, view: View, head: Entry, metadata: Metadata | None) -> dict[str, Entry]:
+    """The newest checkpoint, and those before it down to where each of its delta channels has a value."""
+    counters = _metadata(head, metadata).get(_COUNTERS)
+    missing = {name for name in counters if name not in head.channels} if isinstance(counters, Mapping) else set()
+    kept, at = {head.id: head}, head
+    while missing and at.parent is not None and at.parent not in kept:
+        found = view.find(at.parent)
+        if found is None:
+            raise NotFoundError(
+                f"checkpoint '{at.parent}' of thread '{thread}' is not here, and channel '{min(missing)}' of '{head.id}' is put"
+                " together from it; nothing was pruned"
+            )
+        kept[found.id] = at = found
+        missing -= found.channels.keys()
+    return kept

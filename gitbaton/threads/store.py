@@ -1,0 +1,213 @@
+"""The store of threads: checkpoints and writes, acknowledged when they are on disk, shared by all processes of a repository."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from gitbaton.errors import BatonError
+from gitbaton.git.repo import Repo, discover
+from gitbaton.threads import edit
+from gitbaton.threads.core import Core
+from gitbaton.threads.flush import flush
+from gitbaton.threads.values import Entry, Id, Row, Typed
+from gitbaton.threads.worker import BEHIND, Worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class ThreadStore:
+    """The threads of one repository. Any thread may call any method; each sees what any process acknowledged before it.
+
+    ``sync=False`` leaves it to the kernel when a put is on disk; ``cache`` is in bytes; ``every`` puts, or ``idle`` seconds
+    after the last one, the log is flushed into git in the background. All methods raise BatonError once it is closed.
+    """
+
+    def __init__(self, repo: Repo, *, sync: bool = True, cache: int = 64 << 20, every: int = 256, idle: float = 2.0) -> None:
+        self._core = Core(repo, sync=sync, cache=cache)
+        self._worker = Worker(self._core, every, idle)
+        _OPEN[self._core] = self._worker
+        weakref.finalize(self, _abandoned, self._core).atexit = False
+
+    @classmethod
+    def open(
+        cls,
+        place: Repo | str | os.PathLike[str],
+        *,
+        sync: bool = True,
+        cache: int = 64 << 20,
+        every: int = 256,
+        idle: float = 2.0,
+    ) -> ThreadStore:
+        """The threads of a repository, or of the one that git finds at a path. Raises NotARepositoryError."""
+        if isinstance(place, Repo):
+            return cls(place, sync=sync, cache=cache, every=every, idle=idle)
+        repo = discover(os.fspath(place))
+        try:
+            return cls(repo, sync=sync, cache=cache, every=every, idle=idle)
+        finally:
+            repo.close()
+
+    def latest(self, thread: str, namespace: str) -> Entry | None:
+        """The checkpoint with the greatest id, None where there is none."""
+        return self._core.latest(thread, namespace)
+
+    def entry(self, thread: str, namespace: str, id: str) -> Entry | None:
+        """A checkpoint by its id."""
+        return self._core.entry(thread, namespace, id)
+
+    def walk(self, thread: str, namespace: str, below: str | None = None) -> Iterator[Entry]:
+        """The checkpoints whose id is smaller than ``below``, newest first, as they are when the first is asked for."""
+        return self._core.walk(thread, namespace, below)
+
+    def chains(self, thread: str | None = None) -> list[tuple[str, str]]:
+        """The threads and namespaces that have a checkpoint, sorted; those of one thread, where it is given."""
+        return self._core.chains(thread)
+
+    def blob(self, oid: Id) -> Typed:
+        """A stored value: its type and its bytes. Raises GitError when it is not here, RecordError when it is no value."""
+        return self._core.blob(oid)
+
+    def rows(self, thread: str, namespace: str, entry: Entry) -> tuple[Row, ...]:
+        """The writes of tasks that belong to a checkpoint, late ones too, sorted by task path, task and index."""
+        return self._core.rows(thread, namespace, entry)
+
+    def put(
+        self,
+        thread: str,
+        namespace: str,
+        id: str,
+        parent: str | None,
+        ck: bytes,
+        md: bytes,
+        channels: Mapping[str, Id | Typed],
+        rest: Mapping[str, Typed] | None = None,
+    ) -> bool:
+        """Record a checkpoint; one with the same id is replaced, and its writes stay. True when it is on disk.
+
+        A channel that is given as an id is taken over from the checkpoint ``parent``; False, with nothing written, when that
+        one is not here or holds another: give all values and call again. Raises UsageError for names that git cannot hold.
+        """
+        done = self._core.put(thread, namespace, id, parent, (ck, md), channels, rest or {})
+        if done:
+            self._came()
+        return done
+
+    def put_writes(self, thread: str, namespace: str, id: str, rows: Sequence[Row], replace: bool) -> None:
+        """Record writes of a task to a checkpoint that may come later; they are on disk when this returns. A row takes the
+        place of one with the same task and index if ``replace`` says so, else it is left out."""
+        if rows:
+            self._core.put_writes(thread, namespace, id, tuple(rows), replace=replace)
+            self._came()
+
+    def _came(self) -> None:
+        self._worker.came()
+        if self._core.table.size > BEHIND:
+            self.flush()
+
+    def flush(self) -> None:
+        """Bring all that was acknowledged into git's refs. Raises GitError when git cannot; nothing is lost then."""
+        flush(self._core)
+
+    def maintain(self) -> None:
+        """Flush, then have git repack all packs of the repository into one. Takes as long as git takes."""
+        self.flush()
+        self._core.repo.git.out("repack", "-a", "-d", "-q", "--no-write-bitmap-index")
+
+    def delete(self, thread: str) -> None:
+        """Remove a thread: its checkpoints and writes in all namespaces."""
+        edit.delete(self._core, thread)
+
+    def delete_runs(self, run_ids: Sequence[str], metadata: Callable[[Entry], Any] | None = None) -> None:
+        """Remove the checkpoints, with their writes, whose metadata has one of these as ``run_id``, in all threads.
+        ``metadata`` gives that of a checkpoint whose ``md`` is empty."""
+        edit.delete_runs(self._core, run_ids, metadata)
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy all checkpoints and writes of a thread. A target that exists gets those that it lacks; of checkpoints that both
+        have, and of their writes, the source's count."""
+        edit.copy(self._core, source, target)
+
+    def prune(
+        self,
+        threads: Sequence[str],
+        strategy: str = "keep_latest",
+        metadata: Callable[[Entry], Any] | None = None,
+    ) -> None:
+        """Remove all of threads (``delete``), or all but the newest checkpoint of each namespace and its writes.
+
+        Where its metadata has ``counters_since_delta_snapshot``, the checkpoints before it stay from which those channels are
+        put together. Raises NotFoundError, with nothing changed, when one of these is not here. ``metadata`` as for
+        ``delete_runs``.
+        """
+        edit.prune(self._core, threads, strategy, metadata)
+
+    def join(self, thread: str, namespace: str, tip: Id, late: Id | None) -> None:
+        """Take in another chain of the same thread: a checkpoint that only one of both has is kept. Of two with the same id
+        all clones choose the same one. Raises RecordError, with nothing changed, when the chain is malformed."""
+        edit.join(self._core, thread, namespace, tip, late)
+
+    def close(self) -> None:
+        """Flush if no other process has the store open, and let go of it. Closing again does nothing."""
+        close(self._core)
+
+    def __copy__(self) -> ThreadStore:
+        return self
+
+    def __enter__(self) -> ThreadStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_OPEN: dict[Core, Worker] = {}
+_CLOSING = threading.Lock()
+
+
+def close(core: Core) -> None:
+    """Close the parts of a store, once."""
+    with _CLOSING:
+        worker = _OPEN.pop(core, None)
+    if worker is None:
+        return
+    worker.stop()
+    try:
+        core.wal.close(lambda: _last(core))
+    finally:
+        core.close()
+
+
+def _last(core: Core) -> None:
+    flush(core)
+
+
+def _abandoned(core: Core) -> None:
+    """A store that nobody closed is gone. A thread closes it: this one may hold any lock."""
+    if core in _OPEN:
+        threading.Thread(target=close, args=(core,)).start()
+
+
+def _at_exit() -> None:
+    for core in list(_OPEN):
+        try:
+            close(core)
+        except BatonError:  # the log keeps what git did not take
+            continue
+
+
+def _in_child() -> None:
+    for core in list(_OPEN):
+        core.start()
+        worker = _OPEN[core]
+        worker.__init__(core, worker.every, worker.idle)  # type: ignore[misc]
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

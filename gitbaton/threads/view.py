@@ -1,0 +1,160 @@
+"""What git has of each line, as of the last time that anybody moved its refs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from gitbaton.errors import GitError
+from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.durable import Durable
+from gitbaton.git.objects import RefChange
+from gitbaton.git.packs import Packs
+from gitbaton.git.refwatch import Mark, RefWatch
+from gitbaton.git.repo import Repo
+from gitbaton.threads.chain import Chain, Entries
+from gitbaton.threads.late import Late
+from gitbaton.threads.table import Line
+from gitbaton.threads.values import Entry, Id
+
+_NEAR = 512  # new checkpoints of somebody else that are looked at to find where they meet what is known
+_ENTRY = 4096  # bytes that one checkpoint counts for
+
+
+class View:
+    """A line's chain and late writes. ``known`` are checkpoints of this very chain by their id; it grows."""
+
+    __slots__ = ("chain", "epoch", "head", "known", "late", "late_mark", "late_tip", "limit", "mark", "tip")
+
+    def __init__(self, chain: Chain, tip: Id | None, late: Late, late_tip: Id | None, known: dict[str, Entry]) -> None:
+        self.chain, self.tip, self.late, self.late_tip, self.known = chain, tip, late, late_tip, known
+        self.head = chain.head()
+        self.limit = 1 << 14
+        self.epoch = -1
+        self.mark: Mark | None = None
+        self.late_mark: Mark | None = None
+
+    def find(self, id: str) -> Entry | None:
+        """A checkpoint of the chain."""
+        found = self.known.get(id)
+        if found is None and self.head is not None and id <= self.head.id:
+            found = self.chain.find(id)
+            if found is not None:
+                self.know(found)
+        return found
+
+    def know(self, entry: Entry) -> None:
+        """Keep a checkpoint of the chain; not more of them than the cache is for."""
+        if len(self.known) >= self.limit:
+            self.known.clear()
+        self.known[entry.id] = entry
+
+
+class Shelf:
+    """The objects and refs of threads in one repository. Safe in several threads."""
+
+    def __init__(self, repo: Repo, *, sync: bool, cache: int) -> None:
+        self.repo, self.sync = repo, sync
+        self.packs = Packs(repo, cache=cache // 2)
+        self.refs = RefWatch(repo)
+        self.entries = Entries(cache // 2)
+        self.epoch = 0
+        self._durable = Durable(repo)
+        self._other: Repo | None = None
+
+    def place(self, line: Line) -> Line:
+        """Say where the files of a new line's refs are."""
+        line.path, line.late_path = self.refs.path(line.ref), self.refs.path(line.late)
+        return line
+
+    def view(self, line: Line) -> View:
+        """What git has of a line now. Raises GitError or RecordError when it cannot be read."""
+        view = line.view
+        if view is not None and view.epoch == self.epoch and self.refs.mark(line.path) == view.mark:
+            if view.late_mark is None:
+                if not os.access(line.late_path, os.F_OK):
+                    return view
+            elif self.refs.mark(line.late_path) == view.late_mark:
+                return view
+        return self.look(line)
+
+    def look(self, line: Line) -> View:
+        """Look at a line's refs anew."""
+        epoch, old = self.epoch, line.view
+        mark, tip = self.tip(line.ref)
+        late_mark, late_tip = self.tip(line.late)
+        view = self.make(tip, late_tip, old)
+        view.epoch, view.mark = epoch, mark
+        # None: it has no file of its own, and the appearance of one is what is looked for.
+        view.late_mark = None if late_tip is None and late_mark and len(late_mark) != 3 else late_mark or (-1,)
+        line.view = view
+        return view
+
+    def tip(self, ref: str) -> tuple[Mark | None, Id | None]:
+        """A mark of a ref and the commit that it points at."""
+        mark, oid = self.refs.look(ref)
+        return mark, bytes.fromhex(oid) if oid else None
+
+    def make(self, tip: Id | None, late_tip: Id | None, old: View | None = None) -> View:
+        """The view of two tips, with what ``old`` knows of the same chain."""
+        if old is not None and old.tip == tip:
+            chain, known = old.chain, old.known
+        else:
+            chain = self.chain(tip)
+            known = _carried(chain, old) if old is not None else {}
+        late = old.late if old is not None and old.late_tip == late_tip else self.late(late_tip)
+        return View(chain, tip, late, late_tip, known)
+
+    def chain(self, tip: Id | None) -> Chain:
+        """The chain that a commit ends."""
+        return Chain(self.packs.read, self.packs.algorithm, tip, self.entries)
+
+    def late(self, tip: Id | None) -> Late:
+        """The late writes that a commit holds."""
+        return Late(self.packs.read, self.packs.algorithm, tip)
+
+    def move(self, changes: Sequence[RefChange]) -> None:
+        """Move refs in one transaction, on disk when this returns. Raises RefConflictError and GitError as Objects.update."""
+        if self.sync:
+            self._durable.update_all(changes)
+            return
+        if self._other is None:  # libgit2 lets go of the interpreter in here, and readers use the first one
+            self._other = again(self.repo)
+            self._other.settings()  # who writes must know the hooks to switch off
+        self._other.objects.update(changes)
+
+    def names(self, *prefixes: str) -> list[str]:
+        """The refs below prefixes."""
+        return list(self.refs.listing(*prefixes))
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._durable.close()
+        if self._other is not None:
+            self._other.close()
+        self.packs.close()
+        self.refs.close()
+        self.repo.close()
+
+
+def again(repo: Repo) -> Repo:
+    """The same repository with handles of its own."""
+    return Repo(repo.layout, repo.git, "binary" if isinstance(repo.objects, BinaryObjects) else None)
+
+
+def _carried(chain: Chain, old: View) -> dict[str, Entry]:
+    """What is known of an older chain as far as this one has the same commits."""
+    for _, entry in zip(range(_NEAR), walk_safe(chain), strict=False):
+        known = old.known.get(entry.id)
+        same = known is not None and known.commit == entry.commit
+        if same or (old.head is not None and old.head.commit == entry.commit):
+            return {id: kept for id, kept in old.known.items() if id <= entry.id}
+    return {}
+
+
+def walk_safe(chain: Chain) -> Iterator[Entry]:
+    """A chain from its tip as far as it can be read."""
+    try:
+        yield from chain.walk()
+    except GitError:
+        return

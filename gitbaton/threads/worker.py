@@ -1,0 +1,95 @@
+"""The worker: a thread that flushes in the background, and gives way to whoever puts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from gitbaton.errors import BatonError
+from gitbaton.threads.core import Core
+from gitbaton.threads.flush import flush
+
+BYTES = 4 << 20  # of the log, after which it is flushed
+BEHIND = 64 << 20  # bytes of the log, after which puts wait for the flush
+_LONGEST = 15  # times the idle time after which a log that never rests is flushed all the same
+_SLICE = 0.0002  # seconds of work at a time: who waits for the interpreter gets it after 5 ms otherwise
+_REST = 0.00002
+_RETRY = 5.0
+
+
+class Worker:
+    """Flushes a store when ``every`` records or some megabytes wait, or nothing came for ``idle`` seconds."""
+
+    def __init__(self, core: Core, every: int, idle: float) -> None:
+        self.core, self.every, self.idle = core, every, idle
+        self.failed: BatonError | None = None
+        self._due = threading.Event()
+        self._woken = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._own = threading.Lock()
+        self._stopped = False
+        self._last = 0
+
+    def came(self) -> None:
+        """A record was appended."""
+        table = self.core.table
+        if table.count >= self.every or table.size >= BYTES:
+            self._due.set()
+        if not self._woken.is_set():
+            self._begin()
+
+    def _begin(self) -> None:
+        with self._own:
+            self._woken.set()
+            if self._thread is None and not self._stopped:
+                self._thread = threading.Thread(target=self._run, name="gitbaton-flush", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._woken.wait()
+            self._await()
+            if self._stopped:
+                return
+            self._due.clear()
+            self._woken.clear()
+            try:
+                flush(self.core, wait=1.0, give_way=way_giver())
+                self.failed = None
+            except BatonError as error:
+                self.failed = error  # the log keeps all; whoever flushes or closes hears of it
+                self._woken.set()
+                self._due.clear()
+                time.sleep(0.0 if self._stopped else min(_RETRY, self.idle))
+
+    def _await(self) -> None:
+        """Wait until a flush is due."""
+        end = time.monotonic() + self.idle * _LONGEST
+        while not self._stopped:
+            seen = self.core.table.count
+            if self._due.wait(self.idle) or self.core.table.count == seen or time.monotonic() > end:
+                return
+
+    def stop(self) -> None:
+        """End the thread, after the flush it may be in."""
+        with self._own:
+            self._stopped = True
+            thread, self._thread = self._thread, None
+        self._woken.set()
+        self._due.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+
+def way_giver() -> Callable[[], None]:
+    """What a long work calls now and then: after a slice of time it lets others have the interpreter."""
+    began = time.perf_counter()
+
+    def give_way() -> None:
+        nonlocal began
+        if time.perf_counter() - began > _SLICE:
+            time.sleep(_REST)
+            began = time.perf_counter()
+
+    return give_way
