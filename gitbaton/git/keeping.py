@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from gitbaton.errors import GitError
 from gitbaton.git import groups
 from gitbaton.git.packfile import Packing
-from gitbaton.git.packread import Mapped
+from gitbaton.git.packread import Bases, Mapped
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import write_all
 
@@ -50,6 +50,7 @@ class Shelf:
     def __init__(self, repo: Repo) -> None:
         self.repo = repo
         self.kept: set[Kept] = set()
+        self.bases = Bases()
         self._modes: int | None = None
 
     @property
@@ -66,7 +67,7 @@ class Shelf:
             os.close(self._fill(path + ".keep", [_mark()], 0o644))
             fd = self._put(path + ".pack", packing.parts)
             try:
-                mapped = Mapped(fd, path)
+                mapped = Mapped(fd, path, self.bases)
             finally:
                 os.close(fd)
             os.close(self._put(path + ".idx", lambda: [packing.index()]))

@@ -9,16 +9,24 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 
 from gitbaton.git.objects import Algorithm, Kind
+from gitbaton.git.packdelta import delta
 
 Id = bytes
 """An object id as its 20 or 32 bytes."""
 
 NUMBER = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
+Packed = tuple[Kind, Id, bytes] | tuple[Kind, Id, bytes, Id | None]
 KINDS: dict[int, Kind] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 # Up to so many bytes: the window and memory level of zlib. Its own start takes 25 microseconds to clear tables that a small
 # object never needs.
 _SMALL = ((2048, 12, 5), (4096, 13, 7), (12288, 13, 8))
 _LEVEL = 6
+_LARGE = 4096  # bytes from which an object may be a delta of a delta, so many deep
+_DEPTH = 32
+_LEAST = 128  # bytes below which nothing is tried
+_BYTES = [bytes((number,)) for number in range(256)]
+_STORED = struct.Struct("<HH")
+_OFFSET = 6
 _FAR = 1 << 31
 _TURN = 0.0003  # seconds after which another thread gets its turn
 _REST = 0.00002
@@ -49,15 +57,31 @@ def deflate(data: bytes) -> bytes:
     return zlib.compress(data, _LEVEL)
 
 
+def stored(data: bytes) -> bytes:
+    """``data``, of less than 64 KiB, as a zlib stream that deflates nothing: for what would hardly become shorter."""
+    size = len(data)
+    return b"\x78\x01\x01" + _STORED.pack(size, size ^ 0xFFFF) + data + zlib.adler32(data).to_bytes(4, "big")
+
+
 def head(number: int, size: int) -> bytes:
     """What an entry of a pack begins with: type and size in groups of seven bits."""
     first, size = number << 4 | size & 15, size >> 4
-    result = bytearray()
-    while size:
-        result.append(first | 0x80)
-        first, size = size & 0x7F, size >> 7
-    result.append(first)
-    return bytes(result)
+    if not size:
+        return _BYTES[first]
+    result = _BYTES[first | 0x80]
+    while size > 0x7F:
+        result += _BYTES[size & 0x7F | 0x80]
+        size >>= 7
+    return result + _BYTES[size]
+
+
+def _back(distance: int) -> bytes:
+    """How far before a delta its base begins, as packs have it."""
+    result = [distance & 0x7F]
+    while distance := distance >> 7:
+        distance -= 1
+        result.append(distance & 0x7F | 0x80)
+    return bytes(reversed(result))
 
 
 def hasher(algorithm: Algorithm) -> Callable[..., hashlib._Hash]:
@@ -66,24 +90,31 @@ def hasher(algorithm: Algorithm) -> Callable[..., hashlib._Hash]:
 
 
 class Packing:
-    """A pack being made: ``parts`` gives its bytes, ``index`` those of its index once they were all taken."""
+    """A pack being made: ``parts`` gives its bytes, ``index`` those of its index once they were all taken.
 
-    def __init__(self, algorithm: Algorithm, objects: Iterable[tuple[Kind, Id, bytes]]) -> None:
+    A fourth element of an object names another, before it in the pack, that it is probably much like. Without one, a tree is
+    held against the tree before it, and a large blob against the last one that begins alike.
+    """
+
+    def __init__(self, algorithm: Algorithm, objects: Iterable[Packed]) -> None:
         self.algorithm, self._hash = algorithm, hasher(algorithm)
         self.objects = {item[1]: item for item in objects}
         self.offsets: dict[Id, int] = {}
         self.checksum = b""
         self._sums: dict[Id, int] = {}
+        self._stands: dict[Id, tuple[int, Id]] = {}
+        self._like: dict[bytes, Id] = {}
 
     def parts(self, size: int = 1 << 18) -> Iterator[bytes]:
         """The pack, in parts of about ``size`` bytes."""
         begin = b"PACK" + struct.pack(">II", 2, len(self.objects))
         turns, summed = Turns(), self._hash()
         part, length, at = [begin], len(begin), len(begin)
-        for kind, oid, data in self.objects.values():
-            entry = head(NUMBER[kind], len(data)) + deflate(data)
-            self.offsets[oid] = at
-            self._sums[oid] = zlib.crc32(entry)
+        self.offsets, self._sums, self._stands, self._like = {}, {}, {}, {}
+        for item in self.objects.values():
+            entry = self._entry(item, at)
+            self.offsets[item[1]] = at
+            self._sums[item[1]] = zlib.crc32(entry)
             part.append(entry)
             at += len(entry)
             length += len(entry)
@@ -97,6 +128,42 @@ class Packing:
         summed.update(joined)
         self.checksum = summed.digest()
         yield joined + self.checksum
+
+    def _entry(self, item: Packed, at: int) -> bytes:
+        kind, oid, data = item[:3]
+        found = self._delta(kind, oid, data, item[3] if len(item) > 3 else self._guess(kind, oid, data))
+        if found is None:
+            return head(NUMBER[kind], len(data)) + deflate(data)
+        base, change = found
+        squeezed = stored(change) if len(change) < _LEAST else deflate(change)
+        return head(_OFFSET, len(change)) + _back(at - self.offsets[base]) + squeezed
+
+    def _guess(self, kind: Kind, oid: Id, data: bytes) -> Id | None:
+        if kind == "tree":
+            key = b""
+        elif kind == "blob" and len(data) >= _LARGE:
+            key = data[32:64]  # the head of a list has its length, which changes
+        else:
+            return None
+        base = self._like.get(key)
+        self._like[key] = oid
+        return base
+
+    def _delta(self, kind: Kind, oid: Id, data: bytes, base: Id | None) -> tuple[Id, bytes] | None:
+        """A base and the delta against it. Small objects stand on whole ones only: two deltas would save little and double the
+        time of reading."""
+        if base is None or base not in self.offsets or len(data) < _LEAST:
+            return None
+        depth, root = self._stands.get(base, (0, base))
+        if len(data) < _LARGE:
+            depth, base = 0, root
+        if depth >= _DEPTH or self.objects[base][0] != kind:
+            return None
+        change = delta(self.objects[base][2], data)
+        if change is None:
+            return None
+        self._stands[oid] = depth + 1, root
+        return base, change
 
     def index(self) -> bytes:
         """The index of version 2."""

@@ -1,4 +1,4 @@
-"""Reading a pack that we wrote ourselves: a map of its file, which stays readable when git removes the file."""
+"""Reading a pack through a map of its file, which stays readable when git removes the file."""
 
 from __future__ import annotations
 
@@ -6,33 +6,88 @@ import mmap
 import zlib
 
 from gitbaton.git.objects import Kind
+from gitbaton.git.packdelta import apply
 from gitbaton.git.packfile import KINDS
 
 _SLACK = 64  # bytes that a stream may have beside its data; one that cannot be deflated grows by 5 for each 16 KiB
+_OFFSET = 6
+_HELD = 8 << 20
+
+
+class Bases:
+    """What deltas were lately made into, by pack and place: the next one is mostly against one of these."""
+
+    __slots__ = ("_found", "_size", "get")
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Mapped, int], tuple[Kind, bytes]] = {}
+        self._size = 0
+        self.get = self._found.get
+
+    def hold(self, pack: Mapped, at: int, kind: Kind, data: bytes) -> None:
+        """Have an object here for a while."""
+        self._size += len(data) + 256
+        if self._size > _HELD:
+            self._found.clear()
+            self._size = len(data) + 256
+        if self._size <= _HELD:
+            self._found[pack, at] = kind, data
 
 
 class Mapped:
     """The objects of one pack by their place in it."""
 
-    __slots__ = ("_bytes", "path")
+    __slots__ = ("_bases", "_bytes", "path")
 
-    def __init__(self, fd: int, path: str) -> None:
-        self.path = path
+    def __init__(self, fd: int, path: str, bases: Bases) -> None:
+        self.path, self._bases = path, bases
         self._bytes = memoryview(mmap.mmap(fd, 0, prot=mmap.PROT_READ))
 
     def read(self, at: int) -> tuple[Kind, bytes]:
-        """The object whose entry begins at ``at``. Raises zlib.error or ValueError where it is broken."""
-        raw = self._bytes
+        """The object whose entry begins at ``at``. Raises zlib.error, LookupError or ValueError where it is broken."""
+        number, data, below = self._entry(at)
+        return (KINDS[number], data) if below < 0 else self._changed(at, data, below)
+
+    def _changed(self, at: int, data: bytes, below: int) -> tuple[Kind, bytes]:
+        """A delta's object, by way of all that it stands on."""
+        deltas = [(at, data)]
+        while (found := self._bases.get((self, below))) is None:
+            number, data, under = self._entry(below)
+            if under < 0:
+                found = KINDS[number], data
+                self._bases.hold(self, below, *found)
+                break
+            deltas.append((below, data))
+            below = under
+        kind, data = found
+        for place, change in reversed(deltas):
+            data = apply(data, change)
+            self._bases.hold(self, place, kind, data)
+        return kind, data
+
+    def _entry(self, at: int) -> tuple[int, bytes, int]:
+        """Type, bytes and, for a delta, the place of its base, which is always further to the front; else -1."""
+        raw, begin, below = self._bytes, at, -1
         byte = raw[at]
         at += 1
-        kind = KINDS[byte >> 4 & 7]
-        size, shift = byte & 15, 4
+        number, size, shift = byte >> 4 & 7, byte & 15, 4
         while byte & 0x80:
             byte = raw[at]
             at += 1
             size |= (byte & 0x7F) << shift
             shift += 7
+        if number == _OFFSET:
+            byte = raw[at]
+            at += 1
+            back = byte & 0x7F
+            while byte & 0x80:
+                byte = raw[at]
+                at += 1
+                back = (back + 1) << 7 | byte & 0x7F
+            below = begin - back
+            if not 0 < below < begin:
+                raise ValueError("its base is not in the pack")
         data = zlib.decompress(raw[at : at + size + (size >> 8) + _SLACK], 15, size or 1)
         if len(data) != size:
             raise ValueError("it is cut short")
-        return kind, data
+        return number, data, below

@@ -14,7 +14,7 @@ from gitbaton.git import maintenance
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.keeping import Kept, Shelf
 from gitbaton.git.objects import Kind, Objects
-from gitbaton.git.packfile import Id, Packing
+from gitbaton.git.packfile import Id, Packed, Packing
 from gitbaton.git.packread import Mapped
 from gitbaton.git.repo import Repo
 
@@ -49,7 +49,7 @@ class Packs:
             return sha1(b"%s %d\0%s" % (kind.encode(), len(data), data)).digest()
         return sha256(b"%s %d\0%s" % (kind.encode(), len(data), data)).digest()
 
-    def write(self, objects: Sequence[tuple[Kind, Id, bytes]]) -> Kept:
+    def write(self, objects: Sequence[Packed]) -> Kept:
         """Store objects as one pack, on disk when this returns; objects that are there already may be among them. Git removes
         none of them until the answer's ``release`` was called, after refs name them. Raises GitError, and
         then stores nothing."""
@@ -85,7 +85,7 @@ class Packs:
     def _mapped(self, oid: Id, mapped: Mapped, at: int) -> tuple[Kind, bytes]:
         try:
             return mapped.read(at)
-        except (zlib.error, ValueError, KeyError, IndexError) as error:
+        except (zlib.error, ValueError, LookupError) as error:
             raise GitError(f"object {oid.hex()} cannot be read: {error}") from None
 
     def _stored(self, oid: Id) -> tuple[Kind, bytes]:
