@@ -62,8 +62,9 @@ def main() -> None:
         if only in (None, "savers"):
             counts, states = ([int(number) for number in text.split(",")] for text in (chosen.counts, chosen.states))
             lines += savers.main(folder, chosen.savers.split(","), counts, states, chosen.reads, chosen.messages)
-    harness.show(rows)
-    for line in lines:
+    if rows:
+        harness.show(rows)
+    for line in filter(None, lines):
         print("\n" + line)
 
 
