@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Metadata = Callable[[Entry], Any]
+    Find = Callable[[str], Entry | None]
 
 _ALL = ("refs/baton/threads/", "refs/baton/late/")
 _COUNTERS = "counters_since_delta_snapshot"
@@ -224,7 +225,7 @@ def _keep_latest(draft: Draft, names: tuple[str, str], metadata: Metadata | None
     line, view = draft.line(*names)
     if view.head is None:
         return
-    kept = _needed(names[0], view, view.head, metadata)
+    kept = _needed(names[0], view.find, view.head, metadata)
     puts: dict[str, Entry | None] = {id: None for id in view.late.ids() if id < view.head.id and id not in kept}
     if len(kept) == view.head.seq + 1:
         if puts:
@@ -236,13 +237,40 @@ def _keep_latest(draft: Draft, names: tuple[str, str], metadata: Metadata | None
     draft.move(line, view, made.tip, made.late_tip)
 
 
-def _needed(thread: str, view: View, head: Entry, metadata: Metadata | None) -> dict[str, Entry]:
-    """The newest checkpoint, and those before it down to where each of its delta channels has a value."""
+def remove(core: Core, thread: str, namespace: str, ids: Iterable[str], metadata: Metadata | None) -> set[str]:
+    """See ThreadStore."""
+    wanted, went = set(ids), set[str]()
+
+    def plan(draft: Draft) -> None:
+        line, view = draft.line(thread, namespace)
+        there = [entry.id for entry in view.chain.walk()]
+        kept = needed(thread, view.find, there[:1] + [id for id in there if id not in wanted], metadata)
+        went.clear()
+        went.update(id for id in there if id not in kept)
+        if went:
+            _rebuilt(draft, line, view, dict.fromkeys(went), {})
+
+    if wanted:
+        _edit(core, plan)
+    return went
+
+
+def needed(thread: str, find: Find, ids: Iterable[str], metadata: Metadata | None) -> set[str]:
+    """Checkpoints, and those from which their delta channels are put together."""
+    found: set[str] = set()
+    for id in ids:
+        entry = find(id)
+        found |= _needed(thread, find, entry, metadata).keys() if entry is not None else set()
+    return found
+
+
+def _needed(thread: str, find: Find, head: Entry, metadata: Metadata | None) -> dict[str, Entry]:
+    """A checkpoint, and those before it down to where each of its delta channels has a value."""
     counters = _metadata(head, metadata).get(_COUNTERS)
     missing = {name for name in counters if name not in head.channels} if isinstance(counters, Mapping) else set()
     kept, at = {head.id: head}, head
     while missing and at.parent is not None and at.parent not in kept:
-        found = view.find(at.parent)
+        found = find(at.parent)
         if found is None:
             raise NotFoundError(
                 f"checkpoint '{at.parent}' of thread '{thread}' is not here, and channel '{min(missing)}' of '{head.id}' is put"

@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.errors import BatonError
 from gitbaton.git.repo import Repo, discover
@@ -146,6 +146,27 @@ class ThreadStore:
         ``delete_runs``.
         """
         edit.prune(self._core, threads, strategy, metadata)
+
+    def count(self, thread: str, namespace: str) -> int:
+        """How many checkpoints there are. Costs a look at each that git does not have yet."""
+        line = self._core.met(thread, namespace)
+        puts, view = list(line.puts), self._core.shelf.view(line)
+        there = view.head.seq + 1 if view.head is not None else 0
+        return there + sum(view.find(id) is None for id in puts)
+
+    def needed(
+        self, thread: str, namespace: str, ids: Iterable[str], metadata: Callable[[Entry], Any] | None = None
+    ) -> set[str]:
+        """Some checkpoints, and those from which their delta channels are put together. Raises NotFoundError
+        when one of these is not here. ``metadata`` as for ``delete_runs``."""
+        return edit.needed(thread, lambda id: self.entry(thread, namespace, id), ids, metadata)
+
+    def remove(
+        self, thread: str, namespace: str, ids: Iterable[str], metadata: Callable[[Entry], Any] | None = None
+    ) -> set[str]:
+        """Remove checkpoints with their writes, but never the newest, nor those from which delta channels of one that stays are
+        put together; the ids of those that went. Raises as ``needed``, with nothing changed."""
+        return edit.remove(self._core, thread, namespace, ids, metadata)
 
     def join(self, thread: str, namespace: str, tip: Id, late: Id | None) -> None:
         """Take in another chain of the same thread: a checkpoint that only one of both has is kept. Of two with the same id
