@@ -23,6 +23,8 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("approve", "Open, or reject, the gate at which a step waits."),
     ("compensate", "Undo what steps did outside git, the dependents' effects first."),
     ("journal", "Look at the journal of a run, verify it, export it, drop finished runs."),
+    ("threads", "List the threads of LangGraph that are stored here, newest first."),
+    ("thread", "Show a checkpoint of a thread of LangGraph, its values readably, or list its checkpoints."),
     ("worktree", "Check a checkpoint out beside this work tree."),
     ("branch", "Make a branch of a checkpoint: its head plus one commit of the files."),
     ("tracks", "List the tracks, or choose the current one: tracks use NAME."),

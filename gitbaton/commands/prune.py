@@ -10,6 +10,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain, timestamp
 from gitbaton.commands.common import opened, paged, print_json
 from gitbaton.commands.retaining import amount, clean, counted, discreet
+from gitbaton.errors import UsageError
 from gitbaton.render import line
 from gitbaton.retention.planning import Plan, plan, prune
 from gitbaton.retention.wishes import Wish, parse_rules
@@ -20,7 +21,8 @@ OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily"
 def command(
     ctx: typer.Context,
     tracks: Annotated[
-        Optional[list[str]], typer.Argument(metavar="[TRACK]...", help="Only these. Default: every track, and what is stale.")
+        Optional[list[str]],
+        typer.Argument(metavar="[TRACK]...", help="Only these. Default: every track, and what is stale; or every thread."),
     ] = None,
     keep_last: Annotated[Optional[str], typer.Option(metavar="N", help="Keep the newest N of each track.")] = None,
     keep_within: Annotated[
@@ -35,6 +37,12 @@ def command(
     drop_milestones: Annotated[
         bool, typer.Option("--drop-milestones", help="Let labelled checkpoints go like others.")
     ] = False,
+    threads: Annotated[
+        bool,
+        typer.Option(
+            "--threads", help="Prune threads of LangGraph, and no track: without a rule all but the newest checkpoint."
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be kept and removed.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
@@ -42,8 +50,16 @@ def command(
 
     What any rule keeps stays, and always each track's newest checkpoint, its last manual one, pinned and labelled ones, and
     what an unfinished run needs. Rules may stand in the configuration: baton.keepLast or baton.<track>.keepLast, and so on.
+    Of threads nothing goes but with --threads and by the rules given there; the newest checkpoint of each namespace stays, and
+    what delta channels are put together from.
     """
     rules = parse_rules(lambda key: OPTIONS[key], keep_last, keep_within, keep_daily, keep_weekly)
+    if threads:
+        if drop_milestones:
+            raise UsageError("--drop-milestones does not go with --threads")
+        from gitbaton.commands.threadpruning import prune as prune_threads
+
+        return prune_threads(ctx, tracks or (), rules, dry_run=dry_run, json=json)
     wish = Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones)
     with opened(ctx, dry_run=dry_run) as baton, discreet(baton):
         made = plan(baton, wish, weigh=True) if dry_run else prune(baton, wish)

@@ -1,0 +1,171 @@
+"""``git baton thread``."""
+
+from collections.abc import Callable, Iterator
+from json import dumps
+from typing import Annotated, Optional
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, plain, timestamp
+from gitbaton.columns import padded, width
+from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.commands.retaining import amount, counted
+from gitbaton.commands.threading import EXTRA, fetched, name, store_of
+from gitbaton.errors import UsageError
+from gitbaton.render import age, key_value
+from gitbaton.threads.content import Content, Shown, content
+from gitbaton.threads.decoding import SCREEN, WHOLE, Doc
+from gitbaton.threads.reports import Facts, Step, chosen, missing, resolve, steps
+from gitbaton.threads.showing import flat, pretty
+
+_TOLD = ("source", "step", "run_id")
+Paint = Callable[[str, Optional[str]], str]
+
+
+def command(
+    ctx: typer.Context,
+    action: Annotated[str, typer.Argument(metavar="show|log", help="Show one checkpoint; list them, newest first.")],
+    thread: Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id, as 'git baton threads' lists it.")],
+    checkpoint: Annotated[
+        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="show: default: the newest.", show_default=False)
+    ] = None,
+    namespace: Annotated[
+        Optional[str], typer.Option("--ns", metavar="NS", help="A namespace: that of a subgraph (the root's).")
+    ] = None,
+    limit: Annotated[Optional[int], typer.Option("-n", "--max-count", metavar="N", min=0, help="log: list at most N.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Show a checkpoint of a thread of LangGraph, or list a thread's checkpoints.
+
+    CHECKPOINT is an id or its first four or more characters, @~3 (three before the newest), or a commit of the thread's chain.
+    Nothing that was stored is executed or constructed; pickled and encrypted values are named and not opened.
+    """
+    if action not in ("show", "log"):
+        raise UsageError(f"'{plain(action)}' is not understood; it can be 'show' or 'log'")
+    if action == "log" and checkpoint is not None:
+        raise UsageError(f"unexpected argument '{plain(checkpoint)}'", "'git baton thread show' takes a checkpoint")
+    if action == "show" and limit is not None:
+        raise UsageError("--max-count does not go with 'show'")
+    with opened(ctx, door=None) as baton, store_of(baton) as store:
+        elsewhere = {place[0]: remotes for place, remotes in fetched(baton).items()}
+        if store is None:
+            raise missing(thread, elsewhere)
+        place = chosen(store, thread, namespace, elsewhere)
+        if action == "log":
+            _log(ctx, baton, steps(store, *place, limit), place, json=json)
+            return 0
+        entry = resolve(store, *place, checkpoint if checkpoint is not None else "@")
+        found = content(store, place, entry, WHOLE if json else SCREEN, baton.redactor)
+        if json:
+            terminal.write(dumps(_document(found, place), indent=2, allow_nan=False) + "\n")
+            return 0
+        with paged(ctx, baton) as paint:
+            for text in _shown(baton, found, place, paint):
+                terminal.say(text)
+    if found.unread:
+        terminal.tell(f"hint: {EXTRA}")
+    return 0
+
+
+def _log(ctx: typer.Context, baton: Baton, rows: list[Step], place: tuple[str, str], *, json: bool) -> None:
+    if json:
+        listed: list[Json] = [_row(step) for step in rows]
+        print_json({"thread": place[0], "namespace": place[1], "checkpoints": listed})
+        return
+    cells = [(_ago(baton, step.facts), _made(step.facts)) for step in rows]
+    wide = [max((width(cell[number]) for cell in cells), default=0) for number in (0, 1)]
+    with paged(ctx, baton) as paint:
+        for step, (ago, made) in zip(rows, cells, strict=True):
+            words = [paint(name(step.entry.id), "id"), padded(ago, wide[0], right=True), padded(made, wide[1], right=False)]
+            terminal.say("  ".join([*words, *_details(step, paint)]).rstrip())
+
+
+def _details(step: Step, paint: Paint) -> Iterator[str]:
+    yield from ([", ".join(map(name, step.changed))] if step.changed else [])
+    yield from ([counted(step.writes, "pending write")] if step.writes else [])
+    yield from ([paint("waits at an interrupt", "pending")] if step.waits else [])
+    yield from ([f"run {step.facts.run}"] if step.facts.run else [])
+    yield from ([paint(f"(from {name(step.entry.parent)})", "drift")] if step.fork and step.entry.parent else [])
+
+
+def _ago(baton: Baton, told: Facts) -> str:
+    return age(told.ts, baton.clock()) if told.ts is not None else "?"
+
+
+def _made(told: Facts) -> str:
+    return f"{told.source or '?'} {told.step}".rstrip()
+
+
+def _row(step: Step) -> Json:
+    told, entry = step.facts, step.entry
+    return {
+        "id": entry.id,
+        "parent": entry.parent,
+        "commit": entry.commit.hex() if entry.commit is not None else None,
+        "ts": timestamp(told.ts) if told.ts is not None else None,
+        "source": told.source or None,
+        "step": number if isinstance(number := told.metadata.get("step"), int) else None,
+        "run_id": told.run or None,
+        "changed": [*step.changed],
+        "writes": step.writes,
+        "interrupt": step.waits,
+        "fork": step.fork,
+    }
+
+
+def _shown(baton: Baton, found: Content, place: tuple[str, str], paint: Paint) -> Iterator[str]:
+    """The lines of a checkpoint."""
+    entry, told = found.entry, found.facts
+    yield paint(f"checkpoint {name(entry.id)}", "id")
+    when = f"{timestamp(told.ts)} ({_ago(baton, told)})" if told.ts is not None else ""
+    pairs = [("thread", name(place[0])), ("namespace", name(place[1])), ("parent", name(entry.parent or ""))]
+    pairs += [("commit", entry.commit.hex() if entry.commit is not None else "not yet in git"), ("created", when)]
+    for key, text in pairs:
+        yield key_value(key, text)
+    for key, doc in found.metadata.items():
+        called = key if key in _TOLD else f"metadata.{name(key)}"
+        yield key_value(called, doc if isinstance(doc, str) and doc.isprintable() else flat(doc))
+    yield f"channels={len(found.channels)}"
+    for shown in found.channels:
+        yield from _value(shown, f"version {told.version(shown.name)}" if told.version(shown.name) else "")
+    yield f"writes={sum(len(task.writes) for task in found.tasks)}"
+    for task in found.tasks:
+        yield f"  task {name(task.id)}{f' {name(task.path)}' if task.path else ''}"
+        for shown in task.writes:
+            yield from _value(shown, f"index {shown.index}", "    ")
+
+
+def _value(shown: Shown, more: str, indent: str = "  ") -> Iterator[str]:
+    """A value: its name, and the value or why there is none, then its type and size."""
+    what = ", ".join(part for part in (name(shown.kind), amount(shown.size), more, shown.why) if part)
+    yield f"{indent}{name(shown.name)} ({what})"
+    if not shown.why:
+        yield from (f"{indent}  {row}" for row in pretty(shown.doc))
+
+
+def _document(found: Content, place: tuple[str, str]) -> dict[str, Doc]:
+    entry, told = found.entry, found.facts
+    writes = [
+        {"task_path": task.path, "task_id": task.id, "index": shown.index, **_stored(shown, "channel")}
+        for task in found.tasks
+        for shown in task.writes
+    ]
+    return {
+        "v": 1,
+        "thread": place[0],
+        "namespace": place[1],
+        "id": entry.id,
+        "parent": entry.parent,
+        "commit": entry.commit.hex() if entry.commit is not None else None,
+        "ts": timestamp(told.ts) if told.ts is not None else None,
+        "metadata": found.metadata,
+        "channels": [{**_stored(shown, "name"), "version": told.version(shown.name) or None} for shown in found.channels],
+        "writes": writes,
+    }
+
+
+def _stored(shown: Shown, called: str) -> dict[str, Doc]:
+    held: dict[str, Doc] = {"value": shown.doc} if not shown.why else {"why": shown.why}
+    return {called: shown.name, "type": shown.kind, "size": shown.size, **held}

@@ -1,0 +1,45 @@
+"""What the verbs of threads share: opening their store, values that were stored, and what was only fetched."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Optional
+
+from gitbaton.baton import Baton
+from gitbaton.codec import decode_track, plain
+from gitbaton.store.refs import REMOTES, THREADS
+from gitbaton.threads.names import names_of
+from gitbaton.threads.store import ThreadStore
+
+EXTRA = "pip install 'gitbaton[langgraph]' shows values"
+MOST = 200  # characters of a name
+
+
+@contextmanager
+def store_of(baton: Baton) -> Iterator[Optional[ThreadStore]]:
+    """The threads of a repository, what a killed process left in the log among them; None where there are none at all, and
+    then nothing is made."""
+    if not os.path.isdir(os.path.join(baton.repo.shared_dir, "wal")) and not baton.repo.objects.refs(THREADS):
+        yield None
+        return
+    store = ThreadStore(baton.repo)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def fetched(baton: Baton) -> dict[tuple[str, str], list[str]]:
+    """The threads and namespaces that were fetched, each with the remotes that have it."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for ref in baton.repo.objects.refs(REMOTES):
+        remote, _, rest = ref.removeprefix(REMOTES).partition("/")
+        place, name = names_of(f"refs/baton/{rest}") if rest.startswith("threads/") else None, decode_track(remote)
+        if place is not None and name is not None:
+            found.setdefault(place, []).append(name)
+    return found
+
+
+def name(text: str) -> str:
+    """A thread's, namespace's or channel's name for people."""
+    return plain(text if len(text) <= MOST else text[:MOST] + "...")

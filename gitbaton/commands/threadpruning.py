@@ -1,0 +1,91 @@
+"""``git baton prune --threads``: checkpoints of LangGraph's threads that nobody needs any more."""
+
+from collections.abc import Iterator, Sequence
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.codec import Json, timestamp
+from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.commands.retaining import amount, counted
+from gitbaton.commands.threading import name, store_of
+from gitbaton.retention.rules import Rules
+from gitbaton.retention.threads import Part, Plan, apply, plan, weighed
+from gitbaton.threads.reports import Facts, facts, missing
+from gitbaton.threads.store import ThreadStore
+from gitbaton.threads.values import Entry
+
+
+def prune(ctx: typer.Context, threads: Sequence[str], rules: Rules, *, dry_run: bool, json: bool) -> int:
+    """Remove, or only say what would be removed."""
+    with opened(ctx, dry_run=dry_run, door=None) as baton, store_of(baton) as store:
+        if store is None:
+            if threads:
+                raise missing(threads[0], {})
+            made, told = Plan(parts=(), bytes=0), {}
+        else:
+            made = plan(store, threads, rules)
+            told = _facts(store, made) if json or dry_run else {}
+            made = weighed(store, baton.repo, made) if dry_run else apply(store, made)
+        if json:
+            print_json(document(made, told, dry_run=dry_run))
+            return 0
+        with paged(ctx, baton):
+            for text in planned(made, told) if dry_run else done(made):
+                terminal.say(text)
+    return 0
+
+
+def _facts(store: ThreadStore, made: Plan) -> dict[int, Facts]:
+    entries = (entry for part in made.parts for entry in (*(entry for entry, _ in part.keep), *part.remove))
+    return {id(entry): facts(store, entry) for entry in entries}
+
+
+def _named(part: Part) -> str:
+    return f"thread '{name(part.thread)}'" + (f" namespace '{name(part.namespace)}'" if part.namespace else "")
+
+
+def planned(made: Plan, told: dict[int, Facts]) -> Iterator[str]:
+    """What would stay and go, one line each, and what that would free."""
+    for part in made.parts:
+        yield f"{_named(part)}: {counted(len(part.remove), 'checkpoint')} to remove, {len(part.keep)} to keep"
+        for entry, reasons in part.keep:
+            yield f"keep {_said(entry, told)}: {', '.join(reasons)}"
+        for entry in part.remove:
+            yield f"remove {_said(entry, told)}"
+    yield (
+        f"about {amount(made.bytes or 0)} would be free once git has collected garbage"
+        if not made.empty
+        else "nothing to remove"
+    )
+
+
+def _said(entry: Entry, told: dict[int, Facts]) -> str:
+    known = told[id(entry)]
+    return f"{name(entry.id)} {known.source} {known.step}".rstrip()
+
+
+def done(made: Plan) -> Iterator[str]:
+    """What was removed."""
+    for part in made.parts:
+        if part.remove:
+            yield f"{_named(part)}: {counted(len(part.remove), 'checkpoint')} removed, {len(part.keep)} kept"
+    if made.empty:
+        yield "nothing to remove"
+    else:
+        yield "their bytes are free once git has collected garbage; 'git gc' does, in its own time"
+
+
+def document(made: Plan, told: dict[int, Facts], *, dry_run: bool) -> dict[str, Json]:
+    """The JSON of a plan, carried out or not."""
+    rows: list[Json] = []
+    for part in made.parts:
+        kept: list[Json] = [{**_row(entry, told), "reasons": [*reasons]} for entry, reasons in part.keep]
+        gone: list[Json] = [_row(entry, told) for entry in part.remove]
+        rows.append({"thread": part.thread, "namespace": part.namespace, "keep": kept, "remove": gone})
+    return {"dry_run": dry_run, "threads": rows, "bytes": made.bytes}
+
+
+def _row(entry: Entry, told: dict[int, Facts]) -> dict[str, Json]:
+    known = told[id(entry)]
+    return {"id": entry.id, "ts": timestamp(known.ts) if known.ts is not None else None}

@@ -1,0 +1,65 @@
+"""``git baton threads``."""
+
+from typing import Annotated
+
+import typer
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, timestamp
+from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.commands.retaining import counted
+from gitbaton.commands.threading import fetched, name, store_of
+from gitbaton.render import age
+from gitbaton.threads.reports import Summary, joins, threads
+
+
+def command(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
+    """List the threads of LangGraph that are stored here, newest first.
+
+    What a process has put and git does not hold yet is in the list, too.
+    """
+    with opened(ctx, door=None) as baton:
+        with store_of(baton) as store:
+            rows = threads(store) if store is not None else []
+        here = {(row.thread, row.namespace) for row in rows}
+        elsewhere = {place: remotes for place, remotes in sorted(fetched(baton).items()) if place not in here}
+        if json:
+            listed: list[Json] = [_document(row) for row in rows]
+            more: list[Json] = [
+                {"thread": thread, "namespace": space, "remotes": [*remotes]} for (thread, space), remotes in elsewhere.items()
+            ]
+            print_json({"threads": listed, "fetched": more})
+            return 0
+        with paged(ctx, baton) as paint:
+            for row in rows:
+                terminal.say(_line(baton, row, paint("waits at an interrupt", "pending") if row.waits else ""))
+            for (thread, space), remotes in elsewhere.items():
+                terminal.say(f"{_named(thread, space)} fetched from {name(', '.join(remotes))} only: {joins(remotes[0])}")
+    return 0
+
+
+def _named(thread: str, namespace: str) -> str:
+    return name(thread) + (f" [{name(namespace)}]" if namespace else "")
+
+
+def _line(baton: Baton, row: Summary, waits: str) -> str:
+    told = row.facts
+    ago = age(told.ts, baton.clock()) if told.ts is not None else "at an unknown time"
+    last = " step ".join(part for part in (told.source, told.step) if part)
+    said = ", ".join(part for part in (f"{ago}: {last}" if last else ago, waits) if part)
+    return f"{_named(row.thread, row.namespace)} {counted(row.count, 'checkpoint')}, {said}"
+
+
+def _document(row: Summary) -> Json:
+    told = row.facts
+    return {
+        "thread": row.thread,
+        "namespace": row.namespace,
+        "checkpoints": row.count,
+        "newest": row.newest.id,
+        "ts": timestamp(told.ts) if told.ts is not None else None,
+        "source": told.source or None,
+        "step": step if isinstance(step := told.metadata.get("step"), int) else None,
+        "interrupt": row.waits,
+    }

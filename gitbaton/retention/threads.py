@@ -1,0 +1,108 @@
+"""Which checkpoints of threads stay and which go, only when asked: a plan, then one edit for each thread and namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from gitbaton.codec import plain
+from gitbaton.errors import NotFoundError
+from gitbaton.git import usage
+from gitbaton.git.repo import Repo
+from gitbaton.retention.rules import Item, Rules, keep
+from gitbaton.threads.reports import facts
+from gitbaton.threads.store import ThreadStore
+from gitbaton.threads.values import Entry, Id
+from gitbaton.values import replace, value
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+NEWEST = Rules(last=1)
+
+
+@value
+class Part:
+    """What becomes of a namespace of a thread: what stays, each with its reasons, and what goes; both newest first."""
+
+    thread: str
+    namespace: str
+    keep: tuple[tuple[Entry, tuple[str, ...]], ...]
+    remove: tuple[Entry, ...]
+
+
+@value
+class Plan:
+    """What a prune of threads removes. ``bytes``: about how much of the disk git then frees; None where nobody asked."""
+
+    parts: tuple[Part, ...]
+    bytes: int | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing goes."""
+        return not any(part.remove for part in self.parts)
+
+
+def plan(store: ThreadStore, threads: Sequence[str], rules: Rules) -> Plan:
+    """What would go of these threads, of all where none is named: what no rule keeps, and never a namespace's newest
+    checkpoint, nor what a delta channel of one that stays is put together from. Without a rule only the newest stays.
+
+    Raises NotFoundError for a thread that is not here, and where an ancestor is missing from which a delta channel is put
+    together; RecordError, GitError.
+    """
+    chains = store.chains()
+    missing = sorted(set(threads) - {thread for thread, _ in chains})
+    if missing:
+        raise NotFoundError(f"there is no thread '{plain(missing[0])}'", "'git baton threads' lists them")
+    wanted = [place for place in chains if not threads or place[0] in threads]
+    return Plan(parts=tuple(_part(store, place, rules if rules.given else NEWEST) for place in wanted))
+
+
+def _part(store: ThreadStore, place: tuple[str, str], rules: Rules) -> Part:
+    entries = list(store.walk(*place))
+    made = [Item(id=entry.id, created=facts(store, entry).ts or _LONG_AGO, kind="auto") for entry in entries]
+    reasons = {id: list(said) for id, said in keep(made, rules).items()}
+    for id in store.needed(*place, tuple(reasons), _metadata(store)) - reasons.keys():
+        reasons[id] = ["delta channel"]
+    return Part(
+        thread=place[0],
+        namespace=place[1],
+        keep=tuple((entry, tuple(reasons[entry.id])) for entry in entries if entry.id in reasons),
+        remove=tuple(entry for entry in entries if entry.id not in reasons),
+    )
+
+
+def _metadata(store: ThreadStore) -> Callable[[Entry], Mapping[str, Any]]:
+    return lambda entry: facts(store, entry).metadata
+
+
+def apply(store: ThreadStore, made: Plan) -> Plan:
+    """Remove what a plan names, as far as it is still there and nothing that came meanwhile needs it; what went in the end."""
+    parts = []
+    for part in made.parts:
+        if part.remove:
+            gone = store.remove(part.thread, part.namespace, [entry.id for entry in part.remove], _metadata(store))
+            part = replace(part, remove=tuple(entry for entry in part.remove if entry.id in gone))
+        parts.append(part)
+    return replace(made, parts=tuple(parts))
+
+
+def weighed(store: ThreadStore, repo: Repo, made: Plan) -> Plan:
+    """The plan with the bytes of those objects that only what goes needs; those of one thread may be another's, too."""
+    if made.empty:
+        return replace(made, bytes=0)
+    going = {(part.thread, part.namespace): {entry.id for entry in part.remove} for part in made.parts}
+    gone: set[Id] = set()
+    stays: set[Id] = set()
+    for place in store.chains():
+        for entry in store.walk(*place):
+            (gone if entry.id in going.get(place, ()) else stays).update(_objects(entry))
+    sizes = usage.sizes(repo, [oid.hex() for oid in gone - stays])
+    return replace(made, bytes=sum(size.bytes for size in sizes.values()))
+
+
+def _objects(entry: Entry) -> Iterator[Id]:
+    """What git keeps for one checkpoint."""
+    held: Iterable[Id] = (*entry.channels.values(), *entry.rest.values(), *entry.written.values())
+    yield from held
+    yield from (oid for oid in (entry.commit, entry.tree) if oid is not None)

@@ -1,0 +1,255 @@
+"""What people ask of threads: which there are, what happened in one, and which checkpoint is meant."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from itertools import pairwise
+from typing import Any
+
+from gitbaton.codec import first_line, plain
+from gitbaton.errors import AmbiguousNameError, NotFoundError
+from gitbaton.threads.decoding import opened
+from gitbaton.threads.store import ThreadStore
+from gitbaton.threads.values import Entry
+from gitbaton.values import value
+
+INTERRUPT = "__interrupt__"
+_BACK = re.compile(r"@(?:~([0-9]{0,9}))?\Z")
+_HEX = re.compile(r"[0-9a-f]{4,64}\Z")
+_LEAST = 4  # characters of an id's beginning
+_CANDIDATES = 20
+
+
+@value
+class Facts:
+    """What a checkpoint says of itself, as far as it can be read: ``checkpoint`` and ``metadata`` are its JSON."""
+
+    checkpoint: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+
+    @property
+    def ts(self) -> datetime | None:
+        """When it was made; None where it does not say so."""
+        said = self.checkpoint.get("ts")
+        try:
+            when = datetime.fromisoformat(said) if isinstance(said, str) else None
+            return None if when is None else (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
+        except (ValueError, OverflowError):
+            return None
+
+    @property
+    def source(self) -> str:
+        """``input``, ``loop``, ``update``, ``fork``, or whatever it says, in one line."""
+        return word(self.metadata.get("source"))
+
+    @property
+    def step(self) -> str:
+        """Its number in the graph's run."""
+        return word(self.metadata.get("step"))
+
+    @property
+    def run(self) -> str:
+        """The run that made it."""
+        return word(self.metadata.get("run_id"))
+
+    def version(self, channel: str) -> str:
+        """The version of a channel."""
+        versions = self.checkpoint.get("channel_versions")
+        return word(versions.get(channel)) if isinstance(versions, Mapping) else ""
+
+
+@value
+class Summary:
+    """A namespace of a thread: how many checkpoints, the newest one, and whether it waits at an interrupt."""
+
+    thread: str
+    namespace: str
+    count: int
+    newest: Entry
+    facts: Facts
+    waits: bool
+
+
+@value
+class Step:
+    """A checkpoint in the list of its thread: the channels that changed, how many writes wait, and its parent where that is not
+    the next one in the list."""
+
+    entry: Entry
+    facts: Facts
+    changed: tuple[str, ...]
+    writes: int
+    waits: bool
+    fork: bool
+
+
+def word(said: object) -> str:
+    """A small JSON value in one short line; nothing for what is not there or not small."""
+    if isinstance(said, bool) or not isinstance(said, (str, int, float)):
+        return ""
+    return first_line(str(said))[:100]
+
+
+def facts(store: ThreadStore, entry: Entry) -> Facts:
+    """What a checkpoint says of itself. Without the extra, what JSON could not carry is not read."""
+    return Facts(checkpoint=_object(store, entry, "ck", entry.ck), metadata=_object(store, entry, "md", entry.md))
+
+
+def _object(store: ThreadStore, entry: Entry, name: str, text: bytes) -> Mapping[str, Any]:
+    try:
+        stored = None if text or name not in entry.rest else store.blob(entry.rest[name])
+        found = opened(stored) if stored is not None else json.loads(text or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def threads(store: ThreadStore) -> list[Summary]:
+    """All threads and namespaces, the one that moved last first. Raises RecordError, GitError."""
+    rows = []
+    for thread, namespace in store.chains():
+        entry = store.latest(thread, namespace)
+        if entry is not None:
+            count, waits = store.count(thread, namespace), _waits(store, thread, namespace, entry)
+            told = facts(store, entry)
+            rows.append(Summary(thread=thread, namespace=namespace, count=count, newest=entry, facts=told, waits=waits))
+    rows.sort(key=lambda row: (row.facts.ts or _LONG_AGO, row.newest.id), reverse=True)
+    return rows
+
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+def _waits(store: ThreadStore, thread: str, namespace: str, entry: Entry) -> bool:
+    return any(row[3] == INTERRUPT for row in store.rows(thread, namespace, entry))
+
+
+def steps(store: ThreadStore, thread: str, namespace: str, limit: int | None = None) -> list[Step]:
+    """The checkpoints of a thread, newest first, at most ``limit``. Raises RecordError, GitError."""
+    found: list[Entry] = []
+    for entry in store.walk(thread, namespace):
+        found.append(entry)
+        if limit is not None and len(found) > limit:
+            break
+    listed, told = found[:limit], {entry.id: facts(store, entry) for entry in found}
+    below = {upper.id: lower.id for upper, lower in pairwise(found)}
+    rows = []
+    for entry in listed:
+        written = store.rows(thread, namespace, entry)
+        rows.append(
+            Step(
+                entry=entry,
+                facts=told[entry.id],
+                changed=_changed(store, (thread, namespace), entry, told),
+                writes=len(written),
+                waits=entry is found[0] and any(row[3] == INTERRUPT for row in written),
+                fork=entry.parent is not None and entry.parent != below.get(entry.id),
+            )
+        )
+    return rows
+
+
+def _changed(store: ThreadStore, place: tuple[str, str], entry: Entry, told: dict[str, Facts]) -> tuple[str, ...]:
+    """The channels that a checkpoint says it changed, else those whose version is another than the parent's."""
+    mine = told[entry.id].checkpoint
+    said = mine.get("updated_channels")
+    if isinstance(said, list):
+        return tuple(sorted(name for name in said if isinstance(name, str)))
+    versions = mine.get("channel_versions")
+    if entry.parent is not None and entry.parent not in told:
+        parent = store.entry(*place, entry.parent)
+        told[entry.parent] = facts(store, parent) if parent is not None else Facts(checkpoint={}, metadata={})
+    before = told[entry.parent].checkpoint.get("channel_versions") if entry.parent is not None else None
+    old = before if isinstance(before, Mapping) else {}
+    now = versions if isinstance(versions, Mapping) else {}
+    return tuple(sorted(name for name, version in now.items() if old.get(name) != version))
+
+
+def chosen(store: ThreadStore, thread: str, namespace: str | None, elsewhere: Mapping[str, Iterable[str]]) -> tuple[str, str]:
+    """The thread and namespace that are meant; without a namespace the root one, else the only one. ``elsewhere``: the remotes
+    from which threads were fetched that are not here. Raises NotFoundError that names what is near, AmbiguousNameError."""
+    chains = store.chains()
+    names = sorted({name for name, _ in chains})
+    if thread not in names:
+        raise missing(thread, elsewhere, names)
+    there = [space for name, space in chains if name == thread]
+    if namespace is None:
+        if "" in there or len(there) == 1:
+            return thread, "" if "" in there else there[0]
+        raise AmbiguousNameError(f"thread '{plain(thread)}' has {len(there)} namespaces; name one with --ns", *_spaces(there))
+    if namespace not in there:
+        said = f"thread '{plain(thread)}' has no namespace '{plain(namespace)}'"
+        raise NotFoundError(said, *_spaces(there))
+    return thread, namespace
+
+
+def missing(thread: str, elsewhere: Mapping[str, Iterable[str]], names: Iterable[str] = ()) -> NotFoundError:
+    """The error for a thread that is not here: what was fetched, or what is near."""
+    remotes = [f"it was fetched from '{plain(remote)}': {joins(remote)}" for remote in sorted(elsewhere.get(thread, ()))]
+    near = [f"perhaps '{plain(name)}' is meant" for name in get_close_matches(thread, names, n=3, cutoff=0.55)]
+    return NotFoundError(f"there is no thread '{plain(thread)}'", *(remotes or (*near, "'git baton threads' lists them")))
+
+
+def joins(remote: str) -> str:
+    """What takes in threads that were only fetched."""
+    return f"'git baton sync --threads {plain(remote)}' takes it in"
+
+
+def _spaces(there: list[str]) -> list[str]:
+    shown = [f"namespace '{plain(space)}'" for space in there[:_CANDIDATES]]
+    return shown + (["..."] if len(there) > _CANDIDATES else [])
+
+
+def resolve(store: ThreadStore, thread: str, namespace: str, name: str = "@") -> Entry:
+    """The checkpoint that a name means: ``@`` the newest, ``@~3`` three before it in the list, an id or the beginning of one,
+    or a commit of the chain or its beginning. Raises NotFoundError, AmbiguousNameError, RecordError, GitError."""
+    back = _BACK.match(name)
+    if back:
+        return _back(store, thread, namespace, 0 if name == "@" else int(back[1] or 1))
+    exact = store.entry(thread, namespace, name)
+    if exact is not None:
+        return exact
+    found = [entry for entry in store.walk(thread, namespace) if _means(entry, name)] if len(name) >= _LEAST else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        shown = [_candidate(store, entry) for entry in found[:_CANDIDATES]]
+        more = ["..."] if len(found) > _CANDIDATES else []
+        raise AmbiguousNameError(f"'{plain(name)}' could mean {len(found)} checkpoints", *shown, *more)
+    raise NotFoundError(_none(thread, name), *_near(store, thread, namespace, name), _listing(thread, namespace))
+
+
+def _back(store: ThreadStore, thread: str, namespace: str, count: int) -> Entry:
+    for number, entry in enumerate(store.walk(thread, namespace)):
+        if number == count:
+            return entry
+    raise NotFoundError(f"thread '{plain(thread)}' has no checkpoint {count} before its newest", _listing(thread, namespace))
+
+
+def _means(entry: Entry, name: str) -> bool:
+    if entry.id.startswith(name):
+        return True
+    return entry.commit is not None and _HEX.match(name) is not None and entry.commit.hex().startswith(name)
+
+
+def _near(store: ThreadStore, thread: str, namespace: str, name: str) -> list[str]:
+    ids = [entry.id for _, entry in zip(range(2000), store.walk(thread, namespace), strict=False)]
+    return [f"perhaps '{plain(found)}' is meant" for found in get_close_matches(name, ids, n=2, cutoff=0.7)]
+
+
+def _candidate(store: ThreadStore, entry: Entry) -> str:
+    told = facts(store, entry)
+    return f"{plain(entry.id)} {told.source} {told.step}".rstrip()
+
+
+def _none(thread: str, name: str) -> str:
+    return f"thread '{plain(thread)}' has no checkpoint '{plain(name)}'"
+
+
+def _listing(thread: str, namespace: str) -> str:
+    space = f" --ns '{plain(namespace)}'" if namespace else ""
+    return f"'git baton thread log {plain(thread)}{space}' lists them"
