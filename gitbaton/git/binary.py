@@ -7,7 +7,6 @@ import re
 import select
 import signal
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from gitbaton.errors import GitError, GitTimeoutError, RefConflictError
@@ -36,7 +35,6 @@ _NO_FOLDER = "unable to create temporary file: No such file or directory"
 _GROUP = 2000
 _GROUP_BYTES = 64 << 20
 _BROKEN = re.compile(r"^warning: ignoring broken ref (.*)$", re.M)
-_PACK_KIND = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _CONFLICT = re.compile(
     r"but expected|reference already exists|unable to resolve reference|Unable to create|File exists|cannot lock references"
 )
@@ -148,9 +146,10 @@ class BinaryObjects:
 
     def _pack(self, objects: Iterable[NewObject]) -> bytes | None:
         """A pack of objects; None for no objects."""
-        parts = [_pack_entry(o.kind, o.data) for o in objects]
-        head = b"PACK" + (2).to_bytes(4, "big") + len(parts).to_bytes(4, "big")
-        pack = b"".join((head, *parts))
+        from gitbaton.git.packfile import NUMBER, deflate, head
+
+        parts = [head(NUMBER[o.kind], len(o.data)) + deflate(o.data) for o in objects]
+        pack = b"".join((b"PACK", (2).to_bytes(4, "big"), len(parts).to_bytes(4, "big"), *parts))
         return pack + digest(self.algorithm, pack) if parts else None
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
@@ -285,6 +284,12 @@ class BinaryObjects:
         if batch is not None:
             batch.close()
 
+    def forked(self) -> None:
+        """In a forked child: leave the process to the parent, which else would wait for its end as long as the child lives."""
+        batch, self._batch = self._batch, None
+        for fd in (batch.writer, batch.reader, batch.err) if batch is not None else ():
+            os.close(fd)
+
 
 class _Batch:
     """One long-lived ``git cat-file --batch-command``; it reads refs anew on every request.
@@ -373,19 +378,6 @@ def _header(line: bytes) -> Object | None:
         return None
     oid, kind = fields[0].decode("ascii"), cast(Kind, fields[1].decode("ascii", "replace"))
     return Object(oid=oid, kind=kind, size=int(fields[2]), data=None)
-
-
-def _pack_entry(kind: Kind, data: bytes) -> bytes:
-    """One entry of a pack (gitformat-pack): type and size in groups of seven bits, then deflated bytes."""
-    size = len(data)
-    first = _PACK_KIND[kind] << 4 | size & 15
-    size >>= 4
-    head = bytearray()
-    while size:
-        head.append(first | 0x80)
-        first, size = size & 0x7F, size >> 7
-    head.append(first)
-    return bytes(head) + zlib.compress(data, 1)
 
 
 def clear_stale_locks(common_dir: str, names: Iterable[str], older: float = 10.0) -> None:

@@ -62,6 +62,7 @@ class Shelf:
         """Write a pack, its index and the file that keeps it, all on disk when this returns. Raises GitError."""
         unique = os.urandom(32 if packing.algorithm == "sha256" else 20).hex()
         path = os.path.join(self.folder, f"pack-{unique}")
+        ends = [".pack", ".keep"]
         try:
             os.makedirs(self.folder, exist_ok=True)
             os.close(self._fill(path + ".keep", [_mark()], 0o644))
@@ -71,11 +72,15 @@ class Shelf:
             finally:
                 os.close(fd)
             os.close(self._put(path + ".idx", lambda: [packing.index()]))
+            # Git knows the pack now, and may have done away with other copies of its objects: from here on it stays.
+            ends = [".keep"]
             _sync(self.folder)
-        except OSError as error:
-            for end in (".idx", ".pack", ".keep"):
+        except BaseException as error:
+            for end in ends:
                 _remove(path + end)
-            raise GitError(f"a pack cannot be written: {error.strerror}") from None
+            if isinstance(error, OSError):
+                raise GitError(f"a pack cannot be written: {error.strerror}") from None
+            raise
         return mapped, Kept(path + ".keep", self.kept)
 
     def _put(self, path: str, parts: Callable[[], Iterable[bytes]]) -> int:

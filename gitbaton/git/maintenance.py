@@ -1,4 +1,4 @@
-"""What is done in the background while nobody waits: packing many loose objects, and the daily look at old checkpoints."""
+"""What is done in the background while nobody waits: packing many objects or packs, and the daily look at old checkpoints."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.git.run import detach, spawn
 
 MANY = 4096
+PACKS = 32
 DAY = 86_400
 STAMP = "pruned"  # in our folder of the common directory: when old checkpoints were last looked at
 # The current directory may hold a module of ours by name only.
@@ -44,6 +45,24 @@ def tidy(repo: Repo) -> bool:
         return False
 
 
+def tidy_packs(repo: Repo) -> bool:
+    """As ``tidy``, where there are more than 32 packs that git may do away with. What they hold comes into larger ones, and
+    all packs get a common index. Never raises."""
+    if "GIT_OBJECT_DIRECTORY" in repo.git.env:
+        return False
+    try:
+        names = set(os.listdir(os.path.join(repo.objects_dir, "pack")))
+        packs = [name[:-5] for name in names if name.endswith(".pack")]
+        if len(packs) <= PACKS or sum(f"{n}.keep" not in names and f"{n}.mtimes" not in names for n in packs) <= PACKS:
+            return False
+        if _unwanted(repo):
+            return False
+        os.makedirs(repo.shared_dir, exist_ok=True)
+        return _start(repo, "--write-midx")
+    except (OSError, GitError):
+        return False
+
+
 def _unwanted(repo: Repo) -> bool:
     """Whether the user wants no packing, or git cannot do it: a partial clone has packs that it cannot roll up."""
     pattern = r"^(gc\.auto|extensions\.partialclone|remote\..*\.promisor)$"
@@ -52,12 +71,12 @@ def _unwanted(repo: Repo) -> bool:
     return found.pop(b"gc.auto", b"").strip() == b"0" or bool(found)
 
 
-def _start(repo: Repo) -> bool:
+def _start(repo: Repo, *more: str) -> bool:
     lock = os.open(os.path.join(repo.shared_dir, "repacking"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
     null = os.open(os.devnull, os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        argv = repo.git.argv("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index")
+        argv = repo.git.argv("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index", *more)
         spawn(argv, repo.git.env, null, null, null, {lock: _HELD}, detached=True)
         return True
     except BlockingIOError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
 import time
 import zlib
@@ -10,6 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gitbaton.git.objects import Algorithm, Kind
 from gitbaton.git.packdelta import delta
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hashlib import _Hash
 
 Id = bytes
 """An object id as its 20 or 32 bytes."""
@@ -84,8 +87,10 @@ def _back(distance: int) -> bytes:
     return bytes(reversed(result))
 
 
-def hasher(algorithm: Algorithm) -> Callable[..., hashlib._Hash]:
+def hasher(algorithm: Algorithm) -> Callable[..., _Hash]:
     """The hash of an object format."""
+    import hashlib
+
     return hashlib.sha1 if algorithm == "sha1" else hashlib.sha256
 
 

@@ -7,21 +7,25 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import sha1, sha256
+from weakref import WeakSet
 
 from gitbaton.errors import GitError
 from gitbaton.git import maintenance
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.keeping import Kept, Shelf
 from gitbaton.git.objects import Kind, Objects
-from gitbaton.git.packfile import Id, Packed, Packing
+from gitbaton.git.packfile import Id, Packed, Packing, hasher
 from gitbaton.git.packread import Mapped
 from gitbaton.git.repo import Repo
 
 _ALL = 1 << 62
+_WHOLE = 4096  # bytes up to which one call with a copy costs less than two
+_NAME = {"commit": b"commit", "tree": b"tree", "blob": b"blob", "tag": b"tag"}
 _OVERHEAD = 200  # bytes that an object of the cache takes beside its data
 _KNOWN = 1 << 16  # objects of packs of our own whose places are kept in memory
-_MANY = 32
+
+
+_open: WeakSet[Packs] = WeakSet()
 
 
 class Packs:
@@ -30,6 +34,7 @@ class Packs:
 
     def __init__(self, repo: Repo, *, cache: int = 64 << 20) -> None:
         self.repo, self.algorithm = repo, repo.layout.algorithm
+        self._hash = hasher(self.algorithm)
         self._half = cache // 2
         self._young: dict[Id, tuple[Kind, bytes]] = {}
         self._old: dict[Id, tuple[Kind, bytes]] = {}
@@ -38,16 +43,18 @@ class Packs:
         self._written: deque[tuple[Mapped, list[Id]]] = deque()
         self._lock = threading.RLock()
         self._shelf = Shelf(repo)
-        self._door: Objects | None = None
-        self._pid = os.getpid()
+        _open.add(self)
+        self._door: BinaryObjects | None = None
         self._find = _finder(repo)
         self._shelf.clean()
 
     def id(self, kind: Kind, data: bytes) -> Id:
         """The id git gives to an object."""
-        if self.algorithm == "sha1":
-            return sha1(b"%s %d\0%s" % (kind.encode(), len(data), data)).digest()
-        return sha256(b"%s %d\0%s" % (kind.encode(), len(data), data)).digest()
+        if len(data) < _WHOLE:
+            return self._hash(b"%b %d\0%b" % (_NAME[kind], len(data), data)).digest()
+        made = self._hash(b"%b %d\0" % (_NAME[kind], len(data)))
+        made.update(data)
+        return made.digest()
 
     def write(self, objects: Sequence[Packed]) -> Kept:
         """Store objects as one pack, on disk when this returns; objects that are there already may be among them. Git removes
@@ -103,8 +110,8 @@ class Packs:
         door = self.repo.objects
         if not isinstance(door, BinaryObjects):
             return door
-        if self._door is None or self._pid != os.getpid():
-            self._door, self._pid = BinaryObjects(door.git, door.git_dir, door.common_dir, door.algorithm), os.getpid()
+        if self._door is None:
+            self._door = BinaryObjects(door.git, door.git_dir, door.common_dir, door.algorithm)
         return self._door
 
     def remember(self, oid: Id, kind: Kind, data: bytes) -> None:
@@ -126,8 +133,10 @@ class Packs:
         return {oid for oid, item in zip(asked, found, strict=True) if item is None}
 
     def tidy(self) -> bool:
-        """Start git's packing of packs in the background where there are many; whether it was started. Never raises."""
-        return maintenance.tidy(self.repo)
+        """Start git's packing of packs in the background where there are many; whether it was started. What processes that
+        have ended kept is released. Never raises."""
+        self._shelf.clean()
+        return maintenance.tidy_packs(self.repo)
 
     def close(self) -> None:
         """Let go of files and processes; what was written and not released is no longer kept."""
@@ -138,8 +147,25 @@ class Packs:
             self._written.clear()
             self._young, self._old, self._size = {}, {}, 0
             door, self._door = self._door, None
-            if door is not None and self._pid == os.getpid():
+            if door is not None:
                 door.close()
+
+    def forked(self) -> None:
+        """In a forked child: what was under way belongs to the parent."""
+        self._lock = threading.RLock()
+        self._shelf.kept.clear()
+        door, self._door = self._door, None
+        for item in (door, self.repo.objects):
+            if isinstance(item, BinaryObjects):
+                item.forked()
+
+
+def _forked() -> None:
+    for packs in list(_open):
+        packs.forked()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _finder(repo: Repo) -> Callable[[Id], tuple[Kind, bytes] | None] | None:
