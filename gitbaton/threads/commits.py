@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from gitbaton.errors import RecordError
 from gitbaton.threads.codec import REST, WIDTH, loads, text_json
-from gitbaton.threads.names import tree_name, unescape
+from gitbaton.threads.names import name_of, tree_name
 from gitbaton.threads.values import Entry, Id, Jump, Parts
 
 TYPE_CHECKING = False
@@ -180,7 +180,7 @@ def file_entry(kind: str, name: str) -> bytes:
 @lru_cache(4096)
 def _named(raw: bytes) -> tuple[bytes, str]:
     """Kind and name of a tree's entry, up to the NUL. Raises RecordError when it is none of ours."""
-    name = unescape(raw[9:].decode("ascii", "replace"))
+    name = name_of(raw[9:])
     if raw[:7] != b"100644 " or raw[8:9] != b"." or name is None:
         raise RecordError("tree is not that of a thread")
     return raw[7:8], name

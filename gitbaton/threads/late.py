@@ -8,7 +8,7 @@ from gitbaton.errors import RecordError
 from gitbaton.git.objects import Kind
 from gitbaton.threads.codec import WIDTH, hasher, key, rows_blob, rows_of
 from gitbaton.threads.commits import AUTHOR, file_entry, tree_rows
-from gitbaton.threads.names import tree_name, unescape
+from gitbaton.threads.names import name_of, tree_name
 from gitbaton.threads.values import Id, Row
 
 TYPE_CHECKING = False
@@ -115,7 +115,7 @@ class Late:
         if data != b"tree %s\n%s" % (tree.hex().encode(), _HEAD):
             raise _malformed()
         for raw, oid in tree_rows(self._data("tree", tree), self._width):
-            id = unescape(raw[len(_FOLDER) :].decode("ascii", "replace"))
+            id = name_of(raw[len(_FOLDER) :])
             if not raw.startswith(_FOLDER) or id is None:
                 raise _malformed()
             yield id, oid
@@ -123,7 +123,7 @@ class Late:
     def _read_rows(self, folder: Id) -> tuple[Batch, ...]:
         held: dict[bytes, list[Row]] = {kind: [] for kind in _KINDS}
         for raw, oid in tree_rows(self._data("tree", folder), self._width):
-            task = unescape(raw[9:].decode("ascii", "replace"))
+            task = name_of(raw[9:])
             if raw[:9] not in held or task is None:
                 raise _malformed()
             held[raw[:9]] += rows_of(self._data("blob", oid), task)

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from gitbaton.errors import UsageError
 
-__all__ = ["LATE", "THREADS", "escape", "late_ref", "names_of", "prefix_of", "ref_of", "tree_name", "unescape"]
+__all__ = ["LATE", "THREADS", "escape", "late_ref", "name_of", "names_of", "prefix_of", "ref_of", "tree_name", "unescape"]
 THREADS = "refs/baton/threads/"
 LATE = "refs/baton/late/"
 _PART = 199  # bytes of a path component before its "%"; file systems take 255, and git adds ".lock"
@@ -45,6 +45,11 @@ def tree_name(name: str) -> str:
     if len(text) > _NAME:
         raise UsageError(f"name '{text[:60]}...' has {len(text)} bytes in its encoded form; the limit is {_NAME}")
     return text
+
+
+def name_of(raw: bytes) -> str | None:
+    """The name that stands in a tree in this form; None when ``tree_name`` gives it for none."""
+    return unescape(raw.decode("ascii", "replace")) if len(raw) <= _NAME else None
 
 
 def ref_of(thread: str, namespace: str) -> str:
