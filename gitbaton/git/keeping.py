@@ -131,17 +131,21 @@ class Shelf:
 
     def clean(self) -> None:
         """Let go of packs whose writer has ended before it released them, and remove what it did not finish. Never raises."""
-        try:
-            names = [name for name in os.listdir(self.folder) if name.endswith(".keep")]
-        except OSError:
-            return
-        for name in names:
-            path = os.path.join(self.folder, name)
-            if _left(path):
-                whole = path.removesuffix(".keep")
-                if not os.path.exists(whole + ".idx"):
-                    _remove(whole + ".pack")
-                _remove(path)
+        for path in left(self.repo):
+            whole = path.removesuffix(".keep")
+            if not os.path.exists(whole + ".idx"):
+                _remove(whole + ".pack")
+            _remove(path)
+
+
+def left(repo: Repo) -> list[str]:
+    """The files that keep packs for processes that have ended. Never raises."""
+    try:
+        folder = Shelf(repo).folder
+        paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".keep")]
+    except OSError:
+        return []
+    return sorted(path for path in paths if _left(path))
 
 
 def _mark() -> bytes:
