@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
@@ -15,6 +16,7 @@ from gitbaton.threads.table import Line, Table
 from gitbaton.threads.values import Entry, Id, Put, Row, Typed
 from gitbaton.threads.view import Shelf, View, again
 from gitbaton.threads.wal import Wal
+from gitbaton.values import cast
 
 _LINES = 4096  # lines of which nothing waits in memory that are kept there
 
@@ -23,21 +25,32 @@ class Core:
     """The parts of a store and how they are read and written; flushes and edits are in modules of their own."""
 
     def __init__(self, repo: Repo, *, sync: bool, cache: int) -> None:
-        self.repo = again(repo)  # other threads may use the caller's handles
+        self.repo = repo
         self.sync, self.cache = sync, cache
         self.folder = os.path.join(repo.shared_dir, "wal")
-        self.closed = False
+        self.reset()
         self.start()
 
-    def start(self) -> None:
-        """Begin with an empty memory: the log and git have everything."""
-        self.wal = Wal(self.folder, sync=self.sync)
-        self.shelf = Shelf(self.repo, sync=self.sync, cache=self.cache)
+    def reset(self) -> None:
+        """Know nothing, and open everything when it is used: the log and git have it all. In a forked child what is open is
+        the parent's."""
+        self._starting = threading.Lock()
         self.table = Table()
         self.lines = self.table.lines
         self.broken: BatonError | None = None
         self.epoch = -1
-        self.identify = self.shelf.packs.id
+        self.started = False
+        self.wal = cast("Wal", _Unopened(self))
+
+    def start(self) -> None:
+        """Open everything, once. Raises GitError when the log cannot be opened."""
+        with self._starting:
+            if not self.started:
+                self.repo = again(self.repo)
+                self.shelf = Shelf(self.repo, sync=self.sync, cache=self.cache)
+                self.identify = self.shelf.packs.id
+                self.wal = Wal(self.folder, sync=self.sync)
+                self.started = True
 
     def line(self, thread: str, namespace: str) -> Line:
         """A line, made when it was not met before. Raises UsageError for names that are too long for a ref."""
@@ -225,6 +238,17 @@ class Core:
             self.table.writes(segment, line, id, rows, replace=replace)
             self.table.weigh(segment, len(record))
         wal.sync(token)
+
+
+class _Unopened:
+    """The log before it is opened, by whatever is asked of it first."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def __getattr__(self, name: str) -> object:
+        self._core.start()
+        return getattr(self._core.wal, name)
 
 
 def _merged(order: list[str], puts: Mapping[str, tuple[int, Entry]], view: View, below: str | None) -> Iterator[Entry]:

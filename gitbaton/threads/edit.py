@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from gitbaton.errors import NotFoundError, RefConflictError, UsageError
+from gitbaton.errors import GitError, NotFoundError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import RefChange
 from gitbaton.threads.build import rebuild
 from gitbaton.threads.codec import key, loads, rows_of
 from gitbaton.threads.core import Core
 from gitbaton.threads.flush import PATIENCE, WAIT, Objects, flush, flush_locked
-from gitbaton.threads.late import Batch
+from gitbaton.threads.late import Batch, merged
 from gitbaton.threads.names import names_of, prefix_of
 from gitbaton.threads.table import Line
 from gitbaton.threads.values import Entry, Id, Row
@@ -56,6 +56,8 @@ class Draft:
 
 def _edit(core: Core, plan: Callable[[Draft], None]) -> None:
     """Carry out what ``plan`` drafts, in one transaction; from the start again where somebody moves a ref meanwhile."""
+    if core.wal.readonly:
+        raise GitError(f"'{core.folder}' cannot be written")
     flush(core)  # most of it, while others put
     end = time.monotonic() + PATIENCE
     with core.wal.flushing(WAIT), core.wal.lock():
@@ -172,28 +174,30 @@ def _unite(
         draft.move(line, ours, theirs.tip, theirs.late_tip)
         return
     puts: dict[str, Entry | None] = {}
-    rows: dict[str, list[Batch]] = {}
+    met: dict[str, tuple[Entry | None, Entry | None]] = {}
     for entry in theirs.chain.walk():
         own = ours.find(entry.id)
         if own is not None and own.commit == entry.commit:
             break  # and so are all below
         if own is None or (choose(entry, own) is entry and _rank(entry) != _rank(own)):
             puts[entry.id] = entry
-        more = _written(draft.core, own, entry, choose_row)
-        if more:
-            rows[entry.id] = [(more, True)]
+        met[entry.id] = own, entry
     for id in theirs.late.ids():
-        rows[id] = [*rows.get(id, ()), *theirs.late.of(id)]
+        met.setdefault(id, (ours.find(id), theirs.find(id)))
+    rows: dict[str, list[Batch]] = {}
+    for id, (own, other) in met.items():
+        held = {key(row): row for row in _all_rows(draft.core, ours, id, own)}
+        more = [row for row in _all_rows(draft.core, theirs, id, other) if held.get(key(row)) != row]
+        more = [row for row in more if key(row) not in held or choose_row(row, held[key(row)]) == row]
+        if more:
+            rows[id] = [(tuple(more), True)]
     if puts or rows:
         _rebuilt(draft, line, ours, puts, rows)
 
 
-def _written(core: Core, own: Entry | None, entry: Entry, choose: Callable[[Row, Row], Row]) -> tuple[Row, ...]:
-    """The writes in a checkpoint that those in its other version lack, or that are chosen before them."""
-    if own is not None and own.written == entry.written:
-        return ()
-    held = {key(row): row for row in _rows(core, own)} if own is not None else {}
-    return tuple(row for row in _rows(core, entry) if key(row) not in held or choose(row, held[key(row)]) != held[key(row)])
+def _all_rows(core: Core, view: View, id: str, entry: Entry | None) -> tuple[Row, ...]:
+    """The writes of a checkpoint, late ones too, whether it is there or not."""
+    return merged(_rows(core, entry) if entry is not None else (), view.late.of(id))
 
 
 def _rows(core: Core, entry: Entry) -> Iterator[Row]:

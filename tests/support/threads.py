@@ -1,0 +1,125 @@
+"""A plain model of threads, and what tests of the store do with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gitbaton.threads.store import ThreadStore
+from gitbaton.threads.values import Entry, Id, Row, Typed
+
+Place = tuple[str, str]
+
+
+class Kept:
+    """A checkpoint as the model has it."""
+
+    def __init__(self, parent: str | None, ck: bytes, md: bytes, channels: Mapping[str, Typed]) -> None:
+        self.parent, self.ck, self.md, self.channels = parent, ck, md, dict(channels)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kept) and vars(self) == vars(other)
+
+    def __repr__(self) -> str:
+        return f"Kept({vars(self)})"
+
+
+class Model:
+    """A dict of dicts that does what the store must do."""
+
+    def __init__(self) -> None:
+        self.puts: dict[Place, dict[str, Kept]] = {}
+        self.rows: dict[Place, dict[str, dict[tuple[str, int], Row]]] = {}
+
+    def put(self, place: Place, id: str, kept: Kept) -> None:
+        self.puts.setdefault(place, {})[id] = kept
+
+    def writes(self, place: Place, id: str, rows: Iterable[Row], *, replace: bool) -> None:
+        held = self.rows.setdefault(place, {}).setdefault(id, {})
+        for row in rows:
+            if replace or (row[1], row[2]) not in held:
+                held[row[1], row[2]] = row
+
+    def delete(self, thread: str) -> None:
+        for place in [*self.puts, *self.rows]:
+            if place[0] == thread:
+                self.puts.pop(place, None)
+                self.rows.pop(place, None)
+
+    def delete_runs(self, runs: Iterable[str]) -> None:
+        for place, puts in self.puts.items():
+            for id in [id for id, kept in puts.items() if json.loads(kept.md).get("run_id") in runs]:
+                del puts[id]
+                self.rows.get(place, {}).pop(id, None)
+
+    def copy(self, source: str, target: str) -> None:
+        for (thread, namespace), puts in list(self.puts.items()):
+            if thread == source:
+                self.puts.setdefault((target, namespace), {}).update(puts)
+        for (thread, namespace), rows in list(self.rows.items()):
+            if thread == source:
+                for id, held in rows.items():
+                    self.rows.setdefault((target, namespace), {}).setdefault(id, {}).update(held)
+
+    def prune(self, thread: str) -> None:
+        for place, puts in self.puts.items():
+            if place[0] == thread and puts:
+                newest = max(puts)
+                self.puts[place] = {newest: puts[newest]}
+                rows = self.rows.get(place, {})
+                self.rows[place] = {id: held for id, held in rows.items() if id >= newest}
+
+    def chains(self) -> list[Place]:
+        return sorted(place for place, puts in self.puts.items() if puts)
+
+
+def values(store: ThreadStore, entry: Entry) -> dict[str, Typed]:
+    """All channels of a checkpoint."""
+    return {name: store.blob(oid) for name, oid in entry.channels.items()}
+
+
+def kept(store: ThreadStore, entry: Entry) -> Kept:
+    """A checkpoint of the store as the model has it."""
+    return Kept(entry.parent, entry.ck, entry.md, values(store, entry))
+
+
+def agree(store: ThreadStore, model: Model) -> None:
+    """The store has exactly what the model has, whichever way it is read."""
+    assert store.chains() == model.chains()
+    for place in {*model.puts, *model.rows}:
+        puts, rows = model.puts.get(place, {}), model.rows.get(place, {})
+        entries = list(store.walk(*place))
+        assert [entry.id for entry in entries] == sorted(puts, reverse=True)
+        newest = store.latest(*place)
+        assert (newest.id if newest else None) == max(puts, default=None)
+        for entry in entries:
+            assert kept(store, entry) == puts[entry.id]
+            expected = tuple(sorted(rows.get(entry.id, {}).values()))
+            assert store.rows(*place, entry) == expected
+            again = store.entry(*place, entry.id)
+            assert again is not None
+            assert store.rows(*place, again) == expected
+        assert store.entry(*place, "none") is None
+
+
+def text(item: Any) -> bytes:
+    """JSON as checkpoints have it."""
+    return json.dumps(item, separators=(",", ":")).encode()
+
+
+def put(
+    store: ThreadStore,
+    thread: str,
+    id: str,
+    parent: str | None = None,
+    *,
+    namespace: str = "",
+    channels: Mapping[str, Id | Typed] | None = None,
+    **metadata: Any,
+) -> Kept:
+    """Put a checkpoint that says who it is; what the model makes of it."""
+    given: Mapping[str, Id | Typed] = {"c": ("str", id.encode())} if channels is None else channels
+    ck, md = text({"v": 2, "ts": "2026-01-01T00:00:00+00:00", "id": id}), text({"source": "loop", **metadata})
+    assert store.put(thread, namespace, id, parent, ck, md, given)
+    return Kept(parent, ck, md, {name: each for name, each in given.items() if not isinstance(each, bytes)})
