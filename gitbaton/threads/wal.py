@@ -2,115 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
+import errno
 import os
-import threading
-import weakref
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import suppress
 from zlib import crc32
 
 from gitbaton.errors import GitError, UsageError
 from gitbaton.threads import walfile
-from gitbaton.threads.walfile import HEAD, MOST, START, damaged, failed, fdatasync, pack_record
-from gitbaton.threads.walstate import Place, State, join, leave, locked
+from gitbaton.threads.walfile import HEAD, MOST, START, damaged, failed, fdatasync, pack_record, path_of
+from gitbaton.threads.walopen import Opened, unwritable
+from gitbaton.threads.walstate import Place, Records, State, leave
 
-LOCK_WAIT = 60.0
-"""Seconds for which the lock of the log is waited for."""
-_GONE = [0, -1]
-_alive: weakref.WeakSet[Wal] = weakref.WeakSet()
+_IDLE_BYTES = 1 << 20
 
 
-class Wal:
+class Wal(Opened):
     """The log in a folder, which is made when there is none. ``sync``: whether ``sync`` waits for the disk.
 
-    ``opened`` says how often this object opened the log: it is 1, and goes up when a forked child uses it. From then on
-    ``read`` gives everything anew. Raises GitError when the log cannot be opened."""
-
-    def __init__(self, folder: str, *, sync: bool = True) -> None:
-        self.folder, self._strict = folder, sync
-        self.opened = 0
-        self._users = self._lock_fd = self._flush_fd = -1
-        self._reset()
-        self._open()
-        _alive.add(self)
-
-    def _reset(self) -> None:
-        """Begin as one who has seen nothing."""
-        self._mutex, self._disk, self._flushes = threading.Lock(), threading.Lock(), threading.Lock()
-        self._words: memoryview | list[int] = _GONE
-        self._state: State | None = None
-        self._held = self._closed = False
-        self._seen = 0
-        self._place: Place = (0, 0, 0, 0, 0, 0, 0)
-        self._read_to = (0, 0, 0)  # segment, place, checksum
-        self._fd, self._fd_of, self._room = -1, -1, 0
-        self._retired: list[int] = []
-        self._appended = self._synced = 0
-        self._broken = ""
-        self._looked = False
-        self._maker: threading.Thread | None = None
-
-    def _open(self) -> None:
-        try:
-            self._users, state = join(self.folder, sync=self._strict)
-            self._lock_fd, self._flush_fd = (
-                os.open(os.path.join(self.folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-                for name in ("lock", "flush")
-            )
-        except OSError as error:
-            self._let_go()
-            raise failed(error, "opened") from None
-        if self._strict:
-            state.be_strict()
-        self._state, self._words = state, state.words
-        self.opened += 1
-
-    # ---- locks
-
-    def lock(self) -> AbstractContextManager[None]:
-        """The lock for read, append, rotate, drop and bump: one thread of one process has it. Raises GitError after LOCK_WAIT
-        seconds."""
-        return _Locked(self)
-
-    @contextlib.contextmanager
-    def flushing(self, wait: float | None = None) -> Iterator[None]:
-        """The lock of who flushes: one thread of one process has it. Raises GitError after ``wait`` seconds."""
-        if self._state is None:
-            self._again()
-        mutex = self._flushes
-        if not mutex.acquire(timeout=-1 if wait is None else wait):
-            raise GitError("the threads are being written to git by another thread")
-        try:
-            if not locked(self._flush_fd, fcntl.LOCK_EX, wait):
-                raise GitError("the threads are being written to git by another process")
-            fd, opened = self._flush_fd, self.opened
-            try:
-                yield
-            finally:
-                if opened == self.opened and fd == self._flush_fd:
-                    fcntl.flock(fd, fcntl.LOCK_UN)
-        finally:
-            mutex.release()
-
-    def _again(self) -> None:
-        if self._closed:
-            raise UsageError("the log of threads is closed")
-        with self._disk:
-            if self._state is None:
-                self._open()
-
-    # ---- reading
+    ``opened`` says how often this object opened the log: once, and once more when a forked child uses it; ``read`` then gives
+    everything anew. ``readonly`` says that we may not write there: what others have in the log can be read, nothing appended;
+    a change of a log that nobody else has open counts as opening it, too. Raises GitError when the log cannot be opened."""
 
     @property
     def changed(self) -> bool:
-        """Whether anybody else appended or dropped since our last read."""
+        """Whether anybody else appended or dropped since our last read; after a fork it is so, too."""
         return self._words[1] != self._seen
 
     @property
     def epoch(self) -> int:
-        """How often segments were dropped, or refs changed otherwise, as of our last read."""
+        """Goes up when segments were dropped or refs changed otherwise; as of our last read."""
         return self._place[0]
 
     @property
@@ -125,40 +46,42 @@ class Wal:
 
     @property
     def pending(self) -> tuple[int, int]:
-        """How many records were appended since the log was last rotated, and their bytes, as of our last read."""
+        """How many records were appended since the log was last rotated, by anybody, and their bytes; as of our last read."""
         return self._place[5:]
 
-    def read(self) -> list[tuple[int, bytes]]:
+    def read(self) -> Records:
         """Segment and payload of what others appended since the last read, in order; the first time of all that is in the log.
         Under the lock. Raises RecordError, GitError."""
         if self._words[1] == self._seen:
             return []
-        state = self._own()
-        seen, place = state.get()
-        _, oldest, active, tail, chain, _, _ = place
-        number, pos, last = self._read_to
+        if self._state is None and self.readonly and self._held:
+            self._seen = self._dead_at
+            return self._dead
+        seen, place = self._own().get()
+        _, oldest, active, end, last, _, _ = place
+        number, pos, chain = self._read_to
         if number < oldest:
-            number, pos, last = oldest, 0, 0
-        found: list[tuple[int, bytes]] = []
+            number, pos, chain = oldest, 0, 0
+        found: Records = []
         try:
             while number < active:
-                found += [(number, payload) for payload in self._segment(number, pos, last, None)[0]]
-                number, pos, last = number + 1, 0, 0
-            if tail > pos:
-                payloads, pos, last = self._segment(number, pos, last, tail)
+                found += [(number, payload) for payload in self._records(number, pos, chain, None)[0]]
+                number, pos, chain = number + 1, 0, 0
+            if end > pos:
+                payloads, pos, chain = self._records(number, pos, chain, end)
                 found += [(number, payload) for payload in payloads]
         except OSError as error:
             raise failed(error, "read") from None
-        if (number, pos, last) != (active, tail, chain):
+        if (number, pos, chain) != (active, end, last):
             raise damaged(self.folder, f"segment {active} does not end where it should")
-        self._read_to, self._place, self._seen = (active, tail, chain), place, seen
+        self._read_to, self._place, self._seen = (active, end, last), place, seen
         return found
 
-    def _segment(self, number: int, pos: int, chain: int, end: int | None) -> tuple[list[bytes], int, int]:
+    def _records(self, number: int, pos: int, chain: int, end: int | None) -> tuple[list[bytes], int, int]:
         """The records of a segment from a place on."""
-        own = number == self._fd_of
+        own = number == self._tail.number
         try:
-            fd = self._fd if own else os.open(walfile.path_of(self.folder, number), os.O_RDONLY | os.O_CLOEXEC)
+            fd = self._tail.fd if own else os.open(path_of(self.folder, number), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return [], pos, chain
         try:
@@ -174,86 +97,81 @@ class Wal:
 
     def _own(self) -> State:
         if not self._held or self._state is None:
+            if self._held and self.readonly:
+                raise unwritable()
             raise UsageError("the log of threads is used without its lock")
         return self._state
 
-    # ---- writing
-
     def append(self, payload: bytes) -> int:
-        """Add a record; a token for ``sync``. Under the lock, after ``read``. Raises GitError when there is no room on the
-        disk, and then the log is as it was; UsageError for a payload that is empty or longer than 1 GiB."""
-        state, size = self._own(), len(payload)
+        """Add a record; a token for ``sync``. Under the lock, after ``read``. Raises GitError when it cannot be written, for
+        want of room or because the log is read-only, and then the log is as it was; UsageError for a payload that is empty or
+        longer than 1 GiB, and once the log is being closed."""
+        state, size, tail = self._own(), len(payload), self._tail
         epoch, oldest, number, pos, chain, records, total = self._place
+        fits = pos and size and number == tail.number and pos + size + 2 * HEAD <= tail.room
         try:
-            fits = pos and size and number == self._fd_of and pos + size + 2 * HEAD <= self._room
-            if not fits or self._broken or self._words[1] != self._seen:
-                block, number, pos, chain = self._begin(size)
-            else:
-                block = b""
+            head = b""
+            if not fits or self._ending or tail.broken or self._words[1] != self._seen:
+                head, number, pos, chain = self._begin(size)
             crc = crc32(payload, chain ^ size)
-            raw = pack_record(size, crc) + payload
-            end = pos + HEAD + size
-            if block:
-                raw, pos = block + raw, 0
-            if os.pwrite(self._fd, raw, pos) != len(raw):
-                raise OSError(28, os.strerror(28))
+            raw = head + pack_record(size, crc) + payload
+            if os.pwrite(tail.fd, raw, pos - len(head)) != len(raw):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             raise failed(error, "written") from None
+        end, seen = pos + HEAD + size, self._seen + 1
+        tail.appended = token = tail.appended + 1
         place = (epoch, oldest, number, end, crc, records + 1, total + HEAD + size)
-        self._appended = token = self._appended + 1
-        state.put(self._seen + 1, place)
-        self._read_to, self._place, self._seen = (number, end, crc), place, self._seen + 1
-        if not self._looked and end > self._room >> 2:
-            self._prepare()
+        state.put(seen, place)
+        self._read_to, self._place, self._seen = (number, end, crc), place, seen
+        if tail.due and end > tail.room >> 1:
+            tail.prepare(self.folder, oldest)
         return token
 
     def _begin(self, size: int) -> tuple[bytes, int, int, int]:
         """Have a segment open that a record of this size fits in: its header if it is new, its number, where the record goes,
         and the checksum before it."""
+        tail, (_, oldest, number, pos, chain, _, _) = self._tail, self._place
         if not 0 < size <= MOST:
             raise UsageError(f"a record of {size} bytes does not go into the log of threads")
-        if self._broken:
-            raise GitError(self._broken)
-        if self._words[1] != self._seen:
-            raise UsageError("the log of threads is appended to without having been read")
-        _, oldest, number, pos, chain, _, _ = self._place
-        if pos and number != self._fd_of:
-            self._use(os.open(walfile.path_of(self.folder, number), os.O_RDWR | os.O_CLOEXEC), number)
-        if pos and pos + size + 2 * HEAD <= self._room:
-            return b"", number, pos, chain
+        self._writable()
+        if self._ending:
+            raise UsageError("the log of threads is closed")
+        if tail.broken:
+            raise GitError(tail.broken)
         if pos:
+            self._reach(number)
+            if pos + size + 2 * HEAD <= tail.room:
+                return b"", number, pos, chain
             self._seal()
             number += 1
-        need, likely = START + size + 2 * HEAD, min(max(walfile.SMALL, 4 * self._room), walfile.LARGE)
-        self._use(walfile.take(self.folder, number, oldest, need, likely, sync=self._strict), number)
+        tail.rest()
+        need = START + size + 2 * HEAD
+        tail.use(walfile.take(self.folder, number, oldest, need, tail.likely, sync=self._strict), number)
         salt = int.from_bytes(os.urandom(4), "little")
         return walfile.header(number, salt), number, START, salt
 
-    def _use(self, fd: int, number: int) -> None:
-        """Append to another file from now on. What was before it is on disk: who sealed it saw to that."""
-        old, room = self._fd, os.fstat(fd).st_size
-        if old >= 0:
-            self._retired.append(old)
-        self._synced = self._appended
-        self._fd, self._fd_of, self._room = fd, number, room
-        self._looked = False
-        if not self._strict:
-            self._close_retired()
+    def _writable(self) -> State:
+        state = self._own()
+        if self.readonly:
+            raise unwritable()
+        if self._words[1] != self._seen:
+            raise UsageError("the log of threads is written to without having been read")
+        return state
 
-    def _close_retired(self) -> None:
-        while self._retired:
-            os.close(self._retired.pop())
+    def _reach(self, number: int) -> None:
+        """Have the active segment open."""
+        if number != self._tail.number:
+            self._tail.use(os.open(path_of(self.folder, number), os.O_RDWR | os.O_CLOEXEC), number)
 
     def _seal(self) -> None:
-        """End the active segment."""
-        state = self._own()
-        epoch, oldest, number, pos, chain, records, total = self._place
-        if number != self._fd_of:
-            self._use(os.open(walfile.path_of(self.folder, number), os.O_RDWR | os.O_CLOEXEC), number)
-        if os.pwrite(self._fd, walfile.seal(chain), pos) != HEAD:
-            raise OSError(28, os.strerror(28))
-        if state.strict and not self._broken:
-            fdatasync(self._fd)
+        """End the active segment; on disk before anything is in the next."""
+        state, tail, (epoch, oldest, number, pos, chain, records, total) = self._own(), self._tail, self._place
+        self._reach(number)
+        if os.pwrite(tail.fd, walfile.seal(chain), pos) != HEAD:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if state.strict and not tail.broken:
+            fdatasync(tail.fd)
         self._put((epoch, oldest, number + 1, 0, 0, records, total))
 
     def _put(self, place: Place) -> None:
@@ -261,165 +179,89 @@ class Wal:
         self._read_to, self._place, self._seen = place[2:5], place, self._seen + 1
 
     def sync(self, token: int) -> None:
-        """Return when a record is on disk, with all before it. Not under the lock. Raises GitError when the disk fails."""
-        if token <= self._synced or not self._strict:
-            return
-        with self._disk:
-            if token <= self._synced:
-                return
-            if self._broken:
-                raise GitError(self._broken)
-            upto, fd = self._appended, self._fd
-            try:
-                fdatasync(fd)
-            except OSError as error:
-                self._broken = failed(error, "brought to disk").message
-                raise GitError(self._broken) from None
-            if fd == self._fd:
-                self._synced = max(self._synced, upto)
-            self._close_retired()
+        """Return when a record is on disk, with all before it; at once where the log was opened without sync. Not under the
+        lock. Raises GitError when the disk fails: nothing is appended then until what is in the log is in git and dropped."""
+        tail = self._tail
+        if token > tail.synced and self._strict:
+            tail.sync(token)
 
     def rotate(self) -> int:
         """Go on in the next segment: all that was appended so far is in segments up to the number that is returned. Under the
         lock, after ``read``. Raises GitError."""
-        self._own()
-        epoch, oldest, number, pos, _, records, _ = self._place
+        self._writable()
         try:
-            if pos:
+            if self._place[3]:
                 self._seal()
-                number += 1
         except OSError as error:
             raise failed(error, "written") from None
+        epoch, oldest, number, _, _, records, _ = self._place
         if records:
             self._put((epoch, oldest, number, 0, 0, 0, 0))
         return number - 1
 
     def drop(self, n: int) -> None:
-        """Forget the segments up to ``n``: they are in git. They are never read again, also after a power cut. Under the lock,
-        after ``read``. Raises GitError; UsageError for the active segment, which must be rotated first."""
-        state = self._own()
-        epoch, oldest, number, *rest = self._place
+        """Forget the segments up to ``n``: they are in git. They are never read again, also after a power cut. The epoch goes
+        up. Under the lock, after ``read``. Raises GitError; UsageError for the active segment: it must be rotated first."""
+        state, (epoch, oldest, number, *rest) = self._writable(), self._place
         if n >= number:
             raise UsageError(f"segment {n} of the log of threads is not sealed")
         try:
-            walfile.wipe((walfile.path_of(self.folder, one) for one in range(oldest, n + 1)), sync=state.strict)
+            walfile.wipe([path_of(self.folder, one) for one in range(oldest, n + 1)], sync=state.strict)
             oldest = max(oldest, n + 1)
             self._put((epoch + 1, oldest, number, *rest))  # type: ignore[arg-type]
-            self._broken = self._broken if self._fd_of >= oldest else ""
+            self._tail.broken = self._tail.broken if self._tail.number >= oldest else ""
             walfile.trim(self.folder, oldest)
         except OSError as error:
-            raise failed(error, "dropped") from None
+            raise failed(error, "written") from None
 
     def bump(self) -> None:
-        """Let the epoch go up: refs were changed. Under the lock, after ``read``."""
+        """Let the epoch go up: refs were changed. Under the lock, after ``read``. Raises GitError."""
+        self._writable()
         epoch, *rest = self._place
         self._put((epoch + 1, *rest))  # type: ignore[arg-type]
 
-    def _prepare(self) -> None:
-        """Make a file ready for the next segment, in the background, unless there is one."""
-        self._looked = True
-        busy = self._maker is not None and self._maker.is_alive()
-        if not busy and not any(room >= self._room for room, _ in walfile.spare(self.folder, self.oldest)):
-            size = min(max(4 * self._room, walfile.SMALL), walfile.LARGE)
-            self._maker = threading.Thread(target=_make, args=(self.folder, size, self._strict), daemon=True)
-            self._maker.start()
-
-    # ---- the end
+    def shrink(self) -> None:
+        """Keep no more than 1 MiB of files that are ready for segments to come. Under the lock."""
+        self._writable()
+        self._tail.rest()
+        with suppress(OSError):
+            walfile.trim(self.folder, self.oldest, _IDLE_BYTES)
 
     def close(self, last: Callable[[], None] = lambda: None) -> None:
-        """Let go of the log. When nobody else has it open, ``last`` is called, which should write it to git, and its files are
-        removed if nothing is left in it. Who waits in ``sync`` is served first."""
-        if self._closed or self._state is None:
-            self._closed = True
-            return
-        with contextlib.suppress(GitError):  # what is not on disk then is in git, or is said below
-            self.sync(self._appended)
-        if self._maker is not None:
-            self._maker.join()
-        users, self._users = self._users, -1
-
-        def ending() -> bool:
-            last()
+        """Let go of the log; nothing is appended from now on, and who waits in ``sync`` is served. When nobody else has it
+        open, ``last`` is called, which should write it to git, and its files are removed if nothing is left in it. Raises
+        GitError, and what ``last`` raises: the files then stay. To close again does nothing."""
+        failure = None
+        if self._state is not None and not self.readonly:
             with self.lock():
-                self.read()
-                _, oldest, active, tail, *_ = self._place
-                return oldest == active and not tail
-
+                again, self._ending = self._ending, True
+            if again:
+                return
         try:
-            leave(users, self.folder, ending)
+            if self._ending:
+                failure = self._end(last)
         finally:
-            with self._disk:
+            with self._mutex, self._opening:
                 self._closed = True
                 self._let_go()
-        if self._broken:
-            raise GitError(self._broken)
+        if failure is not None:
+            raise failure
 
-    def _let_go(self) -> None:
-        """Close every file, by names that are forgotten first: a fork in between must not close another's."""
-        fds = [self._users, self._lock_fd, self._flush_fd, self._fd, *self._retired]
-        self._users = self._lock_fd = self._flush_fd = self._fd = self._fd_of = -1
-        self._retired, self._state, self._words = [], None, _GONE
-        for fd in fds:
-            if fd >= 0:
-                with contextlib.suppress(OSError):
-                    os.close(fd)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_retired"):
-            self._let_go()
-
-    def __copy__(self) -> Wal:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Wal:
-        return self
-
-
-class _Locked:
-    """The lock of a log, for a while."""
-
-    __slots__ = ("wal",)
-
-    def __init__(self, wal: Wal) -> None:
-        self.wal = wal
-
-    def __enter__(self) -> None:
-        wal = self.wal
-        if not wal._mutex.acquire(timeout=LOCK_WAIT):
-            raise GitError("the log of threads is locked by another thread")
+    def _end(self, last: Callable[[], None]) -> GitError | None:
+        """Serve those who wait, and leave; what went wrong, if that is not in git."""
+        failure, state = None, self._state
         try:
-            if wal._state is None:
-                wal._again()
-            if not locked(wal._lock_fd, fcntl.LOCK_EX, LOCK_WAIT):
-                raise GitError("the log of threads is locked by another process")
-            wal._held = True
-        except BaseException:
-            wal._mutex.release()
-            raise
+            self.sync(self._tail.appended)
+        except GitError as error:
+            failure = error
+        self._tail.rest()
+        if state is not None:
+            leave(state, self.folder, lambda: self._is_empty(last))
+        return failure if self._tail.broken else None
 
-    def __exit__(self, *_: object) -> None:
-        wal = self.wal
-        if wal._held:  # not in a child that was forked in here
-            wal._held = False
-            fcntl.flock(wal._lock_fd, fcntl.LOCK_UN)
-            wal._mutex.release()
-
-
-def _make(folder: str, size: int, sync: bool) -> None:
-    """Make a spare file; if it cannot be, who needs one says why."""
-    with contextlib.suppress(OSError):
-        walfile.make(folder, os.path.join(folder, f"free-{os.urandom(6).hex()}"), size, sync=sync)
-        if sync:
-            walfile.sync_folders([folder])
-
-
-def _forked() -> None:
-    """In a child: what the parent has open is the parent's."""
-    for wal in list(_alive):
-        opened, closed = wal.opened, wal._closed
-        wal._let_go()
-        wal._reset()
-        wal.opened, wal._closed = opened, closed
-
-
-os.register_at_fork(after_in_child=_forked)
+    def _is_empty(self, last: Callable[[], None]) -> bool:
+        """Whether nothing is in the log after ``last``."""
+        last()
+        with self.lock():
+            self.read()
+            return self._place[1] == self._place[2] and not self._place[3]

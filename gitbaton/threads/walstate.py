@@ -8,7 +8,7 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gitbaton.errors import GitError
 from gitbaton.threads.walfile import HEAD, START, failed, fdatasync, opened, path_of, scan, seal
@@ -18,36 +18,41 @@ _MAGIC = int.from_bytes(b"gbstate1", "little")
 _SLOT = struct.Struct("@7Q")
 _PACK, _UNPACK = _SLOT.pack_into, _SLOT.unpack_from
 _WAIT = 60.0
-_OURS = ("seg-", "free-", "new-")
+_SEGMENTS = ("seg-", "free-")
 
 Place = tuple[int, int, int, int, int, int, int]
 """Epoch, oldest segment, active segment, where its records end (0: it has none), the last one's checksum, and how many
 records and bytes were appended since it was last rotated."""
+Records = list[tuple[int, bytes]]
+"""Segment and payload of each."""
 
 
 class State:
     """The page: word 1 counts changes and says which of two slots holds; so a change is there whole or not at all, whoever
-    is killed. It is never believed when nobody had the log open."""
+    is killed. It is believed only while somebody has a shared lock of the file. Raises OSError, ValueError."""
+
+    __slots__ = ("fd", "page", "words")
 
     def __init__(self, path: str, *, writable: bool = True) -> None:
-        fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+        self.fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
         try:
-            if os.fstat(fd).st_size < _PAGE:
+            if os.fstat(self.fd).st_size < _PAGE:
                 raise ValueError(path)
-            self.page = mmap.mmap(fd, _PAGE, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
-        finally:
-            os.close(fd)
-        self.words = memoryview(self.page).cast("Q")
-        if self.words[0] != _MAGIC:
-            raise ValueError(path)
+            self.page = mmap.mmap(self.fd, _PAGE, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
+            self.words = memoryview(self.page).cast("Q")
+            if self.words[0] != _MAGIC:
+                raise ValueError(path)
+        except BaseException:
+            os.close(self.fd)
+            raise
 
     def get(self) -> tuple[int, Place]:
-        """How many changes there were, and what holds since the last. Under the lock."""
+        """How many changes there were, and what holds since the last. Under the lock of the log."""
         count = self.words[1]
         return count, _UNPACK(self.page, 128 if count & 1 else 64)
 
     def put(self, count: int, place: Place) -> None:
-        """Change ``count``. Under the lock."""
+        """Make change number ``count``. Under the lock of the log."""
         _PACK(self.page, 128 if count & 1 else 64, *place)
         self.words[1] = count
 
@@ -61,19 +66,22 @@ class State:
         self.words[2] = 1
 
 
-def new_state(path: str, place: Place) -> None:
+def _new_state(folder: str, place: Place) -> State:
     """Begin a page; who still has an older one mapped keeps that."""
     raw = bytearray(_PAGE)
     struct.pack_into("@QQ", raw, 0, _MAGIC, 2)
     _PACK(raw, 64, *place)
-    fresh = f"{path}.new"
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    for name in ("lock", "flush"):
+        os.close(os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+    path = os.path.join(folder, "state")
+    fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
         if os.write(fd, raw) != _PAGE:
             raise OSError(28, os.strerror(28))
     finally:
         os.close(fd)
-    os.rename(fresh, path)
+    os.rename(f"{path}.new", path)
+    return State(path)
 
 
 def locked(fd: int, how: int, wait: float | None) -> bool:
@@ -90,38 +98,27 @@ def locked(fd: int, how: int, wait: float | None) -> bool:
         pause = min(pause * 1.5, 0.002)
 
 
-def join(folder: str, *, sync: bool) -> tuple[int, State]:
-    """Become one who has the log open: the descriptor that says so, and the page. Who is alone recovers the log first.
-    Raises OSError, GitError."""
+@contextlib.contextmanager
+def _gate(folder: str, flags: int) -> Iterator[None]:
+    """One process at a time opens or closes the log. Raises FileNotFoundError when there is none, and none is to be made."""
     path, end = os.path.join(folder, "users"), time.monotonic() + _WAIT
-    while time.monotonic() < end:
-        os.makedirs(folder, exist_ok=True)
+    while True:
+        if flags & os.O_CREAT:
+            os.makedirs(folder, exist_ok=True)
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            fd = os.open(path, flags | os.O_CLOEXEC, 0o666)
         except FileNotFoundError:  # the last one has just removed the folder
+            if not flags & os.O_CREAT:
+                raise
             continue
         try:
-            if locked(fd, fcntl.LOCK_EX, 0) and _same(fd, path):
-                recover(folder, sync=sync)
-            state = _attached(fd, path, folder)
-            if state is not None:
-                fd, kept = -1, fd
-                return kept, state
+            if not locked(fd, fcntl.LOCK_EX, end - time.monotonic()):
+                raise GitError(f"the log of threads in '{folder}' is being opened or closed by another process")
+            if _same(fd, path):
+                yield
+                return
         finally:
-            if fd >= 0:
-                os.close(fd)
-        time.sleep(0.001)
-    raise GitError(f"the log of threads in '{folder}' is being opened or closed by another process all the time")
-
-
-def _attached(fd: int, path: str, folder: str) -> State | None:
-    """The page, once nobody can remove it any more; None when it must be tried again."""
-    if not locked(fd, fcntl.LOCK_SH, _WAIT) or not _same(fd, path):  # from exclusive to shared there is a gap
-        return None
-    try:
-        return State(os.path.join(folder, "state"))
-    except (FileNotFoundError, ValueError):
-        return None
+            os.close(fd)
 
 
 def _same(fd: int, path: str) -> bool:
@@ -134,78 +131,108 @@ def _same(fd: int, path: str) -> bool:
     return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
 
 
-def recover(folder: str, *, sync: bool) -> None:
-    """Begin a page for what is in the files. Only for who has the log alone."""
-    found: dict[int, str] = {}
-    for name in sorted(os.listdir(folder)):
-        path = os.path.join(folder, name)
-        if name.startswith("new-"):
-            os.unlink(path)
-        elif name.startswith(_OURS):
-            number = _number(path)
-            if number is not None and number not in found:
-                found[number] = path
-            else:
-                os.unlink(path)
+def join(folder: str, *, sync: bool) -> State:
+    """Become one who has the log open. Who is alone recovers it first. Raises OSError, GitError."""
+    with _gate(folder, os.O_RDWR | os.O_CREAT):
+        state: State | None
+        try:
+            state = State(os.path.join(folder, "state"))
+            if locked(state.fd, fcntl.LOCK_EX, 0):  # nobody has the log open
+                os.close(state.fd)
+                state = None
+        except (FileNotFoundError, ValueError):
+            state = None
+        state = state or _new_state(folder, recover(folder, sync=sync))
+        fcntl.flock(state.fd, fcntl.LOCK_SH)
+        return state
+
+
+def look(folder: str) -> State | tuple[int, Records]:
+    """The log for one who may not write there: its page, or when nobody else has it open the active segment that would be and
+    the records in it. Raises OSError, GitError."""
+    try:
+        with _gate(folder, os.O_RDONLY):
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                state = State(os.path.join(folder, "state"), writable=False)
+                if not locked(state.fd, fcntl.LOCK_EX, 0):
+                    fcntl.flock(state.fd, fcntl.LOCK_SH)
+                    return state
+                os.close(state.fd)
+            found = _segments(folder)
+            return max(found, default=0) + 1, [(n, item) for n in sorted(found) for item in _read(found[n])[0]]
+    except FileNotFoundError:
+        return 1, []
+
+
+def leave(state: State, folder: str, last: Callable[[], bool]) -> None:
+    """Be no longer one who has the log open. Who is the last calls ``last``, and removes all files if that says so. Raises
+    GitError."""
+    try:
+        with _gate(folder, os.O_RDWR):
+            if locked(state.fd, fcntl.LOCK_EX, 0) and last():
+                names = [n for n in os.listdir(folder) if n.startswith((*_SEGMENTS, "new-", "state")) or n in ("lock", "flush")]
+                for name in [*names, "users"]:
+                    os.unlink(os.path.join(folder, name))
+                with contextlib.suppress(OSError):  # the next one may already be in it
+                    os.rmdir(folder)
+    except FileNotFoundError:  # somebody removed the repository
+        pass
+    except OSError as error:
+        raise failed(error, "closed") from None
+
+
+def recover(folder: str, *, sync: bool) -> Place:
+    """Make the files ready for one who has the log alone: what is in it."""
+    found = _segments(folder)
+    for entry in list(os.scandir(folder)):
+        if entry.name.startswith((*_SEGMENTS, "new-")) and entry.path not in found.values():
+            os.unlink(entry.path)
     records = total = 0
-    for number in sorted(found):
-        count, size = _close_segment(found[number], sync=sync)
+    for path in found.values():
+        count, size = _end(path, sync=sync)
         records, total = records + count, total + size
-        _name(folder, found, number)
-    oldest = min(found, default=1)
-    new_state(os.path.join(folder, "state"), (1, oldest, max(found, default=0) + 1, 0, 0, records, total))
+    moved = {path_of(folder, n): path for n, path in found.items() if path != path_of(folder, n)}
+    for right, path in moved.items():  # after a power cut a file may have the name of an older segment
+        os.rename(path, f"{right}.was")
+    for right in moved:
+        os.rename(f"{right}.was", right)
+    return 1, min(found, default=1), max(found, default=0) + 1, 0, 0, records, total
 
 
-def _number(path: str) -> int | None:
+def _segments(folder: str) -> dict[int, str]:
+    """The files that hold segments: a file's header says which, its name may be that of an older one."""
+    found: dict[int, str] = {}
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name, reverse=True):
+        if entry.name.startswith(_SEGMENTS):
+            fd = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                head = opened(fd)
+            finally:
+                os.close(fd)
+            if head is not None:
+                found.setdefault(head[0], entry.path)
+    return found
+
+
+def _read(path: str) -> tuple[list[bytes], int, int, bool]:
+    """As ``scan``, of a whole segment."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         head = opened(fd)
+        return scan(fd, START, head[1], os.fstat(fd).st_size) if head else ([], 0, 0, True)
     finally:
         os.close(fd)
-    return head[0] if head else None
 
 
-def _name(folder: str, found: dict[int, str], number: int) -> None:
-    """Give a segment the name that it should have: after a power cut it may have an older one."""
-    right = path_of(folder, number)
-    if found[number] == right:
-        return
-    other = next((n for n, path in found.items() if path == right), None)
-    if other is not None:
-        found[other] = f"{right}.was"
-        os.rename(right, found[other])
-    os.rename(found[number], right)
-    found[number] = right
-
-
-def _close_segment(path: str, *, sync: bool) -> tuple[int, int]:
+def _end(path: str, *, sync: bool) -> tuple[int, int]:
     """Seal a segment after its last whole record; how many there are, and their bytes."""
+    records, pos, chain, sealed = _read(path)
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        head, size = opened(fd), os.fstat(fd).st_size
-        assert head is not None
-        records, pos, chain, sealed = scan(fd, START, head[1], size)
-        if not sealed and pos + HEAD <= size:
+        if not sealed and pos + HEAD <= os.fstat(fd).st_size:
             os.pwrite(fd, seal(chain), pos)
         if sync:
             fdatasync(fd)
         return len(records), pos - START
-    finally:
-        os.close(fd)
-
-
-def leave(fd: int, folder: str, last: Callable[[], bool]) -> None:
-    """Be no longer one who has the log open. Who is the last calls ``last``, and removes all files if that says so."""
-    try:
-        if locked(fd, fcntl.LOCK_EX, 0) and _same(fd, os.path.join(folder, "users")) and last():
-            names = [
-                name for name in os.listdir(folder) if name.startswith(_OURS) or name in ("lock", "flush", "state", "state.new")
-            ]
-            for name in [*names, "users"]:
-                os.unlink(os.path.join(folder, name))
-            with contextlib.suppress(OSError):  # the next one may already be in it
-                os.rmdir(folder)
-    except OSError as error:
-        raise failed(error, "removed") from None
     finally:
         os.close(fd)
