@@ -14,11 +14,14 @@ from gitbaton.codec import plain
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git import settings
 from gitbaton.git.hookfiles import read
+from gitbaton.git.keeping import left
 from gitbaton.install import githooks as install
 from gitbaton.journal.names import run_of
 from gitbaton.retention.looking import own_refs, strange
 from gitbaton.store import CURRENT, NOTES, chain_ref, fetched, intent, meta, tip_ref
 from gitbaton.store.refs import RUNS
+from gitbaton.threads.health import checked, waiting
+from gitbaton.threads.names import LATE, THREADS
 from gitbaton.values import value
 
 MANY = 1000
@@ -39,7 +42,21 @@ class Finding:
 def examine(baton: Baton) -> list[Finding]:
     """Every check, in a fixed order. Only looks; a check that cannot be made is itself a finding."""
     found: list[Finding] = []
-    checks = (_settings, _doors, _hooks, _notes, _latest, _refs, _derived, _runs_here, _claims, _locks, _history, _filters)
+    checks = (
+        _settings,
+        _doors,
+        _hooks,
+        _notes,
+        _latest,
+        _refs,
+        _derived,
+        _runs_here,
+        _threads,
+        _claims,
+        _locks,
+        _history,
+        _filters,
+    )
     for check in checks:
         try:
             found += check(baton)
@@ -189,6 +206,29 @@ def _runs_here(baton: Baton) -> Iterator[Finding]:
             text = f"run '{run}' cannot be read: {error.message}"
             yield Finding(name="runs", ok=False, text=plain(text), mend=f"git baton journal verify {run}")
     yield Finding(name="runs", ok=True, text=f"{len(runs)} runs, {unfinished} unfinished")
+
+
+def _threads(baton: Baton) -> Iterator[Finding]:
+    """Whether LangGraph's threads can be read, and whether anything of them waits to be brought into git."""
+    refs = baton.repo.objects.refs(THREADS, LATE)
+    waits = waiting(os.path.join(baton.repo.shared_dir, "wal"))
+    if refs:
+        with Baton(baton.repo.layout.root or baton.repo.layout.git_dir) as other:
+            rows = list(checked(other.repo.objects, baton.repo.layout.algorithm, refs))
+        for row in rows:
+            if row.wrong:
+                text = f"thread '{row.thread}' cannot be read: {row.wrong} ('{row.ref}')"
+                yield Finding(name="threads", ok=False, text=plain(text), mend="git fsck")
+        names = {row.thread for row in rows}
+        yield Finding(name="threads", ok=True, text=f"{len(names)} threads, {sum(row.count for row in rows)} checkpoints")
+    if waits:
+        text = (
+            f"{waits} records are in the log and not yet in git; who put them brings them there, else 'git baton threads' does"
+        )
+        yield Finding(name="threads-log", ok=True, text=text)
+    for path in left(baton.repo):
+        text = f"'{path}' keeps a pack for a process that has ended"
+        yield Finding(name="threads-packs", ok=False, text=text, mend="git baton threads")
 
 
 def _claims(baton: Baton) -> Iterator[Finding]:

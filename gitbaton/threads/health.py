@@ -1,0 +1,84 @@
+"""What is wrong with threads, found by looking only: chains that cannot be read, and a log that nobody brings into git."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+from gitbaton.errors import BatonError, GitError
+from gitbaton.git.objects import Kind, Objects
+from gitbaton.model import Oid
+from gitbaton.threads import walfile
+from gitbaton.threads.chain import Chain
+from gitbaton.threads.late import Late
+from gitbaton.threads.names import LATE, THREADS, names_of
+from gitbaton.threads.values import Id
+from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.git.objects import Algorithm
+
+_MOST = 1 << 31
+
+
+@value
+class Checked:
+    """A ref of a thread: how many checkpoints its chain has, and why it cannot be read; empty where it can."""
+
+    ref: str
+    thread: str
+    namespace: str
+    count: int
+    wrong: str
+
+
+def checked(objects: Objects, algorithm: Algorithm, refs: Mapping[str, Oid]) -> Iterator[Checked]:
+    """Every chain and all late writes, read whole."""
+    read = _reader(objects)
+    for ref, oid in sorted(refs.items()):
+        names = names_of(ref)
+        if names is None:
+            continue
+        count, wrong = 0, ""
+        try:
+            if ref.startswith(THREADS):
+                count = Chain(read, algorithm, bytes.fromhex(oid)).verify()
+            elif ref.startswith(LATE):
+                late = Late(read, algorithm, bytes.fromhex(oid))
+                for id in list(late.ids()):
+                    late.of(id)
+        except BatonError as error:
+            wrong = error.message
+        yield Checked(ref=ref, thread=names[0], namespace=names[1], count=count, wrong=wrong)
+
+
+def _reader(objects: Objects) -> Callable[[Id], tuple[Kind, bytes]]:
+    def read(oid: Id) -> tuple[Kind, bytes]:
+        found = objects.read(oid.hex(), _MOST)
+        if found is None or found.data is None:
+            raise GitError(f"object {oid.hex()} is missing or cannot be read")
+        return found.kind, found.data
+
+    return read
+
+
+def waiting(folder: str) -> int:
+    """How many records are in the log in a folder, of processes that live or not."""
+    try:
+        names = [name for name in os.listdir(folder) if walfile.number_of(name) is not None]
+    except OSError:
+        return 0
+    return sum(_records(os.path.join(folder, name)) for name in names)
+
+
+def _records(path: str) -> int:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # it was just dropped
+        return 0
+    try:
+        head = walfile.opened(fd)
+        return len(walfile.scan(fd, walfile.START, head[1], os.fstat(fd).st_size)[0]) if head is not None else 0
+    finally:
+        os.close(fd)
