@@ -17,12 +17,14 @@ from gitbaton.retention.wishes import Wish, parse_rules
 
 OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily": "--keep-daily", "keepWeekly": "--keep-weekly"}
 
+THREADS = typer.Option("--threads", help="Prune threads of LangGraph instead; without a rule all but the newest checkpoint.")
+
 
 def command(
     ctx: typer.Context,
     tracks: Annotated[
         Optional[list[str]],
-        typer.Argument(metavar="[TRACK]...", help="Only these. Default: every track, and what is stale; or every thread."),
+        typer.Argument(metavar="[TRACK]...", help="Only these. Default: all, and what is stale."),
     ] = None,
     keep_last: Annotated[Optional[str], typer.Option(metavar="N", help="Keep the newest N of each track.")] = None,
     keep_within: Annotated[
@@ -37,12 +39,7 @@ def command(
     drop_milestones: Annotated[
         bool, typer.Option("--drop-milestones", help="Let labelled checkpoints go like others.")
     ] = False,
-    threads: Annotated[
-        bool,
-        typer.Option(
-            "--threads", help="Prune threads of LangGraph, and no track: without a rule all but the newest checkpoint."
-        ),
-    ] = False,
+    threads: Annotated[bool, THREADS] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be kept and removed.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
@@ -50,17 +47,21 @@ def command(
 
     What any rule keeps stays, and always each track's newest checkpoint, its last manual one, pinned and labelled ones, and
     what an unfinished run needs. Rules may stand in the configuration: baton.keepLast or baton.<track>.keepLast, and so on.
-    Of threads nothing goes but with --threads and by the rules given there; the newest checkpoint of each namespace stays, and
-    what delta channels are put together from.
+    With --threads only the rules given there count; each namespace's newest stays, and what delta channels are made of.
     """
     rules = parse_rules(lambda key: OPTIONS[key], keep_last, keep_within, keep_daily, keep_weekly)
-    if threads:
-        if drop_milestones:
-            raise UsageError("--drop-milestones does not go with --threads")
-        from gitbaton.commands.threadpruning import prune as prune_threads
+    if not threads:
+        return _prune(
+            ctx, Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones), dry_run=dry_run, json=json
+        )
+    if drop_milestones:
+        raise UsageError("--drop-milestones does not go with --threads")
+    from gitbaton.commands import threadpruning
 
-        return prune_threads(ctx, tracks or (), rules, dry_run=dry_run, json=json)
-    wish = Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones)
+    return threadpruning.prune(ctx, tracks or (), rules, dry_run=dry_run, json=json)
+
+
+def _prune(ctx: typer.Context, wish: Wish, *, dry_run: bool, json: bool) -> int:
     with opened(ctx, dry_run=dry_run) as baton, discreet(baton):
         made = plan(baton, wish, weigh=True) if dry_run else prune(baton, wish)
         if json:

@@ -1,5 +1,6 @@
 """``git baton thread``."""
 
+import re
 from collections.abc import Callable, Iterator
 from json import dumps
 from typing import Annotated, Optional
@@ -20,6 +21,7 @@ from gitbaton.threads.decoding import SCREEN, WHOLE, Doc
 from gitbaton.threads.reports import Facts, Step, chosen, missing, resolve, steps
 from gitbaton.threads.showing import flat, pretty
 
+_VERSION = re.compile(r"0*([0-9]+)\.[0-9]\.?[0-9]*\Z")  # 0...04.0.7597: the rest tells versions of one number apart
 _TOLD = ("source", "step", "run_id")
 Paint = Callable[[str, Optional[str]], str]
 
@@ -58,15 +60,19 @@ def command(
             return 0
         entry = resolve(store, *place, checkpoint if checkpoint is not None else "@")
         found = content(store, place, entry, WHOLE if json else SCREEN, baton.redactor)
-        if json:
-            terminal.write(dumps(_document(found, place), indent=2, allow_nan=False) + "\n")
-            return 0
-        with paged(ctx, baton) as paint:
-            for text in _shown(baton, found, place, paint):
-                terminal.say(text)
+        _show(ctx, baton, found, place, json=json)
+    return 0
+
+
+def _show(ctx: typer.Context, baton: Baton, found: Content, place: tuple[str, str], *, json: bool) -> None:
+    if json:
+        terminal.write(dumps(_document(found, place), indent=2, allow_nan=False) + "\n")
+        return
+    with paged(ctx, baton) as paint:
+        for text in _shown(baton, found, place, paint):
+            terminal.say(text)
     if found.unread:
         terminal.tell(f"hint: {EXTRA}")
-    return 0
 
 
 def _log(ctx: typer.Context, baton: Baton, rows: list[Step], place: tuple[str, str], *, json: bool) -> None:
@@ -84,10 +90,11 @@ def _log(ctx: typer.Context, baton: Baton, rows: list[Step], place: tuple[str, s
 
 def _details(step: Step, paint: Paint) -> Iterator[str]:
     yield from ([", ".join(map(name, step.changed))] if step.changed else [])
-    yield from ([counted(step.writes, "pending write")] if step.writes else [])
+    yield from ([counted(step.writes, "write")] if step.writes else [])
     yield from ([paint("waits at an interrupt", "pending")] if step.waits else [])
     yield from ([f"run {step.facts.run}"] if step.facts.run else [])
-    yield from ([paint(f"(from {name(step.entry.parent)})", "drift")] if step.fork and step.entry.parent else [])
+    parent = f"{name(step.entry.parent or '')}{', which is not here' if step.gone else ''}"
+    yield from ([paint(f"(from {parent})", "drift")] if step.fork else [])
 
 
 def _ago(baton: Baton, told: Facts) -> str:
@@ -129,7 +136,8 @@ def _shown(baton: Baton, found: Content, place: tuple[str, str], paint: Paint) -
         yield key_value(called, doc if isinstance(doc, str) and doc.isprintable() else flat(doc))
     yield f"channels={len(found.channels)}"
     for shown in found.channels:
-        yield from _value(shown, f"version {told.version(shown.name)}" if told.version(shown.name) else "")
+        version = _VERSION.sub(r"\1", told.version(shown.name))
+        yield from _value(shown, f"version {version}" if version else "")
     yield f"writes={sum(len(task.writes) for task in found.tasks)}"
     for task in found.tasks:
         yield f"  task {name(task.id)}{f' {name(task.path)}' if task.path else ''}"

@@ -76,8 +76,8 @@ class Summary:
 
 @value
 class Step:
-    """A checkpoint in the list of its thread: the channels that changed, how many writes wait, and its parent where that is not
-    the next one in the list."""
+    """A checkpoint in the list of its thread: the channels that changed, how many writes it has, and whether its parent is not
+    the next one in the list, or ``gone``."""
 
     entry: Entry
     facts: Facts
@@ -85,6 +85,7 @@ class Step:
     writes: int
     waits: bool
     fork: bool
+    gone: bool
 
 
 def word(said: object) -> str:
@@ -140,6 +141,7 @@ def steps(store: ThreadStore, thread: str, namespace: str, limit: int | None = N
     rows = []
     for entry in listed:
         written = store.rows(thread, namespace, entry)
+        fork = entry.parent is not None and entry.parent != below.get(entry.id)
         rows.append(
             Step(
                 entry=entry,
@@ -147,7 +149,8 @@ def steps(store: ThreadStore, thread: str, namespace: str, limit: int | None = N
                 changed=_changed(store, (thread, namespace), entry, told),
                 writes=len(written),
                 waits=entry is found[0] and any(row[3] == INTERRUPT for row in written),
-                fork=entry.parent is not None and entry.parent != below.get(entry.id),
+                fork=fork,
+                gone=fork and store.entry(thread, namespace, entry.parent or "") is None,
             )
         )
     return rows
