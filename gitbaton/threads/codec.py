@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gitbaton.errors import RecordError, UsageError
-from gitbaton.threads.names import tree_name
+from gitbaton.threads.names import ref_of, tree_name
 from gitbaton.threads.values import Entry, Id, Put, Row, Typed, Writes
 
 TYPE_CHECKING = False
@@ -24,8 +24,9 @@ WIDTH = {"sha1": 20, "sha256": 32}
 REST = ("ck", "md")
 _HASH = {20: hashlib.sha1, 32: hashlib.sha256}
 _DEPTH = 100  # what is nested deeper than this is left to the serialiser
-_SHORT = 1300  # bytes of JSON whose names cannot be too long for a tree: what takes one byte here takes three there
+_SHORT = 1100  # bytes of JSON whose names cannot be too long for git: what takes one byte here takes at most three there
 _PUT, _WRITES = b"P", b"W"
+_TEXT = frozenset({str})
 _SIMPLE = frozenset({str, int, float, bool, type(None)})
 _BROKEN = (ValueError, TypeError, RecursionError, KeyError, IndexError)
 
@@ -77,7 +78,7 @@ def _exact(item: object, depth: int) -> bool:
     kind = type(item)
     if kind is dict:
         inner: Iterable[object] = item.values()  # type: ignore[attr-defined]
-        if item and set(map(type, item)) != {str}:  # type: ignore[call-overload]
+        if not _TEXT.issuperset(map(type, item)):  # type: ignore[call-overload]
             return False
     elif kind is list or kind is tuple:
         inner = item  # type: ignore[assignment]
@@ -187,23 +188,29 @@ def encode_put(thread: str, namespace: str, entry: Entry, blobs: Mapping[Id, byt
     ids = b"".join([*channels.values(), *rest.values()])
     width = len(ids) // (len(channels) + len(rest)) if ids else 20
     sizes = [len(ck), len(md), *map(len, contents)]
-    head = _head([thread, namespace, entry.id, entry.parent, [*channels], [*rest], width, sizes], (*channels, entry.id))
+    head = _head(thread, namespace, (entry.id, entry.parent, [*channels], [*rest], width, sizes), (*channels, entry.id))
     return b"".join([_PUT, head, b"\n", ck, md, ids, *contents])
 
 
 def encode_writes(thread: str, namespace: str, id: str, rows: Sequence[Row], replace: bool) -> bytes:
     """The record of writes of a task. Raises UsageError for a name that git cannot hold."""
     listed = [[*row[:5], len(row[5])] for row in rows]
-    head = _head([thread, namespace, id, replace, listed], (id, *{row[1] for row in rows}))
+    head = _head(thread, namespace, (id, replace, listed), (id, *{row[1] for row in rows}))
     return b"".join([_WRITES, head, b"\n", *[row[5] for row in rows]])
 
 
-def _head(item: list[object], names: tuple[str, ...]) -> bytes:
-    text = _dump(item)
+def _check(thread: str, namespace: str, names: Iterable[str]) -> None:
+    """Raise UsageError where git cannot hold a name."""
+    ref_of(thread, namespace)
+    for name in names:
+        tree_name(name)
+
+
+def _head(thread: str, namespace: str, item: tuple[object, ...], names: tuple[str, ...]) -> bytes:
+    text = _dump([thread, namespace, *item])
     if len(text) > _SHORT:
-        for name in names:
-            tree_name(name)
-    if "\\ud" in text and _load(text) != item:
+        _check(thread, namespace, names)
+    if "\\ud" in text and _load(text) != [thread, namespace, *item]:
         raise UsageError("a name holds two halves of a surrogate pair, which no text does")
     return text.encode("ascii")
 
@@ -218,6 +225,8 @@ def decode(payload: bytes) -> Put | Writes:
         thread, namespace, id, replace, listed = head
         if payload[:1] == _WRITES and {type(thread), type(namespace), type(id)} == {str} and type(replace) is bool:
             rows = _rows(listed, payload, end + 1)
+            if end > _SHORT:
+                _check(thread, namespace, (id, *{row[1] for row in rows}))
             return Writes(thread=thread, namespace=namespace, id=id, rows=rows, replace=replace)
     except (*_BROKEN, UsageError):
         pass
@@ -233,6 +242,8 @@ def _put(head: Any, payload: bytes, at: int) -> Put:
         raise ValueError
     if set(map(type, sizes)) != {int} or min(sizes) < 0 or len(sizes) < 2:
         raise ValueError
+    if at > _SHORT:
+        _check(thread, namespace, (id, *names))
     cuts = [at, at := at + sizes[0], at := at + sizes[1]]
     middle, last = at + width * len(names), at + width * (len(names) + len(rest))
     channels = dict(zip(names, [payload[n : n + width] for n in range(at, middle, width)], strict=True))

@@ -163,9 +163,9 @@ def subject_of(entry: Entry, below: Entry | None) -> bytes:
     before: Mapping[str, Id] = below.channels if below is not None else {}
     changed = sorted(name for name, oid in entry.channels.items() if before.get(name) != oid)
     for number, name in enumerate(changed):
-        more = f"{': ' if number == 0 else ', '}{name[:_WIDE]}"
+        more, left = f"{', ' if number else ': '}{name[:_WIDE]}", len(changed) - number
         if len(text) + len(more) > _WIDE - 12:
-            text += f"{': ' if number == 0 else ' and '}{len(changed) - number}{' channels' if number == 0 else ' more'}"
+            text += f" and {left} more" if number else f": {left} channel{'s' if left > 1 else ''}"
             break
         text += more
     return _ODD.sub("?", text).strip()[: 2 * _WIDE].encode("ascii")
