@@ -16,8 +16,8 @@ from tests.support import examples
 
 pytest.importorskip("langgraph.checkpoint.sqlite")
 
-from langgraph.checkpoint.base import ERROR, INTERRUPT, RESUME
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from gitbaton.langgraph import GitSaver
@@ -70,7 +70,7 @@ class Side:
         """As LangGraph does: the parent's state, with new versions where something changed."""
         state = self.states.get((*where, parent if parent is not None else -1), ({}, {}))
         values, versions = dict(state[0]), dict(state[1])
-        new = {}
+        new: Any = {}
         for name, change in changes.items():
             if change == "gone":
                 values.pop(name, None)

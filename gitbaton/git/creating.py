@@ -14,7 +14,7 @@ def create_bare(path: str) -> None:
     at the same time wins or loses whole. Raises GitError."""
     path = os.path.abspath(path)
     above = os.path.dirname(path)
-    draft = f"{path}.{os.getpid()}.new"
+    draft = f"{path}.{os.urandom(6).hex()}.new"
     try:
         os.makedirs(above, exist_ok=True)
         Git(above, base_environment(strip_local=True)).out("init", "-q", "--bare", "--template=", "--", draft)
