@@ -12,9 +12,11 @@ import pytest
 
 from gitbaton.sync.exposure import exposure
 from gitbaton.sync.values import Move
+from gitbaton.threads.store import ThreadStore
 from tests.support.clones import State
 from tests.support.far import CHAINS, META, NOTES, Far, forget, noted_steps, ok, snap, steps
 from tests.support.servers import REFUSES_REWRITING, bare, hook
+from tests.support.threads import put
 
 KEY = "AKIA" + "Q3EGRGTJ5XW2ZP7K"
 
@@ -224,10 +226,13 @@ def test_conversations_go_only_when_asked_and_only_those_of_the_tracks(far: Far)
         a.git("update-ref", f"refs/baton/transcripts/{name}", a.head())
     ok(a, "push", "--yes", "--with-transcripts")
     assert refs(far) == {CHAINS + "t", NOTES}  # no checkpoint names them
-    for ref in ("transcripts/claude/s1", "threads/x/_", "transcripts/up/../s".replace("..", "d.")):
+    with ThreadStore.open(a.path, sync=False) as store:
+        put(store, "x", "1")
+    a.git("push", "-q", "origin", "refs/baton/threads/*:refs/baton/threads/*")
+    for ref in ("transcripts/claude/s1", "transcripts/up/../s".replace("..", "d.")):
         far.remote.git("update-ref", f"refs/baton/{ref}", a.head())
     ok(b, "fetch")
-    kinds = ["refs/baton/remotes/origin/transcripts/claude/s1", "refs/baton/remotes/origin/threads/x/_"]
+    kinds = ["refs/baton/remotes/origin/transcripts/claude/s1", "refs/baton/remotes/origin/threads/=x/_"]
     assert not set(kinds) & set(b.state().refs)
     ok(b, "fetch", "--with-transcripts", "--threads")
     assert set(kinds) <= set(b.state().refs) and not [ref for ref in b.state().refs if ref.endswith("d./s")]

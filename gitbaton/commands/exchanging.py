@@ -9,10 +9,13 @@ from typing import Optional
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, check_track, plain, timestamp
+from gitbaton.commands import travelling
 from gitbaton.commands.common import hit_place, print_plan, warn_all
+from gitbaton.commands.travelling import moved, some
 from gitbaton.errors import UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import line
+from gitbaton.sync.threads import called
 from gitbaton.sync.values import Choice, Exposure, FetchedRun, Gathered, Joining, Late, Move, Pushing
 
 TIMEOUT = 60.0
@@ -36,10 +39,12 @@ def _is_repository(word: str) -> bool:
     return os.path.isfile(word) or any(os.path.exists(os.path.join(word, name)) for name in ("HEAD", ".git"))
 
 
-def choice_of(words: Sequence[str], *, transcripts: bool = False, threads: bool = False, runs: bool = False) -> Choice:
+def choice_of(
+    words: Sequence[str], *, transcripts: bool = False, threads: bool = False, runs: bool = False, prune: bool = False
+) -> Choice:
     """What the words after the remote and the options choose."""
     tracks = tuple(dict.fromkeys(check_track(word) for word in words[1:])) or None
-    return Choice(tracks=tracks, transcripts=transcripts, threads=threads, runs=runs)
+    return Choice(tracks=tracks, transcripts=transcripts, threads=threads, runs=runs, prune=prune)
 
 
 @contextmanager
@@ -63,19 +68,16 @@ def size(count: int) -> str:
     return f"{number:.1f} {_UNITS[unit]}" if unit else f"{count} bytes"
 
 
-def some(count: int, word: str) -> str:
-    """``1 checkpoint``, ``2 checkpoints``."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
-
-
 def say_public(remote: Remote, public: Exposure) -> None:
     """What a first push makes public, on standard error."""
-    listed = ", ".join([*(f"'{plain(track)}'" for track in public.tracks), *(f"run '{run}'" for run in public.runs)])
+    names = [*(f"'{plain(track)}'" for track in public.tracks), *(f"run '{run}'" for run in public.runs)]
+    listed = ", ".join([*names, *(called((thread, "")) for thread in public.threads)])
     terminal.tell(f"first push of {listed} to {plain(remote.shown)}; beyond what its refs hold this makes public:")
     parts = [some(public.checkpoints, "checkpoint"), some(public.commits, "unpublished commit")]
     parts += [some(public.untracked, "untracked file")]
     parts = parts if public.tracks else []
     parts += [f"{some(public.records, 'record')} with what the steps read, wrote and printed"] if public.runs else []
+    parts += [f"{some(public.states, 'checkpoint')} of threads with all their values"] if public.threads else []
     terminal.tell("  " + ", ".join([*parts, size(public.bytes)]))
 
 
@@ -118,6 +120,7 @@ def say_gathered(remote: Remote, found: Gathered, *, news_only: bool = False) ->
             say_late(row.track, row.late)
     for ran in found.runs:
         _say_run(remote, ran)
+    travelling.say_fetched(remote, found.threads, news_only=news_only)
     for ref in found.strange:
         terminal.warn(f"'{plain(ref)}' of {plain(remote.shown)} is left out: the name is not one that gitbaton writes")
     return not found.broken
@@ -158,8 +161,9 @@ def say_joining(baton: Baton, found: Joining, *, dry_run: bool) -> bool:
         if row.problem:
             terminal.warn(f"track '{plain(row.track)}' is not joined: {plain(row.problem)}")
         say_late(row.track, row.late)
+    travelling.say_joined(baton, found.threads, dry_run=dry_run)
     warn_all(found.warnings)
-    return not any(row.problem for row in found.rows)
+    return not found.broken
 
 
 def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, hint: str = "") -> bool:
@@ -183,8 +187,9 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
         tell_error(why, ("whoever runs it can let our refs be rewritten or remove them there",))
     if done.hits:
         _tell_hits(baton, done)
-    if done.declined:
-        what = "nothing is pushed" if _halted(done) else "not pushed: " + ", ".join(f"'{track}'" for track in done.declined)
+    if done.declined or done.private:
+        names = [*(f"'{track}'" for track in done.declined), *(called((thread, "")) for thread in done.private)]
+        what = "nothing is pushed" if _halted(done) else "not pushed: " + ", ".join(names)
         tell_error(f"{what}: nobody agreed to make it public", ("--yes agrees; so does 'git config baton.push true'",))
     return not done.refused
 
@@ -192,6 +197,7 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
 def _push_text(move: Move) -> str:
     """What a push does with one ref, in words."""
     name = f"'{move.track}'" if move.track is not None else f"run '{move.run}'" if move.run is not None else move.ref
+    name = moved(move) if move.thread is not None else name
     counts = [some(move.count, "record" if move.run is not None else "checkpoint")] if move.count else []
     counts += [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []
     private = [some(move.commits, "unpublished commit")] if move.commits else []
@@ -221,7 +227,8 @@ def tell_error(why: str, hints: Sequence[str]) -> None:
 
 def _halted(done: Pushing) -> bool:
     """Whether nothing was sent because nobody agreed."""
-    return any((move.track or move.run) in done.declined for move in done.moves)
+    tracks = any((move.track or move.run) in done.declined for move in done.moves)
+    return tracks or any(move.thread in done.private for move in done.moves)
 
 
 def gathered_document(found: Gathered) -> dict[str, Json]:
@@ -238,7 +245,8 @@ def gathered_document(found: Gathered) -> dict[str, Json]:
         for row in found.rows
     ]
     ran: list[Json] = [{"run": r.run, "state": r.state, "count": r.count, "reason": r.reason} for r in found.runs]
-    return {"tracks": rows, "runs": ran, "left_out": list(found.strange), "others": found.others}
+    threads: list[Json] = travelling.fetched_documents(found.threads)
+    return {"tracks": rows, "runs": ran, "threads": threads, "left_out": list(found.strange), "others": found.others}
 
 
 def joining_document(found: Joining) -> dict[str, Json]:
@@ -254,7 +262,7 @@ def joining_document(found: Joining) -> dict[str, Json]:
         }
         for row in found.rows
     ]
-    return {"tracks": rows, "warnings": list(found.warnings)}
+    return {"tracks": rows, "threads": travelling.joined_documents(found.threads), "warnings": list(found.warnings)}
 
 
 def _late_document(late: Sequence[Late]) -> list[Json]:
@@ -274,6 +282,8 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
             "bytes": e.bytes,
             "runs": list(e.runs),
             "records": e.records,
+            "threads": list(e.threads),
+            "states": e.states,
         }
     moves: list[Json] = [_move_document(move) for move in done.moves]
     hits: list[Json] = [
@@ -283,6 +293,7 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
         "moves": moves,
         "first": public,
         "declined": list(done.declined),
+        "private": list(done.private),
         "hits": hits,
         "warnings": list(done.warnings),
         "failure": done.failure,
@@ -295,6 +306,8 @@ def _move_document(m: Move) -> Json:
         "ref": m.ref,
         "track": m.track,
         "run": m.run,
+        "thread": m.thread,
+        "namespace": m.namespace,
         "action": m.action,
         "old": m.seen,
         "new": m.new,

@@ -19,7 +19,7 @@ def command(
         Optional[list[str]],
         typer.Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
     ] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Drop what was fetched of tracks that are gone there.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Drop what was fetched of what is gone there.")] = False,
     transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also fetch conversations.")] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Also fetch threads.")] = False,
     runs: Annotated[bool, typer.Option("--runs", help="Also fetch the journals of runs.")] = False,
@@ -43,7 +43,7 @@ def command(
             print_json({"remote": remote.shown, **gathered_document(found), "problem": problem})
         else:
             say_gathered(remote, found)
-            if not (found.rows or found.runs or found.strange):
+            if not (found.rows or found.runs or found.threads or found.strange):
                 terminal.say(f"'{plain(remote.shown)}' has no tracks")
             if problem:
                 tell_error(problem, ())

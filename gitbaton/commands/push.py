@@ -8,6 +8,7 @@ import typer
 from gitbaton import sync
 from gitbaton.commands.common import opened, print_json
 from gitbaton.commands.exchanging import TIMEOUT, Agreement, choice_of, connected, pushing_document, remote_of, say_pushing
+from gitbaton.errors import UsageError
 from gitbaton.sync.push import Manner
 from gitbaton.sync.values import Pushing
 
@@ -23,7 +24,8 @@ def command(
     ] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Also push threads.")] = False,
     runs: Annotated[bool, typer.Option("--runs", help="Also push the journals of runs.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the first push of a track or run.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Delete threads there that were deleted here.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a first push.")] = False,
     scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")] = True,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")] = False,
@@ -31,13 +33,15 @@ def command(
 ) -> int:
     """Push tracks to a remote, by default all: what it lacks, with pins, tombstones and notes.
 
-    The first push of a track or a run shows what becomes public and asks; without a terminal it needs --yes or baton.push.
-    Where the remote has checkpoints that are not here, it is refused: 'git baton sync'.
+    The first push of a track, run or thread shows what becomes public and asks; without a terminal it needs --yes or
+    baton.push. Where the remote has checkpoints that are not here, it is refused: 'git baton sync'.
     """
+    if prune and not threads:
+        raise UsageError("--prune deletes threads, and needs --threads")
     words = words or []
     with opened(ctx, dry_run=dry_run) as baton:
         remote = remote_of(baton, words, pushing=True, verb="push")
-        choice = choice_of(words, transcripts=transcripts, threads=threads, runs=runs)
+        choice = choice_of(words, transcripts=transcripts, threads=threads, runs=runs, prune=prune)
         agree = Agreement(remote, yes=yes)
         with connected(baton, remote, timeout, dry_run=dry_run) as line:
             done = sync.push(baton, line, choice, Manner(agree=agree, scan=scan, write=not dry_run))

@@ -21,7 +21,7 @@ def command(
     ] = None,
     transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also exchange conversations.")] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Also exchange threads.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the first push of a track.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a first push.")] = False,
     scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")] = True,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")] = False,
@@ -50,7 +50,7 @@ def command(
 
 
 def _refused(done: sync.Synced) -> bool:
-    broken = any(row.state == "broken" for row in done.gathered.rows) or any(row.problem for row in done.joining.rows)
+    broken = done.gathered.broken or done.joining.broken
     return broken or bool(done.failure) or any(part.refused for part in done.pushing)
 
 

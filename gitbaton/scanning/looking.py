@@ -30,6 +30,8 @@ _CHUNK = re.compile(rb"chunks/[0-9]{8}\Z")
 _ENTRY = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(rb"\[redacted:([a-z0-9-]{1,40})\]")
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_HELD = re.compile(rb"(?:.*/)?[crwx]\.[A-Za-z0-9_%-]*\Z", re.DOTALL)  # what a thread of LangGraph's holds,
+_VALUE = re.compile(rb"[a-z][a-z0-9_+-]{0,63}\0|\[\[")  # a value with its type, or writes after their list
 
 
 def scanner(baton: Baton) -> Redactor:
@@ -163,13 +165,15 @@ class Scan:
         """Look at the contents of files; where each hit belongs is asked at last, for those blobs only."""
         small = [item for item in blobs if item.size <= self.limit]
         for item in blobs:
-            if item.size > self.limit and not _binary(first_bytes(self.repo.git, item.oid, _LOOK)):
-                found.add(item.oid, paths[item.oid], _nowhere(1, NOT_SCANNED))
+            if item.size > self.limit:
+                head = first_bytes(self.repo.git, item.oid, _LOOK)
+                if not _binary(head) or _is_value(paths[item.oid], head):
+                    found.add(item.oid, paths[item.oid], _nowhere(1, NOT_SCANNED))
         group: list[tuple[Oid, bytes]] = []
         size = 0
         for item, data in contents(self.repo.git, small):
             self._seen.add(item.oid)
-            text = b"" if not paths[item.oid] and self._is_tip(item.oid, data) else text_of(data)
+            text = b"" if not paths[item.oid] and self._is_tip(item.oid, data) else text_of(data, paths[item.oid])
             if size + len(text) > _TOGETHER:
                 self._group(group, paths, found)
                 group, size = [], 0
@@ -271,15 +275,20 @@ def _conversation(scan: Scan, commit: Oid) -> str:
     return f"transcripts/{said.get('agent')}/{said.get('session')}/" if isinstance(said, dict) else ""
 
 
-def text_of(data: bytes) -> bytes:
-    """A file's text in UTF-8 or whatever it is in; of a binary file what can be read."""
+def text_of(data: bytes, path: bytes = b"") -> bytes:
+    """A file's text in UTF-8 or whatever it is in; of a binary file, and of what a thread holds, what can be read."""
     if data[:2] in _UTF16:
         data = data.decode("utf-16", "replace").encode("utf-8", "replace")
-    return readable(data) if _binary(data) else data
+    return readable(data) if _binary(data) or _is_value(path, data) else data
 
 
 def _binary(data: bytes) -> bool:
     return b"\0" in data[:_LOOK]
+
+
+def _is_value(path: bytes, data: bytes) -> bool:
+    """Whether a blob looks like one of a thread: values are packed in it, also where no NUL says so."""
+    return _HELD.match(path) is not None and _VALUE.match(data) is not None
 
 
 def _is_note(path: bytes) -> bool:

@@ -22,19 +22,20 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
     """What becomes public by those moves that need somebody's agreement; None where none does.
 
     Those that make a track known to the remote do. So do those of other tracks that nobody here has ``agreed`` to push, where
-    they bring commits of the user's or untracked files that the remote has not; and those of every run that nobody has
-    ``agreed`` (refs) to push: it holds whatever its steps read, wrote and said. ``haves``: what the remote's refs point at;
+    they bring commits of the user's or untracked files that the remote has not; and those of every run and thread that nobody
+    has ``agreed`` (refs) to push: it holds whatever its steps read, wrote and said. ``haves``: what the remote's refs point at;
     what of it is not here excludes nothing.
     """
+    threads = [move for move in moves if move.thread is not None and move.changes and move.new and move.ref not in agreed]
     runs = [move for move in moves if move.run is not None and move.changes and move.ref not in agreed]
     moves = [move for move in moves if move.track is not None and move.new]
     asked = [move for move in moves if move.action == "new"]
     more = [move for move in moves if move.action in _MORE and move.ref not in agreed]
     if more and any(_private(baton, more, haves)):
         asked += [move for move in more if any(_private(baton, [move], haves))]
-    if not asked and not runs:
+    if not asked and not runs and not threads:
         return None
-    tips = sorted({move.new for move in (*asked, *runs) if move.new})
+    tips = sorted({move.new for move in (*asked, *runs, *threads) if move.new})
     commits, untracked = _private(baton, asked, haves) if asked else (0, 0)
     return Exposure(
         tracks=tuple(sorted({move.track for move in asked if move.track is not None})),
@@ -44,6 +45,8 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
         bytes=_bytes(baton, tips, haves),
         runs=tuple(sorted(move.run for move in runs if move.run is not None)),
         records=sum(move.count for move in runs),
+        threads=tuple(sorted({move.thread for move in threads if move.thread is not None})),
+        states=sum(move.count for move in threads),
     )
 
 

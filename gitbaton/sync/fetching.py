@@ -14,9 +14,9 @@ from gitbaton.model import Oid
 from gitbaton.store import CHAINS
 from gitbaton.store.join import marks
 from gitbaton.store.refs import remote_ref
-from gitbaton.sync import runs
+from gitbaton.sync import runs, threads
 from gitbaton.sync.look import Seen, chosen, here, look
-from gitbaton.sync.values import Choice, Fetched, FetchedRun, Gathered, Late
+from gitbaton.sync.values import Choice, Fetched, FetchedRun, FetchedThread, Gathered, Late
 from gitbaton.values import value
 
 FUTURE = timedelta(minutes=10)  # clocks may differ by so much
@@ -26,13 +26,15 @@ ATTEMPTS = 3
 @value
 class Plan:
     """What a fetch does: ``moves`` from refs of the remote to refs of ours; ``before`` is what lay there; ``gone`` are tracks
-    that the remote has no more, whose refs ``drops`` removes."""
+    that the remote has no more, and so are ``gone_runs`` and ``gone_threads``; where ``pruned``, ``drops`` removes the refs."""
 
     seen: Seen
     before: Mapping[str, Oid]
     moves: Mapping[str, str]
     gone: tuple[str, ...]
     gone_runs: tuple[str, ...]
+    gone_threads: tuple[threads.Name, ...]
+    pruned: bool
     drops: tuple[RefChange, ...]
 
 
@@ -55,7 +57,18 @@ def plan(baton: Baton, line: Connection, choice: Choice, *, prune: bool = False,
     drops = [RefChange(name=known[track], new=None, old=before[known[track]]) for track in gone] if prune else []
     lost = runs.gone(remote, seen, before) if choice.runs else ()
     drops += runs.drops(remote, lost, before) if prune else []
-    return Plan(seen=seen, before=before, moves=moves, gone=gone, gone_runs=lost, drops=tuple(drops))
+    left = threads.gone(remote, seen, before) if choice.threads else ()
+    drops += threads.drops(remote, seen, left if prune else (), before) if choice.threads else []
+    return Plan(
+        seen=seen,
+        before=before,
+        moves=moves,
+        gone=gone,
+        gone_runs=lost,
+        gone_threads=left,
+        pruned=prune,
+        drops=tuple(drops),
+    )
 
 
 def _track(remote: str, ref: str) -> str | None:
@@ -79,15 +92,11 @@ def fetch(
     for _ in range(ATTEMPTS):
         planned = plan(baton, line, choice, prune=prune, ours=ours)
         if line.fetch(planned.moves if write else dict.fromkeys(planned.moves)):
-            return planned.seen, _apply(baton, line, planned, choice)
+            if planned.drops and write:
+                with baton.repo.lock(tuple(change.name for change in planned.drops)):
+                    baton.repo.objects.update(planned.drops)
+            return planned.seen, _gathered(baton, line, planned, choice)
     raise RemoteError(f"the refs of '{line.remote.shown}' go while they are fetched", "try again", kind="stale")
-
-
-def _apply(baton: Baton, line: Connection, planned: Plan, choice: Choice) -> Gathered:
-    if planned.drops:
-        with baton.repo.lock(tuple(change.name for change in planned.drops)):
-            baton.repo.objects.update(planned.drops)
-    return _gathered(baton, line, planned, choice)
 
 
 def _gathered(baton: Baton, line: Connection, planned: Plan, choice: Choice) -> Gathered:
@@ -97,12 +106,19 @@ def _gathered(baton: Baton, line: Connection, planned: Plan, choice: Choice) -> 
         if choice.takes(track):
             old = planned.before.get(here(remote, CHAINS + encode_track(track)))
             rows.append(_row(baton, track, old, oid, limit))
-    state = "pruned" if planned.drops else "gone"
+    state = "pruned" if planned.pruned else "gone"
     rows += [Fetched(track=track, state=state) for track in planned.gone]
     others = sum(1 for ref in planned.moves if not ref.startswith(CHAINS))
     ran = runs.gathered(baton, remote, planned.seen, planned.before) if choice.runs else ()
     ran += tuple(FetchedRun(run=run, state=state) for run in planned.gone_runs)
-    return Gathered(rows=tuple(rows), strange=planned.seen.strange, others=others, runs=ran)
+    brought = _threads(baton, line, planned, state) if choice.threads else ()
+    return Gathered(rows=tuple(rows), strange=planned.seen.strange, others=others, runs=ran, threads=brought)
+
+
+def _threads(baton: Baton, line: Connection, planned: Plan, state: str) -> tuple[FetchedThread, ...]:
+    remote = line.remote
+    brought = threads.gathered(baton, remote.name, remote.shown, planned.seen, planned.before)
+    return brought + tuple(FetchedThread(thread=t, namespace=n, state=state) for t, n in planned.gone_threads)
 
 
 def _row(baton: Baton, track: str, old: Oid | None, new: Oid, limit: datetime) -> Fetched:

@@ -13,14 +13,14 @@ from gitbaton.model import Oid
 from gitbaton.store import CHAINS, NOTES, Store
 from gitbaton.store import meta as metas
 from gitbaton.store.meta import Meta
-from gitbaton.store.refs import META, REMOTES, RUNS, SAFETY, THREADS, TRANSCRIPTS, remote_ref, track_of
+from gitbaton.store.refs import META, REMOTES, RUNS, SAFETY, TRANSCRIPTS, remote_ref, track_of
 from gitbaton.sync.values import Choice
+from gitbaton.threads.names import LATE, THREADS, names_of
 from gitbaton.values import value
 
 _OURS = "refs/baton/"
-_OTHERS = (SAFETY, REMOTES, "refs/baton/late/")  # of no concern to anybody else, also where somebody mirrored them
+_OTHERS = (SAFETY, REMOTES)  # of no concern to anybody else, also where somebody mirrored them
 _TALK = re.compile(r"[a-z][a-z0-9_-]*/([^/]+)\Z")
-_THREAD = re.compile(r"[A-Za-z0-9_=%-]+(?:/[A-Za-z0-9_=%-]+)*\Z")
 
 
 @value
@@ -74,7 +74,7 @@ def _is_other(ref: str) -> bool:
         return match is not None and decode_track(match.group(1)) is not None
     if ref.startswith(RUNS):
         return run_of(ref.removeprefix(RUNS)) is not None
-    return ref.startswith(THREADS) and _THREAD.match(ref.removeprefix(THREADS)) is not None
+    return names_of(ref) is not None
 
 
 def said(store: Store, seen: Seen) -> Meta:
@@ -94,7 +94,7 @@ def chosen(seen: Seen, choice: Choice) -> dict[str, Oid]:
 
 def besides(seen: Seen, choice: Choice) -> dict[str, Oid]:
     """The refs of a remote, besides those of tracks, that a choice takes by its options."""
-    asked = ((TRANSCRIPTS, choice.transcripts), (THREADS, choice.threads), (RUNS, choice.runs))
+    asked = ((TRANSCRIPTS, choice.transcripts), (THREADS, choice.threads), (LATE, choice.threads), (RUNS, choice.runs))
     rooms = tuple(room for room, wanted in asked if wanted)
     return {ref: oid for ref, oid in seen.others.items() if rooms and ref.startswith(rooms)}
 

@@ -1,4 +1,4 @@
-"""What goes along with tracks to a remote: pins and tombstones, notes of public checkpoints only, conversations and threads."""
+"""What goes along with tracks to a remote: pins and tombstones, notes of public checkpoints only, conversations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gitbaton.store import meta as metas
 from gitbaton.store.bundle import plan_notes
 from gitbaton.store.join import marks
 from gitbaton.store.meta import Meta
-from gitbaton.store.refs import META, THREADS, TRANSCRIPTS
+from gitbaton.store.refs import META, TRANSCRIPTS
 from gitbaton.store.write import NOBODY
 from gitbaton.sync.join import note_blobs, note_text
 from gitbaton.sync.look import Seen, said
@@ -119,11 +119,11 @@ class _Public:
 
 
 def other_moves(baton: Baton, seen: Seen, choice: Choice, tracks: Mapping[str, Oid]) -> list[Move]:
-    """Conversations that checkpoints of these tracks name, and threads, as the options want them."""
+    """Conversations that checkpoints of these tracks name, as the options want them."""
     objects = baton.repo.objects
     found = objects.refs(TRANSCRIPTS) if choice.transcripts else {}
     wanted = _conversations(baton, tracks) if found else set()
-    found = {ref: oid for ref, oid in found.items() if ref in wanted} | (objects.refs(THREADS) if choice.threads else {})
+    found = {ref: oid for ref, oid in found.items() if ref in wanted}
     return [move for ref, oid in sorted(found.items()) if (move := _other(baton, ref, oid, seen.others.get(ref))) is not None]
 
 
@@ -134,7 +134,7 @@ def _conversations(baton: Baton, tracks: Mapping[str, Oid]) -> set[str]:
 
 
 def _other(baton: Baton, ref: str, oid: Oid, seen: Oid | None) -> Move | None:
-    """One conversation or thread: it only grows."""
+    """One conversation: it only grows."""
     if seen == oid:
         return None
     if seen is None:

@@ -16,13 +16,15 @@ from gitbaton.store import meta as metas
 from gitbaton.store.fetched import SLACK
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META, remote_ref
-from gitbaton.sync import runs
-from gitbaton.sync.agreed import RUN_ROOM, agreed, remember
+from gitbaton.sync import runs, threads
+from gitbaton.sync.agreed import RUN_ROOM, THREAD_ROOM, agreed, remember
 from gitbaton.sync.exposure import counted, exposure, present
 from gitbaton.sync.look import Seen, besides, here, look, said
 from gitbaton.sync.moves import Comparison
 from gitbaton.sync.published import keeps, meta_move, notes_move, other_moves
+from gitbaton.sync.threadmoves import Moves
 from gitbaton.sync.values import Choice, Exposure, Move, Pushing
+from gitbaton.threads.names import LATE, THREADS, late_ref, names_of, ref_of
 from gitbaton.values import replace, value
 
 ATTEMPTS = 3
@@ -64,9 +66,11 @@ def push(
     ours: Mapping[str, Oid] | None = None,
     meta: Meta | None = None,
     seen: Seen | None = None,
+    refs: Mapping[str, Oid] | None = None,
 ) -> tuple[Pushing, ...]:
-    """Push to every place of a remote. ``ours`` and ``meta``: the chains and tombstones to push instead of those here;
-    ``seen``: all that the remote was just found to have, fetched.
+    """Push to every place of a remote. ``ours`` and ``meta``: the chains and tombstones to push instead of those here, ``refs``
+    those of threads; ``seen``: all that the remote was just found to have, fetched. What savers have in their log is flushed
+    first where threads are pushed.
 
     Raises RemoteError when it cannot be reached or refuses all; NotFoundError for a track that is nowhere; NoAnswerError where
     baton.push is false; ScanError.
@@ -76,11 +80,14 @@ def push(
     if manner.write and intent.pending(baton.repo):
         with baton.repo.lock(()):
             baton.store.settle()
+    if manner.write and choice.threads:
+        threads.flush(baton)
     found, problems = baton.store.chains()
     chains = dict(found if ours is None else ours)
     mine = metas.read(baton.store) if meta is None else meta
     places = [_Place(baton, line, place, choice, manner, chains, mine) for place in line.remote.push]
     for place in places:
+        place.refs = refs
         place.seen = seen if place.place == line.remote.fetch else None
         place.warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems)
     return (places[0].push(),) if len(places) == 1 else tuple(place.one_of_several() for place in places)
@@ -95,8 +102,9 @@ class _Place:
         self.baton, self.line, self.place, self.choice, self.manner = baton, line, place, choice, manner
         self.ours, self.mine = ours, mine
         self.seen: Seen | None = None
+        self.refs: Mapping[str, Oid] | None = None
         self.warnings: tuple[str, ...] = ()
-        self.agreed: frozenset[str] = frozenset()
+        self.agreed: frozenset[tuple[str, str]] = frozenset()
         self.shown = line.remote.shown
 
     def push(self) -> Pushing:
@@ -122,13 +130,16 @@ class _Place:
         self.baton.repo.objects.write(made.objects)
         public = exposure(self.baton, made.moves, haves, self._known(made.moves))
         declined = self._declined(public)
-        if declined and not self.manner.partly:
-            return Pushing(moves=made.moves, exposure=public, declined=declined, warnings=made.warnings)
-        if declined:
+        result = Pushing(moves=made.moves, exposure=public, warnings=made.warnings)
+        if declined is not None:
+            result = replace(result, declined=declined.names, private=declined.threads)
+        if declined is not None and not self.manner.partly:
+            return result
+        if declined is not None:
             made = self.plan(seen, self._without(seen, declined), rewriting=rewriting)
             self.baton.repo.objects.write(made.objects)
         made = replace(made, moves=counted(self.baton, made.moves, haves, public))
-        result = Pushing(moves=made.moves, exposure=public, declined=declined, warnings=made.warnings, keeps=made.keeps)
+        result = replace(result, moves=made.moves, warnings=made.warnings, keeps=made.keeps)
         wants = [new for _, new in made.sends.values() if new is not None]
         hits = scanning.lacking(self.baton, wants, haves) if self.manner.scan and wants else ()
         if hits or not self.manner.write or not made.sends:
@@ -159,9 +170,26 @@ class _Place:
             objects = self.baton.repo.objects
             wanted |= {ref: oid for ref, (_, oid) in tracks.items() if objects.info(oid) is None}
         wanted |= {ref: seen.refs[ref] for ref in (META, NOTES) if ref in seen.refs}
-        wanted |= besides(seen, self.choice)
+        mine = self.baton.repo.objects.refs(THREADS, LATE) if self.choice.threads else {}
+        others = besides(seen, self.choice)  # of threads, those that are nowhere here are not compared
+        wanted |= {ref: oid for ref, oid in others.items() if not threads.is_thread(ref) or self._compares(ref, mine)}
         held = {*known.values(), *self.ours.values()}
         return [ref for ref, oid in wanted.items() if oid not in held]
+
+    def _compares(self, ref: str, mine: Mapping[str, Oid]) -> bool:
+        """Whether a thread's ref is compared with one of ours."""
+        name = names_of(ref)
+        return name is not None and (ref_of(*name) in mine or late_ref(*name) in mine)
+
+    def _threads(self, seen: Seen, choice: Choice, *, rewriting: bool) -> tuple[list[Move], tuple[str, ...]]:
+        """The moves of threads, and what is to be said of them."""
+        with threads.Trade(self.baton, self.line.remote.name, self.shown, seen, self.refs) as trade:
+            made = Moves(trade, choice, rewriting=rewriting)
+            found = made.all()
+            said = made.warnings
+        if not self.manner.write and self.refs is None and threads.pending(self.baton):
+            said = (*said, "what savers have not flushed yet is not counted")
+        return found, said
 
     def plan(self, seen: Seen, choice: Choice, *, rewriting: bool) -> Plan:
         """What to move. Raises RecordError where the remote's tombstones cannot be read."""
@@ -184,6 +212,8 @@ class _Place:
         public = {m.track: m.new for m in moves if m.track is not None and m.action not in ("delete", "refused") and m.new}
         moves += other_moves(self.baton, seen, choice, public)
         moves += runs.moves(self.baton, seen) if choice.runs else []
+        traded, words = self._threads(seen, choice, rewriting=rewriting) if choice.threads else ([], ())
+        moves, warnings = [*moves, *traded], [*warnings, *words]
         pruned = sum(move.dropped - move.forgotten for move in moves if not rewriting and move.action != "refused")
         if pruned:
             which = "a checkpoint that was" if pruned == 1 else f"{pruned} checkpoints that were"
@@ -191,25 +221,28 @@ class _Place:
         return Plan(moves=tuple(moves), objects=tuple(objects), warnings=(*self.warnings, *warnings), keeps=left)
 
     def _known(self, moves: Sequence[Move]) -> frozenset[str]:
-        """The refs of the tracks and runs that somebody here has agreed to push to this place."""
-        names = [move.track for move in moves if move.track is not None and move.changes]
-        tracks = agreed(self.baton.repo, self.line.remote.name, self.place, names)
-        names = [move.run for move in moves if move.run is not None and move.changes]
-        runs_ = agreed(self.baton.repo, self.line.remote.name, self.place, names, room=RUN_ROOM)
-        return frozenset(move.ref for move in moves if move.track in tracks or move.run in runs_)
+        """The refs of the tracks, runs and threads that somebody here has agreed to push to this place."""
+        moving = [move for move in moves if move.changes]
+        repo, remote = self.baton.repo, self.line.remote.name
+        tracks = agreed(repo, remote, self.place, [move.track for move in moving if move.track is not None])
+        ran = agreed(repo, remote, self.place, [move.run for move in moving if move.run is not None], room=RUN_ROOM)
+        told = {move.thread for move in moving if move.thread is not None}
+        told = set(agreed(repo, remote, self.place, sorted(told), room=THREAD_ROOM))
+        return frozenset(m.ref for m in moving if m.track in tracks or m.run in ran or m.thread in told)
 
-    def _declined(self, public: Exposure | None) -> tuple[str, ...]:
-        """The tracks and runs that nobody agrees to make public. A dry run asks nobody."""
-        if public is None or not self.manner.write or set(public.names) <= self.agreed or self.baton.settings.push:
-            return ()
+    def _declined(self, public: Exposure | None) -> Exposure | None:
+        """What nobody agrees to make public. A dry run asks nobody."""
+        if public is None or not self.manner.write or public.asked <= self.agreed or self.baton.settings.push:
+            return None
         if self.manner.agree(public):
-            self.agreed = frozenset(public.names)
-            return ()
-        return public.names
+            self.agreed = public.asked
+            return None
+        return public
 
-    def _without(self, seen: Seen, declined: Sequence[str]) -> Choice:
+    def _without(self, seen: Seen, declined: Exposure) -> Choice:
         tracks = {track for track in (*self.ours, *seen.tracks) if self.choice.takes(track)}
-        return replace(self.choice, tracks=tuple(sorted(tracks.difference(declined))))
+        kept = frozenset(declined.threads)
+        return replace(self.choice, tracks=tuple(sorted(tracks.difference(declined.tracks))), kept=kept)
 
     def _send(self, result: Pushing, made: Plan, *, rewriting: bool) -> Pushing | None:
         rows = self.line.push(made.sends, self.place)
@@ -218,13 +251,11 @@ class _Place:
         failed = [row for row in rows if row.kind]
         if not failed:
             if result.exposure is not None:
-                sent = set(result.exposure.tracks).difference(result.declined)
-                remember(self.baton.repo, self.line.remote.name, self.place, sorted(sent))
-                ran = set(result.exposure.runs).difference(result.declined)
-                remember(self.baton.repo, self.line.remote.name, self.place, sorted(ran), room=RUN_ROOM)
+                self._agreed(result, result.exposure)
             return result
         if any(row.kind == "stale" for row in failed):
-            raise RemoteError(f"somebody else pushed to '{self.shown}' meanwhile", "git baton sync", kind="stale")
+            hint = threads.SYNC if self.choice.threads else "git baton sync"
+            raise RemoteError(f"somebody else pushed to '{self.shown}' meanwhile", hint, kind="stale")
         if rewriting and any(moves[row.ref].action in ("rewrite", "delete") and _refuses(row) for row in failed):
             return None
         raise self._error(failed)
@@ -238,12 +269,21 @@ class _Place:
         }
         return RemoteError(told.get(row.kind, f"'{self.shown}' refuses '{row.ref}': {row.reason}"), kind=row.kind)
 
+    def _agreed(self, result: Pushing, public: Exposure) -> None:
+        """Remember what was sent with somebody's agreement."""
+        rooms = (("", public.tracks, result.declined), (RUN_ROOM, public.runs, result.declined))
+        for room, names, declined in (*rooms, (THREAD_ROOM, public.threads, result.private)):
+            sent = sorted(set(names).difference(declined))
+            remember(self.baton.repo, self.line.remote.name, self.place, sent, room=room)
+
     def _remember(self, moves: Sequence[Move]) -> None:
-        """Our refs of the remote's, as it has them now."""
+        """Our refs of the remote's, as it has them now; of threads also what both sides have."""
         objects, remote = self.baton.repo.objects, self.line.remote.name
-        with self.baton.repo.lock(tuple(here(remote, move.ref) for move in moves)):
+        refs = {here(remote, move.ref): move.new for move in moves}
+        refs |= {threads.joined(remote, move.ref): move.new for move in moves if move.thread is not None}
+        with self.baton.repo.lock(tuple(refs)):
             known = objects.refs(remote_ref(remote))
-            changes = [RefChange(name=here(remote, m.ref), new=m.new, old=known.get(here(remote, m.ref))) for m in moves]
+            changes = [RefChange(name=ref, new=new, old=known.get(ref)) for ref, new in refs.items()]
             objects.update([change for change in changes if change.new != change.old])
 
 

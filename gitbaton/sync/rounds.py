@@ -9,6 +9,7 @@ from collections.abc import Callable
 from gitbaton.baton import Baton
 from gitbaton.errors import NoAnswerError, RemoteError
 from gitbaton.git.remotes import Connection
+from gitbaton.sync import threadjoin
 from gitbaton.sync.fetching import fetch
 from gitbaton.sync.join import join
 from gitbaton.sync.push import Manner, push
@@ -32,11 +33,15 @@ def sync(
     for number in range(1, ROUNDS + 1):
         seen, gathered = fetch(baton, line, choice, ours=baton.store.chains()[0], write=manner.write)
         joining = join(baton, line.remote.name, seen, choice, write=manner.write)
+        refs = None
+        if choice.threads:
+            told, held = threadjoin.join(baton, line.remote.name, line.remote.shown, seen, write=manner.write)
+            joining, refs = replace(joining, threads=told), None if manner.write else held
         done = _after(done, gathered, joining, number)
         if not line.remote.push:
             return done
         try:
-            pushing = push(baton, line, choice, manner, ours=joining.tips, meta=joining.meta, seen=seen)
+            pushing = push(baton, line, choice, manner, ours=joining.tips, meta=joining.meta, seen=seen, refs=refs)
         except RemoteError as error:
             done = replace(done, failure=error.message)
             if error.kind != "stale":
@@ -53,10 +58,13 @@ def sync(
 
 
 def _behind(pushing: tuple[Pushing, ...], joining: Joining) -> bool:
-    """Whether the remote has checkpoints that came after the fetch; those of a track that cannot be joined came before."""
+    """Whether the remote has checkpoints that came after the fetch; those of a track or thread that cannot be joined came
+    before."""
     apart = {row.track for row in joining.rows if row.problem}
-    moves = [move for part in pushing for move in part.moves if move.track is not None and move.track not in apart]
-    return any(move.action == "refused" and move.count for move in moves)
+    left = {(row.thread, row.namespace) for row in joining.threads if row.problem}
+    moves = [move for part in pushing for move in part.moves if move.action == "refused" and move.count]
+    tracks = [move for move in moves if move.track is not None and move.track not in apart]
+    return bool(tracks) or any(move.thread is not None and (move.thread, move.namespace) not in left for move in moves)
 
 
 def _after(before: Synced | None, gathered: Gathered, joining: Joining, number: int) -> Synced:
@@ -66,6 +74,10 @@ def _after(before: Synced | None, gathered: Gathered, joining: Joining, number: 
     news = tuple(row for row in gathered.rows if row.state != "same")
     names = {row.track for row in news}
     kept = tuple(row for row in before.gathered.rows if row.track not in names)
-    gathered = replace(gathered, rows=(*kept, *news))
-    joining = replace(joining, rows=(*before.joining.rows, *joining.rows))
+    fresh = tuple(row for row in gathered.threads if row.state != "same")
+    found = {(row.thread, row.namespace) for row in fresh}
+    more = tuple(row for row in before.gathered.threads if (row.thread, row.namespace) not in found)
+    gathered = replace(gathered, rows=(*kept, *news), threads=(*more, *fresh))
+    said = (*before.joining.threads, *joining.threads)
+    joining = replace(joining, rows=(*before.joining.rows, *joining.rows), threads=said)
     return Synced(gathered=gathered, joining=joining, rounds=number)

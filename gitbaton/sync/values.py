@@ -12,12 +12,15 @@ from gitbaton.values import value
 
 @value
 class Choice:
-    """What is to be exchanged: these tracks (None: all), and conversations, threads and runs besides."""
+    """What is to be exchanged: these tracks (None: all), and conversations, threads and runs besides. ``kept``: threads that
+    stay here all the same; ``prune``: threads that were deleted here are to be deleted there."""
 
     tracks: tuple[str, ...] | None = None
     transcripts: bool = False
     threads: bool = False
     runs: bool = False
+    kept: frozenset[str] = frozenset()
+    prune: bool = False
 
     def takes(self, track: str) -> bool:
         """Whether a track is among them."""
@@ -59,19 +62,33 @@ class FetchedRun:
 
 
 @value
+class FetchedThread:
+    """One namespace of a thread of a remote after a fetch. ``state``: as of a track; ``count``: checkpoints that were not
+    here."""
+
+    thread: str
+    namespace: str
+    state: str
+    count: int = 0
+    reason: str = ""
+
+
+@value
 class Gathered:
     """What a fetch brought: the tracks by name, and refs of the remote whose names gitbaton does not write. ``others``: other
-    refs that moved here; ``runs``: the runs, where they were asked for."""
+    refs that moved here; ``runs`` and ``threads``: where they were asked for."""
 
     rows: tuple[Fetched, ...]
     strange: tuple[str, ...]
     others: int = 0
     runs: tuple[FetchedRun, ...] = ()
+    threads: tuple[FetchedThread, ...] = ()
 
     @property
     def broken(self) -> bool:
         """Whether something of it can be used by nobody."""
-        return any(row.state == "broken" for row in self.rows) or any(row.state == "broken" for row in self.runs)
+        states = [*(row.state for row in self.rows), *(row.state for row in self.runs), *(row.state for row in self.threads)]
+        return "broken" in states
 
 
 @value
@@ -89,6 +106,22 @@ class Joined:
 
 
 @value
+class JoinedThread:
+    """What joining one namespace of a thread came to: checkpoints that are new here, that have gone because they were removed
+    there, and that say something else now; why it was not joined (empty when it was). ``was``: where its chain stood before
+    some went or changed. ``back``: it was deleted here, and went on there."""
+
+    thread: str
+    namespace: str
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    was: Oid | None = None
+    back: bool = False
+    problem: str = ""
+
+
+@value
 class Joining:
     """What joining came to; ``tips`` are the chains of all tracks afterwards, ``meta`` what is pinned and dropped."""
 
@@ -96,11 +129,18 @@ class Joining:
     tips: dict[str, Oid]
     meta: Meta
     warnings: tuple[str, ...] = ()
+    threads: tuple[JoinedThread, ...] = ()
+
+    @property
+    def broken(self) -> bool:
+        """Whether something was not joined that should have been."""
+        return any(row.problem for row in self.rows) or any(row.problem for row in self.threads)
 
 
 @value
 class Exposure:
-    """What becomes public by the first push of tracks and runs, beyond what the remote's refs hold."""
+    """What becomes public by the first push of tracks, runs and threads, beyond what the remote's refs hold. ``states``: the
+    checkpoints of threads."""
 
     tracks: tuple[str, ...]
     checkpoints: int
@@ -109,11 +149,19 @@ class Exposure:
     bytes: int
     runs: tuple[str, ...] = ()
     records: int = 0
+    threads: tuple[str, ...] = ()
+    states: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
         """The tracks and the runs."""
         return (*self.tracks, *self.runs)
+
+    @property
+    def asked(self) -> frozenset[tuple[str, str]]:
+        """What needs somebody's agreement: a kind and a name each."""
+        kinds = (("track", self.tracks), ("run", self.runs), ("thread", self.threads))
+        return frozenset((kind, name) for kind, names in kinds for name in names)
 
 
 @value
@@ -123,8 +171,9 @@ class Move:
     ``action``: ``new``, ``forward``, ``rewrite``, ``append``, ``delete``, ``same``, ``refused`` with the ``reason``. ``count``:
     checkpoints that the remote lacks; ``dropped``: those that it has, and nobody should any more; ``forgotten``: how many of
     these are to be nowhere. ``commits`` and ``untracked``: the user's commits and untracked files that become public with it.
-    ``track`` is None for what is no track; ``run`` names a run, whose records ``count`` counts. ``hint``: what can be done
-    about a refusal; ``broken``: the track or run here is.
+    ``track`` is None for what is no track; ``run`` names a run, whose records ``count`` counts; ``thread`` and ``namespace`` a
+    thread's chain, or the writes that came late to it. ``hint``: what can be done about a refusal; ``broken``: the track, run
+    or thread here is.
     """
 
     ref: str
@@ -133,6 +182,8 @@ class Move:
     new: Oid | None = None
     track: str | None = None
     run: str | None = None
+    thread: str | None = None
+    namespace: str = ""
     count: int = 0
     dropped: int = 0
     forgotten: int = 0
@@ -151,13 +202,15 @@ class Move:
 @value
 class Pushing:
     """What became of a push, or would: every move; what was found that must not leave (then nothing was sent); what became
-    public; ``declined``: tracks and runs that nobody has agreed to make public; ``failure``: why one of several places was not
-    pushed to; ``keeps``: what is forgotten and stays there all the same, because nothing can be rewritten there."""
+    public; ``declined``: tracks and runs that nobody has agreed to make public, and ``private`` such threads; ``failure``: why
+    one of several places was not pushed to; ``keeps``: what is forgotten and stays there all the same, because nothing can be
+    rewritten there."""
 
     moves: tuple[Move, ...]
     hits: tuple[Hit, ...] = ()
     exposure: Exposure | None = None
     declined: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     failure: str = ""
     keeps: str = ""
@@ -165,9 +218,8 @@ class Pushing:
     @property
     def refused(self) -> bool:
         """Whether something did not reach the remote that should have."""
-        return bool(self.hits or self.declined or self.failure or self.keeps) or any(
-            move.action == "refused" for move in self.moves
-        )
+        stayed = self.hits or self.declined or self.private or self.failure or self.keeps
+        return bool(stayed) or any(move.action == "refused" for move in self.moves)
 
 
 @value

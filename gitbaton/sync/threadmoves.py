@@ -1,0 +1,137 @@
+"""What a push does with each thread: a new one, a step forward, a rewriting with a lease, an end, nothing, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gitbaton.errors import BatonError
+from gitbaton.model import Oid
+from gitbaton.sync.threads import FORGET, SYNC, Name, Trade, called
+from gitbaton.sync.threeway import Apart, Place
+from gitbaton.sync.values import Choice, Move
+from gitbaton.threads.names import late_ref, ref_of
+from gitbaton.values import replace
+
+_SOME = 5
+
+
+class Moves:
+    """The moves of threads to a remote. Where not ``rewriting``, its refs only go forward. ``warnings``: what stays as it is,
+    and somebody might not expect."""
+
+    def __init__(self, trade: Trade, choice: Choice, *, rewriting: bool) -> None:
+        self.trade, self.choice, self.rewriting, self.shown = trade, choice, rewriting, trade.shown
+        self.kept: set[Name] = set()
+        self.gone: set[Name] = set()
+
+    def all(self) -> list[Move]:
+        """All moves, in the order of names."""
+        found = []
+        for name in self.trade.names():
+            if name[0] not in self.choice.kept:
+                found += self._of(name)
+        return found
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """In words, after ``all``."""
+        found = []
+        if self.kept:
+            how = "'git baton push --threads --prune' deletes what was deleted here"
+            found.append(f"{_listed(self.kept)} deleted here, and still at {self.shown}: {how}")
+        if self.gone:
+            found.append(f"{_listed(self.gone)} gone at {self.shown}, here all the same, and not pushed again: {FORGET}")
+        return tuple(found)
+
+    def _of(self, name: Name) -> list[Move]:
+        mine, there, base = self.trade.three(name)
+        if mine == there:
+            return []
+        if not mine:
+            return self._deleted(name, there, base) if base else []
+        if not there and base:
+            if mine != base:
+                return [self._refused(name, f"{called(name)} is gone at {self.shown}, and went on here", FORGET)]
+            self.gone.add(name)
+            return []
+        reason = self.trade.broken(mine, base.tip)
+        if reason:
+            hint = "'git baton doctor' says what is wrong"
+            return [replace(self._refused(name, f"{called(name)} is broken here: {reason}", hint), broken=True)]
+        if not there:
+            return self._pair(name, mine, there, None)
+        return self._both(name, mine, there, base)
+
+    def _deleted(self, name: Name, there: Place, base: Place) -> list[Move]:
+        """A thread that was deleted here. Its end is pushed only when asked for."""
+        if not there:
+            return []
+        if not self.choice.prune:
+            self.kept.add(name)
+            return []
+        if there != base:
+            return [self._refused(name, f"{called(name)}, which was deleted here, went on at {self.shown}", SYNC)]
+        return self._pair(name, Place(), there, None)
+
+    def _both(self, name: Name, mine: Place, there: Place, base: Place) -> list[Move]:
+        """A thread that is here and there."""
+        reason = self.trade.broken(there, mine.tip, base.tip)
+        if reason:
+            hint = "who has the thread whole can push it from there"
+            return [self._refused(name, f"{called(name)} is broken at {self.shown}: {reason}", hint)]
+        try:
+            apart = self.trade.apart(name)
+        except BatonError as error:
+            return [self._refused(name, f"{called(name)} cannot be compared: {error.message}", SYNC)]
+        if there != base and not apart.theirs:
+            return []  # all that is here is there
+        if there != base and apart.ours:
+            return [self._behind(name, apart)]
+        return self._pair(name, mine, there, apart)
+
+    def _behind(self, name: Name, apart: Apart) -> Move:
+        n = apart.added
+        if n:
+            these = f"{n} checkpoint{'' if n == 1 else 's'} of {called(name)} that {'is' if n == 1 else 'are'} not here"
+            return self._refused(name, f"{self.shown} has {these}", SYNC, count=n)
+        return self._refused(name, f"{called(name)} was changed here and at {self.shown}", SYNC, count=1)
+
+    def _refused(self, name: Name, reason: str, hint: str, *, count: int = 0) -> Move:
+        seen = self.trade.three(name)[1]
+        thread, namespace = name
+        move = Move(ref=ref_of(*name), action="refused", seen=seen.tip, thread=thread, namespace=namespace)
+        return replace(move, count=count, reason=reason, hint=hint)
+
+    def _pair(self, name: Name, mine: Place, there: Place, apart: Apart | None) -> list[Move]:
+        """The moves of both refs from what is there to what is here."""
+        thread, namespace = name
+        pairs = ((ref_of(*name), there.tip, mine.tip), (late_ref(*name), there.late, mine.late))
+        found = []
+        for ref, seen, new in pairs:
+            if seen != new:
+                action = self._action(seen, new)
+                found.append(Move(ref=ref, action=action, seen=seen, new=new, thread=thread, namespace=namespace))
+        if not self.rewriting and any(move.action in ("rewrite", "delete") for move in found):
+            reason = f"{self.shown} refuses rewriting, and {called(name)} was rewritten here"
+            return [self._refused(name, reason, "whoever runs it can let our refs be rewritten")]
+        if found and found[0].ref == ref_of(*name):
+            count = apart.new if apart is not None else self._length(mine.tip)
+            dropped = apart.gone if apart is not None else self._length(there.tip)
+            found[0] = replace(found[0], count=count, dropped=dropped)
+        return found
+
+    def _action(self, seen: Oid | None, new: Oid | None) -> str:
+        if new is None:
+            return "delete"
+        return "new" if seen is None else "forward" if seen in self.trade.path(new) else "rewrite"
+
+    def _length(self, tip: Oid | None) -> int:
+        return len(self.trade.path(tip))
+
+
+def _listed(names: Iterable[Name]) -> str:
+    """Threads in words, with the verb."""
+    threads = sorted({thread for thread, _ in names})
+    shown = ", ".join(called((thread, "")) for thread in threads[:_SOME])
+    more = f" and {len(threads) - _SOME} more" if len(threads) > _SOME else ""
+    return f"{shown}{more} {'is' if len(threads) == 1 else 'are'}"

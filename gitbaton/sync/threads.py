@@ -1,0 +1,188 @@
+"""Threads between machines: they travel only when asked for; where both sides went on, one thread is made of both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from gitbaton.baton import Baton
+from gitbaton.codec import plain
+from gitbaton.errors import BatonError
+from gitbaton.git.objects import RefChange
+from gitbaton.git.packs import Packs
+from gitbaton.model import Oid
+from gitbaton.store.refs import remote_ref
+from gitbaton.sync.look import Seen, here
+from gitbaton.sync.threeway import Apart, Place, Side, apart, broken, meet
+from gitbaton.sync.values import FetchedThread
+from gitbaton.threads.names import LATE, THREADS, late_ref, names_of, ref_of
+from gitbaton.values import replace
+
+_OURS = "refs/baton/"
+_JOINED = "joined/"
+Name = tuple[str, str]
+"""A thread and a namespace."""
+
+SYNC = "git baton sync --threads"
+FORGET = "'git baton fetch --threads --prune' forgets that it was there; then it is pushed as a new one"
+
+
+def joined(remote: str, ref: str) -> str:
+    """Where it lies how a ref of a thread stood at a remote when both sides had the same: after a join or a push."""
+    return remote_ref(remote, _JOINED + ref.removeprefix(_OURS))
+
+
+def is_thread(ref: str) -> bool:
+    """Whether a ref of ours is that of a thread's chain or late writes."""
+    return ref.startswith((THREADS, LATE))
+
+
+def flush(baton: Baton) -> None:
+    """Bring into git what savers have in their log, one that was killed, too. Raises BatonError."""
+    if pending(baton):
+        from gitbaton.threads.store import ThreadStore
+
+        with ThreadStore(baton.repo) as store:
+            store.flush()
+
+
+def pending(baton: Baton) -> bool:
+    """Whether there is a log, so that there may be more than the refs say."""
+    return os.path.isdir(os.path.join(baton.repo.shared_dir, "wal"))
+
+
+def called(name: Name) -> str:
+    """A namespace of a thread in words."""
+    thread, namespace = name
+    return f"thread '{plain(thread)}'" + (f" (namespace '{plain(namespace)}')" if namespace else "")
+
+
+def _places(refs: Mapping[str, Oid], below: str = _OURS) -> dict[Name, Place]:
+    """The places of threads, of refs below a prefix."""
+    found: dict[Name, Place] = {}
+    for ref, oid in refs.items():
+        own = _OURS + ref.removeprefix(below) if ref.startswith(below) else ""
+        name = names_of(own)
+        if name is not None:
+            old = found.get(name, Place())
+            found[name] = replace(old, late=oid) if own.startswith(LATE) else replace(old, tip=oid)
+    return found
+
+
+class Trade:
+    """The threads here beside those of a remote, whose objects are here. ``refs``: those of threads, instead of what is here
+    now. A context manager."""
+
+    def __init__(self, baton: Baton, remote: str, shown: str, seen: Seen, refs: Mapping[str, Oid] | None = None) -> None:
+        self.baton, self.remote, self.shown = baton, remote, shown
+        self.objects, self.packs = baton.repo.objects, Packs(baton.repo)
+        self.theirs = _places(seen.others)
+        self.look(refs)
+
+    def __enter__(self) -> Trade:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.packs.close()
+
+    def look(self, refs: Mapping[str, Oid] | None = None) -> None:
+        """Look at what is here anew."""
+        self.refs = dict(refs if refs is not None else self.objects.refs(THREADS, LATE, remote_ref(self.remote, _JOINED)))
+        self.ours = _places(self.refs)
+        self.bases = _places(self.refs, remote_ref(self.remote, _JOINED))
+
+    def put(self, name: Name, place: Place, base: Place) -> list[RefChange]:
+        """Have a namespace stand elsewhere here, and note what both sides have; the refs that must move for it."""
+        refs, remote = (ref_of(*name), late_ref(*name)), self.remote
+        wanted = dict(zip(refs, (place.tip, place.late), strict=True))
+        wanted |= {joined(remote, ref): oid for ref, oid in zip(refs, (base.tip, base.late), strict=True)}
+        self.ours[name], self.bases[name] = place, base
+        changes = []
+        for ref, oid in wanted.items():
+            old = self.refs.pop(ref, None)
+            if oid is not None:
+                self.refs[ref] = oid
+            changes += [RefChange(name=ref, new=oid, old=old)] if oid != old else []
+        return changes
+
+    def names(self) -> list[Name]:
+        """All namespaces of threads that are here or there, or were both."""
+        return sorted({*self.ours, *self.theirs, *self.bases})
+
+    def three(self, name: Name) -> tuple[Place, Place, Place]:
+        """Where a namespace stands here, there, and stood when both had the same."""
+        nowhere = Place()
+        return self.ours.get(name, nowhere), self.theirs.get(name, nowhere), self.bases.get(name, nowhere)
+
+    def side(self, place: Place) -> Side:
+        """What lies in a place."""
+        return Side(self.packs.read, self.packs.algorithm, place)
+
+    def path(self, tip: Oid | None) -> list[Oid]:
+        """The commits of a chain, newest first. Raises GitError."""
+        return self.objects.first_parents(tip) if tip is not None else []
+
+    def apart(self, name: Name) -> Apart:
+        """What both sides lack of what they become. Raises RecordError, GitError."""
+        mine, other, base = self.three(name)
+        ours, theirs = self.side(mine), self.side(other)
+        shared = meet(self.path(mine.tip), self.path(other.tip))
+        floor = ours.chain.entry(bytes.fromhex(shared)).id if shared is not None else None
+        return apart(ours, theirs, self.side(base) if base else None, floor)
+
+    def broken(self, place: Place, *known: Oid | None) -> str:
+        """Why nobody can use what lies in a place, as far as it is not in the chains ``known``; empty where all is well."""
+        try:
+            have = {oid for tip in known for oid in self.path(tip)}
+            return broken(self.side(place), have)
+        except BatonError as error:
+            return error.message
+
+
+def gathered(baton: Baton, remote: str, shown: str, seen: Seen, before: Mapping[str, Oid]) -> tuple[FetchedThread, ...]:
+    """What a fetch has brought of each thread of a remote; ``before``: what lay here. One that is not as we write it is
+    broken, and nothing uses it."""
+    old = _places(before, here(remote, _OURS))
+    with Trade(baton, remote, shown, seen) as trade:
+        return tuple(_gathered(trade, name, place, old.get(name, Place())) for name, place in sorted(trade.theirs.items()))
+
+
+def _gathered(trade: Trade, name: Name, place: Place, old: Place) -> FetchedThread:
+    row = FetchedThread(thread=name[0], namespace=name[1], state="same")
+    mine, _, base = trade.three(name)
+    reason = trade.broken(place, mine.tip, base.tip)
+    if reason:
+        return replace(row, state="broken", reason=reason)
+    if place == old:
+        return row
+    try:
+        was = trade.path(old.tip)
+    except BatonError:
+        was = []
+    path = trade.path(place.tip)
+    count = next((number for number, oid in enumerate(path) if oid in set(was)), len(path))
+    state = "new" if not old else "newer" if not was or path[count : count + 1] == was[:1] else "rewritten"
+    if state == "rewritten":
+        have = {entry.id for entry in trade.side(old).chain.walk()}
+        count = sum(1 for entry in trade.side(place).chain.walk() if entry.id not in have)
+    return replace(row, state=state, count=count)
+
+
+def gone(remote: str, seen: Seen, before: Mapping[str, Oid]) -> tuple[Name, ...]:
+    """The threads that were fetched from a remote, or exchanged with it, and are there no more."""
+    known = {*_places(before, here(remote, _OURS)), *_places(before, remote_ref(remote, _JOINED))}
+    return tuple(sorted(known - _places(seen.others).keys()))
+
+
+def drops(remote: str, seen: Seen, names: Sequence[Name], before: Mapping[str, Oid]) -> list[RefChange]:
+    """What lets go of fetched threads, and of late writes that the others' chains hold by now."""
+    wanted = set(names)
+    found = []
+    for ref, oid in before.items():
+        for below in (here(remote, _OURS), remote_ref(remote, _JOINED)):
+            own = _OURS + ref.removeprefix(below) if ref.startswith(below) else ""
+            name = names_of(own)
+            late = own.startswith(LATE) and own not in seen.others and below == here(remote, _OURS)
+            if name is not None and (name in wanted or late):
+                found.append(RefChange(name=ref, new=None, old=oid))
+    return found

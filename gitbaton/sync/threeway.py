@@ -1,0 +1,256 @@
+"""One namespace of a thread here, there, and as both last had it: what it becomes of the three. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from gitbaton.errors import BatonError, RecordError
+from gitbaton.model import Oid
+from gitbaton.threads.build import Built, rebuild
+from gitbaton.threads.chain import Chain, jump_numbers
+from gitbaton.threads.codec import key, loads, rows_of, typed_of
+from gitbaton.threads.late import Late, fold
+from gitbaton.threads.values import Entry, Id, Row
+from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gitbaton.git.objects import Algorithm, Kind
+
+    Read = Callable[[Id], tuple[Kind, bytes]]
+    Rows = Mapping[tuple[str, int], Row]
+
+
+@value
+class Place:
+    """Where a namespace of a thread stands in one repository: its chain, and the writes that came late."""
+
+    tip: Oid | None = None
+    late: Oid | None = None
+
+    def __bool__(self) -> bool:
+        return self != _NOWHERE
+
+
+_NOWHERE = Place()
+
+
+class Version:
+    """A checkpoint as one side has it: ``entry`` (None: only writes that wait for it), and all writes that count."""
+
+    __slots__ = ("entry", "rows", "said")
+
+    def __init__(self, entry: Entry | None, rows: Rows) -> None:
+        self.entry, self.rows = entry, rows
+        self.said = _said(entry) if entry is not None else None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Version) and self.said == other.said and self.rows == other.rows
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _said(entry: Entry) -> tuple[object, ...]:
+    """All that a checkpoint says, first its time: of two that differ the greater one is taken, in every clone."""
+    try:
+        found = loads(entry.ck) if entry.ck else None
+    except RecordError:
+        found = None
+    ts = found.get("ts") if isinstance(found, dict) else None
+    held = (sorted(entry.channels.items()), sorted(entry.rest.items()))
+    return (ts if isinstance(ts, str) else "", entry.ck, entry.md, *held, entry.parent is not None, entry.parent or "")
+
+
+class Side:
+    """One of the three."""
+
+    def __init__(self, read: Read, algorithm: Algorithm, place: Place) -> None:
+        self.read, self.place = read, place
+        self.chain = Chain(read, algorithm, _id(place.tip))
+        self.late = Late(read, algorithm, _id(place.late))
+
+    def versions(self, floor: str | None, more: Collection[str]) -> dict[str, Version]:
+        """The checkpoints above ``floor``, and those of ``more``, as far as they are here."""
+        found = {}
+        for entry in self.chain.walk():
+            if floor is not None and entry.id <= floor:
+                break
+            found[entry.id] = Version(entry, self.rows(entry.id, entry))
+        for id in more:
+            if id not in found:
+                entry_ = self.chain.find(id)
+                rows = self.rows(id, entry_)
+                if entry_ is not None or rows:
+                    found[id] = Version(entry_, rows)
+        return found
+
+    def rows(self, id: str, entry: Entry | None) -> Rows:
+        """The writes that belong to a checkpoint."""
+        rows: dict[tuple[str, int], Row] = {}
+        for task, oid in entry.written.items() if entry is not None else ():
+            rows.update((key(row), row) for row in rows_of(_blob(self.read, oid), task))
+        fold(rows, self.late.of(id))
+        return rows
+
+
+def _id(oid: Oid | None) -> Id | None:
+    return bytes.fromhex(oid) if oid is not None else None
+
+
+def _blob(read: Read, oid: Id) -> bytes:
+    kind, data = read(oid)
+    if kind != "blob":
+        raise RecordError(f"object {oid.hex()} is not a blob")
+    return data
+
+
+@value
+class Change:
+    """What one side lacks: checkpoints by id (None: it must go), and writes that must stand."""
+
+    puts: Mapping[str, Entry | None]
+    rows: Mapping[str, tuple[Row, ...]]
+
+    def __bool__(self) -> bool:
+        return bool(self.puts or self.rows)
+
+    def made(self, side: Side) -> Built:
+        """The side's chain with the change in it."""
+        return rebuild(side.chain, self.puts, {id: [(rows, True)] for id, rows in self.rows.items()}, side.late)
+
+
+@value
+class Apart:
+    """How far two sides are apart: what each lacks of what both become; of the checkpoints, how many are new here, go from
+    here, are changed here; and how many are new there, and go from there."""
+
+    ours: Change
+    theirs: Change
+    added: int
+    removed: int
+    changed: int
+    new: int
+    gone: int
+
+
+def apart(ours: Side, theirs: Side, base: Side | None, floor: str | None) -> Apart:
+    """Compare what is here with what is there. Above ``floor``, the newest checkpoint that both chains share, each is looked
+    at: what only one side has changed since ``base`` is taken, what it removed is removed; where both have changed something,
+    a checkpoint that is there counts more than one that was removed, the greater one more than the other, and writes are
+    united. Raises RecordError, GitError."""
+    late = {id for side in (ours, theirs) for id in side.late.ids()}
+    mine, other = ours.versions(floor, late), theirs.versions(floor, late)
+    before = base.versions(floor, late) if base is not None else {}
+    result: dict[str, Version] = {}
+    for id in sorted({*mine, *other}):
+        version = _version(mine.get(id), other.get(id), before.get(id))
+        if version is not None:
+            result[id] = version
+    both = {id for id in result if result[id].entry is not None}
+    here = {id for id, version in mine.items() if version.entry is not None}
+    there = {id for id, version in other.items() if version.entry is not None}
+    return Apart(
+        ours=_change(mine, result),
+        theirs=_change(other, result),
+        added=len(both - here),
+        removed=len(here - both),
+        changed=sum(1 for id in both & here if result[id] != mine[id]),
+        new=len(both - there),
+        gone=len(there - both),
+    )
+
+
+def _version(mine: Version | None, other: Version | None, before: Version | None) -> Version | None:
+    if mine == other or other == before:
+        return mine
+    if mine == before or mine is None:
+        return other
+    if other is None:
+        return mine
+    entry = _chosen(mine, other, before)
+    rows = dict(mine.rows)
+    for name, row in other.rows.items():
+        own, old = mine.rows.get(name), before.rows.get(name) if before is not None else None
+        rows[name] = row if own is None or own == old else own if row == old else max(own, row)
+    return Version(entry, rows)
+
+
+def _chosen(mine: Version, other: Version, before: Version | None) -> Entry | None:
+    said = before.said if before is not None else None
+    if mine.said == other.said or other.said == said:
+        return mine.entry
+    if mine.said == said or mine.said is None:
+        return other.entry
+    if other.said is None:
+        return mine.entry
+    return max(mine, other, key=lambda version: version.said or ()).entry
+
+
+def _change(side: Mapping[str, Version], result: Mapping[str, Version]) -> Change:
+    """What makes the result of a side."""
+    puts: dict[str, Entry | None] = {}
+    rows: dict[str, tuple[Row, ...]] = {}
+    for id in {*side, *result}:
+        old, new = side.get(id, _NOTHING), result.get(id, _NOTHING)
+        if old.said != new.said:
+            puts[id] = new.entry and bare(new.entry)
+        more = tuple(sorted(row for name, row in new.rows.items() if old.rows.get(name) != row))
+        if more:
+            rows[id] = more
+    return Change(puts=puts, rows=rows)
+
+
+_NOTHING = Version(None, {})
+
+
+def bare(entry: Entry) -> Entry:
+    """A checkpoint without its place in a chain and without writes."""
+    return Entry(entry.id, entry.parent, entry.ck, entry.md, entry.channels, rest=entry.rest)
+
+
+def checked(side: Side, known: Collection[Oid]) -> list[Entry]:
+    """The checkpoints of a chain that are not ``known``, newest first, with all that they hold looked at.
+
+    Raises RecordError where something is not as we write it, GitError where it is missing.
+    """
+    found: list[Entry] = []
+    below: Entry | None = None
+    for entry in side.chain.walk():
+        if entry.commit is not None and entry.commit.hex() in known:
+            below = entry
+            break
+        found.append(entry)
+    first = below.seq + 1 if below is not None else 0
+    seen: set[Id] = set()
+    for entry in found:
+        for number, jump in zip(jump_numbers(entry.seq), entry.jump, strict=False):
+            target = found[-1 - (number - first)] if number >= first else side.chain.at(below or entry, number)
+            if jump != (target.commit, target.id, target.seq):
+                raise RecordError(f"checkpoint '{entry.id[:100]}' points at what is not below it")
+        if len(entry.jump) != len(jump_numbers(entry.seq)):
+            raise RecordError(f"checkpoint '{entry.id[:100]}' lacks what it must point at")
+        for oid in {*entry.channels.values(), *entry.rest.values()} - seen:
+            typed_of(_blob(side.read, oid))
+            seen.add(oid)
+        for task, oid in entry.written.items():
+            rows_of(_blob(side.read, oid), task)
+    for id in side.late.ids():
+        side.late.of(id)
+    return found
+
+
+def meet(ours: Iterable[Oid], theirs: Iterable[Oid]) -> Oid | None:
+    """The newest commit that both chains have."""
+    have = set(ours)
+    return next((oid for oid in theirs if oid in have), None)
+
+
+def broken(side: Side, known: Collection[Oid]) -> str:
+    """Why nobody can use what a side has; empty where everything is as we write it."""
+    try:
+        checked(side, known)
+    except BatonError as error:
+        return error.message
+    return ""
