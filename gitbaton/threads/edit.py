@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.errors import GitError, NotFoundError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
@@ -11,7 +11,7 @@ from gitbaton.git.objects import RefChange
 from gitbaton.threads.build import rebuild
 from gitbaton.threads.codec import key, loads, rows_of
 from gitbaton.threads.core import Core
-from gitbaton.threads.flush import PATIENCE, WAIT, Objects, flush, flush_locked
+from gitbaton.threads.flush import PATIENCE, WAIT, Objects, bring, flush, settle
 from gitbaton.threads.late import Batch, merged
 from gitbaton.threads.names import names_of, prefix_of
 from gitbaton.threads.table import Line
@@ -54,44 +54,58 @@ class Draft:
         return sorted({names for names in found if names is not None})
 
 
-def _edit(core: Core, plan: Callable[[Draft], None]) -> None:
-    """Carry out what ``plan`` drafts, in one transaction; from the start again where somebody moves a ref meanwhile."""
+def _edit(core: Core, plan: Callable[[Draft], None], gone: Container[str] = ()) -> None:
+    """Carry out what ``plan`` drafts, in one transaction; from the start again where somebody moves a ref meanwhile. Of the
+    threads ``gone``, which the plan deletes, nothing is brought into git before."""
     if core.wal.readonly:
         raise GitError(f"'{core.folder}' cannot be written")
-    flush(core)  # most of it, while others put
-    end = time.monotonic() + PATIENCE
+    if not gone:
+        flush(core)  # most of it, while others put
     with core.wal.flushing(WAIT), core.wal.lock():
-        flush_locked(core)
-        while True:
-            draft = Draft(core)
-            plan(draft)
-            if not draft.changes:
-                return
-            kept = core.shelf.packs.write(draft.objects)
-            try:
-                core.shelf.move(draft.changes)
-                break
-            except RefConflictError:
-                if time.monotonic() > end:
-                    raise
-            finally:
-                kept.release()
-            clear_stale_locks(core.repo.layout.common_dir, [change.name for change in draft.changes])
-            time.sleep(0.01)
+        core.catch_up()
+        frozen, sealed = core.table.freeze(), core.wal.rotate()
+        staying = [each for each in frozen if each.line.thread not in gone]
+        views = bring(core, staying, None)
+        if len(staying) == len(frozen):
+            settle(core, views, sealed)
+        _move(core, plan)
+        if len(staying) < len(frozen):
+            settle(core, views, sealed)
         core.wal.bump()
         core.shelf.epoch += 1
 
 
+def _move(core: Core, plan: Callable[[Draft], None]) -> None:
+    end = time.monotonic() + PATIENCE
+    while True:
+        draft = Draft(core)
+        plan(draft)
+        if not draft.changes:
+            return
+        kept = core.shelf.packs.write(draft.objects)
+        try:
+            core.shelf.move(draft.changes)
+            return
+        except RefConflictError:
+            if time.monotonic() > end:
+                raise
+        finally:
+            kept.release()
+        clear_stale_locks(core.repo.layout.common_dir, [change.name for change in draft.changes])
+        time.sleep(0.01)
+
+
 def delete(core: Core, thread: str) -> None:
     """See ThreadStore."""
-    _edit(core, lambda draft: _delete(draft, thread))
+    _edit(core, lambda draft: _delete(draft, thread), {thread})
 
 
 def _delete(draft: Draft, thread: str) -> None:
-    for names in draft.lines(*prefix_of(thread)):
-        if names[0] == thread:
-            line, view = draft.line(*names)
-            draft.move(line, view, None, None)
+    """Draft that all refs of a thread go, whatever they point at."""
+    for ref, oid in draft.core.shelf.refs.listing(*prefix_of(thread)).items():
+        names = names_of(ref)
+        if names is not None and names[0] == thread:
+            draft.changes.append(RefChange(name=ref, old=oid, new=None))
 
 
 def delete_runs(core: Core, run_ids: Iterable[str], metadata: Metadata | None) -> None:
@@ -221,7 +235,7 @@ def prune(core: Core, threads: Iterable[str], strategy: str, metadata: Metadata 
                     _keep_latest(draft, names, metadata)
 
     if wanted:
-        _edit(core, plan)
+        _edit(core, plan, set(wanted) if strategy == "delete" else ())
 
 
 def _keep_latest(draft: Draft, names: tuple[str, str], metadata: Metadata | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from gitbaton.errors import RefConflictError
+from gitbaton.errors import BatonError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import Kind, RefChange
 from gitbaton.threads.build import Built, rebuild
@@ -36,14 +36,6 @@ def flush(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None]
     return True
 
 
-def flush_locked(core: Core) -> None:
-    """As ``flush``, with the flush lock and the log's lock held: nothing is in the log afterwards, and nothing comes."""
-    core.catch_up()
-    if core.table.count:
-        frozen, sealed = core.table.freeze(), core.wal.rotate()
-        settle(core, bring(core, frozen, None), sealed)
-
-
 def settle(core: Core, views: Sequence[tuple[Frozen, View]], sealed: int) -> None:
     """Let go of what is in git now. With the log's lock held."""
     core.wal.drop(sealed)
@@ -56,46 +48,57 @@ def settle(core: Core, views: Sequence[tuple[Frozen, View]], sealed: int) -> Non
 
 def bring(core: Core, frozen: Sequence[Frozen], give_way: Callable[[], None] | None) -> list[tuple[Frozen, View]]:
     """Build what is frozen on top of what git has, store it and move the refs; somebody who moves one meanwhile is built upon.
-    The views that result."""
+    The views that result. A line that cannot be built keeps no other from git; then the error is raised in the end."""
     views: list[tuple[Frozen, View]] = []
-    left, end = list(frozen), time.monotonic() + PATIENCE
+    left, end, failed = list(frozen), time.monotonic() + PATIENCE, list[BatonError]()
     while left:
-        built = [(each, *_build(core, each, give_way)) for each in left]
-        kept = core.shelf.packs.write(_objects(core, built))
+        built = []
+        for each in left:
+            try:
+                built.append((each, *_build(core, each, give_way)))
+            except BatonError as error:
+                failed.append(error)
+        objects = {one[1]: one for _, _, made, blobs in built for one in (*blobs, *made.objects)}
+        kept = core.shelf.packs.write(list(objects.values()))
         left = []
         try:
-            for each, view, made in built:
+            for each, view, made, _ in built:
                 try:
                     views.append((each, _move(core, each, view, made)))
                 except RefConflictError:
+                    left.append(each)
                     if time.monotonic() > end:
                         raise
-                    left.append(each)
         finally:
             kept.release()
         if left:
             clear_stale_locks(core.repo.layout.common_dir, [ref for each in left for ref in (each.line.ref, each.line.late)])
             time.sleep(0.01)
+    if failed:
+        raise failed[0]
     return views
 
 
-def _build(core: Core, frozen: Frozen, give_way: Callable[[], None] | None) -> tuple[View, Built]:
+def _build(core: Core, frozen: Frozen, give_way: Callable[[], None] | None) -> tuple[View, Built, Objects]:
+    """What git has of a line, what it is to have, and the new values that this needs."""
     view = core.shelf.look(frozen.line)
-    return view, rebuild(view.chain, frozen.puts, frozen.rows, view.late, pause=give_way)
-
-
-def _objects(core: Core, built: Sequence[tuple[Frozen, View, Built]]) -> Objects:
-    """What goes into the pack: the new blobs that the newest versions of checkpoints name, and what was built."""
-    objects: Objects = []
-    blobs = core.table.blobs
-    for frozen, _, made in built:
-        for entry in frozen.puts.values():
-            for oid in (*entry.channels.values(), *entry.rest.values()):
-                found = blobs.get(oid)
-                if found is not None:
-                    objects.append(("blob", oid, found[1]))
-        objects += made.objects
-    return list({each[1]: each for each in objects}.values())
+    held = core.table.blobs
+    blobs: Objects = []
+    taken: set[Id] = set()
+    for entry in frozen.puts.values():
+        for oid in (*entry.channels.values(), *entry.rest.values()):
+            found = held.get(oid)
+            if found is not None:
+                blobs.append(("blob", oid, found[1]))
+            else:
+                taken.add(oid)
+    for entry in frozen.puts.values():
+        if taken and entry.parent is not None and entry.parent not in frozen.puts:
+            above = view.find(entry.parent)
+            taken.difference_update(above.channels.values() if above is not None else ())
+    # The ref was moved by hand since: git may have collected them, while we still have them.
+    blobs += [("blob", oid, core.shelf.packs.read(oid)[1]) for oid in taken]
+    return view, rebuild(view.chain, frozen.puts, frozen.rows, view.late, pause=give_way), blobs
 
 
 def _move(core: Core, frozen: Frozen, view: View, made: Built) -> View:

@@ -198,6 +198,8 @@ def close(core: Core) -> None:
     if worker is None:
         return
     worker.stop()
+    if not core.started:  # a forked child that never used it
+        return
     try:
         core.wal.close(lambda: _last(core))
     finally:
@@ -223,10 +225,11 @@ def _at_exit() -> None:
 
 
 def _in_child() -> None:
-    for core in list(_OPEN):
-        core.start()
-        worker = _OPEN[core]
-        worker.__init__(core, worker.every, worker.idle)  # type: ignore[misc]
+    global _CLOSING
+    _CLOSING = threading.Lock()
+    for core, worker in list(_OPEN.items()):
+        core.reset()
+        worker.reset()
 
 
 atexit.register(_at_exit)

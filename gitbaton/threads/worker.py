@@ -23,13 +23,16 @@ class Worker:
 
     def __init__(self, core: Core, every: int, idle: float) -> None:
         self.core, self.every, self.idle = core, every, idle
+        self.reset()
+
+    def reset(self) -> None:
+        """Be one whose thread has not begun; in a forked child there is none."""
         self.failed: BatonError | None = None
         self._due = threading.Event()
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
         self._own = threading.Lock()
         self._stopped = False
-        self._last = 0
 
     def came(self) -> None:
         """A record was appended."""
