@@ -65,7 +65,7 @@ class Shelf:
         ends = [".pack", ".keep"]
         try:
             os.makedirs(self.folder, exist_ok=True)
-            os.close(self._fill(path + ".keep", [_mark()], 0o644))
+            os.close(self._put(path + ".keep", lambda: [_mark()]))
             fd = self._put(path + ".pack", packing.parts)
             try:
                 mapped = Mapped(fd, path, self.bases)
@@ -94,9 +94,11 @@ class Shelf:
 
     def _place(self, path: str, parts: Iterable[bytes]) -> int:
         fresh = os.path.join(self.folder, f"tmp_{path.rpartition('.')[2]}_{os.urandom(6).hex()}")
-        fd = self._fill(fresh, parts, 0o444)
+        lasting = not path.endswith(".keep")  # the other one means nothing once its process has ended
+        fd = self._fill(fresh, parts, 0o444 if lasting else 0o644)
         try:
-            os.fsync(fd)
+            if lasting:
+                os.fsync(fd)
             os.rename(fresh, path)
         except BaseException:
             os.close(fd)

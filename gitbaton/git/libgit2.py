@@ -136,7 +136,8 @@ class Libgit2Objects:
                     self._transact(changes)
                     break
                 except _ERRORS as error:
-                    locked = "lock" in str(error) and not self._collides(changes)
+                    # `git pack-refs`, a part of gc, removes folders that have become empty.
+                    locked = any(word in str(error) for word in ("lock", "make directory")) and not self._collides(changes)
                     if not locked:
                         raise GitError(f"cannot update a ref: {error}") from None
                     if time.monotonic() > deadline:

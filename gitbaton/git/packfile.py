@@ -186,7 +186,7 @@ class Packing:
         offsets = [self.offsets[oid] for oid in ordered]
         far = [at for at in offsets if at >= _FAR]
         places = iter(range(len(far)))
-        near = [at if at < _FAR else _FAR | next(places) for at in offsets]
+        near = [at if at < _FAR else 1 << 31 | next(places) for at in offsets]
         turns.give()
         body = b"".join(
             (

@@ -12,6 +12,7 @@ from gitbaton.git.packfile import KINDS
 _SLACK = 64  # bytes that a stream may have beside its data; one that cannot be deflated grows by 5 for each 16 KiB
 _OFFSET = 6
 _HELD = 8 << 20
+_AT_ONCE = 16 << 20  # bytes that are set aside before it is seen that the object is so large
 
 
 class Bases:
@@ -87,7 +88,7 @@ class Mapped:
             below = begin - back
             if not 0 < below < begin:
                 raise ValueError("its base is not in the pack")
-        data = zlib.decompress(raw[at : at + size + (size >> 8) + _SLACK], 15, size or 1)
+        data = zlib.decompress(raw[at : at + size + (size >> 8) + _SLACK], 15, min(size, _AT_ONCE) or 1)
         if len(data) != size:
             raise ValueError("it is cut short")
         return number, data, below

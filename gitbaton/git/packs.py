@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from weakref import WeakSet
 
-from gitbaton.errors import GitError
+from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.git import maintenance
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.keeping import Kept, Shelf
@@ -19,6 +20,9 @@ from gitbaton.git.packread import Mapped
 from gitbaton.git.repo import Repo
 
 _ALL = 1 << 62
+_ATTEMPTS = 20
+_PAUSE = 0.005
+_RECENT = 20_000_000  # nanoseconds: a change of the folder may be stamped with a time so long ago
 _WHOLE = 4096  # bytes up to which one call with a copy costs less than two
 _NAME = {"commit": b"commit", "tree": b"tree", "blob": b"blob", "tag": b"tag"}
 _OVERHEAD = 200  # bytes that an object of the cache takes beside its data
@@ -96,14 +100,30 @@ class Packs:
             raise GitError(f"object {oid.hex()} cannot be read: {error}") from None
 
     def _stored(self, oid: Id) -> tuple[Kind, bytes]:
-        found = self._find(oid) if self._find is not None else None
-        if found is not None:
-            return found
-        with self._lock:
-            item = self._ask().read(oid.hex(), _ALL)
-        if item is None or item.data is None:
-            raise GitError(f"object {oid.hex()} is not here")
-        return item.kind, item.data
+        """An object of whatever git has. While git moves objects from pack to pack it may be seen nowhere for a moment."""
+        for _ in range(_ATTEMPTS):
+            begun, changed, _ = time.time_ns(), *self.repo.object_store()
+            found, wrong = self._look(oid)
+            if found is not None:
+                return found
+            if self.repo.object_store()[0] == changed < begun - _RECENT:
+                break
+            time.sleep(_PAUSE)
+            self._find = _finder(self.repo)
+        raise wrong or GitError(f"object {oid.hex()} is not here")
+
+    def _look(self, oid: Id) -> tuple[tuple[Kind, bytes] | None, GitError | None]:
+        find, item = self._find, None
+        found = find(oid) if find is not None else None
+        if found is None:
+            try:
+                with self._lock:
+                    item = self._ask().read(oid.hex(), _ALL)
+            except GitTimeoutError:
+                raise
+            except GitError as error:
+                return None, error
+        return (item.kind, item.data) if item is not None and item.data is not None else found, None
 
     def _ask(self) -> Objects:
         """The repository's own door; a process of git's belongs to one of ours and to no other user of the repository."""
