@@ -222,9 +222,7 @@ def _threads(baton: Baton) -> Iterator[Finding]:
         names = {row.thread for row in rows}
         yield Finding(name="threads", ok=True, text=f"{len(names)} threads, {sum(row.count for row in rows)} checkpoints")
     if waits:
-        text = (
-            f"{waits} records are in the log and not yet in git; who put them brings them there, else 'git baton threads' does"
-        )
+        text = f"records of the log that git does not have yet: {waits}; if nobody is at work, 'git baton threads' stores them"
         yield Finding(name="threads-log", ok=True, text=text)
     for path in left(baton.repo):
         text = f"'{path}' keeps a pack for a process that has ended"

@@ -1,12 +1,13 @@
 """``git baton threads``."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, timestamp
+from gitbaton.codec import Json, plain, timestamp
 from gitbaton.commands.common import opened, paged, print_json
 from gitbaton.commands.retaining import counted
 from gitbaton.commands.threading import fetched, name, store_of
@@ -21,7 +22,7 @@ def command(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", hel
     """
     with opened(ctx, door=None) as baton:
         with store_of(baton) as store:
-            rows = threads(store) if store is not None else []
+            rows, wrong = threads(store) if store is not None else ([], [])
         here = {(row.thread, row.namespace) for row in rows}
         elsewhere = {place: remotes for place, remotes in sorted(fetched(baton).items()) if place not in here}
         if json:
@@ -30,13 +31,19 @@ def command(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", hel
                 {"thread": thread, "namespace": space, "remotes": [*remotes]} for (thread, space), remotes in elsewhere.items()
             ]
             print_json({"threads": listed, "fetched": more})
-            return 0
-        with paged(ctx, baton) as paint:
-            for row in rows:
-                terminal.say(_line(baton, row, paint("waits at an interrupt", "pending") if row.waits else ""))
-            for (thread, space), remotes in elsewhere.items():
-                terminal.say(f"{_named(thread, space)} fetched from {name(', '.join(remotes))} only: {joins(remotes[0])}")
+        else:
+            _list(ctx, baton, rows, elsewhere)
+    for thread, reason in wrong:
+        terminal.warn(f"'{name(thread)}' is left out: {plain(reason)}")
     return 0
+
+
+def _list(ctx: typer.Context, baton: Baton, rows: list[Summary], elsewhere: Mapping[tuple[str, str], list[str]]) -> None:
+    with paged(ctx, baton) as paint:
+        for row in rows:
+            terminal.say(_line(baton, row, paint("waits at an interrupt", "pending") if row.waits else ""))
+        for (thread, space), remotes in elsewhere.items():
+            terminal.say(f"{_named(thread, space)} fetched from {name(', '.join(remotes))} only: {joins(remotes[0])}")
 
 
 def _named(thread: str, namespace: str) -> str:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from gitbaton.codec import first_line, plain
-from gitbaton.errors import AmbiguousNameError, NotFoundError
+from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError
 from gitbaton.threads.decoding import opened
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Entry
@@ -109,17 +109,21 @@ def _object(store: ThreadStore, entry: Entry, name: str, text: bytes) -> Mapping
     return found if isinstance(found, dict) else {}
 
 
-def threads(store: ThreadStore) -> list[Summary]:
-    """All threads and namespaces, the one that moved last first. Raises RecordError, GitError."""
-    rows = []
+def threads(store: ThreadStore) -> tuple[list[Summary], list[tuple[str, str]]]:
+    """All threads and namespaces, the one that moved last first; and those that cannot be read, each with the reason."""
+    rows, wrong = [], []
     for thread, namespace in store.chains():
-        entry = store.latest(thread, namespace)
-        if entry is not None:
-            count, waits = store.count(thread, namespace), _waits(store, thread, namespace, entry)
-            told = facts(store, entry)
-            rows.append(Summary(thread=thread, namespace=namespace, count=count, newest=entry, facts=told, waits=waits))
+        try:
+            entry = store.latest(thread, namespace)
+            if entry is not None:
+                count, waits = store.count(thread, namespace), _waits(store, thread, namespace, entry)
+                told = facts(store, entry)
+                made = Summary(thread=thread, namespace=namespace, count=count, newest=entry, facts=told, waits=waits)
+                rows.append(made)
+        except BatonError as error:
+            wrong.append((thread, error.message))
     rows.sort(key=lambda row: (row.facts.ts or _LONG_AGO, row.newest.id), reverse=True)
-    return rows
+    return rows, wrong
 
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
