@@ -146,9 +146,8 @@ def count(place: str, ledger: str, steps: int, fsync: bool) -> None:
     with noting(noted)(place, fsync=fsync) as saver:
         graph = counting(steps, noted, saver)
         config: Any = {"configurable": {"thread_id": "t"}, "recursion_limit": 10_000}
-        state = graph.get_state(config)
-        if not state.values or state.next:
-            graph.invoke(None if state.values else {"n": 0, "log": []}, config, durability="sync")
+        begun = graph.get_state(config).values  # its ``next`` is empty where all tasks wait to be applied
+        graph.invoke(None if begun else {"n": 0, "log": []}, config, durability="sync")
         noted.note("done")
 
 
