@@ -18,7 +18,7 @@ Id = bytes
 """An object id as its 20 or 32 bytes."""
 
 NUMBER = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
-Packed = tuple[Kind, Id, bytes] | tuple[Kind, Id, bytes, Id | None]
+Entry = tuple[Kind, Id, bytes] | tuple[Kind, Id, bytes, Id | None]
 KINDS: dict[int, Kind] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 # Up to so many bytes: the window and memory level of zlib. Its own start takes 25 microseconds to clear tables that a small
 # object never needs.
@@ -101,7 +101,7 @@ class Packing:
     held against the tree before it, and a large blob against the last one that begins alike.
     """
 
-    def __init__(self, algorithm: Algorithm, objects: Iterable[Packed]) -> None:
+    def __init__(self, algorithm: Algorithm, objects: Iterable[Entry]) -> None:
         self.algorithm, self._hash = algorithm, hasher(algorithm)
         self.objects = {item[1]: item for item in objects}
         self.offsets: dict[Id, int] = {}
@@ -134,7 +134,7 @@ class Packing:
         self.checksum = summed.digest()
         yield joined + self.checksum
 
-    def _entry(self, item: Packed, at: int) -> bytes:
+    def _entry(self, item: Entry, at: int) -> bytes:
         kind, oid, data = item[:3]
         found = self._delta(kind, oid, data, item[3] if len(item) > 3 else self._guess(kind, oid, data))
         if found is None:

@@ -10,7 +10,8 @@ from gitbaton.git.packdelta import apply
 from gitbaton.git.packfile import KINDS
 
 _SLACK = 64  # bytes that a stream may have beside its data; one that cannot be deflated grows by 5 for each 16 KiB
-_OFFSET = 6
+_OFFSET, _NAMED = 6, 7
+_DEEPEST = 10_000
 _HELD = 8 << 20
 _AT_ONCE = 16 << 20  # bytes that are set aside before it is seen that the object is so large
 
@@ -60,14 +61,20 @@ class Mapped:
                 break
             deltas.append((below, data))
             below = under
+            if len(deltas) > _DEEPEST:
+                raise ValueError("it stands on itself")
         kind, data = found
         for place, change in reversed(deltas):
             data = apply(data, change)
             self._bases.hold(self, place, kind, data)
         return kind, data
 
+    def named(self, at: int) -> tuple[int, int]:
+        """The place of the base whose id stands at ``at``, negative when it is not here, and where that id ends."""
+        return -1, at
+
     def _entry(self, at: int) -> tuple[int, bytes, int]:
-        """Type, bytes and, for a delta, the place of its base, which is always further to the front; else -1."""
+        """Type, bytes and, for a delta, the place of its base; else -1."""
         raw, begin, below = self._bytes, at, -1
         byte = raw[at]
         at += 1
@@ -77,7 +84,11 @@ class Mapped:
             at += 1
             size |= (byte & 0x7F) << shift
             shift += 7
-        if number == _OFFSET:
+        if number == _NAMED:
+            below, at = self.named(at)
+            if below < 0:
+                raise ValueError("its base is not in the pack")
+        elif number == _OFFSET:
             byte = raw[at]
             at += 1
             back = byte & 0x7F

@@ -15,7 +15,8 @@ from gitbaton.git import maintenance
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.keeping import Kept, Shelf
 from gitbaton.git.objects import Kind, Objects
-from gitbaton.git.packfile import Id, Packed, Packing, hasher
+from gitbaton.git.packfile import Entry, Id, Packing, hasher
+from gitbaton.git.packindex import Packed
 from gitbaton.git.packread import Mapped
 from gitbaton.git.repo import Repo
 
@@ -49,7 +50,7 @@ class Packs:
         self._shelf = Shelf(repo)
         _open.add(self)
         self._door: BinaryObjects | None = None
-        self._find = _finder(repo)
+        self._find = self._finder()
         self._shelf.clean()
 
     def id(self, kind: Kind, data: bytes) -> Id:
@@ -60,7 +61,7 @@ class Packs:
         made.update(data)
         return made.digest()
 
-    def write(self, objects: Sequence[Packed]) -> Kept:
+    def write(self, objects: Sequence[Entry]) -> Kept:
         """Store objects as one pack, on disk when this returns; objects that are there already may be among them. Git removes
         none of them until the answer's ``release`` was called, after refs name them. Raises GitError, and
         then stores nothing."""
@@ -109,21 +110,30 @@ class Packs:
             if self.repo.object_store()[0] == changed < begun - _RECENT:
                 break
             time.sleep(_PAUSE)
-            self._find = _finder(self.repo)
+            self._find = self._finder()
         raise wrong or GitError(f"object {oid.hex()} is not here")
 
     def _look(self, oid: Id) -> tuple[tuple[Kind, bytes] | None, GitError | None]:
-        find, item = self._find, None
-        found = find(oid) if find is not None else None
-        if found is None:
-            try:
-                with self._lock:
-                    item = self._ask().read(oid.hex(), _ALL)
-            except GitTimeoutError:
-                raise
-            except GitError as error:
-                return None, error
-        return (item.kind, item.data) if item is not None and item.data is not None else found, None
+        found = self._find(oid)
+        if found is not None:
+            return found, None
+        try:
+            with self._lock:
+                item = self._ask().read(oid.hex(), _ALL)
+        except GitTimeoutError:
+            raise
+        except GitError as error:
+            return None, error
+        return (item.kind, item.data) if item is not None and item.data is not None else None, None
+
+    def _finder(self) -> Callable[[Id], tuple[Kind, bytes] | None]:
+        """What reads packed objects: libgit2 where it is the door, else we ourselves."""
+        if isinstance(self.repo.objects, BinaryObjects):
+            width = 20 if self.algorithm == "sha1" else 32
+            return Packed(self.repo.objects_dir, width, self._shelf.bases).find
+        from gitbaton.git.libgit2 import packed
+
+        return packed(self.repo.objects_dir)
 
     def _ask(self) -> Objects:
         """The repository's own door; a process of git's belongs to one of ours and to no other user of the repository."""
@@ -186,12 +196,3 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
-
-
-def _finder(repo: Repo) -> Callable[[Id], tuple[Kind, bytes] | None] | None:
-    """What reads packed objects through libgit2; None where this is not the door."""
-    if isinstance(repo.objects, BinaryObjects):
-        return None
-    from gitbaton.git.libgit2 import packed
-
-    return packed(repo.objects_dir)
