@@ -194,7 +194,7 @@ def _change(side: Mapping[str, Version], result: Mapping[str, Version]) -> Chang
     rows: dict[str, tuple[Row, ...]] = {}
     for id in {*side, *result}:
         old, new = side.get(id, _NOTHING), result.get(id, _NOTHING)
-        if old.said != new.said:
+        if old.said != new.said or new is _NOTHING:
             puts[id] = new.entry and bare(new.entry)
         more = tuple(sorted(row for name, row in new.rows.items() if old.rows.get(name) != row))
         if more:
@@ -231,6 +231,8 @@ def checked(side: Side, known: Collection[Oid]) -> list[Entry]:
                 raise RecordError(f"checkpoint '{entry.id[:100]}' points at what is not below it")
         if len(entry.jump) != len(jump_numbers(entry.seq)):
             raise RecordError(f"checkpoint '{entry.id[:100]}' lacks what it must point at")
+        if not all(isinstance(loads(text), dict) for text in (entry.ck, entry.md) if text):
+            raise RecordError(f"checkpoint '{entry.id[:100]}' is no object")
         for oid in {*entry.channels.values(), *entry.rest.values()} - seen:
             typed_of(_blob(side.read, oid))
             seen.add(oid)
