@@ -85,6 +85,8 @@ def push(
     found, problems = baton.store.chains()
     chains = dict(found if ours is None else ours)
     mine = metas.read(baton.store) if meta is None else meta
+    if refs is None and choice.threads and len(line.remote.push) > 1:
+        refs = threads.known(baton, line.remote.name)  # to push to one place is to forget how another stood
     places = [_Place(baton, line, place, choice, manner, chains, mine) for place in line.remote.push]
     for place in places:
         place.refs = refs
@@ -173,7 +175,7 @@ class _Place:
         mine = self.baton.repo.objects.refs(THREADS, LATE) if self.choice.threads else {}
         others = besides(seen, self.choice)  # of threads, those that are nowhere here are not compared
         wanted |= {ref: oid for ref, oid in others.items() if not threads.is_thread(ref) or self._compares(ref, mine)}
-        held = {*known.values(), *self.ours.values()}
+        held = {*known.values(), *self.ours.values(), *mine.values()}
         return [ref for ref, oid in wanted.items() if oid not in held]
 
     def _compares(self, ref: str, mine: Mapping[str, Oid]) -> bool:

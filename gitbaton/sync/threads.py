@@ -51,6 +51,11 @@ def pending(baton: Baton) -> bool:
     return os.path.isdir(os.path.join(baton.repo.shared_dir, "wal"))
 
 
+def known(baton: Baton, remote: str) -> dict[str, Oid]:
+    """The refs of threads here, and of how they stood when a remote had the same."""
+    return baton.repo.objects.refs(THREADS, LATE, remote_ref(remote, _JOINED))
+
+
 def called(name: Name) -> str:
     """A namespace of a thread in words."""
     thread, namespace = name
@@ -87,7 +92,7 @@ class Trade:
 
     def look(self, refs: Mapping[str, Oid] | None = None) -> None:
         """Look at what is here anew."""
-        self.refs = dict(refs if refs is not None else self.objects.refs(THREADS, LATE, remote_ref(self.remote, _JOINED)))
+        self.refs = dict(refs if refs is not None else known(self.baton, self.remote))
         self.ours = _places(self.refs)
         self.bases = _places(self.refs, remote_ref(self.remote, _JOINED))
 
