@@ -28,8 +28,6 @@ _WHOLE = 4096  # bytes up to which one call with a copy costs less than two
 _NAME = {"commit": b"commit", "tree": b"tree", "blob": b"blob", "tag": b"tag"}
 _OVERHEAD = 200  # bytes that an object of the cache takes beside its data
 _KNOWN = 1 << 16  # objects of packs of our own whose places are kept in memory
-
-
 _open: WeakSet[Packs] = WeakSet()
 
 
@@ -63,8 +61,10 @@ class Packs:
 
     def write(self, objects: Sequence[Entry]) -> Kept:
         """Store objects as one pack, on disk when this returns; objects that are there already may be among them. Git removes
-        none of them until the answer's ``release`` was called, after refs name them. Raises GitError, and
-        then stores nothing."""
+        none of them until the answer's ``release`` was called, after refs name them. Raises GitError.
+
+        A fourth element of an object may name another, before it in the list, that it is much like.
+        """
         if not objects:
             return Kept("", self._shelf.kept)
         packing = Packing(self.algorithm, objects)
@@ -90,7 +90,7 @@ class Packs:
         found = self._old.get(oid)
         if found is None:
             place = self._own.get(oid)
-            found = self._mapped(oid, *place) if place is not None else self._stored(oid)
+            found = self._mapped(oid, *place) if place is not None else self._find(oid) or self._sought(oid)
         self.remember(oid, *found)
         return found
 
@@ -100,23 +100,24 @@ class Packs:
         except (zlib.error, ValueError, LookupError) as error:
             raise GitError(f"object {oid.hex()} cannot be read: {error}") from None
 
-    def _stored(self, oid: Id) -> tuple[Kind, bytes]:
-        """An object of whatever git has. While git moves objects from pack to pack it may be seen nowhere for a moment."""
+    def _sought(self, oid: Id) -> tuple[Kind, bytes]:
+        """An object that is in no pack at first sight. While git moves objects from pack to pack, one may be nowhere to be seen
+        for a moment."""
         for _ in range(_ATTEMPTS):
-            begun, changed, _ = time.time_ns(), *self.repo.object_store()
-            found, wrong = self._look(oid)
+            begun, changed = time.time_ns(), self.repo.object_store()[0]
+            found, wrong = self._asked(oid)
             if found is not None:
                 return found
             if self.repo.object_store()[0] == changed < begun - _RECENT:
                 break
             time.sleep(_PAUSE)
             self._find = self._finder()
+            found = self._find(oid)
+            if found is not None:
+                return found
         raise wrong or GitError(f"object {oid.hex()} is not here")
 
-    def _look(self, oid: Id) -> tuple[tuple[Kind, bytes] | None, GitError | None]:
-        found = self._find(oid)
-        if found is not None:
-            return found, None
+    def _asked(self, oid: Id) -> tuple[tuple[Kind, bytes] | None, GitError | None]:
         try:
             with self._lock:
                 item = self._ask().read(oid.hex(), _ALL)
@@ -147,7 +148,7 @@ class Packs:
     def remember(self, oid: Id, kind: Kind, data: bytes) -> None:
         """Have an object in memory for the next reads of it."""
         size = len(data) + _OVERHEAD
-        if size > self._half:
+        if size > self._half or oid in self._young:
             return
         with self._lock:
             self._size += size
@@ -166,6 +167,9 @@ class Packs:
         """Start git's packing of packs in the background where there are many; whether it was started. What processes that
         have ended kept is released. Never raises."""
         self._shelf.clean()
+        with self._lock:  # a pack that git has removed takes room on the disk while it is mapped
+            while self._written and not os.path.exists(f"{self._written[0][0].path}.pack"):
+                self._forget(*self._written.popleft())
         return maintenance.tidy_packs(self.repo)
 
     def close(self) -> None:
