@@ -101,6 +101,22 @@ def test_plain_git_removes_every_trace(repo: Sandbox, tmp_path: Path, linked: bo
     assert repo.baton("resume").code == 2
 
 
+def test_keep_langgraphs_state(repo: Sandbox, tmp_path: Path) -> None:
+    done = repo.run(sys.executable, "-c", block_with("python", "import GitSaver"))
+    assert (done.code, done.out, done.err) == (0, "{'n': 2}\n", "")
+    repo.git("init", "-q", "--bare", str(tmp_path / "hub.git"))
+    repo.git("remote", "add", "origin", str(tmp_path / "hub.git"))
+    said = {}
+    for line in block_with("sh", "git baton threads").splitlines():
+        words = commands_of(line)[0]
+        done = repo.baton(*words, *(["--yes"] if words[0] == "push" else []))
+        assert done.code == 0, done.err
+        said[words[0]] = done.out
+    assert said["threads"].startswith("demo 3 checkpoints")
+    assert repo.git("ls-remote", "origin", "refs/baton/threads/*").endswith("refs/baton/threads/=demo/_\n")
+    assert (ROOT / re.findall(r"\]\((examples/[^)]*)\)", README)[0]).exists()
+
+
 def test_the_log_that_leaves_our_chains_out(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "main", "--step", "one")
     assert len(repo.git("log", "--all", "--format=%H").split()) > 1
@@ -118,11 +134,12 @@ def test_plain_git_shows_what_the_table_says(repo: Sandbox, tmp_path: Path) -> N
     repo.run("git", "baton", "hook", "claude", "Stop", stdin=json.dumps(payload).encode())
     repo.ok("pin", "main")
     repo.ok("run", "--run", "r1", "--step", "build", "--", "true")
+    assert repo.run(sys.executable, "-c", block_with("python", "import GitSaver")).code == 0
     rows = re.findall(r"^\| .* \| `refs/[^`]*` \| `(git [^`]*)` \|$", README, re.MULTILINE)
-    assert len(rows) == 6
+    assert len(rows) == 7
     for command in rows:
         words = command.replace("<track>", "main").replace("<agent>", "claude").replace("<session>", "s").replace("<run>", "r1")
-        told = (("transcripts", "chunks/"), ("meta", "pins/"), ("runs", "build: end"))
+        told = (("transcripts", "chunks/"), ("meta", "pins/"), ("runs", "build: end"), ("threads", "loop step 1: n"))
         shown = next((text for ref, text in told if ref in command), "step one")
         assert shown in repo.run("sh", "-c", words).out
     assert repo.git("symbolic-ref", "BATON_HEAD") == "refs/checkpoints/main"
