@@ -110,7 +110,8 @@ def _look(store: Store) -> Found:
     # A walk leaves out what commits at its edge hold, and not what they lead to: work that was committed after its checkpoint.
     first = [chain.items[-1].base for chain in (*tracks, *safety) if chain.items]
     since = usage.reached(store.repo, others, [oid for oid in first if oid])
-    reached = usage.reached(store.repo, [store.root, *mine] if mine else [], others)
+    root = existing(store, [store.root])  # where there are only threads, nobody has made it
+    reached = usage.reached(store.repo, [*root, *mine] if mine else [], others)
     objects = {oid: path for oid, path in reached.items() if oid not in since}
     sizes = usage.sizes(store.repo, reached.keys() | since.keys())
     for oid, path in {**since, **reached}.items():
