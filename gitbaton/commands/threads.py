@@ -22,8 +22,8 @@ def command(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", hel
     """
     with opened(ctx, door=None) as baton:
         with store_of(baton) as store:
-            rows, wrong = threads(store) if store is not None else ([], [])
-        here = {(row.thread, row.namespace) for row in rows}
+            rows, wrong = threads(store) if store is not None else ([], {})
+        here = {(row.thread, row.namespace) for row in rows} | wrong.keys()
         elsewhere = {place: remotes for place, remotes in sorted(fetched(baton).items()) if place not in here}
         if json:
             listed: list[Json] = [_document(row) for row in rows]
@@ -33,8 +33,8 @@ def command(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", hel
             print_json({"threads": listed, "fetched": more})
         else:
             _list(ctx, baton, rows, elsewhere)
-    for thread, reason in wrong:
-        terminal.warn(f"'{name(thread)}' is left out: {plain(reason)}")
+    for (thread, space), reason in wrong.items():
+        terminal.warn(f"'{_named(thread, space)}' is left out: {plain(reason)}")
     return 0
 
 

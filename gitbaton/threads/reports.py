@@ -109,9 +109,10 @@ def _object(store: ThreadStore, entry: Entry, name: str, text: bytes) -> Mapping
     return found if isinstance(found, dict) else {}
 
 
-def threads(store: ThreadStore) -> tuple[list[Summary], list[tuple[str, str]]]:
+def threads(store: ThreadStore) -> tuple[list[Summary], dict[tuple[str, str], str]]:
     """All threads and namespaces, the one that moved last first; and those that cannot be read, each with the reason."""
-    rows, wrong = [], []
+    rows: list[Summary] = []
+    wrong: dict[tuple[str, str], str] = {}
     for thread, namespace in store.chains():
         try:
             entry = store.latest(thread, namespace)
@@ -121,7 +122,7 @@ def threads(store: ThreadStore) -> tuple[list[Summary], list[tuple[str, str]]]:
                 made = Summary(thread=thread, namespace=namespace, count=count, newest=entry, facts=told, waits=waits)
                 rows.append(made)
         except BatonError as error:
-            wrong.append((thread, error.message))
+            wrong[thread, namespace] = error.message
     rows.sort(key=lambda row: (row.facts.ts or _LONG_AGO, row.newest.id), reverse=True)
     return rows, wrong
 
