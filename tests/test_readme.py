@@ -113,7 +113,7 @@ def test_keep_langgraphs_state(repo: Sandbox, tmp_path: Path) -> None:
         assert done.code == 0, done.err
         said[words[0]] = done.out
     assert said["threads"].startswith("demo 3 checkpoints")
-    assert repo.git("ls-remote", "origin", "refs/baton/threads/*").endswith("refs/baton/threads/=demo/_\n")
+    assert repo.git("ls-remote", "origin", "refs/baton/threads/*").endswith("refs/baton/threads/=demo/_")
     assert (ROOT / re.findall(r"\]\((examples/[^)]*)\)", README)[0]).exists()
 
 
