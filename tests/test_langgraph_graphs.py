@@ -111,7 +111,8 @@ def reviewed(saver: Saver) -> Any:
 def test_a_person_is_asked_and_answers_in_another_process(tmp_path: Path, durability: Any, encrypted: bool) -> None:
     def scenario(sessions: Sessions) -> list[Any]:
         seen: list[Any] = []
-        for given in ({"log": []}, Command(resume="no"), Command(resume="yes"), None):
+        inputs: list[Any] = [{"log": []}, Command(resume="no"), Command(resume="yes"), None]
+        for given in inputs:
             with sessions() as saver:
                 graph = reviewed(saver)
                 seen += [*graph.stream(given, WHERE, durability=durability, stream_mode=["updates", "values"])]
@@ -232,7 +233,8 @@ def test_the_functional_api_does_not_repeat_finished_tasks(tmp_path: Path) -> No
         seen: list[Any] = []
         with sessions() as saver, pytest.raises(RuntimeError, match="once"):
             flow(saver).invoke(["a", "b", "fails"], WHERE, durability="sync")
-        for given in (None, Command(resume="yes"), ["c"], Command(resume="no")):
+        inputs: list[Any] = [None, Command(resume="yes"), ["c"], Command(resume="no")]
+        for given in inputs:
             with sessions() as saver:
                 seen.append(flow(saver).invoke(given, WHERE, durability="sync"))
         with sessions() as saver:
@@ -256,7 +258,7 @@ def test_asynchronous_graphs(tmp_path: Path) -> None:
             seen.append(await graph.ainvoke(Command(resume="yes"), where, durability="exit"))
             return [*map(words, seen), *[said(state) async for state in graph.aget_state_history(where)]]
 
-        return await asyncio.gather(*(one(f"thread {n}") for n in range(8)))
+        return [*await asyncio.gather(*(one(f"thread {n}") for n in range(8)))]
 
     async def whole(place: Path) -> list[Any]:
         async with GitSaver(place, fsync=False) as saver:
