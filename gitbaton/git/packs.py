@@ -74,6 +74,9 @@ class Packs:
             self._written.append((mapped, list(packing.offsets)))
             while len(self._own) > _KNOWN and len(self._written) > 1:
                 self._forget(*self._written.popleft())
+        for kind, oid, data, *_ in objects:
+            if kind == "blob":  # what is new is read soonest, and is in memory already
+                self.remember(oid, kind, data)
         return kept
 
     def _forget(self, mapped: Mapped, ids: Iterable[Id]) -> None:
