@@ -141,7 +141,7 @@ def test_a_serialiser_of_the_users_own_is_used_for_everything(tmp_path: Path) ->
     asked = [["git", "cat-file", *line.split()[::-1]] for line in objects]
     texts = [subprocess.run(words, cwd=place, capture_output=True).stdout for words in asked]
     assert len(texts) > 5 and not any(b"the password" in text for text in texts)
-    with GitSaver(place) as saver, pytest.raises(RuntimeError, match="turned|xor"):
+    with GitSaver(place) as saver, pytest.raises(RuntimeError, match=r"turned|xor"):
         saver.get_tuple(config())
 
 
