@@ -115,7 +115,7 @@ def steps(store: ThreadStore, say: Callable[[str], None], count: int, start: int
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_at_a_named_point(bare: Sandbox, point: str) -> None:
-    for skip in examples(10, 2), 0:
+    for skip in range(examples(5, 2)):
 
         def work(say: Callable[[str], None], skip: int = skip) -> None:
             left = iter(range(skip + (10 if point == "after-append" else 0)))

@@ -54,6 +54,13 @@ class Draft:
         return sorted({names for names in found if names is not None})
 
 
+class Choice:
+    """What counts where two chains have the same checkpoint or the same write: asked with theirs first, then ours."""
+
+    def __init__(self, entry: Callable[[Entry, Entry], Entry], row: Callable[[Row, Row], Row]) -> None:
+        self.entry, self.row = entry, row
+
+
 def _edit(core: Core, plan: Callable[[Draft], None], gone: Container[str] = ()) -> None:
     """Carry out what ``plan`` drafts, in one transaction; from the start again where somebody moves a ref meanwhile. Of the
     threads ``gone``, which the plan deletes, nothing is brought into git before."""
@@ -154,18 +161,22 @@ def _copy(draft: Draft, source: str, target: str) -> None:
         if thread == source:
             _, view = draft.line(source, namespace)
             line, there = draft.line(target, namespace)
-            _unite(draft, line, there, view, lambda theirs, _: theirs, lambda theirs, _: theirs)
+            _unite(draft, line, there, view, Choice(_first, _first))
+
+
+def _first(theirs: Any, _ours: Any) -> Any:
+    return theirs
 
 
 def join(core: Core, thread: str, namespace: str, tip: Id, late: Id | None) -> None:
     """See ThreadStore."""
     chain, other = core.shelf.chain(tip), core.shelf.late(late)
     chain.verify()
-    theirs = View(chain, tip, other, late, {})
+    theirs = View(core.shelf, chain, other, {})
 
     def plan(draft: Draft) -> None:
         line, view = draft.line(thread, namespace)
-        _unite(draft, line, view, theirs, lambda one, two: max(one, two, key=_rank), max)
+        _unite(draft, line, view, theirs, Choice(lambda one, two: max(one, two, key=_rank), max))
 
     _edit(core, plan)
 
@@ -175,38 +186,46 @@ def _rank(entry: Entry) -> Any:
     return entry.ck, entry.md, entry.parent or "", sorted(entry.channels.items()), sorted(entry.rest.items())
 
 
-def _unite(
-    draft: Draft,
-    line: Line,
-    ours: View,
-    theirs: View,
-    choose: Callable[[Entry, Entry], Entry],
-    choose_row: Callable[[Row, Row], Row],
-) -> None:
-    """Take another chain and its late writes into a line; ``choose`` is asked where both have the same id, first theirs."""
+def _unite(draft: Draft, line: Line, ours: View, theirs: View, choice: Choice) -> None:
+    """Take another chain and its late writes into a line."""
     if ours.tip is None and ours.late_tip is None:
         draft.move(line, ours, theirs.tip, theirs.late_tip)
         return
+    puts, rows = _lacking(draft.core, ours, theirs, choice)
+    turned = Choice(lambda own, other: choice.entry(other, own), lambda own, other: choice.row(other, own))
+    equal = not puts and not rows
+    if any(_lacking(draft.core, theirs, ours, turned)):
+        if not equal:
+            _rebuilt(draft, line, ours, puts, rows)
+    elif not equal or _tips(theirs) > _tips(ours):  # so that clones which have the same come to the same commits
+        draft.move(line, ours, theirs.tip, theirs.late_tip)
+
+
+def _tips(view: View) -> tuple[Id, Id]:
+    return view.tip or b"", view.late_tip or b""
+
+
+def _lacking(core: Core, ours: View, theirs: View, choice: Choice) -> tuple[dict[str, Entry | None], dict[str, list[Batch]]]:
+    """The checkpoints and writes that we are to take from them."""
     puts: dict[str, Entry | None] = {}
     met: dict[str, tuple[Entry | None, Entry | None]] = {}
     for entry in theirs.chain.walk():
         own = ours.find(entry.id)
         if own is not None and own.commit == entry.commit:
             break  # and so are all below
-        if own is None or (choose(entry, own) is entry and _rank(entry) != _rank(own)):
+        if own is None or (_rank(entry) != _rank(own) and choice.entry(entry, own) is entry):
             puts[entry.id] = entry
         met[entry.id] = own, entry
     for id in theirs.late.ids():
         met.setdefault(id, (ours.find(id), theirs.find(id)))
     rows: dict[str, list[Batch]] = {}
     for id, (own, other) in met.items():
-        held = {key(row): row for row in _all_rows(draft.core, ours, id, own)}
-        more = [row for row in _all_rows(draft.core, theirs, id, other) if held.get(key(row)) != row]
-        more = [row for row in more if key(row) not in held or choose_row(row, held[key(row)]) == row]
+        held = {key(row): row for row in _all_rows(core, ours, id, own)}
+        more = [row for row in _all_rows(core, theirs, id, other) if held.get(key(row)) != row]
+        more = [row for row in more if key(row) not in held or choice.row(row, held[key(row)]) == row]
         if more:
             rows[id] = [(tuple(more), True)]
-    if puts or rows:
-        _rebuilt(draft, line, ours, puts, rows)
+    return puts, rows
 
 
 def _all_rows(core: Core, view: View, id: str, entry: Entry | None) -> tuple[Row, ...]:

@@ -22,6 +22,11 @@ Objects = list[tuple[Kind, Id, bytes]]
 def flush(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None] | None = None) -> bool:
     """Bring all that was appended until now into git; whether there was anything. Raises GitError when another process
     flushes for ``wait`` seconds, and whatever git raises; the log then keeps all."""
+    if core.wal.readonly:
+        with core.wal.lock():
+            core.catch_up()
+        if not core.table.count:
+            return False
     with core.wal.flushing(wait):
         with core.wal.lock():
             core.catch_up()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 
 from gitbaton.errors import GitError
@@ -24,12 +25,12 @@ _ENTRY = 4096  # bytes that one checkpoint counts for
 class View:
     """A line's chain and late writes. ``known`` are checkpoints of this very chain by their id; it grows."""
 
-    __slots__ = ("chain", "epoch", "head", "known", "late", "late_mark", "late_tip", "limit", "mark", "tip")
+    __slots__ = ("__weakref__", "chain", "epoch", "head", "known", "late", "late_mark", "late_tip", "mark", "shelf", "tip")
 
-    def __init__(self, chain: Chain, tip: Id | None, late: Late, late_tip: Id | None, known: dict[str, Entry]) -> None:
-        self.chain, self.tip, self.late, self.late_tip, self.known = chain, tip, late, late_tip, known
+    def __init__(self, shelf: Shelf, chain: Chain, late: Late, known: dict[str, Entry]) -> None:
+        self.shelf, self.chain, self.late, self.known = shelf, chain, late, known
+        self.tip, self.late_tip = chain.tip, late.tip
         self.head = chain.head()
-        self.limit = 1 << 14
         self.epoch = -1
         self.mark: Mark | None = None
         self.late_mark: Mark | None = None
@@ -44,10 +45,11 @@ class View:
         return found
 
     def know(self, entry: Entry) -> None:
-        """Keep a checkpoint of the chain; not more of them than the cache is for."""
-        if len(self.known) >= self.limit:
-            self.known.clear()
+        """Keep a checkpoint of the chain."""
         self.known[entry.id] = entry
+        self.shelf.held += 1
+        if self.shelf.held > self.shelf.limit:
+            self.shelf.let_go()
 
 
 class Shelf:
@@ -58,9 +60,17 @@ class Shelf:
         self.packs = Packs(repo, cache=cache // 2)
         self.refs = RefWatch(repo)
         self.entries = Entries(cache // 2)
+        self.limit, self.held = cache // 2 // _ENTRY, 0
+        self._views: weakref.WeakSet[View] = weakref.WeakSet()
         self.epoch = 0
         self._durable = Durable(repo)
         self._other: Repo | None = None
+
+    def let_go(self) -> None:
+        """Forget which checkpoints are known: they are more than the cache is for."""
+        for view in list(self._views):
+            view.known.clear()
+        self.held = 0
 
     def place(self, line: Line) -> Line:
         """Say where the files of a new line's refs are."""
@@ -102,8 +112,10 @@ class Shelf:
         else:
             chain = self.chain(tip)
             known = _carried(chain, old) if old is not None else {}
-        late = old.late if old is not None and old.late_tip == late_tip else self.late(late_tip)
-        return View(chain, tip, late, late_tip, known)
+            self.held += len(known)
+        view = View(self, chain, old.late if old is not None and old.late_tip == late_tip else self.late(late_tip), known)
+        self._views.add(view)
+        return view
 
     def chain(self, tip: Id | None) -> Chain:
         """The chain that a commit ends."""
