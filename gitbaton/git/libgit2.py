@@ -265,7 +265,7 @@ class Libgit2Objects:
 def packed(objects_dir: str) -> Callable[[bytes], tuple[Kind, bytes] | None]:
     """What reads objects of git's packs by their raw ids, and nothing else: never a loose one, at which libgit2 may hang. It
     gives None for what is in no pack, or cannot be read."""
-    packs, name, kinds = pygit2.OdbBackendPack(objects_dir), pygit2.Oid, _KIND
+    packs, name, kinds, folder, seen = pygit2.OdbBackendPack(objects_dir), pygit2.Oid, _KIND, f"{objects_dir}/pack", [-1]
 
     def find(oid: bytes) -> tuple[Kind, bytes] | None:
         try:
@@ -277,7 +277,11 @@ def packed(objects_dir: str) -> Callable[[bytes], tuple[Kind, bytes] | None]:
     def again(oid: bytes) -> tuple[Kind, bytes] | None:
         """Once more with the packs of now: they may be of after the last look."""
         try:
+            changed = os.stat(folder).st_mtime_ns
+            if changed == seen[0]:
+                return None
             packs.refresh()
+            seen[0] = changed
             number, data = packs.read(name(oid))
         except _ERRORS:
             return None

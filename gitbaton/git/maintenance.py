@@ -17,6 +17,7 @@ DAY = 86_400
 STAMP = "pruned"  # in our folder of the common directory: when old checkpoints were last looked at
 # The current directory may hold a module of ours by name only.
 _PRUNE = "import sys; sys.path[:] = [p for p in sys.path if p]; from gitbaton.retention.auto import run; run(sys.argv[1])"
+_GC = 43_200  # seconds after which git itself takes that file for one of a gc that was killed
 _SAMPLE = "17"  # the folder that git itself counts for gc.auto: one of 256
 _HELD = 9  # the descriptor by which git holds the lock until it ends
 
@@ -46,8 +47,11 @@ def tidy(repo: Repo) -> bool:
 
 
 def tidy_packs(repo: Repo) -> bool:
-    """As ``tidy``, where there are more than 32 packs that git may do away with. What they hold comes into larger ones, and
-    all packs get a common index. Never raises."""
+    """As ``tidy``, where there are more than 32 packs that git may do away with. What they hold comes into larger ones.
+
+    No multi-pack index: with one that names a pack which a gc beside us removes, git 2.39 did not find what other packs hold.
+    Never raises.
+    """
     if "GIT_OBJECT_DIRECTORY" in repo.git.env:
         return False
     try:
@@ -58,25 +62,31 @@ def tidy_packs(repo: Repo) -> bool:
         if _unwanted(repo):
             return False
         os.makedirs(repo.shared_dir, exist_ok=True)
-        return _start(repo, "--write-midx")
+        return _start(repo)
     except (OSError, GitError):
         return False
 
 
 def _unwanted(repo: Repo) -> bool:
-    """Whether the user wants no packing, or git cannot do it: a partial clone has packs that it cannot roll up."""
+    """Whether the user wants no packing, or git cannot do it: a partial clone has packs that it cannot roll up; a gc, of which
+    its file tells, is at work."""
+    try:
+        if time.time() - os.stat(os.path.join(repo.layout.common_dir, "gc.pid")).st_mtime < _GC:
+            return True
+    except FileNotFoundError:
+        pass
     pattern = r"^(gc\.auto|extensions\.partialclone|remote\..*\.promisor)$"
     items = repo.git.run("config", "-z", "--get-regexp", pattern).out.split(b"\0")
     found = dict(item.split(b"\n", 1) for item in items if b"\n" in item)
     return found.pop(b"gc.auto", b"").strip() == b"0" or bool(found)
 
 
-def _start(repo: Repo, *more: str) -> bool:
+def _start(repo: Repo) -> bool:
     lock = os.open(os.path.join(repo.shared_dir, "repacking"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
     null = os.open(os.devnull, os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        argv = repo.git.argv("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index", *more)
+        argv = repo.git.argv("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index")
         spawn(argv, repo.git.env, null, null, null, {lock: _HELD}, detached=True)
         return True
     except BlockingIOError:
