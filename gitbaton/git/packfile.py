@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 
@@ -31,23 +30,6 @@ _BYTES = [bytes((number,)) for number in range(256)]
 _STORED = struct.Struct("<HH")
 _OFFSET = 6
 _FAR = 1 << 31
-_TURN = 0.0003  # seconds after which another thread gets its turn
-_REST = 0.00002
-
-
-class Turns:
-    """Lets other threads run now and then: one that waits for the interpreter would get it after 5 milliseconds only."""
-
-    __slots__ = ("_due",)
-
-    def __init__(self) -> None:
-        self._due = time.perf_counter() + _TURN
-
-    def give(self) -> None:
-        """Wait a little where this thread has been running for long. A wait of no time at all would let nobody in."""
-        if time.perf_counter() >= self._due:
-            time.sleep(_REST)
-            self._due = time.perf_counter() + _TURN
 
 
 def deflate(data: bytes) -> bytes:
@@ -94,15 +76,20 @@ def hasher(algorithm: Algorithm) -> Callable[..., _Hash]:
     return hashlib.sha1 if algorithm == "sha1" else hashlib.sha256
 
 
+def _go_on() -> None:
+    return
+
+
 class Packing:
     """A pack being made: ``parts`` gives its bytes, ``index`` those of its index once they were all taken.
 
     A fourth element of an object names another, before it in the pack, that it is probably much like. Without one, a tree is
-    held against the tree before it, and a large blob against the last one that begins alike.
+    held against the tree before it, and a large blob against the last one that begins alike. ``pause`` is called after each
+    object, for whoever shares the interpreter.
     """
 
-    def __init__(self, algorithm: Algorithm, objects: Iterable[Entry]) -> None:
-        self.algorithm, self._hash = algorithm, hasher(algorithm)
+    def __init__(self, algorithm: Algorithm, objects: Iterable[Entry], pause: Callable[[], object] | None = None) -> None:
+        self.algorithm, self._hash, self._pause = algorithm, hasher(algorithm), pause or _go_on
         self.objects = {item[1]: item for item in objects}
         self.offsets: dict[Id, int] = {}
         self.checksum = b""
@@ -113,7 +100,7 @@ class Packing:
     def parts(self, size: int = 1 << 18) -> Iterator[bytes]:
         """The pack, in parts of about ``size`` bytes."""
         begin = b"PACK" + struct.pack(">II", 2, len(self.objects))
-        turns, summed = Turns(), self._hash()
+        pause, summed = self._pause, self._hash()
         part, length, at = [begin], len(begin), len(begin)
         self.offsets, self._sums, self._stands, self._like = {}, {}, {}, {}
         for item in self.objects.values():
@@ -123,7 +110,7 @@ class Packing:
             part.append(entry)
             at += len(entry)
             length += len(entry)
-            turns.give()
+            pause()
             if length >= size:
                 joined = b"".join(part)
                 summed.update(joined)
@@ -172,7 +159,7 @@ class Packing:
 
     def index(self) -> bytes:
         """The index of version 2."""
-        turns = Turns()
+        pause = self._pause
         folders: list[list[Id]] = [[] for _ in range(256)]
         for oid in self.offsets:
             folders[oid[0]].append(oid)
@@ -182,12 +169,12 @@ class Packing:
             ordered += ids
             total += len(ids)
             fan.append(total)
-            turns.give()
+            pause()
         offsets = [self.offsets[oid] for oid in ordered]
         far = [at for at in offsets if at >= _FAR]
         places = iter(range(len(far)))
         near = [at if at < _FAR else 1 << 31 | next(places) for at in offsets]
-        turns.give()
+        pause()
         body = b"".join(
             (
                 b"\377tOc" + struct.pack(">I256I", 2, *fan),

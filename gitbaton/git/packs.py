@@ -59,15 +59,16 @@ class Packs:
         made.update(data)
         return made.digest()
 
-    def write(self, objects: Sequence[Entry]) -> Kept:
+    def write(self, objects: Sequence[Entry], pause: Callable[[], object] | None = None) -> Kept:
         """Store objects as one pack, on disk when this returns; objects that are there already may be among them. Git removes
         none of them until the answer's ``release`` was called, after refs name them. Raises GitError.
 
-        A fourth element of an object may name another, before it in the list, that it is much like.
+        A fourth element of an object may name another, before it in the list, that it is much like. ``pause`` is called after
+        each, for whoever shares the interpreter.
         """
         if not objects:
             return Kept("", self._shelf.kept)
-        packing = Packing(self.algorithm, objects)
+        packing = Packing(self.algorithm, objects, pause)
         mapped, kept = self._shelf.store(packing)
         with self._lock:
             self._own.update({oid: (mapped, at) for oid, at in packing.offsets.items()})

@@ -64,7 +64,7 @@ def bring(core: Core, frozen: Sequence[Frozen], give_way: Callable[[], None] | N
             except BatonError as error:
                 failed.append(error)
         objects = {one[1]: one for _, _, made, blobs in built for one in (*blobs, *made.objects)}
-        kept = core.shelf.packs.write(list(objects.values()))
+        kept = core.shelf.packs.write(list(objects.values()), give_way)
         left = []
         try:
             for each, view, made, _ in built:
