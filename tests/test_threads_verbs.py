@@ -206,7 +206,11 @@ def test_a_checkpoint_is_shown_whole(repo: Sandbox) -> None:
         *("    __error__ (msgpack, 13 bytes, index -1)", "      'ValueError()'"),
         *("    out (msgpack, 5 bytes, index 0)", "      'done'"),
     ]
-    found = repo.here("thread", "show", "t", "--json").json
+    _as_json(repo.here("thread", "show", "t", "--json").json)
+    assert not list(repo.path.glob("**/pwned"))
+
+
+def _as_json(found: dict[str, Any]) -> None:
     assert found["metadata"] == {"source": "loop", "step": 1, "parents": {}, "run_id": "r-1", "user": "me", "weight": 0.5}
     by_name = {row["name"]: row for row in found["channels"]}
     assert by_name["messages"]["value"] == [{"role": "user", "content": "hi"}] and "value" not in by_name["secret"]
@@ -220,7 +224,6 @@ def test_a_checkpoint_is_shown_whole(repo: Sandbox) -> None:
         "size": 5,
         "value": "done",
     }
-    assert not list(repo.path.glob("**/pwned"))
 
 
 def test_which_checkpoint_is_meant(told: Sandbox) -> None:
