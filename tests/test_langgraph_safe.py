@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import dataclasses
+import enum
 import json
 import os
 import pickle
@@ -14,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gitbaton import Baton
 from gitbaton.errors import BatonError, GitError, NotARepositoryError, UsageError
 from tests.saverkit import chain, checkpoint, config, ids, number, plain, put
-from tests.support import Sandbox
+from tests.support import Sandbox, examples
 from tests.support.forkserver import python
 
 pytest.importorskip("langgraph.checkpoint.base")
@@ -27,6 +30,8 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.langgraph import GitSaver
+from gitbaton.langgraph.writing import Draft, Writer
+from gitbaton.threads.codec import json_text
 
 
 @dataclasses.dataclass
@@ -178,6 +183,45 @@ def test_what_json_cannot_carry_comes_back_as_it_is(tmp_path: Path, odd: dict[st
             found.metadata["step"] = 99
             if n == 3:
                 saver.flush()
+
+
+class Kind(enum.Enum):
+    A = "a"
+
+
+class Word(str):
+    pass
+
+
+ANY = st.recursive(
+    st.one_of(
+        *(st.none(), st.booleans(), st.integers(), st.floats(), st.text(st.characters()), st.binary(max_size=3)),
+        st.sampled_from([Kind.A, Word("x"), Custom(1), 1j, 2**64, -(2**70), "\ud800", "\ud83d\ude00"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.tuples(inner),
+        st.dictionaries(st.one_of(st.text(max_size=3), st.integers(), st.sampled_from([None, Word("k")])), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=examples(3000, 150), deadline=None)
+@given(ANY, st.integers(0, 110))
+def test_the_fast_way_to_json_is_the_slow_way(item: Any, depth: int) -> None:
+    """What is stored as JSON does not depend on the check that says so."""
+    for _ in range(depth):
+        item = [item]
+
+    class Serde:
+        def dumps_typed(self, value: Any) -> tuple[str, bytes]:
+            return "its own", b""
+
+    writer = Writer(None, Serde(), {})  # type: ignore[arg-type]
+    draft = Draft(config(), checkpoint("x"))
+    assert (writer._text(draft, "md", item) or None) == json_text(item)
+    assert (draft.rest == {}) == (json_text(item) is not None)
 
 
 def test_metadata_lose_nul_as_with_the_other_savers(tmp_path: Path) -> None:

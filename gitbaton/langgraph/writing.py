@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+import ormsgpack
 from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 
-from gitbaton.threads.codec import json_text
+from gitbaton.threads.codec import json_text, plain_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
     Versions = tuple[bytes, Mapping[str, Any]]
 
 _RECENT = 1024
+# Nothing but JSON's own types, bytes, and keys that are text.
+_STRICT = (
+    ormsgpack.OPT_PASSTHROUGH_DATACLASS
+    | ormsgpack.OPT_PASSTHROUGH_DATETIME
+    | ormsgpack.OPT_PASSTHROUGH_ENUM
+    | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
+    | ormsgpack.OPT_PASSTHROUGH_UUID
+)
 
 
 class Draft:
@@ -116,7 +125,11 @@ class Writer:
         return found if isinstance(found, dict) else None
 
     def _text(self, draft: Draft, kind: str, value: object) -> bytes:
-        text = json_text(value)
+        try:
+            ormsgpack.packb(value, option=_STRICT)  # far faster than a look at each value in Python
+            text = plain_text(value)
+        except ormsgpack.MsgpackEncodeError:
+            text = json_text(value)
         if text is None:
             draft.rest[kind] = self._typed(value)
         return text or b""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gitbaton.git.objects import Algorithm, Kind
 
 __all__ = [
-    *("REST", "WIDTH", "blob_of", "decode", "encode_put", "encode_writes", "hasher", "json_text", "key", "loads", "rows_blob"),
+    *("REST", "WIDTH", "blob_of", "decode", "encode_put", "encode_writes", "hasher", "json_text", "key", "loads", "plain_text"),
     *("rows_of", "text_json", "typed_of"),
 ]
 WIDTH = {"sha1": 20, "sha256": 32}
@@ -72,6 +72,16 @@ def json_text(item: object) -> bytes | None:
         return None if "\\ud" in text and not _halves(item, text) else text.encode("ascii")
     except (ValueError, TypeError, RecursionError):
         return None
+
+
+def plain_text(item: object) -> bytes | None:
+    """``json_text`` for a caller who made sure of it: keys are text, no value is of a type that JSON has no word for, bytes
+    excepted, and no text holds half of a surrogate pair."""
+    try:
+        text = _dump(item)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return text.encode("ascii") if text.count("{") + text.count("[") < _DEPTH else json_text(item)
 
 
 def _exact(item: object, depth: int) -> bool:
