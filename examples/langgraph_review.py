@@ -14,12 +14,12 @@ thread as a chain of commits. What a node does is told in ``effects.log``, so th
     python ../langgraph_review.py approve tea           # review, publish
     python ../langgraph_review.py replay tea            # from before the draft: draft; waits for the review once more
     python ../langgraph_review.py fork tea iced-tea     # a new thread with the past of another, on another topic
-    git baton push --threads                            # to the hub, as plain git objects and refs
+    git baton push --threads --yes                      # to the hub, as plain git objects and refs
 
     cd ..
     git clone -q hub.git laptop
     cd laptop
-    git baton sync --threads
+    git baton sync --threads                            # and here they are
     python ../langgraph_review.py approve jam           # what began on the desk ends here: review, publish
     python ../langgraph_review.py resume iced-tea       # draft; waits for the review
 """

@@ -19,8 +19,6 @@ EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "langgraph_review.p
 TEA, JAM, ICED = (
     f"On {name}: {of} is old, and {of} is good." for name, of in (("tea",) * 2, ("jam",) * 2, ("iced-tea", "tea"))
 )
-REFS = "refs/baton/threads/*:refs/baton/threads/*"
-PLAIN = {"push": ["git", "push", "-q", "origin", REFS], "sync": ["git", "fetch", "-q", "origin", REFS]}
 # What each command of the example does, and what it says at its end.
 DOES = {
     "start tea": (["research tea", "draft tea"], ["tea: next review", f"  asks {{'publish this?': '{TEA}'}}"]),
@@ -42,9 +40,6 @@ def commands() -> list[list[str]]:
 
 
 def run(words: list[str], place: Path) -> subprocess.CompletedProcess[str]:
-    """One command of the docstring; threads are plain refs, which plain git carries as well."""
-    if words[:2] == ["git", "baton"]:
-        words = PLAIN[words[2]]
     words = [sys.executable, *words[1:]] if words[0] == "python" else words
     return subprocess.run(words, cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
