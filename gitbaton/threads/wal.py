@@ -15,6 +15,7 @@ from gitbaton.threads.walopen import Opened, unwritable
 from gitbaton.threads.walstate import Place, Records, State, leave
 
 _IDLE_BYTES = 1 << 20
+_FAR = 1 << 16  # segments; no log has so many
 
 
 class Wal(Opened):
@@ -32,17 +33,17 @@ class Wal(Opened):
     @property
     def epoch(self) -> int:
         """Goes up when segments were dropped or refs changed otherwise; as of our last read."""
-        return self._place[0]
+        return self._place[0] + (self.opened << 40)
 
     @property
     def oldest(self) -> int:
         """Records of segments below this one are gone, as of our last read."""
-        return self._place[1]
+        return self._place[1] + self._shift
 
     @property
     def segment(self) -> int:
         """The segment of a record that was just appended."""
-        return self._place[2]
+        return self._place[2] + self._shift
 
     @property
     def pending(self) -> tuple[int, int]:
@@ -56,26 +57,34 @@ class Wal(Opened):
             return []
         if self._state is None and self.readonly and self._held:
             self._seen = self._dead_at
-            return self._dead
-        seen, place = self._own().get()
+            return [(number + self._shift, payload) for number, payload in self._dead]
+        (seen, place), shift = self._own().get(), self._shift
         _, oldest, active, end, last, _, _ = place
         number, pos, chain = self._read_to
         if number < oldest:
             number, pos, chain = oldest, 0, 0
+        if not number <= active < number + _FAR or max(place[5:]) >> 60:
+            raise damaged(self.folder, f"it cannot go on in segment {active}")
         found: Records = []
         try:
             while number < active:
-                found += [(number, payload) for payload in self._records(number, pos, chain, None)[0]]
+                found += [(number + shift, payload) for payload in self._records(number, pos, chain, None)[0]]
                 number, pos, chain = number + 1, 0, 0
             if end > pos:
                 payloads, pos, chain = self._records(number, pos, chain, end)
-                found += [(number, payload) for payload in payloads]
+                found += [(number + shift, payload) for payload in payloads]
         except OSError as error:
             raise failed(error, "read") from None
         if (number, pos, chain) != (active, end, last):
             raise damaged(self.folder, f"segment {active} does not end where it should")
         self._read_to, self._place, self._seen = (active, end, last), place, seen
         return found
+
+    def rewind(self) -> None:
+        """Let the next ``read`` give all that is in the log, our own records, too: for one who lost what it had read. Under the
+        lock."""
+        self._own()
+        self._read_to, self._seen = (0, 0, 0), -1
 
     def _records(self, number: int, pos: int, chain: int, end: int | None) -> tuple[list[bytes], int, int]:
         """The records of a segment from a place on."""
@@ -146,8 +155,8 @@ class Wal(Opened):
             self._seal()
             number += 1
         tail.rest()
-        need = START + size + 2 * HEAD
-        tail.use(walfile.take(self.folder, number, oldest, need, tail.likely, sync=self._strict), number)
+        need, likely = START + size + 2 * HEAD, tail.likely if pos else max(tail.room, walfile.SMALL)
+        tail.use(walfile.take(self.folder, number, oldest, need, likely, sync=self._strict), number)
         salt = int.from_bytes(os.urandom(4), "little")
         return walfile.header(number, salt), number, START, salt
 
@@ -197,12 +206,13 @@ class Wal(Opened):
         epoch, oldest, number, _, _, records, _ = self._place
         if records:
             self._put((epoch, oldest, number, 0, 0, 0, 0))
-        return number - 1
+        return number - 1 + self._shift
 
     def drop(self, n: int) -> None:
         """Forget the segments up to ``n``: they are in git. They are never read again, also after a power cut. The epoch goes
         up. Under the lock, after ``read``. Raises GitError; UsageError for the active segment: it must be rotated first."""
         state, (epoch, oldest, number, *rest) = self._writable(), self._place
+        n -= self._shift
         if n >= number:
             raise UsageError(f"segment {n} of the log of threads is not sealed")
         try:
@@ -227,14 +237,17 @@ class Wal(Opened):
         with suppress(OSError):
             walfile.trim(self.folder, self.oldest, _IDLE_BYTES)
 
-    def close(self, last: Callable[[], None] = lambda: None) -> None:
+    def close(self, last: Callable[[], object] = lambda: None) -> None:
         """Let go of the log; nothing is appended from now on, and who waits in ``sync`` is served. When nobody else has it
         open, ``last`` is called, which should write it to git, and its files are removed if nothing is left in it. Raises
         GitError, and what ``last`` raises: the files then stay. To close again does nothing."""
         failure = None
         if self._state is not None and not self.readonly:
-            with self.lock():
-                again, self._ending = self._ending, True
+            try:
+                with self.lock():
+                    again, self._ending = self._ending, True
+            except UsageError:  # another thread has just closed it
+                return
             if again:
                 return
         try:
@@ -247,7 +260,7 @@ class Wal(Opened):
         if failure is not None:
             raise failure
 
-    def _end(self, last: Callable[[], None]) -> GitError | None:
+    def _end(self, last: Callable[[], object]) -> GitError | None:
         """Serve those who wait, and leave; what went wrong, if that is not in git."""
         failure, state = None, self._state
         try:
@@ -259,7 +272,7 @@ class Wal(Opened):
             leave(state, self.folder, lambda: self._is_empty(last))
         return failure if self._tail.broken else None
 
-    def _is_empty(self, last: Callable[[], None]) -> bool:
+    def _is_empty(self, last: Callable[[], object]) -> bool:
         """Whether nothing is in the log after ``last``."""
         last()
         with self.lock():

@@ -42,7 +42,7 @@ def opened(fd: int) -> tuple[int, int] | None:
     if len(raw) < _HEADER.size:
         return None
     magic, number, salt, crc = _HEADER.unpack(raw)
-    return (number, salt) if magic == _MAGIC and crc == crc32(raw[:-4]) else None
+    return (number, salt) if magic == _MAGIC and crc == crc32(raw[:-4]) and 0 < number < 1 << 48 else None
 
 
 def seal(chain: int) -> bytes:

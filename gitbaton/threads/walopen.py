@@ -28,6 +28,7 @@ class Opened:
     def __init__(self, folder: str, *, sync: bool = True) -> None:
         self.folder, self._strict = os.path.abspath(folder), sync
         self.opened, self.readonly = 0, False
+        self._shift = 0  # what is added to segments' numbers: they go up, also where a log is another one than before
         self._lock_fd = self._flush_fd = -1
         self._reset()
         self._open()
@@ -46,6 +47,8 @@ class Opened:
         self._tail = Tail(self._strict)
 
     def _open(self) -> None:
+        self._shift += self._place[2]
+        self._place, self._read_to, self._seen = (0, 0, 0, 0, 0, 0, 0), (0, 0, 0), 0
         try:
             try:
                 state, self.readonly = join(self.folder, sync=self._strict), False
@@ -78,7 +81,7 @@ class Opened:
         else:
             active, self._dead = there
             self._words, self._dead_at, self._seen = watch, stamp, stamp - 1  # not yet read
-            self._place = (self.opened + 1, 1, active, 0, 0, len(self._dead), sum(len(item) for _, item in self._dead))
+            self._place = (0, 1, active, 0, 0, len(self._dead), sum(len(item) for _, item in self._dead))
 
     def lock(self) -> AbstractContextManager[None]:
         """The lock for read, append, rotate, drop and bump: one thread of one process has it. Raises GitError after LOCK_WAIT
@@ -113,7 +116,7 @@ class Opened:
         with self._opening:
             if self._closed:
                 raise UsageError("the log of threads is closed")
-            if self._state is None and self._words[1] != self._seen:
+            if self._state is None and self._words[1] != self._dead_at:
                 self._open()
 
     def _let_go(self) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from gitbaton.errors import GitError
-from gitbaton.threads.walfile import HEAD, START, failed, fdatasync, opened, path_of, scan, seal
+from gitbaton.threads.walfile import HEAD, START, damaged, failed, fdatasync, opened, path_of, scan, seal
 
 _PAGE = 4096
 _MAGIC = int.from_bytes(b"gbstate1", "little")
@@ -187,6 +187,8 @@ def recover(folder: str, *, sync: bool) -> Place:
     for entry in list(os.scandir(folder)):
         if entry.name.startswith((*_SEGMENTS, "new-")) and entry.path not in found.values():
             os.unlink(entry.path)
+    if max(found, default=0) - min(found, default=0) > 1 << 15:
+        raise damaged(folder, f"segments {min(found)} and {max(found)} are of one log")
     records = total = 0
     for path in found.values():
         count, size = _end(path, sync=sync)
