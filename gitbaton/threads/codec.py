@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("REST", "WIDTH", "blob_of", "decode", "encode_put", "encode_writes", "hasher", "json_text", "key", "loads", "plain_text"),
-    *("rows_of", "text_json", "typed_of"),
+    *("rows_blob", "rows_of", "text_json", "typed_of"),
 ]
 WIDTH = {"sha1": 20, "sha256": 32}
 REST = ("ck", "md")
