@@ -43,8 +43,9 @@ def graph(saver: GitSaver, did: list[str]) -> Any:
         return {}
 
     made = StateGraph(State)
-    for name, node in (("write", write), ("review", review), ("publish", publish)):
-        made.add_node(name, node)
+    made.add_node("write", write)
+    made.add_node("review", review)
+    made.add_node("publish", publish)
     for before, after in ((START, "write"), ("write", "review"), ("review", "publish"), ("publish", END)):
         made.add_edge(before, after)
     return made.compile(checkpointer=saver)

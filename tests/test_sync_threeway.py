@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import BatonError
-from gitbaton.sync.threeway import Place, Side, apart, broken, meet
+from gitbaton.sync.threeway import Place, Side, apart, broken
 from gitbaton.threads.codec import blob_of
 from gitbaton.threads.values import Entry, Id, Row
 from tests.support import examples
@@ -61,18 +61,12 @@ def whole(heap: Heap, at: Place) -> Whole:
     return found
 
 
-def path(heap: Heap, at: Place) -> list[str]:
-    return [entry.commit.hex() for entry in side(heap, at).chain.walk() if entry.commit]
-
-
 def joined(heap: Heap, mine: Place, there: Place, base: Place) -> Place:
     """What a sync makes of three."""
     if there == base or mine == there:
         return mine
-    shared = meet(path(heap, mine), path(heap, there))
     ours, theirs = side(heap, mine), side(heap, there)
-    floor = ours.chain.entry(bytes.fromhex(shared)).id if shared else None
-    found = apart(ours, theirs, side(heap, base) if base else None, floor)
+    found = apart(ours, theirs, side(heap, base) if base else None)
     if found.theirs and found.ours:
         return place(heap.take(found.theirs.made(theirs)))
     return mine if found.theirs else there
@@ -132,7 +126,7 @@ def test_two_clones_agree_and_lose_nothing(ops: list[Any]) -> None:
             hub = peer.base = peer.place
     assert a.place == b.place == hub
     assert {id for id in made - dropped if id not in {e.id for e in side(heap, hub).chain.walk()}} == set()
-    assert broken(side(heap, hub), ()) == ""
+    assert broken(side(heap, hub)) == ""
 
 
 def test_what_was_removed_on_one_side_goes_and_what_came_meanwhile_stays() -> None:
@@ -152,13 +146,13 @@ def test_whatever_is_changed_in_an_object_is_found_or_harmless() -> None:
     a = Peer(heap)
     entries = {id: heap.entry(id, {"a": id.encode()}) for id in "1234"}
     a.build(entries, {"4": [((("", "t", 0, "c", "bytes", b"x"),), False)], "9": [((("", "t", 0, "c", "bytes", b""),), True)]})
-    assert broken(side(heap, a.place), ()) == ""
+    assert broken(side(heap, a.place)) == ""
     kinds: set[str] = set()
     for oid, (kind, data) in list(heap.held.items()):
         for number, changed in enumerate(mutations(data, 25)):
             if changed != data and (kind != "commit" or number % 7 == 0):
                 heap.held[oid] = (kind, changed)
-                if broken(side(heap, a.place), ()):
+                if broken(side(heap, a.place)):
                     kinds.add(kind)
         heap.held[oid] = (kind, data)
     assert kinds == {"blob", "tree", "commit"}
@@ -175,7 +169,7 @@ def test_a_pointer_into_another_chain_is_found() -> None:
     jump: Id = tip.jump[0][0]
     data = heap.held[tip.commit][1].replace(jump.hex().encode(), (theirs[tip.jump[0][1]] or b"").hex().encode())
     a.place = Place(tip=heap.put("commit", data).hex())
-    assert "points at what is not below it" in broken(side(heap, a.place), ())
+    assert "points at what is not below it" in broken(side(heap, a.place))
 
 
 @pytest.mark.parametrize("text", [b"[]", b"[1", b"null,"])
@@ -184,7 +178,7 @@ def test_a_checkpoint_that_is_no_object_is_found(text: bytes) -> None:
     a = Peer(heap)
     entry = heap.entry("1", {})
     a.build({"1": Entry("1", None, text, entry.md, entry.channels)})
-    assert broken(side(heap, a.place), ())
+    assert broken(side(heap, a.place))
 
 
 def test_a_value_without_a_type_is_found() -> None:
@@ -192,8 +186,8 @@ def test_a_value_without_a_type_is_found() -> None:
     a = Peer(heap)
     entry = heap.entry("1", {})
     a.build({"1": Entry("1", None, entry.ck, entry.md, {"a": heap.put("blob", b"no type")})})
-    assert "not a stored value" in broken(side(heap, a.place), ())
+    assert "not a stored value" in broken(side(heap, a.place))
     a.build({"1": Entry("1", None, entry.ck, entry.md, {"a": heap.put("blob", blob_of(("bytes", b"")))})})
-    assert broken(side(heap, a.place), ()) == ""
+    assert broken(side(heap, a.place)) == ""
     with pytest.raises(BatonError):
         heap.read(b"x" * 20)

@@ -35,7 +35,9 @@ def sync(
         joining = join(baton, line.remote.name, seen, choice, write=manner.write)
         refs = None
         if choice.threads:
-            told, held = threadjoin.join(baton, line.remote.name, line.remote.shown, seen, write=manner.write)
+            sound = {(row.thread, row.namespace) for row in gathered.threads if row.state != "broken"}
+            remote = line.remote
+            told, held = threadjoin.join(baton, remote.name, remote.shown, seen, sound=sound, write=manner.write)
             joining, refs = replace(joining, threads=told), None if manner.write else held
         done = _after(done, gathered, joining, number)
         if not line.remote.push:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.errors import BatonError, RefConflictError
@@ -19,10 +19,11 @@ _TRIES = 20
 
 
 def join(
-    baton: Baton, remote: str, shown: str, seen: Seen, *, write: bool = True
+    baton: Baton, remote: str, shown: str, seen: Seen, *, sound: Collection[Name] = (), write: bool = True
 ) -> tuple[tuple[JoinedThread, ...], Mapping[str, Oid]]:
     """Make one of the threads that a remote has, whose objects are here, and of those here; what came of each, and the refs
-    of threads afterwards. Without ``write`` only say what it would be.
+    of threads afterwards. ``sound``: those that were looked at just now, and are as we write them. Without ``write`` only say
+    what it would be.
 
     A thread that is broken there or here is listed and left out. One that was deleted here, and is there as it was when both
     had the same, stays away; where it went on there, it comes back. Raises BatonError when the log cannot be flushed.
@@ -30,7 +31,7 @@ def join(
     if write:
         flush(baton)
     with Trade(baton, remote, shown, seen) as trade:
-        made = _Join(trade, write=write)
+        made = _Join(trade, sound, write=write)
         rows = tuple(row for name in sorted(trade.theirs) if (row := made.join(name)) is not None)
         return rows, trade.refs
 
@@ -38,8 +39,8 @@ def join(
 class _Join:
     """A join in the making."""
 
-    def __init__(self, trade: Trade, *, write: bool) -> None:
-        self.trade, self.write = trade, write
+    def __init__(self, trade: Trade, sound: Collection[Name], *, write: bool) -> None:
+        self.trade, self.sound, self.write = trade, frozenset(sound), write
 
     def join(self, name: Name) -> JoinedThread | None:
         """Join one namespace of a thread; None where nothing is new here."""
@@ -59,18 +60,20 @@ class _Join:
     def _join(self, name: Name, row: JoinedThread) -> JoinedThread | None:
         mine, there, base = self.trade.three(name)
         if mine == there:
-            self._moved(name, mine)
-            return None
+            reason = self.trade.broken(mine, base) if mine != base else ""
+            if not reason:
+                self._moved(name, mine)
+            return replace(row, problem=f"it is broken here and there: {reason}") if reason else None
         if not mine and there == base:
             return None
-        reason = self.trade.broken(there, mine.tip, base.tip)
+        reason = "" if name in self.sound else self.trade.broken(there, mine, base)
         if reason:
             return replace(row, problem=f"it is broken there: {reason}")
         if not mine:
             self._moved(name, there)
-            added = len(self.trade.path(there.tip))
+            added = self.trade.side(there).length
             return replace(row, added=added, changed=int(not added), back=bool(base))
-        reason = self.trade.broken(mine, base.tip)
+        reason = self.trade.broken(mine, base)
         if reason:
             return replace(row, problem=f"it is broken here: {reason}")
         if there == base:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gitbaton.errors import BatonError
-from gitbaton.model import Oid
 from gitbaton.sync.threads import FORGET, SYNC, Name, Trade, called
 from gitbaton.sync.threeway import Apart, Place
 from gitbaton.sync.values import Choice, Move
@@ -54,7 +53,7 @@ class Moves:
                 return [self._refused(name, f"{called(name)} is gone at {self.shown}, and went on here", FORGET)]
             self.gone.add(name)
             return []
-        reason = self.trade.broken(mine, base.tip)
+        reason = self.trade.broken(mine, base)
         if reason:
             hint = "'git baton doctor' says what is wrong"
             return [replace(self._refused(name, f"{called(name)} is broken here: {reason}", hint), broken=True)]
@@ -75,7 +74,7 @@ class Moves:
 
     def _both(self, name: Name, mine: Place, there: Place, base: Place) -> list[Move]:
         """A thread that is here and there."""
-        reason = self.trade.broken(there, mine.tip, base.tip)
+        reason = self.trade.broken(there, mine, base)
         if reason:
             hint = "who has the thread whole can push it from there"
             return [self._refused(name, f"{called(name)} is broken at {self.shown}: {reason}", hint)]
@@ -106,27 +105,21 @@ class Moves:
         """The moves of both refs from what is there to what is here."""
         thread, namespace = name
         pairs = ((ref_of(*name), there.tip, mine.tip), (late_ref(*name), there.late, mine.late))
+        forward = self.trade.side(there).is_below(self.trade.side(mine))
         found = []
         for ref, seen, new in pairs:
             if seen != new:
-                action = self._action(seen, new)
+                action = "delete" if new is None else "new" if seen is None else "rewrite"
+                action = "forward" if action == "rewrite" and forward and new == mine.tip else action
                 found.append(Move(ref=ref, action=action, seen=seen, new=new, thread=thread, namespace=namespace))
         if not self.rewriting and any(move.action in ("rewrite", "delete") for move in found):
             reason = f"{self.shown} refuses rewriting, and {called(name)} was rewritten here"
             return [self._refused(name, reason, "whoever runs it can let our refs be rewritten")]
         if found and found[0].ref == ref_of(*name):
-            count = apart.new if apart is not None else self._length(mine.tip)
-            dropped = apart.gone if apart is not None else self._length(there.tip)
+            count = apart.new if apart is not None else self.trade.side(mine).length
+            dropped = apart.gone if apart is not None else self.trade.side(there).length
             found[0] = replace(found[0], count=count, dropped=dropped)
         return found
-
-    def _action(self, seen: Oid | None, new: Oid | None) -> str:
-        if new is None:
-            return "delete"
-        return "new" if seen is None else "forward" if seen in self.trade.path(new) else "rewrite"
-
-    def _length(self, tip: Oid | None) -> int:
-        return len(self.trade.path(tip))
 
 
 def _listed(names: Iterable[Name]) -> str:

@@ -13,8 +13,9 @@ from gitbaton.git.packs import Packs
 from gitbaton.model import Oid
 from gitbaton.store.refs import remote_ref
 from gitbaton.sync.look import Seen, here
-from gitbaton.sync.threeway import Apart, Place, Side, apart, broken, meet
+from gitbaton.sync.threeway import Apart, Place, Side, apart, broken
 from gitbaton.sync.values import FetchedThread
+from gitbaton.threads.chain import Entries
 from gitbaton.threads.names import LATE, THREADS, late_ref, names_of, ref_of
 from gitbaton.values import replace
 
@@ -80,7 +81,7 @@ class Trade:
 
     def __init__(self, baton: Baton, remote: str, shown: str, seen: Seen, refs: Mapping[str, Oid] | None = None) -> None:
         self.baton, self.remote, self.shown = baton, remote, shown
-        self.objects, self.packs = baton.repo.objects, Packs(baton.repo)
+        self.objects, self.packs, self.entries = baton.repo.objects, Packs(baton.repo), Entries()
         self.theirs = _places(seen.others)
         self.look(refs)
 
@@ -121,27 +122,16 @@ class Trade:
 
     def side(self, place: Place) -> Side:
         """What lies in a place."""
-        return Side(self.packs.read, self.packs.algorithm, place)
-
-    def path(self, tip: Oid | None) -> list[Oid]:
-        """The commits of a chain, newest first. Raises GitError."""
-        return self.objects.first_parents(tip) if tip is not None else []
+        return Side(self.packs.read, self.packs.algorithm, place, self.entries)
 
     def apart(self, name: Name) -> Apart:
         """What both sides lack of what they become. Raises RecordError, GitError."""
         mine, other, base = self.three(name)
-        ours, theirs = self.side(mine), self.side(other)
-        shared = meet(self.path(mine.tip), self.path(other.tip))
-        floor = ours.chain.entry(bytes.fromhex(shared)).id if shared is not None else None
-        return apart(ours, theirs, self.side(base) if base else None, floor)
+        return apart(self.side(mine), self.side(other), self.side(base) if base else None)
 
-    def broken(self, place: Place, *known: Oid | None) -> str:
-        """Why nobody can use what lies in a place, as far as it is not in the chains ``known``; empty where all is well."""
-        try:
-            have = {oid for tip in known for oid in self.path(tip)}
-            return broken(self.side(place), have)
-        except BatonError as error:
-            return error.message
+    def broken(self, place: Place, *known: Place) -> str:
+        """Why nobody can use what lies in a place, as far as it is not in those ``known``; empty where all is well."""
+        return broken(self.side(place), *map(self.side, known))
 
 
 def gathered(baton: Baton, remote: str, shown: str, seen: Seen, before: Mapping[str, Oid]) -> tuple[FetchedThread, ...]:
@@ -155,22 +145,21 @@ def gathered(baton: Baton, remote: str, shown: str, seen: Seen, before: Mapping[
 def _gathered(trade: Trade, name: Name, place: Place, old: Place) -> FetchedThread:
     row = FetchedThread(thread=name[0], namespace=name[1], state="same")
     mine, _, base = trade.three(name)
-    reason = trade.broken(place, mine.tip, base.tip)
+    reason = trade.broken(place, mine, base)
     if reason:
         return replace(row, state="broken", reason=reason)
     if place == old:
         return row
+    now, was = trade.side(place), trade.side(old)
+    if not old:
+        return replace(row, state="new", count=now.length)
+    if old.tip is None or was.is_below(now):
+        return replace(row, state="newer", count=now.length - (was.length if old.tip is not None else 0))
     try:
-        was = trade.path(old.tip)
+        have = {entry.id for entry in was.chain.walk()}
     except BatonError:
-        was = []
-    path = trade.path(place.tip)
-    count = next((number for number, oid in enumerate(path) if oid in set(was)), len(path))
-    state = "new" if not old else "newer" if not was or path[count : count + 1] == was[:1] else "rewritten"
-    if state == "rewritten":
-        have = {entry.id for entry in trade.side(old).chain.walk()}
-        count = sum(1 for entry in trade.side(place).chain.walk() if entry.id not in have)
-    return replace(row, state=state, count=count)
+        have = set()
+    return replace(row, state="rewritten", count=sum(1 for entry in now.chain.walk() if entry.id not in have))
 
 
 def gone(remote: str, seen: Seen, before: Mapping[str, Oid]) -> tuple[Name, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.model import Oid
 from gitbaton.threads.build import Built, rebuild
-from gitbaton.threads.chain import Chain, jump_numbers
+from gitbaton.threads.chain import Chain, Entries, jump_numbers
 from gitbaton.threads.codec import key, loads, rows_of, typed_of
 from gitbaton.threads.late import Late, fold
 from gitbaton.threads.values import Entry, Id, Row
@@ -66,10 +66,32 @@ def _said(entry: Entry) -> tuple[object, ...]:
 class Side:
     """One of the three."""
 
-    def __init__(self, read: Read, algorithm: Algorithm, place: Place) -> None:
+    def __init__(self, read: Read, algorithm: Algorithm, place: Place, entries: Entries | None = None) -> None:
         self.read, self.place = read, place
-        self.chain = Chain(read, algorithm, _id(place.tip))
+        self.chain = Chain(read, algorithm, _id(place.tip), entries)
         self.late = Late(read, algorithm, _id(place.late))
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether the chain, whose pointers are as they must be, has this very commit."""
+        try:
+            found = self.chain.find(entry.id)
+        except BatonError:
+            return False
+        return found is not None and found.commit == entry.commit
+
+    def is_below(self, other: Side) -> bool:
+        """Whether the chain is a beginning of the other's, or all of it."""
+        try:
+            head = self.chain.head()
+        except BatonError:
+            return False
+        return head is not None and other.holds(head)
+
+    @property
+    def length(self) -> int:
+        """How many checkpoints the chain has."""
+        head = self.chain.head()
+        return head.seq + 1 if head is not None else 0
 
     def versions(self, floor: str | None, more: Collection[str]) -> dict[str, Version]:
         """The checkpoints above ``floor``, and those of ``more``, as far as they are here."""
@@ -135,11 +157,12 @@ class Apart:
     gone: int
 
 
-def apart(ours: Side, theirs: Side, base: Side | None, floor: str | None) -> Apart:
-    """Compare what is here with what is there. Above ``floor``, the newest checkpoint that both chains share, each is looked
-    at: what only one side has changed since ``base`` is taken, what it removed is removed; where both have changed something,
-    a checkpoint that is there counts more than one that was removed, the greater one more than the other, and writes are
+def apart(ours: Side, theirs: Side, base: Side | None) -> Apart:
+    """Compare what is here with what is there. Above the newest commit that both chains share, each checkpoint is looked at:
+    what only one side has changed since ``base`` is taken, what it removed is removed; where both have changed something, a
+    checkpoint that is there counts more than one that was removed, the greater one more than the other, and writes are
     united. Raises RecordError, GitError."""
+    floor = next((entry.id for entry in theirs.chain.walk() if ours.holds(entry)), None)
     late = {id for side in (ours, theirs) for id in side.late.ids()}
     mine, other = ours.versions(floor, late), theirs.versions(floor, late)
     before = base.versions(floor, late) if base is not None else {}
@@ -210,15 +233,15 @@ def bare(entry: Entry) -> Entry:
     return Entry(entry.id, entry.parent, entry.ck, entry.md, entry.channels, rest=entry.rest)
 
 
-def checked(side: Side, known: Collection[Oid]) -> list[Entry]:
-    """The checkpoints of a chain that are not ``known``, newest first, with all that they hold looked at.
+def checked(side: Side, known: Sequence[Side]) -> list[Entry]:
+    """The checkpoints of a chain, newest first, that none of the ``known`` has, with all that they hold looked at.
 
     Raises RecordError where something is not as we write it, GitError where it is missing.
     """
     found: list[Entry] = []
     below: Entry | None = None
     for entry in side.chain.walk():
-        if entry.commit is not None and entry.commit.hex() in known:
+        if any(other.holds(entry) for other in known):
             below = entry
             break
         found.append(entry)
@@ -243,14 +266,8 @@ def checked(side: Side, known: Collection[Oid]) -> list[Entry]:
     return found
 
 
-def meet(ours: Iterable[Oid], theirs: Iterable[Oid]) -> Oid | None:
-    """The newest commit that both chains have."""
-    have = set(ours)
-    return next((oid for oid in theirs if oid in have), None)
-
-
-def broken(side: Side, known: Collection[Oid]) -> str:
-    """Why nobody can use what a side has; empty where everything is as we write it."""
+def broken(side: Side, *known: Side) -> str:
+    """Why nobody can use what a side has; empty where everything is as we write it. What the ``known`` have is."""
     try:
         checked(side, known)
     except BatonError as error:
