@@ -285,6 +285,32 @@ def test_what_json_could_not_carry_is_read(repo: Sandbox) -> None:
     assert "created=2026-01-01T00:00:00.000000Z" in done
 
 
+def test_a_delta_channel_is_named_where_it_has_no_value(repo: Sandbox) -> None:
+    with ThreadStore.open(repo.path, **QUIET) as store:
+        put(store, "t", 1, parent=None, counters_since_delta_snapshot={"log": [1, 1], "step": [1, 1]})
+    rows = repo.here("thread", "show", "t").out.splitlines()
+    at = rows.index("channels=2")
+    assert rows[at + 1 : at + 4] == [
+        "  log (delta, 0 bytes, put together from writes of checkpoints before it)",
+        "  step (msgpack, 1 byte, version 1)",
+        "    1",
+    ]
+
+
+def test_metadata_that_is_a_trap_is_metadata(repo: Sandbox) -> None:
+    deep = b"[" * 500 + b"]" * 500
+    odd = b'{"source":["x"],"step":{"$type":"os.system","$value":1},"run_id":7,"parent":"id-9","n":1e999,"deep":%s}' % deep
+    with ThreadStore.open(repo.path, **QUIET) as store:
+        store.put("t", "", "a", None, b'{"ts":"9999-12-31T23:59:59-12:00","channel_versions":[],"updated_channels":7}', odd, {})
+        store.put("u", "", "a", None, b'{"ts":true}', b"[1]", {})
+    rows = repo.here("thread", "show", "t").out.splitlines()
+    assert rows[3:6] == ["parent=", rows[4], "created="] and "metadata.parent=id-9" in rows and "metadata.n=inf" in rows
+    assert "step={'$type': 'os.system', '$value': 1}" in rows and "source=['x']" in rows and "run_id=7" in rows
+    assert any(row.startswith("metadata.deep=[[[[[[[[[") and "nested deeper than 12" in row for row in rows)
+    for words in ("thread show u", "thread show t --json", "thread log t", "thread log u --json", "threads", "threads --json"):
+        assert repo.here(*words.split()).code == 0
+
+
 def test_names_that_are_traps_drive_no_terminal(repo: Sandbox) -> None:
     bad = "x\x1b]0;t\x07\n\u202e\u2066y" + "z" * 300
     traps: dict[str, Any] = dict.fromkeys((bad, "source", "run_id"), bad)

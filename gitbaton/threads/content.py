@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.secrets import Redactor
 
+_DELTA = "put together from writes of checkpoints before it"
+
 
 @value
 class Shown:
@@ -54,7 +56,9 @@ def content(store: ThreadStore, place: tuple[str, str], entry: Entry, limits: Li
     """A checkpoint of the thread and namespace ``place``. Raises RecordError, GitError, ScanError."""
     told, rows = facts(store, entry), store.rows(*place, entry)
     look = _Look(limits, redactor.text)
-    channels = [look.shown(name, store.blob(oid)) for name, oid in sorted(entry.channels.items())]
+    channels = [look.shown(name, store.blob(oid)) for name, oid in entry.channels.items()]
+    channels += [Shown(name=name, kind="delta", size=0, why=_DELTA) for name in told.deltas() if name not in entry.channels]
+    channels.sort(key=lambda shown: shown.name)
     writes = [replace(look.shown(row[3], (row[4], row[5])), index=row[2]) for row in rows]
     metadata = [(name, document(item, limits, redactor.text)) for name, item in told.metadata.items()]
     pairs = [*metadata, *((shown.name, shown.doc) for shown in (*channels, *writes))]

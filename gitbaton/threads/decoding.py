@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gitbaton.codec import plain
+from gitbaton.errors import ScanError
 from gitbaton.threads.values import Typed
 from gitbaton.values import value
 
@@ -208,12 +209,16 @@ def _name(module: str, name: str) -> str:
 
 def documents(items: Iterable[tuple[str, Doc]], redact: Callable[[bytes], bytes]) -> list[Doc]:
     """Named values without the secrets in them; a name counts, as ``api_key`` does. ``redact`` takes a line of JSON. Raises
-    ScanError, and ValueError where what it gives is JSON no more."""
-    rows = [{name: doc} for name, doc in items]
-    if not rows:
-        return []
-    raw = json.dumps(rows, ensure_ascii=True, allow_nan=False).encode("ascii")
+    ScanError, also where what it gives is not as many values."""
+    docs = list(items)
+    raw = json.dumps([{name: doc} for name, doc in docs], ensure_ascii=True, allow_nan=False).encode("ascii")
     safe = redact(raw)
     if safe == raw:
-        return [doc for row in rows for doc in row.values()]
-    return [doc for row in json.loads(safe) for doc in row.values()]
+        return [doc for _, doc in docs]
+    try:
+        found = [doc for row in json.loads(safe) for doc in row.values()]
+    except (ValueError, AttributeError, TypeError):
+        found = []
+    if len(found) != len(docs):
+        raise ScanError("nothing is shown: the scanner for secrets changed more than the secrets")
+    return found

@@ -56,6 +56,11 @@ class Facts:
         """The run that made it."""
         return word(self.metadata.get("run_id"))
 
+    def deltas(self) -> tuple[str, ...]:
+        """The channels that hold differences since a value that an earlier checkpoint may have."""
+        counters = self.metadata.get("counters_since_delta_snapshot")
+        return tuple(counters) if isinstance(counters, Mapping) and all(isinstance(name, str) for name in counters) else ()
+
     def version(self, channel: str) -> str:
         """The version of a channel."""
         versions = self.checkpoint.get("channel_versions")
@@ -198,7 +203,7 @@ def chosen(store: ThreadStore, thread: str, namespace: str | None, elsewhere: Ma
 def missing(thread: str, elsewhere: Mapping[str, Iterable[str]], names: Iterable[str] = ()) -> NotFoundError:
     """The error for a thread that is not here: what was fetched, or what is near."""
     remotes = [f"it was fetched from '{plain(remote)}': {joins(remote)}" for remote in sorted(elsewhere.get(thread, ()))]
-    near = [f"perhaps '{plain(name)}' is meant" for name in get_close_matches(thread, names, n=3, cutoff=0.55)]
+    near = [f"perhaps '{plain(name)}' is meant" for name in get_close_matches(thread[:200], names, n=3, cutoff=0.55)]
     return NotFoundError(f"there is no thread '{plain(thread)}'", *(remotes or (*near, "'git baton threads' lists them")))
 
 
@@ -246,7 +251,7 @@ def _means(entry: Entry, name: str) -> bool:
 
 def _near(store: ThreadStore, thread: str, namespace: str, name: str) -> list[str]:
     ids = [entry.id for _, entry in zip(range(2000), store.walk(thread, namespace), strict=False)]
-    return [f"perhaps '{plain(found)}' is meant" for found in get_close_matches(name, ids, n=2, cutoff=0.7)]
+    return [f"perhaps '{plain(found)}' is meant" for found in get_close_matches(name[:200], ids, n=2, cutoff=0.7)]
 
 
 def _candidate(store: ThreadStore, entry: Entry) -> str:
