@@ -31,14 +31,14 @@ class State(TypedDict, total=False):
 def graph(saver: GitSaver, did: list[str]) -> Any:
     """Write, and ask a human; then publish."""
 
-    def write(_: State) -> State:
+    def write(state: State) -> State:
         did.append("write")
         return {"draft": "on tea"}
 
     def review(state: State) -> State:
         return {"verdict": interrupt({"publish?": state["draft"]})}
 
-    def publish(_: State) -> State:
+    def publish(state: State) -> State:
         did.append("publish")
         return {}
 

@@ -146,6 +146,7 @@ def test_both_went_on(far: Far) -> None:
     ok(b, "sync", "--threads")
     same(far, a, b)
     assert LATE_X not in far.there().refs and held(b)["9"] == ["waits"]
+    assert "left alone" not in b.here("doctor").out, "what was fetched and joined are refs of ours"
 
 
 def test_what_was_removed_stays_away(far: Far) -> None:

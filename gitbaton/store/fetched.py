@@ -52,7 +52,10 @@ def _is_ours(ref: str) -> bool:
         return False
     if kind in ("tracks", "runs"):
         return decode_track(name) is not None
-    return rest in ("notes", "meta") or (kind in ("transcripts", "threads") and bool(name))
+    if kind == "joined":  # how threads stood when both sides had the same
+        kind, _, name = name.partition("/")
+        return kind in ("threads", "late") and bool(name)
+    return rest in ("notes", "meta") or (kind in ("transcripts", "threads", "late") and bool(name))
 
 
 def dropping(store: Store, remotes: Iterable[str]) -> meta.Meta:
