@@ -23,8 +23,8 @@ KINDS: dict[int, Kind] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 # object never needs.
 _SMALL = ((2048, 12, 5), (4096, 13, 7), (12288, 13, 8))
 _LEVEL = 6
-_LARGE = 4096  # bytes from which an object may be a delta of a delta, so many deep
-_DEPTH = 32
+_LARGE = 4096  # bytes from which an object may be a delta of a delta
+_LONGEST, _STEP = 64, 8
 _LEAST = 128  # bytes below which nothing is tried
 _BYTES = [bytes((number,)) for number in range(256)]
 _STORED = struct.Struct("<HH")
@@ -94,7 +94,7 @@ class Packing:
         self.offsets: dict[Id, int] = {}
         self.checksum = b""
         self._sums: dict[Id, int] = {}
-        self._stands: dict[Id, tuple[int, Id]] = {}
+        self._stands: dict[Id, tuple[int, Id, Id]] = {}
         self._like: dict[bytes, Id] = {}
 
     def parts(self, size: int = 1 << 18) -> Iterator[bytes]:
@@ -142,19 +142,21 @@ class Packing:
         return base
 
     def _delta(self, kind: Kind, oid: Id, data: bytes, base: Id | None) -> tuple[Id, bytes] | None:
-        """A base and the delta against it. Small objects stand on whole ones only: two deltas would save little and double the
-        time of reading."""
+        """A base and the delta against it.
+
+        Small objects stand on whole ones only: two deltas would save little and double the time of reading. Large ones stand
+        on every eighth of their like, and these on each other, so that few are to be put together for one.
+        """
         if base is None or base not in self.offsets or len(data) < _LEAST:
             return None
-        depth, root = self._stands.get(base, (0, base))
-        if len(data) < _LARGE:
-            depth, base = 0, root
-        if depth >= _DEPTH or self.objects[base][0] != kind:
+        count, root, step = self._stands.get(base, (0, base, base))
+        count, base = count + 1, step if len(data) >= _LARGE else root
+        if count > _LONGEST or self.objects[base][0] != kind:
             return None
         change = delta(self.objects[base][2], data)
         if change is None:
             return None
-        self._stands[oid] = depth + 1, root
+        self._stands[oid] = count, root, oid if count % _STEP == 0 and len(data) >= _LARGE else base
         return base, change
 
     def index(self) -> bytes:
