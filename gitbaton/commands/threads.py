@@ -53,7 +53,7 @@ def _named(thread: str, namespace: str) -> str:
 def _line(baton: Baton, row: Summary, waits: str) -> str:
     told = row.facts
     ago = age(told.ts, baton.clock()) if told.ts is not None else "at an unknown time"
-    last = " step ".join(part for part in (told.source, told.step) if part)
+    last = " ".join(part for part in (told.source, f"step {told.step}" if told.step else "") if part)
     said = ", ".join(part for part in (f"{ago}: {last}" if last else ago, waits) if part)
     return f"{_named(row.thread, row.namespace)} {counted(row.count, 'checkpoint')}, {said}"
 
