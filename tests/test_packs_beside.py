@@ -298,3 +298,29 @@ def test_packs_past_those_that_are_known_are_read_too(repo: Sandbox, monkeypatch
     repo.git("gc", "-q", "--prune=now")
     read_all(store, made[-10:])  # git has done away with their files
     store.close()
+
+
+def test_all_is_on_disk_before_it_has_its_name(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, seen = opened(repo), []
+    sync, rename = os.fsync, os.rename
+
+    def synced(fd: int) -> None:
+        seen.append("sync " + re.sub("tmp_([a-z]+)_.*", r"\1", os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))))
+        sync(fd)
+
+    def renamed(old: str, new: str) -> None:
+        seen.append("name " + new.rpartition(".")[2])
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "rename", renamed)
+    store.write(blobs(store, [b"x"]))
+    assert [s for s in seen if not s.startswith("sync objects")] == [
+        "name keep",
+        "sync pack",
+        "name pack",
+        "sync idx",
+        "name idx",
+        "sync pack",  # the folder
+    ]
+    store.close()
