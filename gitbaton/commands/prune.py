@@ -24,7 +24,7 @@ def command(
     ctx: typer.Context,
     tracks: Annotated[
         Optional[list[str]],
-        typer.Argument(metavar="[TRACK]...", help="Only these. Default: all, and what is stale."),
+        typer.Argument(metavar="[TRACK]...", help="Only these; with --threads, threads. Default: all, and what is stale."),
     ] = None,
     keep_last: Annotated[Optional[str], typer.Option(metavar="N", help="Keep the newest N of each track.")] = None,
     keep_within: Annotated[
