@@ -9,13 +9,16 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gitbaton.errors import GitError
+from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.packs import Packs
+from gitbaton.threads import edit, flush
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.view import Shelf
 from gitbaton.threads.wal import Wal
@@ -34,9 +37,13 @@ QUIET: dict[str, Any] = {"every": 1 << 30, "idle": 1e6}
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> Sandbox:
-    """An empty bare repository."""
-    return Sandbox.init(tmp_path / "r.git", "--bare")
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """An empty bare repository, in which locks that killed processes left are soon taken for that."""
+    for module in (flush, edit):
+        monkeypatch.setattr(module, "clear_stale_locks", partial(clear_stale_locks, older=0.2))
+    sandbox = Sandbox.init(tmp_path / "r.git", "--bare")
+    sandbox.git("config", "gc.auto", "0")  # `git fsck` stumbles over a repack beside it
+    return sandbox
 
 
 def at(point: str, act: Callable[[], object]) -> None:

@@ -108,28 +108,44 @@ class Core:
     def latest(self, thread: str, namespace: str) -> Entry | None:
         """See ThreadStore."""
         line = self.met(thread, namespace)
-        top, puts = line.top, line.puts
+        held = line.held
         head = self.shelf.view(line).head
-        if top is not None and (head is None or top >= head.id):
-            found = puts.get(top)
-            return found[1] if found is not None else self.latest(thread, namespace)
+        if held.order and (head is None or held.order[-1] >= head.id):
+            return held.puts[held.order[-1]][1]
         return head
 
     def entry(self, thread: str, namespace: str, id: str) -> Entry | None:
         """See ThreadStore."""
         line = self.met(thread, namespace)
-        found = line.puts.get(id)
+        found = line.held.puts.get(id)
         return found[1] if found is not None else self.shelf.view(line).find(id)
+
+    def ready(self, thread: str, namespace: str, id: str | None) -> Entry | None:
+        """See ThreadStore."""
+        line = self.lines.get((thread, namespace))
+        if line is None or self.wal.changed:
+            return None
+        held, view = line.held, self.shelf.fresh(line)
+        if view is None:
+            return None
+        head, top = view.head, held.order[-1] if held.order else None
+        if id is None or (head is not None and head.id == id):
+            if head is not None and (top is None or head.id > top):
+                return head
+            id = id or top
+        found = held.puts.get(id) if id is not None else None
+        return found[1] if found is not None else view.known.get(id or "")
 
     def walk(self, thread: str, namespace: str, below: str | None) -> Iterator[Entry]:
         """See ThreadStore."""
         line = self.met(thread, namespace)
-        puts, order = line.puts, line.order[:]
+        held = line.held
+        order = held.order[:]
         if below is not None:
             del order[bisect_left(order, below) :]
         view = self.shelf.view(line)
         try:
-            for entry in _merged(order, puts, view, below):
+            for entry in _merged(order, held.puts, view, below):
                 below = entry.id
                 yield entry
         except GitError:
@@ -218,7 +234,7 @@ class Core:
         """Whether a checkpoint is here that holds these very blobs: only then none of them can be collected."""
         if parent is None:
             return False
-        found = line.puts.get(parent)
+        found = line.held.puts.get(parent)
         entry = found[1] if found is not None else self.shelf.view(line).find(parent)
         if entry is None:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
-from gitbaton.errors import GitError, NotFoundError, RefConflictError, UsageError
+from gitbaton.errors import BatonError, GitError, NotFoundError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import RefChange
 from gitbaton.threads.build import rebuild
@@ -66,8 +66,11 @@ def _edit(core: Core, plan: Callable[[Draft], None], gone: Container[str] = ()) 
     threads ``gone``, which the plan deletes, nothing is brought into git before."""
     if core.wal.readonly:
         raise GitError(f"'{core.folder}' cannot be written")
-    if not gone:
+    try:
         flush(core)  # most of it, while others put
+    except BatonError:
+        if not gone:
+            raise
     with core.wal.flushing(WAIT), core.wal.lock():
         core.catch_up()
         frozen, sealed = core.table.freeze(), core.wal.rotate()
@@ -79,6 +82,7 @@ def _edit(core: Core, plan: Callable[[Draft], None], gone: Container[str] = ()) 
         if len(staying) < len(frozen):
             settle(core, views, sealed)
         core.wal.bump()
+        core.epoch = core.wal.epoch
         core.shelf.epoch += 1
 
 
@@ -172,6 +176,11 @@ def join(core: Core, thread: str, namespace: str, tip: Id, late: Id | None) -> N
     """See ThreadStore."""
     chain, other = core.shelf.chain(tip), core.shelf.late(late)
     chain.verify()
+    for entry in chain.walk():
+        for _ in _rows(core, entry):  # what cannot be read could never be written anew
+            continue
+    for id in other.ids():
+        other.of(id)
     theirs = View(core.shelf, chain, other, {})
 
     def plan(draft: Draft) -> None:

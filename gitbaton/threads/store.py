@@ -61,6 +61,11 @@ class ThreadStore:
         """A checkpoint by its id."""
         return self._core.entry(thread, namespace, id)
 
+    def ready(self, thread: str, namespace: str, id: str | None = None) -> Entry | None:
+        """A checkpoint by its id, or the newest, if it is in memory: nobody is waited for, and no object is read. None says
+        nothing: ask again by the other methods."""
+        return self._core.ready(thread, namespace, id)
+
     def walk(self, thread: str, namespace: str, below: str | None = None) -> Iterator[Entry]:
         """The checkpoints whose id is smaller than ``below``, newest first, as they are when the first is asked for."""
         return self._core.walk(thread, namespace, below)

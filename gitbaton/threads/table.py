@@ -16,25 +16,37 @@ Batch = tuple[int, tuple[Row, ...], bool]
 """Writes as the log has them: the segment, the rows, and whether they replace."""
 
 
-class Line:
-    """One thread in one namespace: ``puts`` and ``rows`` are what git has not, by the checkpoint's id, ``top`` the greatest id
-    among ``puts`` and ``order`` all of them; ``view`` is what git had at the last look, None where nobody has looked.
+class Held:
+    """Checkpoints that git has not: by id, with the segment of each, and their ids in order. Nothing is ever taken out."""
 
-    Changed under the log's lock only, and readers hold no lock: whoever takes something out of memory first makes sure that
-    ``view`` has it, or is None.
+    __slots__ = ("order", "puts")
+
+    def __init__(self, puts: dict[str, tuple[int, Entry]]) -> None:
+        self.puts, self.order = puts, sorted(puts)
+
+
+class Line:
+    """One thread in one namespace: ``held`` and ``rows``, by the checkpoint's id, are what git has not; ``view`` is what git
+    had at the last look, None where nobody has looked.
+
+    Changed under the log's lock only, and readers hold no lock: whoever takes something out of memory puts another ``held``
+    or list in its place, after ``view`` has it or is out of date; and readers look at memory before they look at ``view``.
     """
 
-    __slots__ = ("late", "late_path", "namespace", "order", "path", "puts", "ref", "rows", "thread", "top", "view")
+    __slots__ = ("held", "late", "late_path", "namespace", "path", "ref", "rows", "thread", "view")
 
     def __init__(self, thread: str, namespace: str) -> None:
         self.thread, self.namespace = thread, namespace
         self.ref, self.late = ref_of(thread, namespace), late_ref(thread, namespace)
         self.path = self.late_path = b""
-        self.puts: dict[str, tuple[int, Entry]] = {}
+        self.held = Held({})
         self.rows: dict[str, list[Batch]] = {}
-        self.order: list[str] = []
-        self.top: str | None = None
         self.view: View | None = None
+
+    @property
+    def puts(self) -> dict[str, tuple[int, Entry]]:
+        """The checkpoints that git has not, by id."""
+        return self.held.puts
 
 
 class Frozen:
@@ -63,13 +75,12 @@ class Table:
         """Take in a checkpoint."""
         for oid, data in blobs.items():
             self.blobs[oid] = (segment, data)
-        id = entry.id
+        id, held = entry.id, line.held
         self._dirty[line] = None
-        if id not in line.puts:
-            insort(line.order, id)
-        line.puts[id] = (segment, entry)
-        if line.top is None or id > line.top:
-            line.top = id
+        new = id not in held.puts
+        held.puts[id] = (segment, entry)
+        if new:  # after it is there: readers take the ids first
+            insort(held.order, id)
 
     def writes(self, segment: int, line: Line, id: str, rows: tuple[Row, ...], *, replace: bool) -> None:
         """Take in writes of a task."""
@@ -113,6 +124,5 @@ class Table:
 
 
 def _forget(line: Line, below: int) -> None:
-    puts = {id: kept for id, kept in line.puts.items() if kept[0] >= below}
+    line.held = Held({id: kept for id, kept in line.held.puts.items() if kept[0] >= below})
     line.rows = {id: left for id, batches in line.rows.items() if (left := [b for b in batches if b[0] >= below])}
-    line.puts, line.order, line.top = puts, sorted(puts), max(puts, default=None)

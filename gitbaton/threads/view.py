@@ -79,6 +79,10 @@ class Shelf:
 
     def view(self, line: Line) -> View:
         """What git has of a line now. Raises GitError or RecordError when it cannot be read."""
+        return self.fresh(line) or self.look(line)
+
+    def fresh(self, line: Line) -> View | None:
+        """What git had of a line at the last look, if nothing has moved since."""
         view = line.view
         if view is not None and view.epoch == self.epoch and self.refs.mark(line.path) == view.mark:
             if view.late_mark is None:
@@ -86,7 +90,7 @@ class Shelf:
                     return view
             elif self.refs.mark(line.late_path) == view.late_mark:
                 return view
-        return self.look(line)
+        return None
 
     def look(self, line: Line) -> View:
         """Look at a line's refs anew."""

@@ -15,6 +15,7 @@ BEHIND = 64 << 20  # bytes of the log, after which puts wait for the flush
 _LONGEST = 15  # times the idle time after which a log that never rests is flushed all the same
 _SLICE = 0.0002  # seconds of work at a time: who waits for the interpreter gets it after 5 ms otherwise
 _REST = 0.00002
+_PATIENCE = 1.0  # seconds in which another process may flush what is ours, too
 _RETRY = 5.0
 
 
@@ -27,12 +28,9 @@ class Worker:
 
     def reset(self) -> None:
         """Be one whose thread has not begun; in a forked child there is none."""
-        self.failed: BatonError | None = None
-        self._due = threading.Event()
-        self._woken = threading.Event()
+        self._due, self._woken, self._stopping = threading.Event(), threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._own = threading.Lock()
-        self._stopped = False
 
     def came(self) -> None:
         """A record was appended."""
@@ -45,31 +43,35 @@ class Worker:
     def _begin(self) -> None:
         with self._own:
             self._woken.set()
-            if self._thread is None and not self._stopped:
+            if self._thread is None and not self._stopping.is_set():
                 self._thread = threading.Thread(target=self._run, name="gitbaton-flush", daemon=True)
                 self._thread.start()
 
     def _run(self) -> None:
-        while not self._stopped:
-            self._woken.wait()
-            self._await()
-            if self._stopped:
-                return
-            self._due.clear()
-            self._woken.clear()
-            try:
-                flush(self.core, wait=1.0, give_way=way_giver())
-                self.failed = None
-            except BatonError as error:
-                self.failed = error  # the log keeps all; whoever flushes or closes hears of it
-                self._woken.set()
+        try:
+            while not self._stopping.is_set():
+                self._woken.wait()
+                self._await()
                 self._due.clear()
-                time.sleep(0.0 if self._stopped else min(_RETRY, self.idle))
+                self._woken.clear()
+                if not self._stopping.is_set() and not self._flush():
+                    self._woken.set()
+                    self._stopping.wait(_RETRY)
+        finally:
+            self._thread = None  # whatever ended it, the next record begins another
+
+    def _flush(self) -> bool:
+        """Flush; whether that went well. If not, the log keeps all, and whoever flushes or closes hears of it."""
+        try:
+            flush(self.core, wait=_PATIENCE, give_way=way_giver())
+            return True
+        except BatonError:
+            return False
 
     def _await(self) -> None:
         """Wait until a flush is due."""
         end = time.monotonic() + self.idle * _LONGEST
-        while not self._stopped:
+        while not self._stopping.is_set():
             seen = self.core.table.count
             if self._due.wait(self.idle) or self.core.table.count == seen or time.monotonic() > end:
                 return
@@ -77,8 +79,8 @@ class Worker:
     def stop(self) -> None:
         """End the thread, after the flush it may be in."""
         with self._own:
-            self._stopped = True
-            thread, self._thread = self._thread, None
+            self._stopping.set()
+            thread = self._thread
         self._woken.set()
         self._due.set()
         if thread is not None and thread is not threading.current_thread():
