@@ -54,7 +54,7 @@ class GitSaver(AsyncMethods):
         serde: SerializerProtocol | None = None,
         allow: Sequence[type | tuple[str, str]] = (),
         fsync: bool = True,
-        cache: int = 64 << 20,
+        cache: int = 128 << 20,
     ) -> None:
         if serde is not None and allow:
             raise UsageError("give either a serialiser or 'allow', not both: a serialiser has its own list")
