@@ -166,24 +166,37 @@ def test_a_jump_into_a_chain_of_the_same_ids_is_seen_by_verify() -> None:
     assert heap.chain(ours).verify() == 60
 
 
+def test_a_chain_that_is_not_sorted_is_refused() -> None:
+    heap, ours, _ = two()
+    head = heap.chain(ours).head()
+    assert head is not None
+    for wrong in (name(58), name(57), "1"):
+        chain = heap.chain(forged(heap, head, (), id=wrong).commit)
+        with pytest.raises(RecordError, match="chain is out of order"):
+            list(chain.walk())
+        if wrong > name(3):
+            with pytest.raises(RecordError, match="chain is out of order"):
+                chain.find(name(3))
+
+
 @pytest.mark.parametrize("limit", [1 << 20, 0])
 def test_circles_end(limit: int) -> None:
     """An object store that gives other bytes than the id says: even then there is an end."""
     heap, ours, _ = two()
     entries = list(heap.chain(ours).walk())
-    bottom = entries[40]
-    for target in (entries[0], entries[10], entries[25], bottom):
+    for bottom, target in ((at, to) for at in entries[37:45] for to in (entries[0], entries[30], at)):
+        jump = (target.commit or b"", target.id, target.seq)
         bent = Heap()
         bent.held = dict(heap.held)
-        bent.held[bottom.commit or b""] = heap.held[forged(heap, bottom, (), up=target.commit).commit or b""]
+        bent.held[bottom.commit or b""] = heap.held[forged(heap, bottom, (jump,), up=target.commit).commit or b""]
         chain = Chain(bent.read, "sha1", ours, Entries(limit))
         for act in (lambda chain=chain: list(chain.walk()), lambda chain=chain: chain.verify()):
             with pytest.raises(RecordError, match="chain is out of order"):
                 act()
-        for entry in entries:
+        for entry in entries[::3]:
             try:
                 found = chain.find(entry.id)
-                assert found is not None and (found.commit == entry.commit)
+                assert found is not None and found.commit == entry.commit
             except RecordError:
                 assert entry.id < bottom.id
 
