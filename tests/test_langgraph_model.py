@@ -106,6 +106,7 @@ class Side:
         """Everything that can be asked for, three times."""
         for thread, ns in itertools.product(THREADS, SPACES):
             for id in (None, *map(number, range(8))):
+                self.ready(self.prefix + thread, ns, id)
                 self.same([saver.get_tuple(config(self.prefix + thread, ns, id)) for saver in self.all()])
             queries: list[dict[str, Any]] = [{}, {"filter": about}, {"before": config(id=number(before)), "limit": limit}]
             for query in queries:
@@ -121,6 +122,17 @@ class Side:
             for some in lists:
                 some.sort(key=lambda item: str(item["places"][0]))
             assert lists[0] == lists[1] == lists[2]
+
+    def ready(self, thread: str, ns: str, id: str | None) -> None:
+        """What is said to be in memory is what is there."""
+        store = self.git.store
+        found = store.ready(thread, ns, id)
+        wanted = store.latest(thread, ns) if id is None else store.entry(thread, ns, id)
+        if found is not None:
+            assert wanted is not None
+            assert all(
+                getattr(found, name) == getattr(wanted, name) for name in ("id", "parent", "ck", "md", "channels", "rest")
+            )
 
     def same(self, found: list[Any]) -> None:
         assert plain(found[0]) == plain(found[1]) == plain(found[2])

@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -301,6 +302,28 @@ def test_asynchronous_and_synchronous_see_the_same(tmp_path: Path) -> None:
             await main(saver)
 
     asyncio.run(whole())
+
+
+def test_what_is_in_memory_does_not_leave_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nowhere(*_: object) -> None:
+        raise AssertionError("a thread was asked")
+
+    with GitSaver(tmp_path / "threads.git", fsync=False) as saver:
+        chain(saver, 3)
+        saver.put_writes(config(id=number(1)), [("a", 1)], "task")
+        for flushed in (False, True):
+            wanted = [plain(saver.get_tuple(config(id=id))) for id in (None, number(1), number(0)) for _ in range(3)]
+            with monkeypatch.context() as patch:
+                patch.setattr("gitbaton.langgraph.aio._aside", nowhere)
+                for place in (0, 8):
+                    where = config(id=(None, number(0))[place // 8])
+                    assert plain(asyncio.run(saver.aget_tuple(where))) == wanted[place]
+                if flushed:  # its writes are in git
+                    with pytest.raises(AssertionError, match="a thread was asked"):
+                        asyncio.run(saver.aget_tuple(config(id=number(1))))
+            saver.flush()
+            time.sleep(0.03)  # a ref that is so young might be moved again unseen, and is looked at each time
+        assert plain(asyncio.run(saver.aget_tuple(config(id=number(1))))) == wanted[4]
 
 
 def test_versions_count_up_and_tell_branches_apart(tmp_path: Path) -> None:

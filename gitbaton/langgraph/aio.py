@@ -21,7 +21,9 @@ if TYPE_CHECKING:
         DeltaChannelHistory,
     )
 
+    from gitbaton.langgraph.reading import Reader
     from gitbaton.langgraph.writing import Writer
+    from gitbaton.threads.store import ThreadStore
 
     T = TypeVar("T")
 
@@ -35,6 +37,8 @@ async def _aside(work: Callable[..., T], *args: object) -> T:
 class AsyncMethods(BaseCheckpointSaver[str]):
     """Half of a saver: the other half has the methods that wait."""
 
+    store: ThreadStore
+    _reader: Reader
     _writer: Writer
 
     async def __aenter__(self) -> Self:
@@ -48,7 +52,12 @@ class AsyncMethods(BaseCheckpointSaver[str]):
         raise AssertionError
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """As ``get_tuple``."""
+        """As ``get_tuple``; without leaving the event loop where everything is in memory."""
+        named: Mapping[str, Any] = config["configurable"]
+        thread, namespace, wanted = str(named["thread_id"]), named.get("checkpoint_ns") or "", named.get("checkpoint_id")
+        entry = self.store.ready(thread, namespace, str(wanted) if wanted else None)
+        if entry is not None and not entry.written and (entry.commit is None or type(entry.memo) is bytes):
+            return self._reader.whole(thread, namespace, entry)
         return await _aside(self.get_tuple, config)
 
     async def alist(
