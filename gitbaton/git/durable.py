@@ -128,8 +128,12 @@ class Durable:
 
     def _named(self, folder: str, top: str) -> None:
         """Have on disk which refs a folder has, and where it is new, that it is there."""
-        new = folder not in self._folders
-        self._folders.add(folder)
+        try:
+            mark = f"{folder}\0{os.stat(folder).st_ino}"  # git removes one that is empty, and another comes in its place
+        except OSError:
+            return
+        new = mark not in self._folders
+        self._folders.add(mark)
         while folder.startswith(top):
             self._folder(folder)
             folder = os.path.dirname(folder)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git.repo import Repo
+from gitbaton.threads.chain import Chain
 from gitbaton.threads.codec import blob_of, decode, encode_put, encode_writes, rows_of, typed_of
 from gitbaton.threads.late import merged
 from gitbaton.threads.names import names_of, prefix_of
@@ -168,7 +169,9 @@ class Core:
         """See ThreadStore."""
         line = self.met(thread, namespace)
         batches = line.rows.get(entry.id, ())
-        view = self.shelf.view(line)
+        view = line.view
+        if view is None or view.epoch != self.shelf.epoch:
+            view = self.shelf.view(line)
         stored = entry if view.known.get(entry.id) is entry else view.find(entry.id)
         late = view.late.of(entry.id) if view.late_tip is not None else ()
         if not batches and not late and (stored is None or not stored.written):
@@ -267,9 +270,17 @@ class _Unopened:
         return getattr(self._core.wal, name)
 
 
+def _under(chain: Chain, start: Entry) -> Iterator[Entry]:
+    entry = chain.below(start)
+    while entry is not None:
+        yield entry
+        entry = chain.below(entry)
+
+
 def _merged(order: list[str], puts: Mapping[str, tuple[int, Entry]], view: View, below: str | None) -> Iterator[Entry]:
     """Checkpoints of memory and of git, newest first; where both have one, memory's."""
-    for entry in view.chain.walk(below):
+    start = view.known.get(below) if below is not None else None
+    for entry in view.chain.walk(below) if start is None else _under(view.chain, start):
         while order and order[-1] > entry.id:
             yield puts[order.pop()][1]
         if order and order[-1] == entry.id:

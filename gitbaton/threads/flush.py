@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from gitbaton.errors import BatonError, RefConflictError
+from gitbaton.codec import plain
+from gitbaton.errors import BatonError, GitError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import Kind, RefChange
 from gitbaton.threads.build import Built, rebuild
@@ -17,6 +18,8 @@ from gitbaton.threads.view import View
 WAIT = 60.0  # seconds for the flush lock
 PATIENCE = 15.0  # seconds for a ref that somebody else has locked: a lock ten seconds old is of a process that was killed
 Objects = list[tuple[Kind, Id, bytes]]
+Work = tuple[Frozen, View, Built, Objects]
+"""A line, what git has of it, what it is to have, and the new values that this needs."""
 
 
 def flush(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None] | None = None) -> bool:
@@ -60,22 +63,18 @@ def bring(core: Core, frozen: Sequence[Frozen], give_way: Callable[[], None] | N
         built = []
         for each in left:
             try:
-                built.append((each, *_build(core, each, give_way)))
+                built.append(_build(core, each, give_way))
             except BatonError as error:
                 failed.append(error)
         objects = {one[1]: one for _, _, made, blobs in built for one in (*blobs, *made.objects)}
         kept = core.shelf.packs.write(list(objects.values()), give_way)
-        left = []
         try:
-            for each, view, made, _ in built:
-                try:
-                    views.append((each, _move(core, each, view, made)))
-                except RefConflictError:
-                    left.append(each)
-                    if time.monotonic() > end:
-                        raise
+            moved, left = _move(core, built)
+            views += moved
         finally:
             kept.release()
+        if left and time.monotonic() > end:
+            raise RefConflictError(f"cannot update a ref: '{left[0].line.ref}' is locked or moved by others all the time")
         if left:
             clear_stale_locks(core.repo.layout.common_dir, [ref for each in left for ref in (each.line.ref, each.line.late)])
             time.sleep(0.01)
@@ -84,8 +83,7 @@ def bring(core: Core, frozen: Sequence[Frozen], give_way: Callable[[], None] | N
     return views
 
 
-def _build(core: Core, frozen: Frozen, give_way: Callable[[], None] | None) -> tuple[View, Built, Objects]:
-    """What git has of a line, what it is to have, and the new values that this needs."""
+def _build(core: Core, frozen: Frozen, give_way: Callable[[], None] | None) -> Work:
     view = core.shelf.look(frozen.line)
     held = core.table.blobs
     blobs: Objects = []
@@ -102,18 +100,48 @@ def _build(core: Core, frozen: Frozen, give_way: Callable[[], None] | None) -> t
             above = view.find(entry.parent)
             taken.difference_update(above.channels.values() if above is not None else ())
     # The ref was moved by hand since: git may have collected them, while we still have them.
-    blobs += [("blob", oid, core.shelf.packs.read(oid)[1]) for oid in taken]
-    return view, rebuild(view.chain, frozen.puts, frozen.rows, view.late, pause=give_way), blobs
+    blobs += [("blob", oid, _kept(core, frozen, oid)) for oid in taken]
+    return frozen, view, rebuild(view.chain, frozen.puts, frozen.rows, view.late, pause=give_way), blobs
 
 
-def _move(core: Core, frozen: Frozen, view: View, made: Built) -> View:
-    """Move the refs of one line to what was built; the view of it."""
+def _kept(core: Core, frozen: Frozen, oid: Id) -> bytes:
+    try:
+        return core.shelf.packs.read(oid)[1]
+    except GitError as error:
+        said = f"thread '{plain(frozen.line.thread)}' cannot be brought into git: {error.message}"
+        raise GitError(said, "git collected it after somebody removed or moved the thread's ref") from None
+
+
+def _move(core: Core, built: Sequence[Work]) -> tuple[list[tuple[Frozen, View]], list[Frozen]]:
+    """Move the refs of lines to what was built, all at once where nobody is in the way: the views of those that moved, and the
+    others."""
+    changes = [_changes(frozen, view, made) for frozen, view, made, _ in built]
+    try:
+        core.shelf.move([change for some in changes for change in some])
+        moved = [True] * len(built)
+    except RefConflictError:
+        moved = [_moved(core, some) for some in changes]
+    views, left = [], []
+    for (frozen, view, made, _), there in zip(built, moved, strict=True):
+        if there:
+            views.append((frozen, core.shelf.make(made.tip, made.late_tip, view)))
+        else:
+            left.append(frozen)
+    return views, left
+
+
+def _moved(core: Core, changes: Sequence[RefChange]) -> bool:
+    try:
+        core.shelf.move(changes)
+        return True
+    except RefConflictError:
+        return False
+
+
+def _changes(frozen: Frozen, view: View, made: Built) -> list[RefChange]:
     line = frozen.line
     pairs = ((line.ref, view.tip, made.tip), (line.late, view.late_tip, made.late_tip))
-    changes = [RefChange(name=ref, old=_hex(old), new=_hex(new)) for ref, old, new in pairs if old != new]
-    if changes:
-        core.shelf.move(changes)
-    return core.shelf.make(made.tip, made.late_tip, view)
+    return [RefChange(name=ref, old=_hex(old), new=_hex(new)) for ref, old, new in pairs if old != new]
 
 
 def _hex(oid: Id | None) -> str | None:

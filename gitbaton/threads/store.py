@@ -79,7 +79,8 @@ class ThreadStore:
         return self._core.blob(oid)
 
     def rows(self, thread: str, namespace: str, entry: Entry) -> tuple[Row, ...]:
-        """The writes of tasks that belong to a checkpoint, late ones too, sorted by task path, task and index."""
+        """The writes of tasks that belong to a checkpoint, late ones too, sorted by task path, task and index. What was done
+        to refs by git alone counts from the next ``latest``, ``entry`` or ``walk`` on."""
         return self._core.rows(thread, namespace, entry)
 
     def put(

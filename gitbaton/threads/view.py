@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Iterator, Sequence
 
-from gitbaton.errors import GitError
+from gitbaton.errors import GitError, RecordError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.durable import Durable
 from gitbaton.git.objects import RefChange
@@ -97,7 +97,10 @@ class Shelf:
         epoch, old = self.epoch, line.view
         mark, tip = self.tip(line.ref)
         late_mark, late_tip = self.tip(line.late)
-        view = self.make(tip, late_tip, old)
+        try:
+            view = self.make(tip, late_tip, old)
+        except RecordError as error:
+            raise RecordError(f"ref '{line.ref}': {error.message}", *error.hints) from None
         view.epoch, view.mark = epoch, mark
         # None: it has no file of its own, and the appearance of one is what is looked for.
         view.late_mark = None if late_tip is None and late_mark and len(late_mark) != 3 else late_mark or (-1,)
@@ -131,6 +134,8 @@ class Shelf:
 
     def move(self, changes: Sequence[RefChange]) -> None:
         """Move refs in one transaction, on disk when this returns. Raises RefConflictError and GitError as Objects.update."""
+        if not changes:
+            return
         if self.sync:
             self._durable.update_all(changes)
             return
