@@ -21,7 +21,7 @@ Entry = tuple[Kind, Id, bytes] | tuple[Kind, Id, bytes, Id | None]
 KINDS: dict[int, Kind] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 # Up to so many bytes: the window and memory level of zlib. Its own start takes 25 microseconds to clear tables that a small
 # object never needs.
-_SMALL = ((2048, 12, 5), (4096, 13, 7), (12288, 13, 8))
+_SMALL = ((2048, 12, 6), (4096, 13, 7), (12288, 13, 8))
 _LEVEL = 6
 _LARGE = 4096  # bytes from which an object may be a delta of a delta
 _LONGEST, _STEP = 64, 8
