@@ -12,7 +12,7 @@ from gitbaton.threads.names import late_ref, ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.support.clones import Clone
 from tests.support.far import CHAINS, Far, ok, snap
-from tests.support.servers import REFUSES_REWRITING, hook
+from tests.support.servers import REFUSES_REWRITING, bare, hook
 from tests.support.threads import put
 
 KEY = "AKIA" + "Q3EGRGTJ5XW2ZP7K"
@@ -207,6 +207,24 @@ def test_a_thread_that_was_deleted_here_and_went_on_there_comes_back(far: Far) -
     assert done.code == 1 and "refused: thread 'x', which was deleted here, went on at origin" in done.err
     assert "thread 'x': 3 joined; it was deleted here, and went on there" in ok(a, "sync", "--threads").out.splitlines()
     same(far, a, b)
+
+
+def test_what_is_not_at_another_address_was_not_removed(far: Far, tmp_path: Path) -> None:
+    a, other = far.first, bare(tmp_path / "other.git")
+    on(a, puts("1"))
+    a.git("push", "-q", str(other), f"{X}:{X}")
+    on(a, puts("2", "3"))
+    ok(a, "push", "--threads", "--yes")
+    a.git("remote", "set-url", "--push", "origin", str(other))
+    assert ok(a, "push", "--threads", "--yes").out == f"push thread 'x': forward, 2 checkpoints [{X}]\n"
+    on(a, lambda store: store.prune(["x"]))
+    assert ok(a, "push", "--threads").out == f"push thread 'x': rewrite, 2 removed [{X}]\n"
+    assert ok(a, "sync", "--threads").out.endswith("nothing to push\n") and held(a) == {"3": []}
+    assert len(far.there().refs) == 2 and far.there().refs[X] != a.state().refs[X]  # origin is only fetched from
+    a.git("remote", "set-url", "origin", str(other))
+    far.remote.git("push", "-q", "-f", str(other), f"{X}:{X}")
+    ok(a, "sync", "--threads")
+    assert held(a) == {"1": [], "2": [], "3": []}, "an older state of another repository takes nothing away"
 
 
 def test_what_is_broken_is_not_joined_and_not_pushed(far: Far) -> None:

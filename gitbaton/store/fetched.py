@@ -52,8 +52,8 @@ def _is_ours(ref: str) -> bool:
         return False
     if kind in ("tracks", "runs"):
         return decode_track(name) is not None
-    if kind == "joined":  # how threads stood when both sides had the same
-        kind, _, name = name.partition("/")
+    if kind == "joined":  # how threads stood when both sides had the same, by a digest of the address
+        kind, _, name = name.partition("/")[2].partition("/")
         return kind in ("threads", "late") and bool(name)
     return rest in ("notes", "meta") or (kind in ("transcripts", "threads", "late") and bool(name))
 

@@ -57,7 +57,7 @@ def plan(baton: Baton, line: Connection, choice: Choice, *, prune: bool = False,
     drops = [RefChange(name=known[track], new=None, old=before[known[track]]) for track in gone] if prune else []
     lost = runs.gone(remote, seen, before) if choice.runs else ()
     drops += runs.drops(remote, lost, before) if prune else []
-    left = threads.gone(remote, seen, before) if choice.threads else ()
+    left = threads.gone(line, seen, before) if choice.threads else ()
     drops += threads.drops(remote, seen, left if prune else (), before) if choice.threads else []
     return Plan(
         seen=seen,
@@ -116,8 +116,7 @@ def _gathered(baton: Baton, line: Connection, planned: Plan, choice: Choice) -> 
 
 
 def _threads(baton: Baton, line: Connection, planned: Plan, state: str) -> tuple[FetchedThread, ...]:
-    remote = line.remote
-    brought = threads.gathered(baton, remote.name, remote.shown, planned.seen, planned.before)
+    brought = threads.gathered(baton, line, planned.seen, planned.before)
     return brought + tuple(FetchedThread(thread=t, namespace=n, state=state) for t, n in planned.gone_threads)
 
 

@@ -85,8 +85,6 @@ def push(
     found, problems = baton.store.chains()
     chains = dict(found if ours is None else ours)
     mine = metas.read(baton.store) if meta is None else meta
-    if refs is None and choice.threads and len(line.remote.push) > 1:
-        refs = threads.known(baton, line.remote.name)  # to push to one place is to forget how another stood
     places = [_Place(baton, line, place, choice, manner, chains, mine) for place in line.remote.push]
     for place in places:
         place.refs = refs
@@ -105,6 +103,7 @@ class _Place:
         self.ours, self.mine = ours, mine
         self.seen: Seen | None = None
         self.refs: Mapping[str, Oid] | None = None
+        self.there: Mapping[str, Oid] = {}
         self.warnings: tuple[str, ...] = ()
         self.agreed: frozenset[tuple[str, str]] = frozenset()
         self.shown = line.remote.shown
@@ -127,6 +126,7 @@ class _Place:
     def _try(self, *, rewriting: bool) -> Pushing | None:
         """One attempt; None when rewriting is refused."""
         seen = self._look()
+        self.there = seen.refs
         made = self.plan(seen, self.choice, rewriting=rewriting)
         haves = present(self.baton, list(seen.refs.values()))
         self.baton.repo.objects.write(made.objects)
@@ -185,7 +185,7 @@ class _Place:
 
     def _threads(self, seen: Seen, choice: Choice, *, rewriting: bool) -> tuple[list[Move], tuple[str, ...]]:
         """The moves of threads, and what is to be said of them."""
-        with threads.Trade(self.baton, self.line.remote.name, self.shown, seen, self.refs) as trade:
+        with threads.Trade(self.baton, self.line, seen, place=self.place, refs=self.refs) as trade:
             made = Moves(trade, choice, rewriting=rewriting)
             found = made.all()
             said = made.warnings
@@ -282,11 +282,19 @@ class _Place:
         """Our refs of the remote's, as it has them now; of threads also what both sides have."""
         objects, remote = self.baton.repo.objects, self.line.remote.name
         refs = {here(remote, move.ref): move.new for move in moves}
-        refs |= {threads.joined(remote, move.ref): move.new for move in moves if move.thread is not None}
+        refs |= self._both(moves)
         with self.baton.repo.lock(tuple(refs)):
             known = objects.refs(remote_ref(remote))
             changes = [RefChange(name=ref, new=new, old=known.get(ref)) for ref, new in refs.items()]
             objects.update([change for change in changes if change.new != change.old])
+
+    def _both(self, moves: Sequence[Move]) -> dict[str, Oid | None]:
+        """How threads stand on both sides after these moves, by the refs that note it."""
+        now = {move.ref: move.new for move in moves}
+        names = {(move.thread, move.namespace) for move in moves if move.thread is not None}
+        refs = [ref for name in names for ref in (ref_of(*name), late_ref(*name))]
+        folder = threads.room(self.line, self.place) if refs else ""
+        return {threads.below(folder, ref): now[ref] if ref in now else self.there.get(ref) for ref in refs}
 
 
 def _refuses(row: Pushed) -> bool:

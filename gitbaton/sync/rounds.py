@@ -36,8 +36,7 @@ def sync(
         refs = None
         if choice.threads:
             sound = {(row.thread, row.namespace) for row in gathered.threads if row.state != "broken"}
-            remote = line.remote
-            told, held = threadjoin.join(baton, remote.name, remote.shown, seen, sound=sound, write=manner.write)
+            told, held = threadjoin.join(baton, line, seen, sound=sound, write=manner.write)
             joining, refs = replace(joining, threads=told), None if manner.write else held
         done = _after(done, gathered, joining, number)
         if not line.remote.push:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from gitbaton.baton import Baton
 from gitbaton.errors import BatonError, RefConflictError
 from gitbaton.git.objects import NewObject
+from gitbaton.git.remotes import Connection
 from gitbaton.model import Oid
 from gitbaton.sync.look import Seen
 from gitbaton.sync.threads import Name, Trade, flush
@@ -19,7 +20,7 @@ _TRIES = 20
 
 
 def join(
-    baton: Baton, remote: str, shown: str, seen: Seen, *, sound: Collection[Name] = (), write: bool = True
+    baton: Baton, line: Connection, seen: Seen, *, sound: Collection[Name] = (), write: bool = True
 ) -> tuple[tuple[JoinedThread, ...], Mapping[str, Oid]]:
     """Make one of the threads that a remote has, whose objects are here, and of those here; what came of each, and the refs
     of threads afterwards. ``sound``: those that were looked at just now, and are as we write them. Without ``write`` only say
@@ -30,7 +31,7 @@ def join(
     """
     if write:
         flush(baton)
-    with Trade(baton, remote, shown, seen) as trade:
+    with Trade(baton, line, seen) as trade:
         made = _Join(trade, sound, write=write)
         rows = tuple(row for name in sorted(trade.theirs) if (row := made.join(name)) is not None)
         return rows, trade.refs
@@ -106,6 +107,7 @@ class _Join:
             kept = trade.packs.write(objects)
             try:
                 with trade.baton.repo.lock(tuple(change.name for change in changes)):
-                    trade.objects.update(changes)
+                    # One by one: who is killed before what both have is noted joins once more, and loses nothing.
+                    trade.objects.update(*([change] for change in changes))
             finally:
                 kept.release()

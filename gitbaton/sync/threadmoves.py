@@ -48,7 +48,7 @@ class Moves:
             return []
         if not mine:
             return self._deleted(name, there, base) if base else []
-        if not there and base:
+        if not there and base and name not in self.trade.elsewhere:
             if mine != base:
                 return [self._refused(name, f"{called(name)} is gone at {self.shown}, and went on here", FORGET)]
             self.gone.add(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 
 from gitbaton.baton import Baton
@@ -10,6 +12,7 @@ from gitbaton.codec import plain
 from gitbaton.errors import BatonError
 from gitbaton.git.objects import RefChange
 from gitbaton.git.packs import Packs
+from gitbaton.git.remotes import Connection, place_address
 from gitbaton.model import Oid
 from gitbaton.store.refs import remote_ref
 from gitbaton.sync.look import Seen, here
@@ -21,6 +24,7 @@ from gitbaton.values import replace
 
 _OURS = "refs/baton/"
 _JOINED = "joined/"
+_ROOM = re.compile(r"joined/[0-9a-f]{16}/")
 Name = tuple[str, str]
 """A thread and a namespace."""
 
@@ -28,9 +32,17 @@ SYNC = "git baton sync --threads"
 FORGET = "'git baton fetch --threads --prune' forgets that it was there; then it is pushed as a new one"
 
 
-def joined(remote: str, ref: str) -> str:
-    """Where it lies how a ref of a thread stood at a remote when both sides had the same: after a join or a push."""
-    return remote_ref(remote, _JOINED + ref.removeprefix(_OURS))
+def room(line: Connection, place: str | None = None) -> str:
+    """Below which folder of a remote's it lies how threads stood when both sides had the same, after a join or a push: one for
+    each address, since what is not at another one was not removed there."""
+    shown = place_address(line.repo, place or line.remote.fetch)
+    digest = hashlib.sha256(shown.encode("utf-8", "surrogateescape")).hexdigest()
+    return remote_ref(line.remote.name, f"{_JOINED}{digest[:16]}/")
+
+
+def below(folder: str, ref: str) -> str:
+    """Where a ref of a thread lies below a folder that ``room`` gave."""
+    return folder + ref.removeprefix(_OURS)
 
 
 def is_thread(ref: str) -> bool:
@@ -76,11 +88,22 @@ def _places(refs: Mapping[str, Oid], below: str = _OURS) -> dict[Name, Place]:
 
 
 class Trade:
-    """The threads here beside those of a remote, whose objects are here. ``refs``: those of threads, instead of what is here
-    now. A context manager."""
+    """The threads here beside those of a remote, or of ``place``, one of its push addresses, whose objects are here. ``refs``:
+    those of threads, instead of what is here now. A context manager."""
 
-    def __init__(self, baton: Baton, remote: str, shown: str, seen: Seen, refs: Mapping[str, Oid] | None = None) -> None:
-        self.baton, self.remote, self.shown = baton, remote, shown
+    def __init__(
+        self,
+        baton: Baton,
+        line: Connection,
+        seen: Seen,
+        *,
+        place: str | None = None,
+        refs: Mapping[str, Oid] | None = None,
+    ) -> None:
+        self.baton, self.remote, self.shown = baton, line.remote.name, line.remote.shown
+        self.room = room(line, place)
+        # What was joined from where is fetched was once ours: it tells as well what has been removed here.
+        self.rooms = (self.room,) if place is None else (room(line), self.room)
         self.objects, self.packs, self.entries = baton.repo.objects, Packs(baton.repo), Entries()
         self.theirs = _places(seen.others)
         self.look(refs)
@@ -95,13 +118,15 @@ class Trade:
         """Look at what is here anew."""
         self.refs = dict(refs if refs is not None else known(self.baton, self.remote))
         self.ours = _places(self.refs)
-        self.bases = _places(self.refs, remote_ref(self.remote, _JOINED))
+        self.bases = {name: place for folder in self.rooms for name, place in _places(self.refs, folder).items()}
+        self.elsewhere = self.bases.keys() - _places(self.refs, self.room).keys()
 
     def put(self, name: Name, place: Place, base: Place) -> list[RefChange]:
-        """Have a namespace stand elsewhere here, and note what both sides have; the refs that must move for it."""
-        refs, remote = (ref_of(*name), late_ref(*name)), self.remote
+        """Have a namespace stand elsewhere here, and note what both sides have; the refs that must move for it, those that note
+        it at last."""
+        refs = ref_of(*name), late_ref(*name)
         wanted = dict(zip(refs, (place.tip, place.late), strict=True))
-        wanted |= {joined(remote, ref): oid for ref, oid in zip(refs, (base.tip, base.late), strict=True)}
+        wanted |= {below(self.room, ref): oid for ref, oid in zip(refs, (base.tip, base.late), strict=True)}
         self.ours[name], self.bases[name] = place, base
         changes = []
         for ref, oid in wanted.items():
@@ -127,18 +152,19 @@ class Trade:
     def apart(self, name: Name) -> Apart:
         """What both sides lack of what they become. Raises RecordError, GitError."""
         mine, other, base = self.three(name)
-        return apart(self.side(mine), self.side(other), self.side(base) if base else None)
+        sides = self.side(mine), self.side(other), self.side(base) if base else None
+        return apart(*sides, elsewhere=name in self.elsewhere)
 
     def broken(self, place: Place, *known: Place) -> str:
         """Why nobody can use what lies in a place, as far as it is not in those ``known``; empty where all is well."""
         return broken(self.side(place), *map(self.side, known))
 
 
-def gathered(baton: Baton, remote: str, shown: str, seen: Seen, before: Mapping[str, Oid]) -> tuple[FetchedThread, ...]:
+def gathered(baton: Baton, line: Connection, seen: Seen, before: Mapping[str, Oid]) -> tuple[FetchedThread, ...]:
     """What a fetch has brought of each thread of a remote; ``before``: what lay here. One that is not as we write it is
     broken, and nothing uses it."""
-    old = _places(before, here(remote, _OURS))
-    with Trade(baton, remote, shown, seen) as trade:
+    old = _places(before, here(line.remote.name, _OURS))
+    with Trade(baton, line, seen) as trade:
         return tuple(_gathered(trade, name, place, old.get(name, Place())) for name, place in sorted(trade.theirs.items()))
 
 
@@ -162,21 +188,21 @@ def _gathered(trade: Trade, name: Name, place: Place, old: Place) -> FetchedThre
     return replace(row, state="rewritten", count=sum(1 for entry in now.chain.walk() if entry.id not in have))
 
 
-def gone(remote: str, seen: Seen, before: Mapping[str, Oid]) -> tuple[Name, ...]:
+def gone(line: Connection, seen: Seen, before: Mapping[str, Oid]) -> tuple[Name, ...]:
     """The threads that were fetched from a remote, or exchanged with it, and are there no more."""
-    known = {*_places(before, here(remote, _OURS)), *_places(before, remote_ref(remote, _JOINED))}
+    known = {*_places(before, here(line.remote.name, _OURS)), *_places(before, room(line))}
     return tuple(sorted(known - _places(seen.others).keys()))
 
 
 def drops(remote: str, seen: Seen, names: Sequence[Name], before: Mapping[str, Oid]) -> list[RefChange]:
     """What lets go of fetched threads, and of late writes that the others' chains hold by now."""
-    wanted = set(names)
+    wanted, fetched = set(names), here(remote, _OURS)
     found = []
     for ref, oid in before.items():
-        for below in (here(remote, _OURS), remote_ref(remote, _JOINED)):
-            own = _OURS + ref.removeprefix(below) if ref.startswith(below) else ""
-            name = names_of(own)
-            late = own.startswith(LATE) and own not in seen.others and below == here(remote, _OURS)
-            if name is not None and (name in wanted or late):
-                found.append(RefChange(name=ref, new=None, old=oid))
+        rest = ref.removeprefix(fetched)
+        own = _OURS + _ROOM.sub("", rest, count=1)
+        name = names_of(own)
+        late = own.startswith(LATE) and own not in seen.others and own == _OURS + rest
+        if name is not None and (name in wanted or late):
+            found.append(RefChange(name=ref, new=None, old=oid))
     return found

@@ -157,15 +157,16 @@ class Apart:
     gone: int
 
 
-def apart(ours: Side, theirs: Side, base: Side | None) -> Apart:
+def apart(ours: Side, theirs: Side, base: Side | None, *, elsewhere: bool = False) -> Apart:
     """Compare what is here with what is there. Above the newest commit that both chains share, each checkpoint is looked at:
     what only one side has changed since ``base`` is taken, what it removed is removed; where both have changed something, a
     checkpoint that is there counts more than one that was removed, the greater one more than the other, and writes are
-    united. Raises RecordError, GitError."""
+    united. A base of ``elsewhere`` tells what was here, and not what was there. Raises RecordError, GitError."""
     floor = next((entry.id for entry in theirs.chain.walk() if ours.holds(entry)), None)
     late = {id for side in (ours, theirs) for id in side.late.ids()}
     mine, other = ours.versions(floor, late), theirs.versions(floor, late)
     before = base.versions(floor, late) if base is not None else {}
+    before = {id: version for id, version in before.items() if id in other} if elsewhere else before
     result: dict[str, Version] = {}
     for id in sorted({*mine, *other}):
         version = _version(mine.get(id), other.get(id), before.get(id))
