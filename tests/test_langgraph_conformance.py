@@ -15,6 +15,7 @@ from tests.saverkit import bridged, chain, config, number, put
 conformance = pytest.importorskip("langgraph.checkpoint.conformance")
 
 from langgraph.checkpoint.base import BaseCheckpointSaver  # noqa: E402
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer  # noqa: E402
 
 from gitbaton.langgraph import GitSaver  # noqa: E402
 
@@ -161,6 +162,26 @@ def test_delta_history_follows_parents_not_ids(saver: GitSaver) -> None:
     assert [value for *_, value in histories(saver, config(id=number(3)), ["d"])["d"]["writes"]] == [0, 1]
     put(saver, number(4), parent=number(9))  # whose parent is not here
     assert histories(saver, config(id=number(4)), ["d"])["d"]["writes"] == []
+
+
+def test_delta_history_decodes_nothing_else(tmp_path: Path) -> None:
+    """The walk of the base class decodes whole checkpoints; ours what was asked for."""
+    decoded = []
+
+    class Counting(JsonPlusSerializer):
+        def loads_typed(self, data: Any) -> Any:
+            decoded.append(data)
+            return super().loads_typed(data)
+
+    with GitSaver(tmp_path / "threads.git", fsync=False, serde=Counting()) as saver:
+        put(saver, number(0), {"big": "x" * 1000, "d": "seed"}, versions={"big": 0, "d": 0})
+        for n in range(1, 50):
+            put(saver, number(n), {"big": "x" * 1000}, versions={"big": n, "d": n}, parent=number(n - 1))
+            saver.put_writes(config(id=number(n)), [("big", "other"), ("d", n)], "task")
+        saver.flush()
+        found = saver.get_delta_channel_history(config=config(), channels=["d"])["d"]
+        assert found == {"seed": "seed", "writes": [("task", "d", n) for n in range(1, 49)]}
+        assert len(decoded) == 49
 
 
 def test_delta_history_of_parents_in_a_circle_ends(saver: GitSaver) -> None:

@@ -265,6 +265,26 @@ def test_what_is_opened(tmp_path: Path) -> None:
         GitSaver("/proc/no/such/place")
 
 
+@pytest.mark.parametrize("options", [("--object-format=sha256",), ("--ref-format=reftable",), ("--bare",)], ids=str)
+def test_any_kind_of_repository(
+    tmp_path: Path, options: tuple[str, ...], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = request.getfixturevalue("new_git") if "reftable" in options[0] else "git"
+    if git != "git":
+        monkeypatch.setenv("PATH", os.path.dirname(git) + os.pathsep + os.environ["PATH"])
+    repo = Sandbox.init(tmp_path / "repo", *options, git=git)
+    for flushed in (False, True):
+        with GitSaver(repo.path, fsync=False) as saver:
+            names = [] if flushed else chain(saver, 5)
+            saver.put_writes(config(id=number(2)), [("n", flushed)], f"task {flushed}")
+            assert ids(saver.list(config())) == [number(n) for n in reversed(range(5))] and len(names) in (0, 5)
+            found = asyncio.run(saver.aget_tuple(config(id=number(2))))
+            assert found is not None and found.checkpoint["channel_values"] == {"n": 2}
+            assert found.pending_writes == [("task False", "n", False), ("task True", "n", True)][: flushed + 1]
+    assert repo.git("rev-list", "--count", "refs/baton/threads/=t/_") == "5"
+    repo.fsck()
+
+
 def test_several_make_one_repository_at_once(tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

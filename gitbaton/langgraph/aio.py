@@ -80,7 +80,7 @@ class AsyncMethods(BaseCheckpointSaver[str]):
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> RunnableConfig:
         """As ``put``. The checkpoint is serialised before this first waits: what the caller changes later is not in it."""
-        draft = self._writer.draft(config, checkpoint, metadata, new_versions)
+        draft = self._writer.draft(config, checkpoint, metadata, new_versions, self.store.ready)
         await _aside(self._writer.put, draft)
         return draft.config
 

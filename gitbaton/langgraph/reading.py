@@ -42,7 +42,9 @@ class Joined:
         if size > self.budget // 4:
             entry.memo = _NEVER
             return
-        with self._lock:
+        if not self._lock.acquire(blocking=False):  # another time: nobody waits, and no fork can leave it held for ever
+            return
+        try:
             if type(entry.memo) is bytes:
                 return
             entry.memo = document
@@ -52,6 +54,8 @@ class Joined:
                 oldest, size = self._kept.popleft()
                 oldest.memo = None
                 self.held -= size
+        finally:
+            self._lock.release()
 
 
 class Reader:

@@ -127,7 +127,7 @@ class GitSaver(AsyncMethods):
         """Store a checkpoint; ``config`` names the one that it follows. A channel that is not in ``new_versions`` and has its
         parent's version is the parent's. The same id again replaces. Durable when it returns. Raises KeyError without a thread
         id, and what the serialiser raises."""
-        draft = self._writer.draft(config, checkpoint, metadata, new_versions)
+        draft = self._writer.draft(config, checkpoint, metadata, new_versions, self.store.entry)
         self._writer.put(draft)
         return draft.config
 

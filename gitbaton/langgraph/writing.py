@@ -11,7 +11,7 @@ from gitbaton.threads.codec import json_text, plain_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from langchain_core.runnables import RunnableConfig
@@ -64,10 +64,16 @@ class Writer:
         self._dumps = serde.dumps_typed
 
     def draft(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+        parent: Callable[[str, str, str], Entry | None],
     ) -> Draft:
-        """A checkpoint, serialised: later changes of the caller's objects do not touch it. Raises KeyError without a thread
-        id, and what the serialiser raises."""
+        """A checkpoint, serialised: later changes of the caller's objects do not touch it. ``parent`` finds the one that it
+        follows; where it finds none, all channels are serialised. Raises KeyError without a thread id, and what the serialiser
+        raises."""
         draft = Draft(config, checkpoint)
         body = {key: value for key, value in checkpoint.items() if key != "channel_values"}
         draft.ck = self._text(draft, "ck", body)
@@ -76,7 +82,7 @@ class Writer:
         for name, value in draft.values.items():
             if name not in new_versions and draft.parent is not None:
                 if held is None:
-                    held, old = self._parent(draft)
+                    held, old = self._parent(draft, parent)
                 oid = held.get(name)
                 if oid is not None and old is not None and name in old and draft.versions.get(name) == old[name]:
                     draft.channels[name] = oid
@@ -109,9 +115,11 @@ class Writer:
         replace = all(channel in special for channel, _ in writes)
         return str(named["thread_id"]), named.get("checkpoint_ns") or "", str(named["checkpoint_id"]), rows, replace
 
-    def _parent(self, draft: Draft) -> tuple[Mapping[str, Id], Mapping[str, Any] | None]:
+    def _parent(
+        self, draft: Draft, find: Callable[[str, str, str], Entry | None]
+    ) -> tuple[Mapping[str, Id], Mapping[str, Any] | None]:
         """The blobs of the parent's channels and their versions."""
-        entry = self.store.entry(draft.thread, draft.namespace, draft.parent or "")
+        entry = find(draft.thread, draft.namespace, draft.parent or "")
         if entry is None:
             return {}, None
         known = self.recent.get((draft.thread, draft.namespace))
