@@ -132,6 +132,18 @@ def test_the_lock_and_the_order_are_demanded(tmp_path: Path) -> None:
     kill(one, two)
 
 
+def test_a_recycled_file_gives_nothing_of_its_former_use(tmp_path: Path) -> None:
+    wal, folder = Wal(str(tmp_path)), str(tmp_path)
+    for turn in range(4):
+        append(wal, b"the same", b"%d" % turn)
+        flush(wal)
+    append(wal, b"the same")
+    assert len(list(tmp_path.glob("seg-*"))) + len(list(tmp_path.glob("free-*"))) == 1
+    kill(wal)
+    assert read(wal := Wal(folder)) == [b"the same"]
+    kill(wal)
+
+
 class Model:
     """What several users of one log should see."""
 
