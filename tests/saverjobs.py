@@ -234,7 +234,34 @@ def early(place: str, id: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-JOBS: dict[str, Callable[..., None]] = {"count": count, "putting": putting, "probe": probe, "early": early}
+def forking(place: str) -> None:
+    """A saver that is open while its process forks: parent and child go on with it, side by side."""
+    from gitbaton.langgraph import GitSaver
+    from tests.saverkit import config, ids, number, put
+
+    with GitSaver(place) as saver:
+        put(saver, number(0), {"who": "parent"})
+        children = [fork(_forked, {"saver": saver, "who": who}) for who in (1, 2)]
+        for n in range(20):
+            put(saver, number(10 * n + 10), {"who": "parent"}, parent=number(0), new=())
+        assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0]
+        found = list(saver.list(config()))
+        wanted = [number(0), *(number(10 * n + 10 + who) for n in range(20) for who in range(3))]
+        assert ids(found) == sorted(wanted, reverse=True)
+        assert all(item.checkpoint["channel_values"] == {"who": "parent"} for item in found)
+
+
+def _forked(saver: Any, who: int) -> None:
+    from tests.saverkit import config, number, put
+
+    for n in range(20):
+        put(saver, number(10 * n + 10 + who), {"who": "parent"}, parent=number(0), new=())
+        assert saver.get(config(id=number(10 * n + 10 + who))) is not None
+        if n == 10:
+            saver.flush()
+
+
+JOBS: dict[str, Callable[..., None]] = {"count": count, "putting": putting, "probe": probe, "early": early, "forking": forking}
 
 if __name__ == "__main__":
     main()

@@ -119,6 +119,12 @@ def test_gap_processes(jobs: Jobs, tmp_path: Path) -> None:
     bare.fsck()
 
 
+def test_gap_processes_that_are_forks_share_what_was_open(jobs: Jobs, tmp_path: Path) -> None:
+    assert jobs.run(("forking", {"place": str(tmp_path / "threads.git")})) == [0]
+    assert Sandbox(tmp_path / "threads.git").git("rev-list", "--count", "refs/baton/threads/=t/_") == "61"
+    Sandbox(tmp_path / "threads.git").fsck()
+
+
 MODES = {
     "writes first": "abc",  # acknowledged, then killed in the put
     "put first": "abc",  # the writes come to a checkpoint that is not the newest any more

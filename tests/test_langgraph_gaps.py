@@ -301,8 +301,14 @@ def test_gap_size(tmp_path: Path) -> None:
         for name in ("git", "sqlite"):
             folder, rng = tmp_path / f"{name} {size}", random.Random(4)
             folder.mkdir()
-            made = GitSaver(folder / "threads.git") if name == "git" else SqliteSaver.from_conn_string(str(folder / "db"))
+            made = (
+                GitSaver(folder / "threads.git", fsync=False)
+                if name == "git"
+                else SqliteSaver.from_conn_string(str(folder / "db"))
+            )
             with made as each:
+                if isinstance(each, SqliteSaver):
+                    each.conn.execute("PRAGMA synchronous=OFF")
                 values = {f"c{k}": " ".join(rng.choices(text, k=size // 42)) for k in range(8)}
                 versions = dict.fromkeys(values, 0)
                 for n in range(400):

@@ -143,7 +143,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return tmp_path_factory.mktemp("model"), itertools.count(), InMemorySaver()
 
 
-@settings(max_examples=examples(400, 30), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(400, 20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEPS, min_size=3, max_size=25), ABOUT.filter(bool), IDS, st.integers(1, 4))
 def test_the_three_savers_give_the_same(places: Any, steps: list[Any], about: dict[str, Any], before: int, limit: int) -> None:
     folder, counter, memory = places
