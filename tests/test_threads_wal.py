@@ -140,7 +140,8 @@ def test_a_recycled_file_gives_nothing_of_its_former_use(tmp_path: Path) -> None
     append(wal, b"the same")
     assert len(list(tmp_path.glob("seg-*"))) + len(list(tmp_path.glob("free-*"))) == 1
     kill(wal)
-    assert read(wal := Wal(folder)) == [b"the same"]
+    wal = Wal(folder)
+    assert read(wal) == [b"the same"]
     kill(wal)
 
 

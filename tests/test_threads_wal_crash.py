@@ -43,6 +43,7 @@ def die_after(calls: int) -> None:
 
         return call
 
+    real = os.pwrite
     for name in EVENTS:
         setattr(os, name, counted(getattr(os, name)))
     for module in (waldisk, walfile, walstate, wal_module):
@@ -58,8 +59,8 @@ def die_after(calls: int) -> None:
         put(self, count, place)
 
     def half_write(fd: int, raw: Any, pos: int) -> int:
-        if left[0] == 1:
-            pwrite(fd, raw[: len(raw) // 2], pos)
+        if left[0] == 0:
+            real(fd, raw[: len(raw) // 2], pos)
         return pwrite(fd, raw, pos)
 
     State.put = half_put  # type: ignore[method-assign]
