@@ -156,6 +156,7 @@ def putting(place: str, who: int, puts: int, fsync: bool) -> None:
     from gitbaton.langgraph import GitSaver
     from tests.saverkit import config, number, put
 
+    before = ""
     with GitSaver(place, fsync=fsync) as saver:
         for n in range(puts):
             id = number(n * 10 + who)
@@ -164,6 +165,10 @@ def putting(place: str, who: int, puts: int, fsync: bool) -> None:
             found = saver.get_tuple(config(id=id))
             assert found is not None and found.checkpoint["channel_values"] == {"n": n, "who": who}
             assert found.pending_writes == [(f"task {who}", "n", n)]
+            newest = saver.get_tuple(config())  # anybody's, and whole
+            assert newest is not None and newest.checkpoint["id"] >= max(id, before)
+            before, values = newest.checkpoint["id"], newest.checkpoint["channel_values"]
+            assert before == number(values["n"] * 10 + values["who"])
 
 
 def probe(place: str, ledger: str, mode: str) -> None:
