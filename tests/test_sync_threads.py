@@ -146,6 +146,7 @@ def test_both_went_on(far: Far) -> None:
     ok(b, "sync", "--threads")
     same(far, a, b)
     assert LATE_X not in far.there().refs and held(b)["9"] == ["waits"]
+    assert not [ref for ref in b.state().refs if "late" in ref], "nor is any of what was fetched and joined"
     assert "left alone" not in b.here("doctor").out, "what was fetched and joined are refs of ours"
 
 
@@ -170,6 +171,26 @@ def test_what_was_removed_stays_away(far: Far) -> None:
     assert held(a) == {"4": [], "5": []}
     ok(b, "sync", "--threads")
     same(far, a, b)
+
+
+def test_what_a_delta_channel_is_put_together_from_stays(far: Far) -> None:
+    a, b = far.first, far.clone()
+
+    def delta(id: str, parent: str | None, **channels: str) -> Work:
+        values = {name: ("str", text.encode()) for name, text in channels.items()}
+        return lambda store: put(store, "x", id, parent, channels=values, counters_since_delta_snapshot={"d": [1, 1]})
+
+    on(a, puts("1"), delta("2", "1", d="whole"), delta("3", "2"), delta("4", "3"))
+    ok(a, "push", "--threads", "--yes")
+    ok(b, "sync", "--threads")
+    on(a, delta("5", "4"))
+    on(b, delta("6", "4", d="whole"), lambda store: store.prune(["x"]))
+    assert held(b) == {"6": []}
+    ok(b, "push", "--threads", "--yes")
+    ok(a, "sync", "--threads")
+    ok(b, "sync", "--threads")
+    same(far, a, b)
+    assert list(held(b)) == ["2", "3", "4", "5", "6"], "5 reads them"
 
 
 def test_a_thread_that_was_deleted(far: Far) -> None:

@@ -24,6 +24,7 @@ from gitbaton.values import replace
 
 _OURS = "refs/baton/"
 _JOINED = "joined/"
+_MOST = 100  # characters of a name
 _ROOM = re.compile(r"joined/[0-9a-f]{16}/")
 Name = tuple[str, str]
 """A thread and a namespace."""
@@ -71,8 +72,8 @@ def known(baton: Baton, remote: str) -> dict[str, Oid]:
 
 def called(name: Name) -> str:
     """A namespace of a thread in words."""
-    thread, namespace = name
-    return f"thread '{plain(thread)}'" + (f" (namespace '{plain(namespace)}')" if namespace else "")
+    thread, namespace = (plain(part if len(part) <= _MOST else part[: _MOST - 3] + "...") for part in name)
+    return f"thread '{thread}'" + (f" (namespace '{namespace}')" if namespace else "")
 
 
 def _places(refs: Mapping[str, Oid], below: str = _OURS) -> dict[Name, Place]:

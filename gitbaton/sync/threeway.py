@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from gitbaton.errors import BatonError, RecordError
+from gitbaton.errors import BatonError, NotFoundError, RecordError
 from gitbaton.model import Oid
 from gitbaton.threads.build import Built, rebuild
 from gitbaton.threads.chain import Chain, Entries, jump_numbers
@@ -167,11 +167,10 @@ def apart(ours: Side, theirs: Side, base: Side | None, *, elsewhere: bool = Fals
     mine, other = ours.versions(floor, late), theirs.versions(floor, late)
     before = base.versions(floor, late) if base is not None else {}
     before = {id: version for id, version in before.items() if id in other} if elsewhere else before
-    result: dict[str, Version] = {}
-    for id in sorted({*mine, *other}):
-        version = _version(mine.get(id), other.get(id), before.get(id))
-        if version is not None:
-            result[id] = version
+    chosen = {id: _version(mine.get(id), other.get(id), before.get(id)) for id in sorted({*mine, *other})}
+    result = {id: version for id, version in chosen.items() if version is not None}
+    if len(result) < len(chosen):
+        result |= _ancestors(ours, result, {**other, **mine})
     both = {id for id in result if result[id].entry is not None}
     here = {id for id, version in mine.items() if version.entry is not None}
     there = {id for id, version in other.items() if version.entry is not None}
@@ -184,6 +183,24 @@ def apart(ours: Side, theirs: Side, base: Side | None, *, elsewhere: bool = Fals
         new=len(both - there),
         gone=len(there - both),
     )
+
+
+def _ancestors(side: Side, result: Mapping[str, Version], all_: Mapping[str, Version]) -> dict[str, Version]:
+    """Of what was removed, that from which delta channels of what stays are put together: without it they would read as empty.
+    ``side`` has what lies further down."""
+    from gitbaton.threads.edit import needed
+
+    def find(id: str) -> Entry | None:
+        version = result.get(id) or all_.get(id)
+        return version.entry if version is not None and version.entry is not None else side.chain.find(id)
+
+    found: set[str] = set()
+    for id in result:
+        try:
+            found |= needed("", find, [id], None)
+        except NotFoundError:  # it is incomplete on both sides
+            continue
+    return {id: all_[id] for id in found if id in all_ and id not in result}
 
 
 def _version(mine: Version | None, other: Version | None, before: Version | None) -> Version | None:
