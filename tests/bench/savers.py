@@ -267,7 +267,7 @@ def measure(team: Team, count: int, reads: int) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     tenth = max(1, count // 10)
     for name in team.names:
-        begin, end = statistics.fmean(puts[name][:tenth]), statistics.fmean(puts[name][-tenth:])
+        begin, end = statistics.median(puts[name][:tenth]), statistics.median(puts[name][-tenth:])
         spent = sum(puts[name]) / 1e6 + team.turn(name, "flush")
         found[name] = {"put/s": count / spent, "put": statistics.median(puts[name]), "first tenth": begin}
         found[name] |= {"last tenth": end, "put_writes": statistics.median(writes[name])}
