@@ -138,7 +138,11 @@ def in_child(work: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_killed_at_every_step_nothing_stays_but_what_git_removes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("named", [False, True])
+def test_killed_at_every_step_nothing_stays_but_what_git_removes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    monkeypatch.setattr(keeping, "_UNNAMED", 0 if named else keeping._UNNAMED)
     monkeypatch.setattr(keeping, "_DEAD", -1.0)
     repo = Sandbox.init(tmp_path / "repo", "--bare")
     store = opened(repo)
@@ -157,7 +161,7 @@ def test_killed_at_every_step_nothing_stays_but_what_git_removes(tmp_path: Path,
             return call
 
         def work() -> None:
-            for name in ("open", "rename", "fsync", "unlink"):
+            for name in ("open", "rename", "link", "fsync", "unlink"):
                 setattr(os, name, counted(getattr(os, name)))
             monkeypatch.setattr(keeping, "write_all", counted(write_all))
             store.write(made)
@@ -247,7 +251,9 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     store.close()
 
 
-def test_git_takes_away_what_is_under_way(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("named", [False, True])
+def test_git_takes_away_what_is_under_way(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, named: bool) -> None:
+    monkeypatch.setattr(keeping, "_UNNAMED", 0 if named else keeping._UNNAMED)
     store = opened(repo)
     made, real, left = trees(store, 3), os.fsync, [3]
 
@@ -301,7 +307,7 @@ def test_packs_past_those_that_are_known_are_read_too(repo: Sandbox, monkeypatch
 
 
 def test_all_is_on_disk_before_it_has_its_name(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, seen = opened(repo), []
+    seen: list[str] = []
     sync, rename = os.fsync, os.rename
 
     def synced(fd: int) -> None:
@@ -314,6 +320,8 @@ def test_all_is_on_disk_before_it_has_its_name(repo: Sandbox, monkeypatch: pytes
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "rename", renamed)
+    monkeypatch.setattr(keeping, "_UNNAMED", 0)
+    store = opened(repo)
     store.write(blobs(store, [b"x"]))
     assert [s for s in seen if not s.startswith("sync objects")] == [
         "name keep",

@@ -14,6 +14,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.git.run import write_all
 
 _ATTEMPTS = 8
+_UNNAMED = getattr(os, "O_TMPFILE", 0)
 _DEAD = 60.0  # seconds after which what a process that has ended kept is kept no longer
 _FOREIGN = 86_400.0  # as much for one of another machine, or of another time of this one: nothing is known of it
 _WORD = "gitbaton"
@@ -52,6 +53,7 @@ class Shelf:
         self.kept: set[Kept] = set()
         self.bases = Bases()
         self._modes: int | None = None
+        self._unnamed = bool(_UNNAMED)
 
     @property
     def folder(self) -> str:
@@ -93,30 +95,40 @@ class Shelf:
         return self._place(path, parts())
 
     def _place(self, path: str, parts: Iterable[bytes]) -> int:
-        fresh = os.path.join(self.folder, f"tmp_{path.rpartition('.')[2]}_{os.urandom(6).hex()}")
         lasting = not path.endswith(".keep")  # the other one means nothing once its process has ended
-        fd = self._fill(fresh, parts, 0o444 if lasting else 0o644)
+        fd, fresh = self._begin(path, 0o444 if lasting else 0o644)
         try:
+            self._share(fd)
+            for part in parts:
+                write_all(fd, part)
             if lasting:
                 os.fsync(fd)
-            os.rename(fresh, path)
+            if fresh:
+                os.rename(fresh, path)
+            else:
+                self._link(fd, path)
         except BaseException:
             os.close(fd)
             _remove(fresh)
             raise
         return fd
 
-    def _fill(self, path: str, parts: Iterable[bytes], mode: int) -> int:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    def _begin(self, path: str, mode: int) -> tuple[int, str]:
+        """A new file and its name for now: none where the file system can do without, so that git finds nothing to prune."""
+        if self._unnamed:
+            try:
+                return os.open(self.folder, os.O_RDWR | _UNNAMED | os.O_CLOEXEC, mode), ""
+            except OSError:
+                self._unnamed = False
+        fresh = os.path.join(self.folder, f"tmp_{path.rpartition('.')[2]}_{os.urandom(6).hex()}")
+        return os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), fresh
+
+    def _link(self, fd: int, path: str) -> None:
         try:
-            self._share(fd)
-            for part in parts:
-                write_all(fd, part)
-        except BaseException:
-            os.close(fd)
-            _remove(path)
-            raise
-        return fd
+            os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd)  # with a descriptor, Python follows that link
+        except OSError as error:
+            self._unnamed = False
+            raise FileNotFoundError(error.errno, error.strerror) from None
 
     def _share(self, fd: int) -> None:
         """Give a new file the mode that core.sharedRepository asks for, as git does."""
