@@ -66,8 +66,10 @@ class Tail:
         self._looked = True
         busy = self._maker is not None and self._maker.is_alive()
         if not busy and not any(room >= self.room for room, _ in walfile.spare(folder, oldest)):
-            self._maker = threading.Thread(target=_make, args=(folder, self.likely, self.strict), daemon=True)
-            self._maker.start()
+            maker = threading.Thread(target=_make, args=(folder, self.likely, self.strict), daemon=True)
+            with contextlib.suppress(RuntimeError):  # the interpreter is about to end
+                maker.start()
+                self._maker = maker
 
     @property
     def due(self) -> bool:
