@@ -9,6 +9,7 @@ import enum
 import json
 import os
 import pickle
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ pytest.importorskip("langgraph.checkpoint.base")
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from gitbaton.git.creating import create_bare
 from gitbaton.langgraph import GitSaver
 from gitbaton.langgraph.writing import Draft, Writer
 from gitbaton.threads.codec import json_text
@@ -285,10 +287,31 @@ def test_any_kind_of_repository(
     repo.fsck()
 
 
+def test_a_new_repository_is_on_disk_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{fd}"), tmp_path))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    create_bare(str(tmp_path / "a/b/new.git"), sync=False)
+    assert synced == []
+    create_bare(str(tmp_path / "c/d/new.git"))
+    inside = [re.sub(r"^c/d/new[.]git[.][0-9a-f]+[.]new/?", "", name) for name in synced[:-3]]
+    found = {
+        os.path.relpath(os.path.join(top, name), tmp_path / "c/d/new.git")
+        for top, *both in os.walk(tmp_path / "c/d/new.git")
+        for names in both
+        for name in names
+    }
+    assert sorted(inside) == sorted({*found, ""}) and {"HEAD", "config", "refs/heads"} <= found
+    assert synced[-3:] == ["c/d", "c", "."]
+
+
 def test_several_make_one_repository_at_once(tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
-
-    from gitbaton.git.creating import create_bare
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: create_bare(str(tmp_path / "new.git")), range(4)))

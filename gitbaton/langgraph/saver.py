@@ -59,7 +59,7 @@ class GitSaver(AsyncMethods):
         if serde is not None and allow:
             raise UsageError("give either a serialiser or 'allow', not both: a serialiser has its own list")
         if not isinstance(path, Baton) and _nothing_at(os.fspath(path)):
-            create_bare(os.fspath(path))
+            create_bare(os.fspath(path), sync=fsync)
         self.store = ThreadStore.open(path.repo if isinstance(path, Baton) else path, sync=fsync, cache=cache)
         self._joined = Joined(cache // 4)
         self._recent: dict[tuple[str, str], Any] = {}
