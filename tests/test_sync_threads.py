@@ -10,7 +10,7 @@ import pytest
 
 from gitbaton.threads.names import late_ref, ref_of
 from gitbaton.threads.store import ThreadStore
-from tests.support.clones import Clone
+from tests.support.clones import Clone, killed
 from tests.support.far import CHAINS, Far, ok, snap
 from tests.support.servers import REFUSES_REWRITING, bare, hook
 from tests.support.threads import put
@@ -246,6 +246,26 @@ def test_what_is_not_at_another_address_was_not_removed(far: Far, tmp_path: Path
     far.remote.git("push", "-q", "-f", str(other), f"{X}:{X}")
     ok(a, "sync", "--threads")
     assert held(a) == {"1": [], "2": [], "3": []}, "an older state of another repository takes nothing away"
+
+
+def test_a_sync_that_is_killed_is_done_once_more(far: Far, pytestconfig: pytest.Config) -> None:
+    a, b = far.first, far.clone()
+    on(a, puts("00"))
+    ok(a, "push", "--threads", "--yes")
+    ok(b, "sync", "--threads", "--yes")
+    long = bool(pytestconfig.getoption("--long"))
+    want, died, at = {"00"}, True, 1 if long else 28
+    while died and (at == 28 or long):
+        on(a, puts(f"{at:03}a"), writes(min(want), "t", f"{at}", replace=True))
+        on(b, puts(f"{at:03}b"))
+        want |= {f"{at:03}a", f"{at:03}b"}
+        ok(a, "push", "--threads")
+        died = killed(lambda: b.here("sync", "--threads", "--yes"), at)
+        for clone in (b, a):
+            ok(clone, "sync", "--threads", "--yes")
+        assert held(a).keys() == held(b).keys() == want and held(b)[min(want)] == [f"{at}"], at
+        at += 1
+    same(far, a, b)
 
 
 def test_what_is_broken_is_not_joined_and_not_pushed(far: Far) -> None:
