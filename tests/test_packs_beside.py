@@ -138,6 +138,18 @@ def in_child(work: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def deadly(function: Callable[..., object], left: list[int]) -> Callable[..., object]:
+    """A function whose caller ends at the last of so many calls."""
+
+    def call(*args: object, **options: object) -> object:
+        left[0] -= 1
+        if not left[0]:
+            os._exit(9)
+        return function(*args, **options)
+
+    return call
+
+
 @pytest.mark.parametrize("named", [False, True])
 def test_killed_at_every_step_nothing_stays_but_what_git_removes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
@@ -149,21 +161,11 @@ def test_killed_at_every_step_nothing_stays_but_what_git_removes(
     made = trees(store, 5)
 
     def killed_at(step: int) -> int:
-        left = [step]
-
-        def counted(function: Callable[..., object]) -> Callable[..., object]:
-            def call(*args: object, **options: object) -> object:
-                left[0] -= 1
-                if not left[0]:
-                    os._exit(9)
-                return function(*args, **options)
-
-            return call
-
         def work() -> None:
+            left = [step]
             for name in ("open", "rename", "link", "fsync", "unlink"):
-                setattr(os, name, counted(getattr(os, name)))
-            monkeypatch.setattr(keeping, "write_all", counted(write_all))
+                setattr(os, name, deadly(getattr(os, name), left))
+            monkeypatch.setattr(keeping, "write_all", deadly(write_all, left))
             store.write(made)
             os._exit(0)
 
