@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _EQUAL = re.compile(rb"\0{8,}")
 _PART = 2048
@@ -81,6 +82,7 @@ def _equal(base: bytes, data: bytes, size: int, limit: int) -> list[tuple[int, i
     return [*found, (begin, size)] if begin >= 0 else found
 
 
+@lru_cache(1024)
 def _number(value: int) -> bytes:
     result = bytearray()
     while value > 0x7F:
@@ -90,6 +92,7 @@ def _number(value: int) -> bytes:
     return bytes(result)
 
 
+@lru_cache(4096)  # trees of one thread differ at the same places
 def _copy(at: int, size: int) -> bytes:
     if size > _COPY:
         return _copy(at, _COPY) + _copy(at + _COPY, size - _COPY)
