@@ -7,9 +7,7 @@ import copy
 import dataclasses
 import enum
 import json
-import os
 import pickle
-import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -20,18 +18,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton import Baton
-from gitbaton.errors import BatonError, GitError, NotARepositoryError, UsageError
+from gitbaton.errors import BatonError, RecordError, UsageError
 from tests.saverkit import chain, checkpoint, config, ids, number, plain, put
 from tests.support import Sandbox, examples
-from tests.support.forkserver import python
 
 pytest.importorskip("langgraph.checkpoint.base")
 
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from gitbaton.git.creating import create_bare
 from gitbaton.langgraph import GitSaver
 from gitbaton.langgraph.writing import Draft, Writer
 from gitbaton.threads.codec import json_text
@@ -227,6 +222,41 @@ def test_the_fast_way_to_json_is_the_slow_way(item: Any, depth: int) -> None:
     assert (draft.rest == {}) == (json_text(item) is not None)
 
 
+def _no_map(raw: bytes) -> bytes:
+    start, end = raw.index(b'"ck":') + 5, raw.index(b',"md":')
+    return raw[:start] + b"[" + b"1" * (end - start - 2) + b"]" + raw[end:]
+
+
+@pytest.mark.parametrize(
+    ("forge", "said", "value"),
+    [
+        (_no_map, "its 'ck' is no map", 7),
+        (lambda raw: raw.replace(b'"md":{', b'"md":"'), "stored text is not JSON", 1),
+        (lambda raw: raw.replace(b'{"v":4,"id":"1ef', b'{"v":4,"id":"2ef'), "it says that it is another", 1),
+    ],
+    ids=["list", "broken", "other"],
+)
+def test_a_forged_checkpoint_is_refused_and_can_be_followed(
+    tmp_path: Path, forge: Callable[[bytes], bytes], said: str, value: int
+) -> None:
+    place, ref = tmp_path / "threads.git", "refs/baton/threads/=t/_"
+    with GitSaver(place, fsync=False) as saver:
+        chain(saver, 2)
+    bare = Sandbox(place)
+    raw = subprocess.run(["git", "cat-file", "commit", ref], cwd=place, capture_output=True).stdout
+    assert forge(raw) != raw
+    bare.git("update-ref", ref, bare.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=forge(raw)))
+    with GitSaver(place, fsync=False) as saver:
+        for _ in range(2):
+            with pytest.raises(RecordError, match=said):
+                saver.get_tuple(config())
+        with pytest.raises(RecordError, match=said):
+            list(saver.list(config()))
+        put(saver, number(2), {"n": 7}, versions={"n": 1}, parent=number(1), new=())
+        found = saver.get_tuple(config())  # the parent's value, where its version can be told to be the same
+        assert found is not None and found.checkpoint["channel_values"] == {"n": value}
+
+
 def test_metadata_lose_nul_as_with_the_other_savers(tmp_path: Path) -> None:
     with GitSaver(tmp_path / "threads.git", fsync=False) as saver:
         where = config()
@@ -237,86 +267,6 @@ def test_metadata_lose_nul_as_with_the_other_savers(tmp_path: Path) -> None:
         assert found is not None
         assert found.metadata == {"source": "input", "step": 1, "from": "metadata", "n": 6, "user": "ab"}
         assert found.config == config(id=number(0))
-
-
-def test_what_is_opened(tmp_path: Path) -> None:
-    """A bare repository is made where nothing is, and in an empty folder; else git's answer counts."""
-    (tmp_path / "empty").mkdir()
-    for name in ("new.git", "deep/er/new", "empty"):
-        with GitSaver(tmp_path / name, fsync=False) as saver:
-            chain(saver, 2)
-        bare = Sandbox(tmp_path / name)
-        assert bare.git("rev-parse", "--is-bare-repository") == "true" and not bare.git("for-each-ref", "refs/heads")
-        assert bare.git("rev-list", "--count", "refs/baton/threads/=t/_") == "2"
-        assert [p.name for p in (tmp_path / name).parent.iterdir() if p.name.endswith(".new")] == []
-    repo = Sandbox.init(tmp_path / "work")
-    repo.commit("first", a_txt="one\n")
-    with GitSaver.from_conn_string(str(tmp_path / "work")) as saver:
-        chain(saver, 2)
-    with Baton(repo.path) as baton:
-        with GitSaver(baton) as saver:
-            assert len(list(saver.list(None))) == 2
-        assert baton.repo.objects.head().oid == repo.head()  # not ours to close
-    assert repo.git("status", "--porcelain") == "" and not (repo.path / ".git/baton/wal").exists()
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full/file").write_text("x")
-    for name in ("full", "full/file", "full/file/below"):
-        with pytest.raises(NotARepositoryError):
-            GitSaver(tmp_path / name)
-    with pytest.raises(GitError, match="cannot create the repository"):
-        GitSaver("/proc/no/such/place")
-
-
-@pytest.mark.parametrize("options", [("--object-format=sha256",), ("--ref-format=reftable",), ("--bare",)], ids=str)
-def test_any_kind_of_repository(
-    tmp_path: Path, options: tuple[str, ...], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    git = request.getfixturevalue("new_git") if "reftable" in options[0] else "git"
-    if git != "git":
-        monkeypatch.setenv("PATH", os.path.dirname(git) + os.pathsep + os.environ["PATH"])
-    repo = Sandbox.init(tmp_path / "repo", *options, git=git)
-    for flushed in (False, True):
-        with GitSaver(repo.path, fsync=False) as saver:
-            names = [] if flushed else chain(saver, 5)
-            saver.put_writes(config(id=number(2)), [("n", flushed)], f"task {flushed}")
-            assert ids(saver.list(config())) == [number(n) for n in reversed(range(5))] and len(names) in (0, 5)
-            found = asyncio.run(saver.aget_tuple(config(id=number(2))))
-            assert found is not None and found.checkpoint["channel_values"] == {"n": 2}
-            assert found.pending_writes == [("task False", "n", False), ("task True", "n", True)][: flushed + 1]
-    assert repo.git("rev-list", "--count", "refs/baton/threads/=t/_") == "5"
-    repo.fsck()
-
-
-def test_a_new_repository_is_on_disk_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[str] = []
-    real = os.fsync
-
-    def fsync(fd: int) -> None:
-        synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{fd}"), tmp_path))
-        real(fd)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    create_bare(str(tmp_path / "a/b/new.git"), sync=False)
-    assert synced == []
-    create_bare(str(tmp_path / "c/d/new.git"))
-    inside = [re.sub(r"^c/d/new[.]git[.][0-9a-f]+[.]new/?", "", name) for name in synced[:-3]]
-    found = {
-        os.path.relpath(os.path.join(top, name), tmp_path / "c/d/new.git")
-        for top, *both in os.walk(tmp_path / "c/d/new.git")
-        for names in both
-        for name in names
-    }
-    assert sorted(inside) == sorted({*found, ""}) and {"HEAD", "config", "refs/heads"} <= found
-    assert synced[-3:] == ["c/d", "c", "."]
-
-
-def test_several_make_one_repository_at_once(tmp_path: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: create_bare(str(tmp_path / "new.git")), range(4)))
-    assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["new.git"]
-    Sandbox(tmp_path / "new.git").fsck()
 
 
 def test_asynchronous_and_synchronous_see_the_same(tmp_path: Path) -> None:
@@ -375,20 +325,3 @@ def test_versions_count_up_and_tell_branches_apart(tmp_path: Path) -> None:
         one = following(None)
         assert one.startswith("0" * 31 + "1.0.") and len(one.split(".")[0]) == 32
         assert following(one) > one and following(9).split(".")[0].endswith("10") and following(one) != following(one)
-
-
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        (
-            "sys.modules['langgraph'] = None\ntry: from gitbaton.langgraph import GitSaver\nexcept ImportError as e: print(e)",
-            "GitSaver needs LangGraph, and there is no module 'langgraph.checkpoint': pip install 'gitbaton[langgraph]'\n",
-        ),
-        ("import gitbaton.langgraph; print('langgraph' in sys.modules)", "False\n"),
-        ("import gitbaton.langgraph as it\ntry: it.other\nexcept AttributeError: print('no')", "no\n"),
-    ],
-    ids=["missing", "late", "other"],
-)
-def test_langgraph_is_imported_late_and_its_lack_is_told(code: str, said: str, tmp_path: Path) -> None:
-    done = python(["-c", f"import sys\n{code}"], str(tmp_path), os.environ)
-    assert (done.code, done.out.decode()) == (0, said), done.err

@@ -109,6 +109,8 @@ class Reader:
         loads = self._loads
         checkpoint = self._json(entry, "ck", entry.ck)
         metadata = self._json(entry, "md", entry.md)
+        if checkpoint.get("id") != entry.id:
+            raise RecordError(f"the checkpoint '{entry.id}' is not one that gitbaton wrote: it says that it is another")
         if entry.memo is _ONCE and self._hook is not None:
             document = _join(entry, checkpoint, parts, metadata)
             if document is None:

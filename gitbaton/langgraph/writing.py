@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import ormsgpack
 from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 
-from gitbaton.threads.codec import json_text, plain_text
+from gitbaton.errors import RecordError
+from gitbaton.threads.codec import json_text, loads, plain_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,7 +127,10 @@ class Writer:
         return entry.channels, self._versions(entry)
 
     def _versions(self, entry: Entry) -> Mapping[str, Any] | None:
-        whole = json.loads(entry.ck) if entry.ck else self.serde.loads_typed(self.store.blob(entry.rest["ck"]))
+        try:
+            whole = loads(entry.ck) if entry.ck else self.serde.loads_typed(self.store.blob(entry.rest["ck"]))
+        except RecordError:
+            return None
         found = whole.get("channel_versions") if isinstance(whole, dict) else None
         return found if isinstance(found, dict) else None
 
