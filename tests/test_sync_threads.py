@@ -300,6 +300,10 @@ def test_a_secret_in_a_value_or_a_write_stops_the_push(far: Far) -> None:
     places = [line.split(": ")[1].split()[-1] for line in done.err.splitlines() if line.startswith("secret: ")]
     assert places == ["c.c:1", "w.t:2"], done.err
     ok(a, "push", "--threads", "--yes", "--no-scan")
+    on(a, lambda store: put(store, "x", "3", "2", channels={"c": ("msgpack", b"\0" * 2000)}))
+    a.git("config", "baton.maxFileSize", "1k")
+    done = a.here("push", "--threads")
+    assert done.code == 1 and "c.c:1: not-scanned" in done.err, "a value is no binary file that may be passed over"
 
 
 def test_a_server_that_refuses_rewriting(far: Far) -> None:
