@@ -280,9 +280,10 @@ def test_gap_durability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: 
         for n in range(3, 10):
             before = len(waits)
             put(saver, number(n))
-            assert len(waits) - before == fsync
+            assert len(waits) - before >= fsync
             saver.put_writes(config(id=number(n)), [("a", 1)], "task")
-            assert len(waits) - before == 2 * fsync
+            assert len(waits) - before >= 2 * fsync
+        assert bool(waits) == fsync
         waits.clear()
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda n: put(saver, number(n), thread=f"t{n % 8}"), range(10, 90)))
