@@ -179,6 +179,9 @@ def leave(state: State, folder: str, last: Callable[[], bool]) -> None:
         pass
     except OSError as error:
         raise failed(error, "closed") from None
+    finally:
+        with contextlib.suppress(OSError):  # the mapped page keeps the file open, and so the lock, while anything refers to it
+            fcntl.flock(state.fd, fcntl.LOCK_UN)
 
 
 def recover(folder: str, *, sync: bool) -> Place:
