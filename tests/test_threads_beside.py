@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import BatonError, GitError, RecordError
+from gitbaton.git.packs import Packs
 from gitbaton.git.repo import discover
 from gitbaton.threads import flush, worker
 from gitbaton.threads import store as module
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Row
+from gitbaton.threads.wal import Wal
 from tests.support import Sandbox
 from tests.support.threads import Model, agree, put, values
 
@@ -350,3 +352,39 @@ def test_maintain_leaves_one_pack(bare: Sandbox, store: ThreadStore) -> None:
     store.maintain()
     assert len(list((bare.path / "objects" / "pack").glob("*.pack"))) == 1
     assert ids(store) == ["3", "2", "1", "0"]
+
+
+def test_a_log_that_cannot_be_understood_is_kept(bare: Sandbox) -> None:
+    """A record of another version: nothing is read past it, nothing is dropped, and every call says so."""
+    with ThreadStore.open(bare.path, **QUIET) as store:
+        put(store, "t", "1")
+        log = Wal(str(bare.path / "baton" / "wal"), sync=False)
+        with log.lock():
+            log.read()
+            log.append(b"Z of tomorrow")
+        for use in (lambda: store.latest("t", ""), lambda: put(store, "t", "2"), store.flush, lambda: store.delete("t")):
+            with pytest.raises(RecordError, match="record of the log is malformed"):
+                use()
+        log.close()
+        with pytest.raises(RecordError):
+            store.close()
+    log = Wal(str(bare.path / "baton" / "wal"), sync=False)
+    with log.lock():
+        assert log.read()[-1][1] == b"Z of tomorrow"
+    log.close()
+
+
+def test_what_cannot_be_flushed_at_the_end_stays_in_the_log(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ThreadStore.open(bare.path, **QUIET)
+    put(store, "t", "1")
+
+    def fail(*_: Any) -> None:
+        raise GitError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Packs, "write", fail)
+        with pytest.raises(GitError, match="no room"):
+            store.close()
+    store.close()
+    with ThreadStore.open(bare.path, **QUIET) as store:
+        assert ids(store) == ["1"]

@@ -264,3 +264,15 @@ def test_a_join_of_what_is_not_ours_changes_nothing(bare: Sandbox, store: Thread
         with pytest.raises(RecordError):
             store.join("t", "", bytes.fromhex(tip), bytes.fromhex(late) if late else None)
     assert bare.git("for-each-ref") == before
+
+
+def test_hundreds_of_threads_move_at_once(bare: Sandbox, store: ThreadStore) -> None:
+    for number in range(200):
+        put(store, f"t{number}", "1")
+    store.flush()
+    assert len(store.chains()) == 200
+    for number in range(0, 200, 2):
+        put(store, f"t{number}", "2")
+    store.prune([f"t{number}" for number in range(200)], "delete")
+    assert store.chains() == []
+    assert bare.git("for-each-ref") == ""

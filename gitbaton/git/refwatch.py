@@ -14,7 +14,7 @@ from gitbaton.model import Oid
 Mark = tuple[int, ...]
 """What a ref's file looked like; another look that is equal means that nobody has moved it."""
 
-_YOUNG = 20_000_000  # nanoseconds: a file system's clock may show the same time for two changes as near as this
+_YOUNG = 12_000_000  # nanoseconds: a file system's clock may show the same time for two changes as near as this
 
 
 class RefWatch:

@@ -7,7 +7,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
-from gitbaton.errors import BatonError, GitError, RecordError
+from gitbaton.errors import GitError, RecordError
 from gitbaton.git.repo import Repo
 from gitbaton.threads.chain import Chain
 from gitbaton.threads.codec import blob_of, decode, encode_put, encode_writes, rows_of, typed_of
@@ -38,7 +38,7 @@ class Core:
         self._starting = threading.Lock()
         self.table = Table()
         self.lines = self.table.lines
-        self.broken: BatonError | None = None
+        self.broken = ""
         self.epoch = -1
         self.started = False
         self.wal = cast("Wal", _Unopened(self))
@@ -63,8 +63,8 @@ class Core:
 
     def catch_up(self) -> None:
         """Take in what others appended and dropped. With the log's lock held."""
-        if self.broken is not None:
-            raise self.broken
+        if self.broken:
+            raise RecordError(self.broken)
         wal = self.wal
         records = wal.read()
         if wal.epoch != self.epoch:
@@ -76,7 +76,7 @@ class Core:
             for segment, payload in records:
                 self._take_in(segment, payload)
         except RecordError as error:
-            self.broken = error  # what follows it is not known, and nothing may be dropped
+            self.broken = error.message  # what follows it is not known, and nothing may be dropped
             raise
 
     def _take_in(self, segment: int, payload: bytes) -> None:
@@ -101,7 +101,7 @@ class Core:
 
     def met(self, thread: str, namespace: str) -> Line:
         """A line with everything in memory that any process acknowledged before."""
-        if self.wal.changed:
+        if self.wal.changed or self.broken:
             with self.wal.lock():
                 self.catch_up()
         return self.lines.get((thread, namespace)) or self.line(thread, namespace)
@@ -124,7 +124,7 @@ class Core:
     def ready(self, thread: str, namespace: str, id: str | None) -> Entry | None:
         """See ThreadStore."""
         line = self.lines.get((thread, namespace))
-        if line is None or self.wal.changed:
+        if line is None or self.wal.changed or self.broken:
             return None
         held, view = line.held, self.shelf.fresh(line)
         if view is None:
@@ -183,7 +183,7 @@ class Core:
 
     def chains(self, thread: str | None) -> list[tuple[str, str]]:
         """See ThreadStore."""
-        if self.wal.changed:
+        if self.wal.changed or self.broken:
             with self.wal.lock():
                 self.catch_up()
         found = {(line.thread, line.namespace) for line in self.table.dirty() if line.puts}
@@ -215,7 +215,7 @@ class Core:
         record = encode_put(thread, namespace, entry, blobs)
         wal = self.wal
         with wal.lock():
-            if wal.changed or self.broken is not None:
+            if wal.changed or self.broken:
                 self.catch_up()
             line = self.lines.get((thread, namespace)) or self.line(thread, namespace)
             if taken and not self._holds(line, parent, taken):
@@ -249,7 +249,7 @@ class Core:
         record = encode_writes(thread, namespace, id, rows, replace)
         wal = self.wal
         with wal.lock():
-            if wal.changed or self.broken is not None:
+            if wal.changed or self.broken:
                 self.catch_up()
             line = self.lines.get((thread, namespace)) or self.line(thread, namespace)
             token = wal.append(record)
