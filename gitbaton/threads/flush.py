@@ -47,7 +47,8 @@ def flush(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None]
 def settle(core: Core, views: Sequence[tuple[Frozen, View]], sealed: int) -> None:
     """Let go of what is in git now. With the log's lock held."""
     core.wal.drop(sealed)
-    core.epoch = core.wal.epoch  # our own drop: the views are of after it
+    core.epoch = core.wal.epoch
+    core.shelf.epoch += 1  # a reader that was slow may still bring in an older view: it will not count
     for frozen, view in views:
         view.epoch = core.shelf.epoch
         frozen.line.view = view

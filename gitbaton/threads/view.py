@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from gitbaton.errors import GitError, RecordError
+from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.durable import Durable
 from gitbaton.git.objects import RefChange
@@ -18,7 +18,7 @@ from gitbaton.threads.late import Late
 from gitbaton.threads.table import Line
 from gitbaton.threads.values import Entry, Id
 
-_NEAR = 512  # new checkpoints of somebody else that are looked at to find where they meet what is known
+_LOOKED_FOR = (0, 1, 40, 200)  # how far below an older tip: writes go into the newest 32
 _ENTRY = 4096  # bytes that one checkpoint counts for
 
 
@@ -164,18 +164,13 @@ def again(repo: Repo) -> Repo:
 
 
 def _carried(chain: Chain, old: View) -> dict[str, Entry]:
-    """What is known of an older chain as far as this one has the same commits."""
-    for _, entry in zip(range(_NEAR), walk_safe(chain), strict=False):
-        known = old.known.get(entry.id)
-        same = known is not None and known.commit == entry.commit
-        if same or (old.head is not None and old.head.commit == entry.commit):
-            return {id: kept for id, kept in old.known.items() if id <= entry.id}
-    return {}
-
-
-def walk_safe(chain: Chain) -> Iterator[Entry]:
-    """A chain from its tip as far as it can be read."""
+    """What is known of an older chain as far as this one has the same commits: a few of them are looked for."""
     try:
-        yield from chain.walk()
-    except GitError:
-        return
+        for number, entry in enumerate(old.chain.walk()):
+            if number > _LOOKED_FOR[-1]:
+                break
+            if number in _LOOKED_FOR and (found := chain.find(entry.id)) is not None and found.commit == entry.commit:
+                return {id: kept for id, kept in old.known.copy().items() if id <= entry.id}
+    except BatonError:
+        return {}  # what was removed may be collected
+    return {}
