@@ -46,6 +46,12 @@ class Wal(Opened):
         return self._place[2] + self._shift
 
     @property
+    def back(self) -> float:
+        """When a thread of this process that waits for the disk is likely to go on, as ``time.perf_counter`` counts; 0 when
+        none waits."""
+        return self._tail.back
+
+    @property
     def pending(self) -> tuple[int, int]:
         """How many records were appended since the log was last rotated, by anybody, and their bytes; as of our last read."""
         return self._place[5:]

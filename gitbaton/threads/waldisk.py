@@ -5,24 +5,32 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from time import perf_counter
 
 from gitbaton.errors import GitError
 from gitbaton.threads import walfile
 from gitbaton.threads.walfile import failed, fdatasync
 
+_NEARLY = 0.8  # of the time that the disk usually takes
+
 
 class Tail:
     """The active segment as one process has it open: ``number`` is -1 and ``room`` 0 before there is one. ``appended`` counts
-    our records, ``synced`` those that are on disk. ``broken`` says why nothing can be appended any more: what a disk refused to
-    take once it may later pretend to have."""
+    our records, ``synced`` those that are on disk. ``back`` is when, by ``time.perf_counter``, the disk is nearly done with
+    what is waited for, 0 when nobody waits. ``broken`` says why nothing can be appended any more: what a disk refused to take
+    once it may later pretend to have."""
 
-    __slots__ = ("_guard", "_looked", "_maker", "_retired", "appended", "broken", "fd", "number", "room", "strict", "synced")
+    __slots__ = (
+        *("_guard", "_looked", "_maker", "_retired", "_usual", "appended", "back", "broken", "fd", "number", "room", "strict"),
+        "synced",
+    )
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict
         self.fd = self.number = -1
         self.room = self.appended = self.synced = 0
         self.broken = ""
+        self.back, self._usual = 0.0, 0.0
         self._guard = threading.Lock()
         self._retired: list[int] = []
         self._looked = False
@@ -51,12 +59,16 @@ class Tail:
                 raise GitError(
                     self.broken or "a record of the log of threads was appended before a fork: its own process syncs it"
                 )
-            upto, fd = self.appended, self.fd
+            upto, fd, began = self.appended, self.fd, perf_counter()
+            self.back = began + _NEARLY * self._usual
             try:
                 fdatasync(fd)
+                self._usual += (perf_counter() - began - self._usual) / 8
             except OSError as error:
                 self.broken = failed(error, "brought to disk").message
                 raise GitError(self.broken) from None
+            finally:
+                self.back = 0.0
             if fd == self.fd:  # else another thread went on in the next segment, and this one is on disk
                 self.synced = max(self.synced, upto)
             self._close_retired()

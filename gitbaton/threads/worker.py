@@ -13,7 +13,8 @@ from gitbaton.threads.flush import flush
 BYTES = 4 << 20  # of the log, after which it is flushed
 BEHIND = 64 << 20  # bytes of the log, after which puts wait for the flush
 _LONGEST = 15  # times the idle time after which a log that never rests is flushed all the same
-_SLICE = 0.0002  # seconds of work at a time: who waits for the interpreter gets it after 5 ms otherwise
+_SLICE = 0.0004  # seconds of work at a time: who waits for the interpreter gets it after 5 ms otherwise
+_STALLED = 0.001  # seconds after which it is of no use to wait for one whom the disk keeps waiting
 _REST = 0.00002
 _PATIENCE = 1.0  # seconds in which another process may flush what is ours, too
 _RETRY = 5.0
@@ -63,7 +64,7 @@ class Worker:
     def _flush(self) -> bool:
         """Flush; whether that went well. If not, the log keeps all, and whoever flushes or closes hears of it."""
         try:
-            flush(self.core, wait=_PATIENCE, give_way=way_giver())
+            flush(self.core, wait=_PATIENCE, give_way=way_giver(self.core))
             return True
         except BatonError:
             return False
@@ -87,13 +88,15 @@ class Worker:
             thread.join()
 
 
-def way_giver() -> Callable[[], None]:
-    """What a long work calls now and then: after a slice of time it lets others have the interpreter."""
+def way_giver(core: Core) -> Callable[[], None]:
+    """What a long work calls now and then. It lets others have the interpreter after a slice of time, and when one who puts is
+    about to come back from the disk."""
     began = time.perf_counter()
 
     def give_way() -> None:
         nonlocal began
-        if time.perf_counter() - began > _SLICE:
+        now, back = time.perf_counter(), core.wal.back
+        if now - began > _SLICE or (back and 0 < now - back < _STALLED):
             time.sleep(_REST)
             began = time.perf_counter()
 
