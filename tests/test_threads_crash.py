@@ -143,7 +143,7 @@ def test_killed_at_a_named_point(bare: Sandbox, point: str) -> None:
 def test_killed_at_any_moment(bare: Sandbox) -> None:
     """Several processes, killed at random; the next ones go on where they were."""
     dice, acknowledged = random.Random(7), list[str]()
-    for turn in range(examples(100, 6)):
+    for turn in range(examples(100, 5)):
 
         def work(say: Callable[[str], None], turn: int = turn, part: int = 0) -> None:
             store = ThreadStore.open(bare.path, every=9, idle=0.01)
@@ -171,7 +171,7 @@ def test_four_processes_put_into_one_thread(bare: Sandbox) -> None:
     def work(say: Callable[[str], None], me: int) -> None:
         """Puts, tells the next process, and finds what the one before told."""
         told, tell = os.fdopen(pairs[me][0], "r"), pairs[(me + 1) % 4][1]
-        with ThreadStore.open(bare.path, every=64) as store:
+        with ThreadStore.open(bare.path, sync=False, every=64) as store:
             for number in range(count):
                 put(store, "t", f"{number:05}-{me}")
                 os.write(tell, f"{number:05}-{me}\n".encode())
@@ -231,7 +231,7 @@ def test_collected_all_the_time(bare: Sandbox) -> None:
             bare.try_git("pack-refs", "--all", "--prune")
 
     def work(say: Callable[[str], None]) -> None:
-        with ThreadStore.open(bare.path, every=20, idle=0.01) as store:
+        with ThreadStore.open(bare.path, sync=False, every=20, idle=0.01) as store:
             steps(store, say, examples(3000, 150), flush=11)
 
     pid, reader = child(work)
