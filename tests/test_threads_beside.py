@@ -349,7 +349,10 @@ def test_maintain_leaves_one_pack(bare: Sandbox, store: ThreadStore) -> None:
     for number in range(4):
         put(store, "t", f"{number}")
         store.flush()
+    lost = bare.git("commit-tree", "-m", "nobody refers to it", bare.git("mktree", stdin=b""))
+    bare.git("repack", "-adk")
     store.maintain()
+    assert bare.git("cat-file", "-t", lost) == "commit"
     assert len(list((bare.path / "objects" / "pack").glob("*.pack"))) == 1
     assert ids(store) == ["3", "2", "1", "0"]
 

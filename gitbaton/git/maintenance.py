@@ -9,9 +9,10 @@ import time
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import detach, spawn
+from gitbaton.git.run import Git, detach, spawn
 
 MANY = 4096
+_COLLECTING = 3600.0  # seconds
 PACKS = 32
 DAY = 86_400
 STAMP = "pruned"  # in our folder of the common directory: when old checkpoints were last looked at
@@ -26,6 +27,12 @@ def tend(repo: Repo) -> None:
     """Start what is due after a checkpoint; nobody waits for it. Never raises."""
     tidy(repo)
     look_back(repo)
+
+
+def collect(repo: Repo) -> None:
+    """Have git collect garbage and pack the repository, as the user's settings say, and wait for it. Raises GitError."""
+    git = repo.git
+    Git(git.directory, git.env, config=git.config, timeout=_COLLECTING).out("gc", "--quiet")
 
 
 def tidy(repo: Repo) -> bool:

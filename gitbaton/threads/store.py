@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.errors import BatonError
+from gitbaton.git import maintenance
 from gitbaton.git.repo import Repo, discover
 from gitbaton.threads import edit
 from gitbaton.threads.core import Core
@@ -121,9 +122,10 @@ class ThreadStore:
         flush(self._core)
 
     def maintain(self) -> None:
-        """Flush, then have git repack all packs of the repository into one. Takes as long as git takes."""
+        """Flush, then have git collect garbage and pack the repository, by the user's own settings. Takes as long as git
+        takes."""
         self.flush()
-        self._core.repo.git.out("repack", "-a", "-d", "-q", "--no-write-bitmap-index")
+        maintenance.collect(self._core.repo)
 
     def delete(self, thread: str) -> None:
         """Remove a thread: its checkpoints and writes in all namespaces."""
