@@ -56,7 +56,7 @@ def test_a_flush_in_the_background_rests_when_somebody_comes_back(monkeypatch: p
         (0.0001, 100.0101, False),  # not yet
         (0.0001, 100.0002, True),  # any moment
         (0.0001, 99.0, False),  # the disk stalls
-        (0.0005, 0.0, True),  # for long enough
+        (0.0003, 0.0, True),  # for long enough
     ):
         now[0] += later
         core.wal.back = back

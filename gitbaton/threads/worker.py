@@ -13,7 +13,7 @@ from gitbaton.threads.flush import flush
 BYTES = 4 << 20  # of the log, after which it is flushed
 BEHIND = 64 << 20  # bytes of the log, after which puts wait for the flush
 _LONGEST = 15  # times the idle time after which a log that never rests is flushed all the same
-_SLICE = 0.0004  # seconds of work at a time: who waits for the interpreter gets it after 5 ms otherwise
+_SLICE = 0.0002  # seconds of work at a time: who waits for the interpreter gets it after 5 ms otherwise
 _STALLED = 0.001  # seconds after which it is of no use to wait for one whom the disk keeps waiting
 _REST = 0.00002
 _PATIENCE = 1.0  # seconds in which another process may flush what is ours, too
