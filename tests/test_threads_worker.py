@@ -52,10 +52,10 @@ def test_a_flush_in_the_background_rests_when_somebody_comes_back(monkeypatch: p
     core: Any = SimpleNamespace(wal=SimpleNamespace(back=0.0))
     give_way = worker.way_giver(core)
     for later, back, resting in (
-        (0.0001, 0.0, False),  # nobody waits
-        (0.0001, 100.0101, False),  # not yet
-        (0.0001, 100.0002, True),  # any moment
-        (0.0001, 99.0, False),  # the disk stalls
+        (0.00005, 0.0, False),  # nobody waits
+        (0.00005, 100.0101, False),  # not yet
+        (0.00005, 100.0001, True),  # any moment
+        (0.00005, 99.0, False),  # the disk stalls
         (0.0003, 0.0, True),  # for long enough
     ):
         now[0] += later
