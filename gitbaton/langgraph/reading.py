@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from functools import partial
 
 import ormsgpack
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.errors import RecordError
+from gitbaton.langgraph.blocked import telling
 from gitbaton.threads.codec import loads as loads_json
 
 TYPE_CHECKING = False
@@ -59,20 +61,24 @@ class Joined:
 
 
 class Reader:
-    """Reads the entries of one store with one serialiser; what it remembers it shares with other readers of that store."""
+    """Reads the entries of one store with one serialiser; what it remembers it shares with other readers of that store.
+    ``tells``: what the serialiser does not build is said, once for each class."""
 
-    def __init__(self, store: ThreadStore, serde: SerializerProtocol, joined: Joined) -> None:
+    def __init__(self, store: ThreadStore, serde: SerializerProtocol, joined: Joined, *, tells: bool = False) -> None:
         self.store, self.serde, self.joined = store, serde, joined
-        self._loads: Callable[[Typed], Any] = serde.loads_typed
         # Only this very class is known to decode MessagePack so; whatever derives from it or wraps it is asked itself.
         self._hook = getattr(serde, "_unpack_ext_hook", None) if type(serde) is JsonPlusSerializer else None
+        self._loads: Callable[[Typed], Any] = serde.loads_typed
+        self._unpack: Callable[[bytes], Any] = partial(ormsgpack.unpackb, ext_hook=self._hook, option=_KEYS)
+        if tells:
+            self._loads, self._unpack = telling(self._loads), telling(self._unpack)
 
     def whole(self, thread: str, namespace: str, entry: Entry) -> CheckpointTuple:
         """All of a checkpoint. Raises RecordError, GitError, and what the serialiser raises."""
         memo = entry.memo
         if type(memo) is bytes and self._hook is not None:
             try:
-                checkpoint, values, metadata = ormsgpack.unpackb(memo, ext_hook=self._hook, option=_KEYS)
+                checkpoint, values, metadata = self._unpack(memo)
                 checkpoint["channel_values"] = values
             except ormsgpack.MsgpackDecodeError:  # nested too deep by the two levels that joining adds
                 entry.memo = _NEVER

@@ -13,6 +13,7 @@ from gitbaton.baton import Baton
 from gitbaton.errors import UsageError
 from gitbaton.git.creating import create_bare
 from gitbaton.langgraph.aio import AsyncMethods
+from gitbaton.langgraph.blocked import allowed
 from gitbaton.langgraph.history import history
 from gitbaton.langgraph.listing import entries
 from gitbaton.langgraph.reading import Joined, Reader
@@ -40,11 +41,19 @@ class GitSaver(AsyncMethods):
     ``path``: a repository, or any directory in one; where nothing is, or an empty folder, a bare repository is made. Or an open
     ``Baton``, which stays the caller's to close. ``serde``: instead of LangGraph's own serialiser, which here builds nothing
     but LangGraph's and LangChain's safe types and what ``allow`` names (classes, or pairs of module and name), and never
-    unpickles. ``fsync``: False trades the last moments before a power cut for speed; a killed process loses nothing either
-    way. ``cache``: bytes of stored values that are kept in memory.
+    unpickles. So a graph whose state holds a ``Plan`` of its own, a Pydantic model, a dataclass or an Enum, needs
+
+        GitSaver(path, allow=[Plan])  # or allow=[("my_module", "Plan")]
+
+    else it gets the plain content of a ``Plan``, a dict say, and the logger ``gitbaton.langgraph`` warns once of each class.
+    With LANGGRAPH_STRICT_MSGPACK=true a compiled graph names the classes of its own schema itself.
+
+    ``fsync``: False trades the last moments before a power cut for speed; a killed process loses nothing either way.
+    ``cache``: bytes of stored values that are kept in memory.
 
     Safe in several threads, and in any number of processes on one repository: each sees what any has put. A put is durable
-    when it returns. A context manager, synchronous and asynchronous. Raises NotARepositoryError, GitError.
+    when it returns. A context manager, synchronous and asynchronous. Raises NotARepositoryError, GitError, and UsageError for
+    an ``allow`` that is no such list.
     """
 
     def __init__(
@@ -58,12 +67,14 @@ class GitSaver(AsyncMethods):
     ) -> None:
         if serde is not None and allow:
             raise UsageError("give either a serialiser or 'allow', not both: a serialiser has its own list")
+        names = allowed(allow)
         if not isinstance(path, Baton) and _nothing_at(os.fspath(path)):
             create_bare(os.fspath(path), sync=fsync)
         self.store = ThreadStore.open(path.repo if isinstance(path, Baton) else path, sync=fsync, cache=cache)
         self._joined = Joined(cache // 4)
         self._recent: dict[tuple[str, str], Any] = {}
-        super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=tuple(allow) or None))
+        self._tells = serde is None
+        super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=names or None))
 
     @property
     def serde(self) -> SerializerProtocol:
@@ -73,7 +84,7 @@ class GitSaver(AsyncMethods):
     @serde.setter
     def serde(self, serde: SerializerProtocol) -> None:
         """Serialise with this from now on."""
-        self._reader = Reader(self.store, serde, self._joined)
+        self._reader = Reader(self.store, serde, self._joined, tells=self._tells and type(serde) is JsonPlusSerializer)
         self._writer = Writer(self.store, serde, self._recent)
 
     @classmethod
