@@ -89,7 +89,8 @@ class Wal(Opened):
     def rewind(self) -> None:
         """Let the next ``read`` give all that is in the log, our own records, too: for one who lost what it had read. Under the
         lock."""
-        self._own()
+        if self._state is not None or not self.readonly:
+            self._own()
         self._read_to, self._seen = (0, 0, 0), -1
 
     def _records(self, number: int, pos: int, chain: int, end: int | None) -> tuple[list[bytes], int, int]:
