@@ -51,7 +51,7 @@ class Baton:
         repo: Repo | None = None,
         settings: config.Settings | None = None,
     ) -> None:
-        self.repo: Repo = repo or discover(None if path is None else os.fspath(path), door=door)
+        self.repo: Repo = repo or discover(None if path is None else os.fspath(path), door=door, named=True)
         self.repo.prefetch_settings()
         self.store = Store(self.repo)
         self.clock = clock

@@ -70,6 +70,33 @@ def test_any_kind_of_repository(
     repo.fsck()
 
 
+def test_who_names_a_bare_repository_is_given_it_whatever_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """safe.bareRepository=explicit is of what git finds by itself: a path that is named is what --git-dir is."""
+    work = Sandbox.init(tmp_path / "work")
+    setting = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.bareRepository", "GIT_CONFIG_VALUE_0": "explicit"}
+    for key, value in setting.items():
+        monkeypatch.setenv(key, value)
+    place = tmp_path / "new.git"
+    for count in (0, 2):
+        with GitSaver(place, fsync=False) as saver:
+            assert len(list(saver.list(None))) == count
+            chain(saver, 2)
+            saver.maintain()
+    monkeypatch.chdir(tmp_path)
+    with Baton("new.git") as baton, GitSaver(baton) as saver:
+        assert len(list(saver.list(None))) == 2
+    with GitSaver(work.path / ".git") as saver:
+        assert saver.store.chains() == []
+    monkeypatch.chdir(place)
+    for start in (None, str(place / "refs")):
+        with pytest.raises(NotARepositoryError, match=r"safe\.bareRepository is 'explicit'") as found:
+            Baton(start)
+        assert found.value.hints == ("name it: git --git-dir=PATH baton ...",)
+    monkeypatch.setenv("GIT_DIR", str(place))
+    with Baton() as baton:
+        assert baton.repo.layout.git_dir == str(place)
+
+
 def test_a_new_repository_is_on_disk_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     real = os.fsync

@@ -302,10 +302,10 @@ def _take(fd: int, wait: float, place: str) -> None:
         raise GitError(f"'{place}' is held by another process for {wait:.0f} s")
 
 
-def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None = None) -> Repo:
+def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None = None, named: bool = False) -> Repo:
     """The repository that git finds from ``start`` (default: the current directory and ``GIT_*``).
 
-    ``ahead``: what was begun in that directory already.
+    ``ahead``: what was begun in that directory already. ``named``: as by ``--git-dir``, whatever safe.bareRepository says.
 
     An explicit ``start`` is another repository than the one ``GIT_DIR`` may name, unless both are the same.
     Raises NotARepositoryError with git's own reason.
@@ -316,7 +316,12 @@ def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None
     except NotARepositoryError:
         if ahead is not None:
             ahead.drop()
-        raise
+        if not named or start is None:
+            raise
+        layout = _layout(Git(start, env, config=("safe.bareRepository=all",)))  # git's other checks count
+        if os.path.realpath(start) != os.path.realpath(layout.git_dir):
+            raise
+        env["GIT_DIR"] = layout.git_dir
     if start is not None and "GIT_DIR" in os.environ:
         given = os.path.realpath(os.environ["GIT_DIR"])
         if given == os.path.realpath(layout.git_dir):
@@ -380,19 +385,15 @@ def _layout(git: Git, asked: Process | None = None) -> Layout:
     if "GIT_INDEX_FILE" in git.env:
         # git reads it from the top of the work tree, `--git-path` from here
         index = os.path.join(root[0] if root else git_dir, git.env["GIT_INDEX_FILE"])
-    return Layout(
-        root=root[0] if root else None,
-        git_dir=git_dir,
-        common_dir=common,
-        index=index,
-        exclude=exclude,
-        algorithm=cast(Algorithm, algorithm),
-    )
+    top, kind = root[0] if root else None, cast(Algorithm, algorithm)
+    return Layout(root=top, git_dir=git_dir, common_dir=common, index=index, exclude=exclude, algorithm=kind)
 
 
 def _no_repository(git: Git, result: Result) -> NotARepositoryError:
     """Git's own reason and advice (dubious ownership, a broken file), or that nothing is there."""
     if "not a git repository (or any" in result.err or "cannot change to" in result.err:
         return NotARepositoryError(f"'{git.directory}' is not in a git repository")
+    if "safe.bareRepository is" in result.err:
+        return NotARepositoryError(result.fatal(), "name it: git --git-dir=PATH baton ...")
     said = [line for line in result.err.splitlines() if line.strip()]
     return NotARepositoryError(result.fatal(), *(line.strip() for line in said[1:] if line not in said[:1]))

@@ -48,7 +48,7 @@ class ThreadStore:
         """The threads of a repository, or of the one that git finds at a path. Raises NotARepositoryError."""
         if isinstance(place, Repo):
             return cls(place, sync=sync, cache=cache, every=every, idle=idle)
-        repo = discover(os.fspath(place))
+        repo = discover(os.fspath(place), named=True)
         try:
             return cls(repo, sync=sync, cache=cache, every=every, idle=idle)
         finally:
