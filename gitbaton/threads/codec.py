@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gitbaton.errors import RecordError, UsageError
@@ -28,7 +29,8 @@ _SHORT = 1100  # bytes of JSON whose names cannot be too long for git: what take
 _PUT, _WRITES = b"P", b"W"
 _TEXT = frozenset({str})
 _SIMPLE = frozenset({str, int, float, bool, type(None)})
-_BROKEN = (ValueError, TypeError, RecursionError, KeyError, IndexError)
+_BROKEN = (ValueError, TypeError, KeyError, IndexError)
+_MARKS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[][{}]')
 
 
 def _refuse(text: str) -> Any:
@@ -53,8 +55,22 @@ def loads(raw: bytes) -> Any:
     """The value of stored JSON text, a fresh one each time. Raises RecordError when it is not JSON."""
     try:
         return _load(raw.decode("ascii"))
-    except (ValueError, RecursionError):
-        raise RecordError("stored text is not JSON") from None
+    except RecursionError:
+        _too_deep(raw)
+    except ValueError:
+        pass
+    raise RecordError("stored text is not JSON")
+
+
+def _too_deep(raw: bytes) -> None:
+    """Say nothing where a text is nested deeper than any of ours; else who reads it is near the end of the stack, and the text
+    is not to blame: raise RecursionError."""
+    depth = most = 0
+    for mark in _MARKS.findall(raw):
+        depth += (mark in b"[{") - (mark in b"]}")
+        most = max(most, depth)
+    if most <= 2 * _DEPTH:
+        raise RecursionError("the stack is too deep to read a stored text")
 
 
 def text_json(text: str) -> bytes:
@@ -162,6 +178,9 @@ def rows_of(data: bytes, task: str | None = None) -> tuple[Row, ...]:
     end = data.find(b"\n")
     try:
         rows = _rows(_load(data[:end].decode("ascii")), data, end + 1)
+    except RecursionError:
+        _too_deep(data[:end])
+        raise RecordError("stored writes are malformed") from None
     except _BROKEN:
         raise RecordError("stored writes are malformed") from None
     if end < 0 or len({key(row) for row in rows}) != len(rows) or list(rows) != sorted(rows):
@@ -238,6 +257,8 @@ def decode(payload: bytes) -> Put | Writes:
             if end > _SHORT:
                 _check(thread, namespace, (id, *{row[1] for row in rows}))
             return Writes(thread=thread, namespace=namespace, id=id, rows=rows, replace=replace)
+    except RecursionError:
+        _too_deep(payload[1:end])
     except (*_BROKEN, UsageError):
         pass
     raise RecordError("record of the log is malformed")

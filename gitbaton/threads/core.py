@@ -6,14 +6,15 @@ import os
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
-from gitbaton.errors import GitError, RecordError
+from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git.repo import Repo
 from gitbaton.threads.chain import Chain
 from gitbaton.threads.codec import blob_of, decode, encode_put, encode_writes, rows_of, typed_of
 from gitbaton.threads.late import merged
 from gitbaton.threads.names import names_of, prefix_of
-from gitbaton.threads.table import Line, Table
+from gitbaton.threads.table import Batch, Line, Table
 from gitbaton.threads.values import Entry, Id, Put, Row, Typed
 from gitbaton.threads.view import Shelf, View, again
 from gitbaton.threads.wal import Wal
@@ -39,7 +40,10 @@ class Core:
         self.table = Table()
         self.lines = self.table.lines
         self.broken = ""
+        # Whether the table may lack what the log has: while it takes that in, and when something cut it short.
+        self.unsure = False
         self.epoch = -1
+        self.walks: dict[Walk, None] = {}
         self.started = False
         self.wal = cast("Wal", _Unopened(self))
 
@@ -53,40 +57,57 @@ class Core:
                 self.wal = Wal(self.folder, sync=self.sync)
                 self.started = True
 
-    def line(self, thread: str, namespace: str) -> Line:
+    def line(self, thread: str, namespace: str, lines: dict[tuple[str, str], Line] | None = None) -> Line:
         """A line, made when it was not met before. Raises UsageError for names that are too long for a ref."""
-        found = self.lines.get((thread, namespace))
+        lines = self.lines if lines is None else lines
+        found = lines.get((thread, namespace))
         if found is None:
             made = self.shelf.place(Line(thread, namespace))
-            found = self.lines.setdefault((thread, namespace), made)
+            found = lines.setdefault((thread, namespace), made)
         return found
+
+    @contextmanager
+    def careful(self) -> Iterator[None]:
+        """For work on log and table under the log's lock: where it is cut short, the table is made anew at the next use."""
+        try:
+            yield
+        except BatonError:
+            raise
+        except BaseException:
+            self.unsure = True
+            raise
 
     def catch_up(self) -> None:
         """Take in what others appended and dropped. With the log's lock held."""
         if self.broken:
             raise RecordError(self.broken)
-        wal = self.wal
+        wal, table = self.wal, self.table
+        if self.unsure:  # nothing of an older one counts, nor was anything dropped since
+            wal.rewind()
+            table = Table()
+        self.unsure = True  # before the log says that all is read: whoever reads then waits for the table
         records = wal.read()
-        if wal.epoch != self.epoch:
+        if wal.epoch != self.epoch or table is not self.table:
             self.epoch = wal.epoch
             self.shelf.epoch += 1  # before anything leaves memory: readers then look at git anew
-            self.table.forget(wal.oldest)
+            table.forget(wal.oldest)
             self._trim()
         try:
             for segment, payload in records:
-                self._take_in(segment, payload)
+                self._take_in(table, segment, payload)
         except RecordError as error:
             self.broken = error.message  # what follows it is not known, and nothing may be dropped
             raise
+        self.table, self.lines, self.unsure = table, table.lines, False
 
-    def _take_in(self, segment: int, payload: bytes) -> None:
+    def _take_in(self, table: Table, segment: int, payload: bytes) -> None:
         record = decode(payload)
-        line = self.line(record.thread, record.namespace)
+        line = self.line(record.thread, record.namespace, table.lines)
         if isinstance(record, Put):
-            self.table.put(segment, line, record.entry, record.blobs)
+            table.put(segment, line, record.entry, record.blobs)
         else:
-            self.table.writes(segment, line, record.id, record.rows, replace=record.replace)
-        self.table.weigh(segment, len(payload))
+            table.writes(segment, line, record.id, record.rows, replace=record.replace)
+        table.weigh(segment, len(payload))
 
     def close(self) -> None:
         """Let go of everything but the log."""
@@ -101,7 +122,7 @@ class Core:
 
     def met(self, thread: str, namespace: str) -> Line:
         """A line with everything in memory that any process acknowledged before."""
-        if self.wal.changed or self.broken:
+        if self.wal.changed or self.unsure:
             with self.wal.lock():
                 self.catch_up()
         return self.lines.get((thread, namespace)) or self.line(thread, namespace)
@@ -124,7 +145,7 @@ class Core:
     def ready(self, thread: str, namespace: str, id: str | None) -> Entry | None:
         """See ThreadStore."""
         line = self.lines.get((thread, namespace))
-        if line is None or self.wal.changed or self.broken:
+        if line is None or self.wal.changed or self.unsure:
             return None
         held, view = line.held, self.shelf.fresh(line)
         if view is None:
@@ -140,20 +161,24 @@ class Core:
     def walk(self, thread: str, namespace: str, below: str | None) -> Iterator[Entry]:
         """See ThreadStore."""
         line = self.met(thread, namespace)
-        held = line.held
+        held, rows = line.held, line.rows
         order = held.order[:]
         if below is not None:
             del order[bisect_left(order, below) :]
         view = self.shelf.view(line)
+        walk = Walk(rows, view)
+        self.walks[walk] = None
         try:
             for entry in _merged(order, held.puts, view, below):
-                below = entry.id
+                walk.at, below = entry, entry.id
                 yield entry
         except GitError:
             if self.shelf.look(line).tip == view.tip:
                 raise
             # Somebody removed what was still to come, and git has collected it: on with what is there now.
             yield from self.walk(thread, namespace, below)
+        finally:
+            self.walks.pop(walk, None)
 
     def blob(self, oid: Id) -> Typed:
         """See ThreadStore."""
@@ -168,11 +193,16 @@ class Core:
     def rows(self, thread: str, namespace: str, entry: Entry) -> tuple[Row, ...]:
         """See ThreadStore."""
         line = self.met(thread, namespace)
-        batches = line.rows.get(entry.id, ())
+        held, batches = line.held, line.rows.get(entry.id, ())
         view = line.view
         if view is None or view.epoch != self.shelf.epoch:
             view = self.shelf.view(line)
         stored = entry if view.known.get(entry.id) is entry else view.find(entry.id)
+        if stored is None and entry.id not in held.puts:  # it was removed since: its writes are those that went with it
+            stored = entry
+            for walk in self.walks.copy():
+                if walk.at is entry:
+                    batches, view = walk.rows.get(entry.id, ()), walk.view
         late = view.late.of(entry.id) if view.late_tip is not None else ()
         if not batches and not late and (stored is None or not stored.written):
             return ()
@@ -183,7 +213,7 @@ class Core:
 
     def chains(self, thread: str | None) -> list[tuple[str, str]]:
         """See ThreadStore."""
-        if self.wal.changed or self.broken:
+        if self.wal.changed or self.unsure:
             with self.wal.lock():
                 self.catch_up()
         found = {(line.thread, line.namespace) for line in self.table.dirty() if line.puts}
@@ -215,15 +245,21 @@ class Core:
         record = encode_put(thread, namespace, entry, blobs)
         wal = self.wal
         with wal.lock():
-            if wal.changed or self.broken:
+            if wal.changed or self.unsure:
                 self.catch_up()
             line = self.lines.get((thread, namespace)) or self.line(thread, namespace)
             if taken and not self._holds(line, parent, taken):
                 return False
-            token = wal.append(record)
-            segment = wal.segment
-            self.table.put(segment, line, entry, blobs)
-            self.table.weigh(segment, len(record))
+            try:
+                token = wal.append(record)
+                segment = wal.segment
+                self.table.put(segment, line, entry, blobs)
+                self.table.weigh(segment, len(record))
+            except BatonError:  # nothing was appended
+                raise
+            except BaseException:
+                self.unsure = True
+                raise
         wal.sync(token)
         return True
 
@@ -249,14 +285,30 @@ class Core:
         record = encode_writes(thread, namespace, id, rows, replace)
         wal = self.wal
         with wal.lock():
-            if wal.changed or self.broken:
+            if wal.changed or self.unsure:
                 self.catch_up()
             line = self.lines.get((thread, namespace)) or self.line(thread, namespace)
-            token = wal.append(record)
-            segment = wal.segment
-            self.table.writes(segment, line, id, rows, replace=replace)
-            self.table.weigh(segment, len(record))
+            try:
+                token = wal.append(record)
+                segment = wal.segment
+                self.table.writes(segment, line, id, rows, replace=replace)
+                self.table.weigh(segment, len(record))
+            except BatonError:  # nothing was appended
+                raise
+            except BaseException:
+                self.unsure = True
+                raise
         wal.sync(token)
+
+
+class Walk:
+    """Where somebody is who goes through the checkpoints of a line, and the writes as they were when it began."""
+
+    __slots__ = ("at", "rows", "view")
+
+    def __init__(self, rows: Mapping[str, list[Batch]], view: View) -> None:
+        self.at: Entry | None = None
+        self.rows, self.view = rows, view
 
 
 class _Unopened:

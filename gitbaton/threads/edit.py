@@ -71,7 +71,7 @@ def _edit(core: Core, plan: Callable[[Draft], None], gone: Container[str] = ()) 
     except BatonError:
         if not gone:
             raise
-    with core.wal.flushing(WAIT), core.wal.lock():
+    with core.wal.flushing(WAIT), core.wal.lock(), core.careful():
         core.catch_up()
         frozen, sealed = core.table.freeze(), core.wal.rotate()
         staying = [each for each in frozen if each.line.thread not in gone]

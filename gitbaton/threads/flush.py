@@ -31,13 +31,13 @@ def flush(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None]
         if not core.table.count:
             return False
     with core.wal.flushing(wait):
-        with core.wal.lock():
+        with core.wal.lock(), core.careful():
             core.catch_up()
             if not core.table.count:
                 return False
             frozen, sealed = core.table.freeze(), core.wal.rotate()
         views = bring(core, frozen, give_way)
-        with core.wal.lock():
+        with core.wal.lock(), core.careful():
             core.catch_up()
             settle(core, views, sealed)
     core.shelf.packs.tidy()

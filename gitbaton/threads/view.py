@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Sequence
 
@@ -62,13 +63,16 @@ class Shelf:
         self.entries = Entries(cache // 2)
         self.limit, self.held = cache // 2 // _ENTRY, 0
         self._views: weakref.WeakSet[View] = weakref.WeakSet()
+        self._guard = threading.Lock()  # of that set
         self.epoch = 0
         self._durable = Durable(repo)
         self._other: Repo | None = None
 
     def let_go(self) -> None:
         """Forget which checkpoints are known: they are more than the cache is for."""
-        for view in list(self._views):
+        with self._guard:
+            views = list(self._views)
+        for view in views:
             view.known.clear()
         self.held = 0
 
@@ -121,7 +125,8 @@ class Shelf:
             known = _carried(chain, old) if old is not None else {}
             self.held += len(known)
         view = View(self, chain, old.late if old is not None and old.late_tip == late_tip else self.late(late_tip), known)
-        self._views.add(view)
+        with self._guard:
+            self._views.add(view)
         return view
 
     def chain(self, tip: Id | None) -> Chain:
