@@ -45,6 +45,8 @@ class Core:
         self.epoch = -1
         self.walks: dict[Walk, None] = {}
         self.started = False
+        self.stuck: dict[tuple[str, str], BatonError] = {}  # lines that could not be brought into git, and why
+        self.carried = 0  # bytes of the log that are theirs
         self.wal = cast("Wal", _Unopened(self))
 
     def start(self) -> None:
@@ -54,7 +56,8 @@ class Core:
                 self.repo = again(self.repo)
                 self.shelf = Shelf(self.repo, sync=self.sync, cache=self.cache)
                 self.identify = self.shelf.packs.id
-                self.wal = Wal(self.folder, sync=self.sync)
+                self.wal = wal = Wal(self.folder, sync=self.sync)
+                self.shelf.strict = lambda: wal.strict
                 self.started = True
 
     def line(self, thread: str, namespace: str, lines: dict[tuple[str, str], Line] | None = None) -> Line:

@@ -97,6 +97,10 @@ class Table:
 
     def dirty(self) -> list[Line]:
         """The lines that have something for git."""
+    def weight(self, segment: int) -> int:
+        """The bytes of the log that are in a segment."""
+        return self._weights.get(segment, (0, 0))[1]
+
         return list(self._dirty)
 
     def freeze(self) -> list[Frozen]:
