@@ -17,6 +17,7 @@ _OLD = 120.0  # seconds after which the kernel has long written a file by itself
 _BATCH = 256
 _THREADS = 8
 _SLOW = 0.0002  # seconds for a file; a thread costs less
+_MOST_REFS = 1 << 16
 _MAX_TREE = 64 << 20
 _TREE, _LINK = b"40000", b"160000"
 
@@ -29,6 +30,7 @@ class Durable:
         self.folder = repo.objects_dir
         self._kept: set[Oid] = set()
         self._folders: set[str] = set()
+        self._settled: dict[str, Oid | None] = {}  # refs that this object has on disk, and what they point at
         self._put_off: list[Oid] = []
         self._refs: Objects | None = None
         self._slow = False  # whether the disk was, the last time
@@ -118,13 +120,69 @@ class Durable:
         """Move refs in one transaction, durably; as Objects.update."""
         if self._refs is None:
             self._refs = self._door()
+        for change in changes:
+            self._settled.pop(change.name, None)
         self._refs.update(changes)
         common = self.repo.layout.common_dir
         if os.path.isdir(os.path.join(common, "reftable")):
             self._folder(os.path.join(common, "reftable"))
-            return
-        for folder in dict.fromkeys(os.path.dirname(os.path.join(common, *change.name.split("/"))) for change in changes):
-            self._named(folder, os.path.join(common, "refs"))
+        else:
+            for folder in dict.fromkeys(os.path.dirname(self._file(change.name)) for change in changes):
+                self._named(folder, os.path.join(common, "refs"))
+            if any(change.new is None for change in changes):  # git writes packed-refs anew without it
+                self._folder(common)
+        self._settle(changes)
+
+    def confirm(self, changes: Sequence[RefChange]) -> None:
+        """Have on disk that refs are where they are to be already, by whoever moved them: it may have been killed before it had
+        them there. Those that were brought there by this object cost nothing. Raises GitError."""
+        due = [change for change in changes if self._settled.get(change.name) != change.new]
+        if due and not self._tables():
+            packed = False
+            for change in due:
+                path = self._file(change.name)
+                packed = packed or not os.path.isfile(path)
+                self._flush([path])
+                self._up(os.path.dirname(path))
+            self._packed(also=packed)
+        self._settle(due)
+
+    def emptied(self, folders: Iterable[str]) -> None:
+        """Have on disk that refs below folders are gone, by whoever removed them. Raises GitError."""
+        if not self._tables():
+            for folder in folders:
+                self._up(self._file(folder.rstrip("/")))
+            self._packed(also=True)
+
+    def _tables(self) -> bool:
+        """Have the tables of refs on disk, where the repository has such."""
+        place = os.path.join(self.repo.layout.common_dir, "reftable")
+        if not os.path.isdir(place):
+            return False
+        self._flush([*(os.path.join(place, name) for name in sorted(os.listdir(place))), place])
+        return True
+
+    def _packed(self, *, also: bool) -> None:
+        """Have git's file of packed refs on disk, and its name."""
+        if also:
+            common = self.repo.layout.common_dir
+            self._flush([os.path.join(common, "packed-refs"), common])
+
+    def _up(self, folder: str) -> None:
+        """Have on disk which names a folder has, and all above it that are for refs."""
+        top = os.path.join(self.repo.layout.common_dir, "refs")
+        while folder.startswith(top):
+            self._folder(folder)
+            folder = os.path.dirname(folder)
+
+    def _file(self, ref: str) -> str:
+        return os.path.join(self.repo.layout.common_dir, *ref.split("/"))
+
+    def _settle(self, changes: Sequence[RefChange]) -> None:
+        """Remember where refs are on disk."""
+        if len(self._settled) > _MOST_REFS:
+            self._settled.clear()
+        self._settled.update({change.name: change.new for change in changes})
 
     def _named(self, folder: str, top: str) -> None:
         """Have on disk which refs a folder has, and where it is new, that it is there."""

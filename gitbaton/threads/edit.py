@@ -1,19 +1,17 @@
-"""Edits of whole threads: delete, copy, prune, join. The log is empty while one is made, so no crash brings anything back."""
+"""Edits of whole threads: delete, copy, prune, join."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from gitbaton.errors import BatonError, GitError, NotFoundError, RefConflictError, UsageError
-from gitbaton.git.binary import clear_stale_locks
+from gitbaton.errors import NotFoundError, UsageError
 from gitbaton.git.objects import RefChange
 from gitbaton.threads.build import rebuild
 from gitbaton.threads.codec import key, loads, rows_of
 from gitbaton.threads.core import Core
-from gitbaton.threads.flush import PATIENCE, WAIT, Objects, bring, flush, settle
+from gitbaton.threads.editing import Draft, Part, edit
 from gitbaton.threads.late import Batch, merged
-from gitbaton.threads.names import names_of, prefix_of
+from gitbaton.threads.names import cut, names_of, prefix_of
 from gitbaton.threads.table import Line
 from gitbaton.threads.values import Entry, Id, Row
 from gitbaton.threads.view import View
@@ -29,31 +27,6 @@ _ALL = ("refs/baton/threads/", "refs/baton/late/")
 _COUNTERS = "counters_since_delta_snapshot"
 
 
-class Draft:
-    """What an edit comes to: refs that move, and objects that they need."""
-
-    def __init__(self, core: Core) -> None:
-        self.core = core
-        self.changes: list[RefChange] = []
-        self.objects: Objects = []
-
-    def line(self, thread: str, namespace: str) -> tuple[Line, View]:
-        """A line and what git has of it now."""
-        line = self.core.line(thread, namespace)
-        return line, self.core.shelf.look(line)
-
-    def move(self, line: Line, view: View, tip: Id | None, late: Id | None) -> None:
-        """Have a line's refs point elsewhere."""
-        for ref, old, new in ((line.ref, view.tip, tip), (line.late, view.late_tip, late)):
-            if old != new:
-                self.changes.append(RefChange(name=ref, old=old.hex() if old else None, new=new.hex() if new else None))
-
-    def lines(self, *prefixes: str) -> list[tuple[str, str]]:
-        """Threads and namespaces of refs below prefixes."""
-        found = (names_of(ref) for ref in self.core.shelf.names(*prefixes))
-        return sorted({names for names in found if names is not None})
-
-
 class Choice:
     """What counts where two chains have the same checkpoint or the same write: asked with theirs first, then ours."""
 
@@ -61,60 +34,16 @@ class Choice:
         self.entry, self.row = entry, row
 
 
-def _edit(core: Core, plan: Callable[[Draft], None], gone: Container[str] = ()) -> None:
-    """Carry out what ``plan`` drafts, in one transaction; from the start again where somebody moves a ref meanwhile. Of the
-    threads ``gone``, which the plan deletes, nothing is brought into git before."""
-    if core.wal.readonly:
-        raise GitError(f"'{core.folder}' cannot be written")
-    try:
-        flush(core)  # most of it, while others put
-    except BatonError:
-        if not gone:
-            raise
-    with core.wal.flushing(WAIT), core.wal.lock(), core.careful():
-        core.catch_up()
-        frozen, sealed = core.table.freeze(), core.wal.rotate()
-        staying = [each for each in frozen if each.line.thread not in gone]
-        views = bring(core, staying, None)
-        if len(staying) == len(frozen):
-            settle(core, views, sealed)
-        _move(core, plan)
-        if len(staying) < len(frozen):
-            settle(core, views, sealed)
-        core.wal.bump()
-        core.epoch = core.wal.epoch
-        core.shelf.epoch += 1
-
-
-def _move(core: Core, plan: Callable[[Draft], None]) -> None:
-    end = time.monotonic() + PATIENCE
-    while True:
-        draft = Draft(core)
-        plan(draft)
-        if not draft.changes:
-            return
-        kept = core.shelf.packs.write(draft.objects)
-        try:
-            core.shelf.move(draft.changes)
-            return
-        except RefConflictError:
-            if time.monotonic() > end:
-                raise
-        finally:
-            kept.release()
-        clear_stale_locks(core.repo.layout.common_dir, [change.name for change in draft.changes])
-        time.sleep(0.01)
-
-
 def delete(core: Core, thread: str) -> None:
     """See ThreadStore."""
-    _edit(core, lambda draft: _delete(draft, thread), {thread})
+    edit(core, lambda draft: _delete(draft, thread), (), {thread})
 
 
 def _delete(draft: Draft, thread: str) -> None:
     """Draft that all refs of a thread go, whatever they point at."""
+    draft.folders += prefix_of(thread)
     for ref, oid in draft.core.shelf.refs.listing(*prefix_of(thread)).items():
-        names = names_of(ref)
+        names = names_of(ref, thread)
         if names is not None and names[0] == thread:
             draft.changes.append(RefChange(name=ref, old=oid, new=None))
 
@@ -123,29 +52,41 @@ def delete_runs(core: Core, run_ids: Iterable[str], metadata: Metadata | None) -
     """See ThreadStore."""
     wanted = set(run_ids)
     if wanted:
-        _edit(core, lambda draft: _delete_runs(draft, wanted, metadata))
+        edit(core, lambda draft: _delete_runs(draft, wanted, metadata))
 
 
 def _delete_runs(draft: Draft, wanted: set[str], metadata: Metadata | None) -> None:
-    for names in draft.lines(_ALL[0]):
-        line, view = draft.line(*names)
-        gone: dict[str, Entry | None] = {}
-        for entry in view.chain.walk():
+    def work(part: Part, line: Line) -> None:
+        before = part.before
+        for entry in part.view.chain.walk():
+            met = before.view.chain.find(entry.id) if before is not None else None
+            if before is not None and met is not None and met.commit == entry.commit:
+                part.gone.update({id: None for id in before.gone if id <= entry.id})
+                break  # all below is the same
             if entry.md and b'"run_id"' not in entry.md:
                 continue
             run = _metadata(entry, metadata).get("run_id")
             if isinstance(run, str) and run in wanted:
-                gone[entry.id] = None
-        if gone:
-            _rebuilt(draft, line, view, gone, {})
+                part.gone[entry.id] = None
+        if part.gone:
+            _rebuilt(part, line, part.view, part.gone, {})
+
+    for names in draft.lines(_ALL[:1]):
+        draft.once(names, work)
 
 
 def _rebuilt(
     draft: Draft, line: Line, view: View, puts: Mapping[str, Entry | None], rows: Mapping[str, Sequence[Batch]]
 ) -> None:
-    made = rebuild(view.chain, puts, rows, view.late)
+    made = rebuild(view.chain, puts, rows, view.late, names=_names(line, view))
     draft.objects += made.objects
     draft.move(line, view, made.tip, made.late_tip)
+
+
+def _names(line: Line, view: View) -> bytes | None:
+    """What the commits of a line say of its names; what its chain says where the line does not know them."""
+    whole = line.names or not cut(line.ref)
+    return line.names if whole else view.head.names if view.head is not None else None
 
 
 def _metadata(entry: Entry, metadata: Metadata | None) -> Mapping[str, Any]:
@@ -157,15 +98,18 @@ def _metadata(entry: Entry, metadata: Metadata | None) -> Mapping[str, Any]:
 def copy(core: Core, source: str, target: str) -> None:
     """See ThreadStore."""
     if source != target:
-        _edit(core, lambda draft: _copy(draft, source, target))
+        edit(core, lambda draft: _copy(draft, source, target), {source, target})
 
 
 def _copy(draft: Draft, source: str, target: str) -> None:
-    for thread, namespace in draft.lines(*prefix_of(source)):
+    for thread, namespace in draft.lines(prefix_of(source), source):
         if thread == source:
             _, view = draft.line(source, namespace)
-            line, there = draft.line(target, namespace)
-            _unite(draft, line, there, view, Choice(_first, _first))
+
+            def work(part: Part, line: Line, view: View = view) -> None:
+                _unite(part, line, part.view, view, Choice(_first, _first))
+
+            draft.once((target, namespace), work, view.tip, view.late_tip)
 
 
 def _first(theirs: Any, _ours: Any) -> Any:
@@ -183,11 +127,10 @@ def join(core: Core, thread: str, namespace: str, tip: Id, late: Id | None) -> N
         other.of(id)
     theirs = View(core.shelf, chain, other, {})
 
-    def plan(draft: Draft) -> None:
-        line, view = draft.line(thread, namespace)
-        _unite(draft, line, view, theirs, Choice(lambda one, two: max(one, two, key=_rank), max))
+    def work(part: Part, line: Line) -> None:
+        _unite(part, line, part.view, theirs, Choice(lambda one, two: max(one, two, key=_rank), max))
 
-    _edit(core, plan)
+    edit(core, lambda draft: draft.once((thread, namespace), work), {thread})
 
 
 def _rank(entry: Entry) -> Any:
@@ -197,13 +140,15 @@ def _rank(entry: Entry) -> Any:
 
 def _unite(draft: Draft, line: Line, ours: View, theirs: View, choice: Choice) -> None:
     """Take another chain and its late writes into a line."""
-    if ours.tip is None and ours.late_tip is None:
+    # The chain of another name may not be ours as it is, where its commits or ours say the name.
+    foreign = theirs.head is not None and theirs.head.names != _names(line, theirs)
+    if ours.tip is None and ours.late_tip is None and not foreign:
         draft.move(line, ours, theirs.tip, theirs.late_tip)
         return
     puts, rows = _lacking(draft.core, ours, theirs, choice)
     turned = Choice(lambda own, other: choice.entry(other, own), lambda own, other: choice.row(other, own))
     equal = not puts and not rows
-    if any(_lacking(draft.core, theirs, ours, turned)):
+    if foreign or any(_lacking(draft.core, theirs, ours, turned)):
         if not equal:
             _rebuilt(draft, line, ours, puts, rows)
     elif not equal or _tips(theirs) > _tips(ours):  # so that clones which have the same come to the same commits
@@ -258,27 +203,27 @@ def prune(core: Core, threads: Iterable[str], strategy: str, metadata: Metadata 
             if strategy == "delete":
                 _delete(draft, thread)
                 continue
-            for names in draft.lines(prefix_of(thread)[0]):
+            for names in draft.lines(prefix_of(thread)[:1], thread):
                 if names[0] == thread:
-                    _keep_latest(draft, names, metadata)
+                    draft.once(names, lambda part, line: _keep_latest(part, line, metadata))
 
     if wanted:
-        _edit(core, plan, set(wanted) if strategy == "delete" else ())
+        edit(core, plan, *((), set(wanted)) if strategy == "delete" else (set(wanted),))
 
 
-def _keep_latest(draft: Draft, names: tuple[str, str], metadata: Metadata | None) -> None:
+def _keep_latest(draft: Part, line: Line, metadata: Metadata | None) -> None:
     """Draft that one line keeps its newest checkpoint, what that is put together from, and writes for one yet to come."""
-    line, view = draft.line(*names)
+    view = draft.view
     if view.head is None:
         return
-    kept = _needed(names[0], view.find, view.head, metadata)
+    kept = _needed(line.thread, view.find, view.head, metadata)
     puts: dict[str, Entry | None] = {id: None for id in view.late.ids() if id < view.head.id and id not in kept}
     if len(kept) == view.head.seq + 1:
         if puts:
             _rebuilt(draft, line, view, puts, {})
         return
     rows = {id: [(tuple(_rows(draft.core, entry)), True)] for id, entry in kept.items() if entry.written}
-    made = rebuild(draft.core.shelf.chain(None), {**puts, **kept}, rows, view.late)
+    made = rebuild(draft.core.shelf.chain(None), {**puts, **kept}, rows, view.late, names=_names(line, view))
     draft.objects += made.objects
     draft.move(line, view, made.tip, made.late_tip)
 
@@ -287,17 +232,17 @@ def remove(core: Core, thread: str, namespace: str, ids: Iterable[str], metadata
     """See ThreadStore."""
     wanted, went = set(ids), set[str]()
 
-    def plan(draft: Draft) -> None:
-        line, view = draft.line(thread, namespace)
+    def work(part: Part, line: Line) -> None:
+        view = part.view
         there = [entry.id for entry in view.chain.walk()]
         kept = needed(thread, view.find, there[:1] + [id for id in there if id not in wanted], metadata)
         went.clear()
         went.update(id for id in there if id not in kept)
         if went:
-            _rebuilt(draft, line, view, dict.fromkeys(went), {})
+            _rebuilt(part, line, view, dict.fromkeys(went), {})
 
     if wanted:
-        _edit(core, plan)
+        edit(core, lambda draft: draft.once((thread, namespace), work), {thread})
     return went
 
 

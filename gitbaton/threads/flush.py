@@ -3,45 +3,106 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from gitbaton.codec import plain
 from gitbaton.errors import BatonError, GitError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import Kind, RefChange
 from gitbaton.threads.build import Built, rebuild
+from gitbaton.threads.codec import encode_put, encode_writes, key
 from gitbaton.threads.core import Core
-from gitbaton.threads.table import Frozen
-from gitbaton.threads.values import Id
+from gitbaton.threads.table import Frozen, Line
+from gitbaton.threads.values import Id, Row
 from gitbaton.threads.view import View
 
 WAIT = 60.0  # seconds for the flush lock
 PATIENCE = 15.0  # seconds for a ref that somebody else has locked: a lock ten seconds old is of a process that was killed
+_ROUNDS = 3  # in the first it is seen what cannot be brought, in the second the log lets go of all else
 Objects = list[tuple[Kind, Id, bytes]]
+Place = tuple[str, str]
+Failed = dict[Place, BatonError]
+"""Lines that cannot be brought into git, by thread and namespace."""
 Work = tuple[Frozen, View, Built, Objects]
 """A line, what git has of it, what it is to have, and the new values that this needs."""
 
 
 def flush(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None] | None = None) -> bool:
     """Bring all that was appended until now into git; whether there was anything. Raises GitError when another process
-    flushes for ``wait`` seconds, and whatever git raises; the log then keeps all."""
+    flushes for ``wait`` seconds, whatever git raises, and the first error of a line that cannot be brought, after all others
+    were; the log keeps what git has not."""
+    there, failed = drain(core, wait=wait, give_way=give_way)
+    for error in failed.values():
+        raise error
+    return there
+
+
+def drain(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None] | None = None) -> tuple[bool, Failed]:
+    """As ``flush``, but lines that cannot be brought are not raised: they are told, with why."""
     if core.wal.readonly:
         with core.wal.lock():
             core.catch_up()
         if not core.table.count:
-            return False
+            return False, {}
     with core.wal.flushing(wait):
-        with core.wal.lock(), core.careful():
-            core.catch_up()
-            if not core.table.count:
-                return False
-            frozen, sealed = core.table.freeze(), core.wal.rotate()
-        views = bring(core, frozen, give_way)
-        with core.wal.lock(), core.careful():
-            core.catch_up()
-            settle(core, views, sealed)
+        for _ in range(_ROUNDS):
+            with core.wal.lock(), core.careful():
+                core.catch_up()
+                if not core.table.count:
+                    return False, {}
+                frozen, sealed, carried = freeze(core)
+            views, failed = bring(core, frozen, give_way)
+            core.stuck = failed if views else {}
+            if failed.keys() <= carried:
+                with core.wal.lock(), core.careful():
+                    core.catch_up()
+                    settle(core, views, sealed)
+                break
+            if not views:  # nothing else is in the way of these lines
+                break
     core.shelf.packs.tidy()
-    return True
+    return True, failed
+
+
+def freeze(core: Core, gone: Container[str] = ()) -> tuple[list[Frozen], int, set[Place]]:
+    """All that git has not, the segment up to which the log has it, and the lines that it has beyond that, too: those that
+    could not be brought the last time, but for threads ``gone``. With the log's lock held."""
+    frozen, sealed = core.table.freeze(), core.wal.rotate()
+    stuck = [each.line for each in frozen if place(each.line) in core.stuck and each.line.thread not in gone]
+    if not stuck:
+        core.carried = 0
+    if not stuck or len(stuck) == len(frozen) or core.wal.ending:
+        return frozen, sealed, set()
+    for line in stuck:
+        _carry(core, line)
+    core.carried = sum(core.table.weight(number) for number in range(sealed + 1, core.wal.segment + 1))
+    core.wal.rotate()  # it is on disk before anything is dropped
+    return frozen, sealed, {place(line) for line in stuck}
+
+
+def _carry(core: Core, line: Line) -> None:
+    """Append anew what the log has of a line. It comes to the same if only a part of it is appended, and if git has it."""
+    table, wal = core.table, core.wal
+    for _, entry in list(line.puts.values()):
+        held = {oid: table.blobs.get(oid) for oid in (*entry.channels.values(), *entry.rest.values())}
+        blobs = {oid: found[1] for oid, found in held.items() if found is not None}
+        record = encode_put(line.thread, line.namespace, entry, blobs)
+        wal.append(record)
+        table.put(wal.segment, line, entry, blobs)
+        table.weigh(wal.segment, len(record))
+    for id, batches in list(line.rows.items()):
+        last: dict[tuple[str, int], tuple[Row, bool]] = {}
+        for _, rows, replace in batches:
+            last.update({key(row): (row, replace) for row in rows if replace or key(row) not in last})
+        anew = []
+        for replace in (False, True):
+            rows = tuple(row for row, replaces in last.values() if replaces == replace)
+            if rows:
+                record = encode_writes(line.thread, line.namespace, id, rows, replace)
+                wal.append(record)
+                anew.append((wal.segment, rows, replace))
+                table.weigh(wal.segment, len(record))
+        line.rows[id] = anew
 
 
 def settle(core: Core, views: Sequence[tuple[Frozen, View]], sealed: int) -> None:
@@ -55,33 +116,42 @@ def settle(core: Core, views: Sequence[tuple[Frozen, View]], sealed: int) -> Non
     core.table.forget(sealed + 1)
 
 
-def bring(core: Core, frozen: Sequence[Frozen], give_way: Callable[[], None] | None) -> list[tuple[Frozen, View]]:
+def bring(
+    core: Core, frozen: Sequence[Frozen], give_way: Callable[[], None] | None
+) -> tuple[list[tuple[Frozen, View]], Failed]:
     """Build what is frozen on top of what git has, store it and move the refs; somebody who moves one meanwhile is built upon.
-    The views that result. A line that cannot be built keeps no other from git; then the error is raised in the end."""
+    The views that result, and the lines that cannot be brought: they keep no other from git."""
     views: list[tuple[Frozen, View]] = []
-    left, end, failed = list(frozen), time.monotonic() + PATIENCE, list[BatonError]()
+    failed: Failed = {}
+    left, end = list(frozen), time.monotonic() + PATIENCE
     while left:
         built = []
         for each in left:
             try:
                 built.append(_build(core, each, give_way))
             except BatonError as error:
-                failed.append(error)
+                failed[place(each.line)] = error
         objects = {one[1]: one for _, _, made, blobs in built for one in (*blobs, *made.objects)}
         kept = core.shelf.packs.write(list(objects.values()), give_way)
         try:
-            moved, left = _move(core, built)
-            views += moved
+            left = _move(core, built, views, failed)
         finally:
             kept.release()
-        if left and time.monotonic() > end:
-            raise RefConflictError(f"cannot update a ref: '{left[0].line.ref}' is locked or moved by others all the time")
+        late = time.monotonic() > end
+        for each in left:
+            if late or place(each.line) in core.stuck:  # nobody waits for it a second time
+                said = f"cannot update a ref: '{each.line.ref}' is locked or moved by others all the time"
+                failed[place(each.line)] = RefConflictError(said)
+        left = [each for each in left if place(each.line) not in failed]
         if left:
             clear_stale_locks(core.repo.layout.common_dir, [ref for each in left for ref in (each.line.ref, each.line.late)])
             time.sleep(0.01)
-    if failed:
-        raise failed[0]
-    return views
+    return views, failed
+
+
+def place(line: Line) -> Place:
+    """What names a line."""
+    return line.thread, line.namespace
 
 
 def _build(core: Core, frozen: Frozen, give_way: Callable[[], None] | None) -> Work:
@@ -102,7 +172,8 @@ def _build(core: Core, frozen: Frozen, give_way: Callable[[], None] | None) -> W
             taken.difference_update(above.channels.values() if above is not None else ())
     # The ref was moved by hand since: git may have collected them, while we still have them.
     blobs += [("blob", oid, _kept(core, frozen, oid)) for oid in taken]
-    return frozen, view, rebuild(view.chain, frozen.puts, frozen.rows, view.late, pause=give_way), blobs
+    made = rebuild(view.chain, frozen.puts, frozen.rows, view.late, names=frozen.line.names, pause=give_way)
+    return frozen, view, made, blobs
 
 
 def _kept(core: Core, frozen: Frozen, oid: Id) -> bytes:
@@ -113,36 +184,38 @@ def _kept(core: Core, frozen: Frozen, oid: Id) -> bytes:
         raise GitError(said, "git collected it after somebody removed or moved the thread's ref") from None
 
 
-def _move(core: Core, built: Sequence[Work]) -> tuple[list[tuple[Frozen, View]], list[Frozen]]:
-    """Move the refs of lines to what was built, all at once where nobody is in the way: the views of those that moved, and the
-    others."""
+def _move(core: Core, built: Sequence[Work], views: list[tuple[Frozen, View]], failed: Failed) -> list[Frozen]:
+    """Move the refs of lines to what was built, all at once where nobody is in the way: the views of those that moved are
+    added, and the errors of those that never will. The others."""
     changes = [_changes(frozen, view, made) for frozen, view, made, _ in built]
+    left = []
     try:
         core.shelf.move([change for some in changes for change in some])
-        moved = [True] * len(built)
-    except RefConflictError:
-        moved = [_moved(core, some) for some in changes]
-    views, left = [], []
-    for (frozen, view, made, _), there in zip(built, moved, strict=True):
-        if there:
-            views.append((frozen, core.shelf.make(made.tip, made.late_tip, view)))
-        else:
+        wrong: list[BatonError | None] = [None] * len(built)
+    except (RefConflictError, GitError):
+        wrong = [_wrong(core, some) for some in changes]
+    for (frozen, view, made, _), error in zip(built, wrong, strict=True):
+        if isinstance(error, RefConflictError):
             left.append(frozen)
-    return views, left
+        elif error is not None:
+            failed[place(frozen.line)] = error
+        else:
+            views.append((frozen, core.shelf.make(made.tip, made.late_tip, view)))
+    return left
 
 
-def _moved(core: Core, changes: Sequence[RefChange]) -> bool:
+def _wrong(core: Core, changes: Sequence[RefChange]) -> BatonError | None:
     try:
         core.shelf.move(changes)
-        return True
-    except RefConflictError:
-        return False
+        return None
+    except (RefConflictError, GitError) as error:
+        return error
 
 
 def _changes(frozen: Frozen, view: View, made: Built) -> list[RefChange]:
     line = frozen.line
     pairs = ((line.ref, view.tip, made.tip), (line.late, view.late_tip, made.late_tip))
-    return [RefChange(name=ref, old=_hex(old), new=_hex(new)) for ref, old, new in pairs if old != new]
+    return [RefChange(name=ref, old=_hex(old), new=_hex(new)) for ref, old, new in pairs if old or new]
 
 
 def _hex(oid: Id | None) -> str | None:

@@ -13,7 +13,7 @@ from gitbaton.git import maintenance
 from gitbaton.git.repo import Repo, discover
 from gitbaton.threads import edit
 from gitbaton.threads.core import Core
-from gitbaton.threads.flush import flush
+from gitbaton.threads.flush import drain, flush
 from gitbaton.threads.values import Entry, Id, Row, Typed
 from gitbaton.threads.worker import BEHIND, Worker
 
@@ -100,22 +100,29 @@ class ThreadStore:
         A channel that is given as an id is taken over from the checkpoint ``parent``; False, with nothing written, when that
         one is not here or holds another: give all values and call again. Raises UsageError for names that git cannot hold.
         """
+        self._room(thread)
         done = self._core.put(thread, namespace, id, parent, (ck, md), channels, rest or {})
         if done:
-            self._came()
+            self._worker.came()
         return done
 
     def put_writes(self, thread: str, namespace: str, id: str, rows: Sequence[Row], replace: bool) -> None:
         """Record writes of a task to a checkpoint that may come later; they are on disk when this returns. A row takes the
         place of one with the same task and index if ``replace`` says so, else it is left out."""
         if rows:
+            self._room(thread)
             self._core.put_writes(thread, namespace, id, tuple(rows), replace=replace)
-            self._came()
+            self._worker.came()
 
-    def _came(self) -> None:
-        self._worker.came()
-        if self._core.table.size > BEHIND:
-            self.flush()
+    def _room(self, thread: str) -> None:
+        """Have a log that is far behind brought into git, before anything is added to it."""
+        core = self._core
+        if core.table.size > BEHIND and (
+            core.table.size - core.carried > BEHIND or any(key[0] == thread for key in core.stuck)
+        ):
+            for (behind, _), error in drain(core)[1].items():
+                if behind == thread:
+                    raise error
 
     def flush(self) -> None:
         """Bring all that was acknowledged into git's refs. Raises GitError when git cannot; nothing is lost then."""

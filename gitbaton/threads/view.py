@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.binary import BinaryObjects
@@ -57,7 +57,8 @@ class Shelf:
     """The objects and refs of threads in one repository. Safe in several threads."""
 
     def __init__(self, repo: Repo, *, sync: bool, cache: int) -> None:
-        self.repo, self.sync = repo, sync
+        self.repo = repo
+        self.strict: Callable[[], bool] = lambda: sync
         self.packs = Packs(repo, cache=cache // 2)
         self.refs = RefWatch(repo)
         self.entries = Entries(cache // 2)
@@ -138,16 +139,26 @@ class Shelf:
         return Late(self.packs.read, self.packs.algorithm, tip)
 
     def move(self, changes: Sequence[RefChange]) -> None:
-        """Move refs in one transaction, on disk when this returns. Raises RefConflictError and GitError as Objects.update."""
-        if not changes:
+        """Move refs in one transaction; where anybody waits for the disk, they are there when this returns, those too that are
+        to stay as they are: whoever moved them may have been killed before. Raises RefConflictError and GitError as
+        Objects.update."""
+        new = [change for change in changes if change.new != change.old]
+        if self.strict():
+            if new:
+                self._durable.update_all(new)
+            self._durable.confirm([change for change in changes if change.new == change.old])
             return
-        if self.sync:
-            self._durable.update_all(changes)
+        if not new:
             return
         if self._other is None:  # libgit2 lets go of the interpreter in here, and readers use the first one
             self._other = again(self.repo)
             self._other.settings()  # who writes must know the hooks to switch off
-        self._other.objects.update(changes)
+        self._other.objects.update(new)
+
+    def gone(self, folders: Sequence[str]) -> None:
+        """Have on disk that there are no refs in folders, where anybody waits for the disk."""
+        if self.strict():
+            self._durable.emptied(folders)
 
     def names(self, *prefixes: str) -> list[str]:
         """The refs below prefixes."""

@@ -52,6 +52,16 @@ class Wal(Opened):
         return self._tail.back
 
     @property
+    def strict(self) -> bool:
+        """Whether the log may hold what somebody waited to have on disk: whoever drops that has it on disk elsewhere."""
+        return self._strict or (self._state is not None and self._state.strict)
+
+    @property
+    def ending(self) -> bool:
+        """Whether the log is being closed: nothing is appended any more."""
+        return self._ending
+
+    @property
     def pending(self) -> tuple[int, int]:
         """How many records were appended since the log was last rotated, by anybody, and their bytes; as of our last read."""
         return self._place[5:]

@@ -142,7 +142,11 @@ def join(folder: str, *, sync: bool) -> State:
                 state = None
         except (FileNotFoundError, ValueError):
             state = None
-        state = state or _new_state(folder, recover(folder, sync=sync))
+        if state is None:
+            place = recover(folder, sync=sync)
+            state = _new_state(folder, place)
+            if place[5]:  # of somebody who has ended, and may have waited for the disk
+                state.be_strict()
         fcntl.flock(state.fd, fcntl.LOCK_SH)
         return state
 
