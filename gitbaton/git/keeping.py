@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from gitbaton.errors import GitError
 from gitbaton.git import groups
+from gitbaton.git.packer import Made
 from gitbaton.git.packfile import Packing
 from gitbaton.git.packread import Bases, Mapped
 from gitbaton.git.repo import Repo
@@ -60,7 +61,7 @@ class Shelf:
         """Where it is; a dry run moves it."""
         return os.path.join(self.repo.objects_dir, "pack")
 
-    def store(self, packing: Packing) -> tuple[Mapped, Kept]:
+    def store(self, packing: Packing | Made) -> tuple[Mapped, Kept]:
         """Write a pack, its index and the file that keeps it, all on disk when this returns. Raises GitError."""
         unique = os.urandom(32 if packing.algorithm == "sha256" else 20).hex()
         path = os.path.join(self.folder, f"pack-{unique}")

@@ -15,6 +15,7 @@ from gitbaton.git import maintenance
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.keeping import Kept, Shelf
 from gitbaton.git.objects import Kind, Objects
+from gitbaton.git.packer import Made, Packer
 from gitbaton.git.packfile import Entry, Id, Packing, hasher
 from gitbaton.git.packindex import Packed
 from gitbaton.git.packread import Mapped
@@ -49,6 +50,7 @@ class Packs:
         _open.add(self)
         self._door: BinaryObjects | None = None
         self._find = self._finder()
+        self._packer: Packer | None = None
         self._shelf.clean()
 
     def id(self, kind: Kind, data: bytes) -> Id:
@@ -68,7 +70,7 @@ class Packs:
         """
         if not objects:
             return Kept("", self._shelf.kept)
-        packing = Packing(self.algorithm, objects, pause)
+        packing = self._beside(objects) or Packing(self.algorithm, objects, pause)
         mapped, kept = self._shelf.store(packing)
         with self._lock:
             self._own.update({oid: (mapped, at) for oid, at in packing.offsets.items()})
@@ -79,6 +81,19 @@ class Packs:
             if kind == "blob":  # what is new is read soonest, and is in memory already
                 self.remember(oid, kind, data)
         return kept
+
+    def _beside(self, objects: Sequence[Entry]) -> Made | None:
+        packer = self._packer
+        return packer.pack(self.algorithm, objects) if packer is not None else None
+
+    def hurry(self, on: bool) -> None:
+        """Have packs made in a process beside this one, where there can be one, until that is not wanted any more."""
+        packer = self._packer
+        if on and packer is None and Packer.possible():
+            self._packer = Packer()
+        elif not on and packer is not None:
+            self._packer = None
+            packer.close()
 
     def _forget(self, mapped: Mapped, ids: Iterable[Id]) -> None:
         for oid in ids:
@@ -179,6 +194,7 @@ class Packs:
     def close(self) -> None:
         """Let go of files and processes; what was written and not released is no longer kept."""
         with self._lock:
+            self.hurry(False)
             for kept in list(self._shelf.kept):
                 kept.release()
             self._own.clear()
@@ -192,6 +208,9 @@ class Packs:
         """In a forked child: what was under way belongs to the parent."""
         self._lock = threading.RLock()
         self._shelf.kept.clear()
+        if self._packer is not None:
+            self._packer.forked()
+            self._packer = None
         door, self._door = self._door, None
         for item in (door, self.repo.objects):
             if isinstance(item, BinaryObjects):

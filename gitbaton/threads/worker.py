@@ -18,6 +18,7 @@ _STALLED = 0.001  # seconds after which it is of no use to wait for one whom the
 _REST = 0.00002
 _PATIENCE = 1.0  # seconds in which another process may flush what is ours, too
 _RETRY = 5.0
+_BUSY = 2.0  # seconds from one full log to the next under which packs are made in a process beside this one
 
 
 class Worker:
@@ -31,6 +32,7 @@ class Worker:
         """Be one whose thread has not begun; in a forked child there is none."""
         self._due, self._woken, self._stopping = threading.Event(), threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
+        self._full = 0.0  # when the log was last full
         self._own = threading.Lock()
 
     def came(self) -> None:
@@ -51,8 +53,11 @@ class Worker:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                self._woken.wait()
+                if not self._woken.wait(_BUSY if self._full else None):
+                    self._pace(full=False)
+                    continue
                 self._await()
+                self._pace(full=self._due.is_set())
                 self._due.clear()
                 self._woken.clear()
                 if not self._stopping.is_set() and not self._flush():
@@ -68,6 +73,12 @@ class Worker:
             return True
         except BatonError:
             return False
+
+    def _pace(self, *, full: bool) -> None:
+        """See whether puts come so fast that this thread would hold them up."""
+        now = time.monotonic()
+        self.core.shelf.packs.hurry(full and not self._stopping.is_set() and now - self._full < _BUSY)
+        self._full = now if full else 0.0
 
     def _await(self) -> None:
         """Wait until a flush is due."""
