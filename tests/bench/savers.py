@@ -228,7 +228,7 @@ class Team:
     def _answer(self, name: str) -> Any:
         answer, id = self.lines[name].recv(), self.processes[name].pid
         assert id is not None
-        os.kill(id, signal.SIGSTOP)
+        _send(id, signal.SIGSTOP)
         return answer
 
     def turn(self, name: str, method: str, *args: Any) -> Any:
@@ -236,7 +236,7 @@ class Team:
         id = self.processes[name].pid
         assert id is not None
         self.lines[name].send((method, args))
-        os.kill(id, signal.SIGCONT)
+        _send(id, signal.SIGCONT)
         return self._answer(name)
 
     def close(self) -> None:
@@ -244,9 +244,17 @@ class Team:
         for name, process in self.processes.items():
             assert process.pid is not None
             self.lines[name].send(None)
-            os.kill(process.pid, signal.SIGCONT)
+            _send(process.pid, signal.SIGCONT)
             process.join()
         shutil.rmtree(self.folder)
+
+
+def _send(process: int, number: int) -> None:
+    """Signal a process and those that it started: none may work in another's turn."""
+    os.kill(process, number)
+    for place in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in place.read_text().split():
+            _send(int(child), number)
 
 
 def rounds(names: Sequence[str], total: int, slice: int) -> Iterator[tuple[str, int]]:
