@@ -2,13 +2,17 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Optional
 
 from gitbaton.baton import Baton
 from gitbaton.codec import decode_track, plain
+from gitbaton.errors import BatonError
 from gitbaton.store.refs import REMOTES, THREADS
-from gitbaton.threads.names import names_of
+from gitbaton.threads.chain import Chain
+from gitbaton.threads.commits import named
+from gitbaton.threads.health import reader
+from gitbaton.threads.names import cut, names_of
 from gitbaton.threads.store import ThreadStore
 
 EXTRA = "pip install 'gitbaton[langgraph]' shows values"
@@ -32,10 +36,13 @@ def store_of(baton: Baton) -> Iterator[Optional[ThreadStore]]:
 def fetched(baton: Baton) -> dict[tuple[str, str], list[str]]:
     """The threads and namespaces that were fetched, each with the remotes that have it."""
     found: dict[tuple[str, str], list[str]] = {}
-    for ref in baton.repo.objects.refs(REMOTES):
+    read, algorithm = reader(baton.repo.objects), baton.repo.layout.algorithm
+    for ref, oid in baton.repo.objects.refs(REMOTES).items():
         remote, _, rest = ref.removeprefix(REMOTES).partition("/")
         place, name = names_of(f"refs/baton/{rest}") if rest.startswith("threads/") else None, decode_track(remote)
         if place is not None and name is not None:
+            with suppress(BatonError):
+                place = named(place, Chain(read, algorithm, bytes.fromhex(oid)).head()) if cut(rest) else place
             found.setdefault(place, []).append(name)
     return found
 

@@ -117,7 +117,8 @@ def _gathered(baton: Baton, line: Connection, planned: Plan, choice: Choice) -> 
 
 def _threads(baton: Baton, line: Connection, planned: Plan, state: str) -> tuple[FetchedThread, ...]:
     brought = threads.gathered(baton, line, planned.seen, planned.before)
-    return brought + tuple(FetchedThread(thread=t, namespace=n, state=state) for t, n in planned.gone_threads)
+    lost = threads.whole(line, planned.gone_threads, planned.before)
+    return brought + tuple(FetchedThread(thread=t, namespace=n, state=state) for t, n in lost)
 
 
 def _row(baton: Baton, track: str, old: Oid | None, new: Oid, limit: datetime) -> Fetched:

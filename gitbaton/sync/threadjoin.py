@@ -45,7 +45,8 @@ class _Join:
 
     def join(self, name: Name) -> JoinedThread | None:
         """Join one namespace of a thread; None where nothing is new here."""
-        row = JoinedThread(thread=name[0], namespace=name[1])
+        thread, namespace = self.trade.whole(name)
+        row = JoinedThread(thread=thread, namespace=namespace)
         for left in range(_TRIES, 0, -1):
             try:
                 return self._join(name, row)
@@ -61,20 +62,20 @@ class _Join:
     def _join(self, name: Name, row: JoinedThread) -> JoinedThread | None:
         mine, there, base = self.trade.three(name)
         if mine == there:
-            reason = self.trade.broken(mine, base) if mine != base else ""
+            reason = self.trade.broken(name, mine, base) if mine != base else ""
             if not reason:
                 self._moved(name, mine)
             return replace(row, problem=f"it is broken here and there: {reason}") if reason else None
         if not mine and there == base:
             return None
-        reason = "" if name in self.sound else self.trade.broken(there, mine, base)
+        reason = "" if name in self.sound else self.trade.broken(name, there, mine, base)
         if reason:
             return replace(row, problem=f"it is broken there: {reason}")
         if not mine:
             self._moved(name, there)
             added = self.trade.side(there).length
             return replace(row, added=added, changed=int(not added), back=bool(base))
-        reason = self.trade.broken(mine, base)
+        reason = self.trade.broken(name, mine, base)
         if reason:
             return replace(row, problem=f"it is broken here: {reason}")
         if there == base:

@@ -27,7 +27,7 @@ class Moves:
         """All moves, in the order of names."""
         found = []
         for name in self.trade.names():
-            if name[0] not in self.choice.kept:
+            if not self.choice.kept or self.trade.whole(name)[0] not in self.choice.kept:
                 found += self._of(name)
         return found
 
@@ -37,9 +37,9 @@ class Moves:
         found = []
         if self.kept:
             how = "'git baton push --threads --prune' deletes what was deleted here"
-            found.append(f"{_listed(self.kept)} deleted here, and still at {self.shown}: {how}")
+            found.append(f"{self._listed(self.kept)} deleted here, and still at {self.shown}: {how}")
         if self.gone:
-            found.append(f"{_listed(self.gone)} gone at {self.shown}, here all the same, and not pushed again: {FORGET}")
+            found.append(f"{self._listed(self.gone)} gone at {self.shown}, here all the same, and not pushed again: {FORGET}")
         return tuple(found)
 
     def _of(self, name: Name) -> list[Move]:
@@ -50,16 +50,26 @@ class Moves:
             return self._deleted(name, there, base) if base else []
         if not there and base and name not in self.trade.elsewhere:
             if mine != base:
-                return [self._refused(name, f"{called(name)} is gone at {self.shown}, and went on here", FORGET)]
+                return [self._refused(name, f"{self._called(name)} is gone at {self.shown}, and went on here", FORGET)]
             self.gone.add(name)
             return []
-        reason = self.trade.broken(mine, base)
+        reason = self.trade.broken(name, mine, base)
         if reason:
             hint = "'git baton doctor' says what is wrong"
-            return [replace(self._refused(name, f"{called(name)} is broken here: {reason}", hint), broken=True)]
+            return [replace(self._refused(name, f"{self._called(name)} is broken here: {reason}", hint), broken=True)]
         if not there:
             return self._pair(name, mine, there, None)
         return self._both(name, mine, there, base)
+
+    def _listed(self, names: Iterable[Name]) -> str:
+        """Threads in words, with the verb."""
+        threads = sorted({self.trade.whole(name)[0] for name in names})
+        shown = ", ".join(called((thread, "")) for thread in threads[:_SOME])
+        more = f" and {len(threads) - _SOME} more" if len(threads) > _SOME else ""
+        return f"{shown}{more} {'is' if len(threads) == 1 else 'are'}"
+
+    def _called(self, name: Name) -> str:
+        return called(self.trade.whole(name))
 
     def _deleted(self, name: Name, there: Place, base: Place) -> list[Move]:
         """A thread that was deleted here. Its end is pushed only when asked for."""
@@ -69,19 +79,19 @@ class Moves:
             self.kept.add(name)
             return []
         if there != base:
-            return [self._refused(name, f"{called(name)}, which was deleted here, went on at {self.shown}", SYNC)]
+            return [self._refused(name, f"{self._called(name)}, which was deleted here, went on at {self.shown}", SYNC)]
         return self._pair(name, Place(), there, None)
 
     def _both(self, name: Name, mine: Place, there: Place, base: Place) -> list[Move]:
         """A thread that is here and there."""
-        reason = self.trade.broken(there, mine, base)
+        reason = self.trade.broken(name, there, mine, base)
         if reason:
             hint = "who has the thread whole can push it from there"
-            return [self._refused(name, f"{called(name)} is broken at {self.shown}: {reason}", hint)]
+            return [self._refused(name, f"{self._called(name)} is broken at {self.shown}: {reason}", hint)]
         try:
             apart = self.trade.apart(name)
         except BatonError as error:
-            return [self._refused(name, f"{called(name)} cannot be compared: {error.message}", SYNC)]
+            return [self._refused(name, f"{self._called(name)} cannot be compared: {error.message}", SYNC)]
         if there != base and not apart.theirs:
             return []  # all that is here is there
         if there != base and apart.ours:
@@ -91,19 +101,19 @@ class Moves:
     def _behind(self, name: Name, apart: Apart) -> Move:
         n = apart.added
         if n:
-            these = f"{n} checkpoint{'' if n == 1 else 's'} of {called(name)} that {'is' if n == 1 else 'are'} not here"
+            these = f"{n} checkpoint{'' if n == 1 else 's'} of {self._called(name)} that {'is' if n == 1 else 'are'} not here"
             return self._refused(name, f"{self.shown} has {these}", SYNC, count=n)
-        return self._refused(name, f"{called(name)} was changed here and at {self.shown}", SYNC, count=1)
+        return self._refused(name, f"{self._called(name)} was changed here and at {self.shown}", SYNC, count=1)
 
     def _refused(self, name: Name, reason: str, hint: str, *, count: int = 0) -> Move:
         seen = self.trade.three(name)[1]
-        thread, namespace = name
+        thread, namespace = self.trade.whole(name)
         move = Move(ref=ref_of(*name), action="refused", seen=seen.tip, thread=thread, namespace=namespace)
         return replace(move, count=count, reason=reason, hint=hint)
 
     def _pair(self, name: Name, mine: Place, there: Place, apart: Apart | None) -> list[Move]:
         """The moves of both refs from what is there to what is here."""
-        thread, namespace = name
+        thread, namespace = self.trade.whole(name)
         pairs = ((ref_of(*name), there.tip, mine.tip), (late_ref(*name), there.late, mine.late))
         forward = self.trade.side(there).is_below(self.trade.side(mine))
         found = []
@@ -113,18 +123,10 @@ class Moves:
                 action = "forward" if action == "rewrite" and forward and new == mine.tip else action
                 found.append(Move(ref=ref, action=action, seen=seen, new=new, thread=thread, namespace=namespace))
         if not self.rewriting and any(move.action in ("rewrite", "delete") for move in found):
-            reason = f"{self.shown} refuses rewriting, and {called(name)} was rewritten here"
+            reason = f"{self.shown} refuses rewriting, and {self._called(name)} was rewritten here"
             return [self._refused(name, reason, "whoever runs it can let our refs be rewritten")]
         if found and found[0].ref == ref_of(*name):
             count = apart.new if apart is not None else self.trade.side(mine).length
             dropped = apart.gone if apart is not None else self.trade.side(there).length
             found[0] = replace(found[0], count=count, dropped=dropped)
         return found
-
-
-def _listed(names: Iterable[Name]) -> str:
-    """Threads in words, with the verb."""
-    threads = sorted({thread for thread, _ in names})
-    shown = ", ".join(called((thread, "")) for thread in threads[:_SOME])
-    more = f" and {len(threads) - _SOME} more" if len(threads) > _SOME else ""
-    return f"{shown}{more} {'is' if len(threads) == 1 else 'are'}"

@@ -19,7 +19,9 @@ from gitbaton.sync.look import Seen, here
 from gitbaton.sync.threeway import Apart, Place, Side, apart, broken
 from gitbaton.sync.values import FetchedThread
 from gitbaton.threads.chain import Entries
-from gitbaton.threads.names import LATE, THREADS, late_ref, names_of, ref_of
+from gitbaton.threads.commits import named
+from gitbaton.threads.health import reader
+from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
 from gitbaton.values import replace
 
 _OURS = "refs/baton/"
@@ -156,9 +158,16 @@ class Trade:
         sides = self.side(mine), self.side(other), self.side(base) if base else None
         return apart(*sides, elsewhere=name in self.elsewhere)
 
-    def broken(self, place: Place, *known: Place) -> str:
-        """Why nobody can use what lies in a place, as far as it is not in those ``known``; empty where all is well."""
-        return broken(self.side(place), *map(self.side, known))
+    def broken(self, name: Name, place: Place, *known: Place) -> str:
+        """Why nobody can use what lies in a place of a thread, as far as it is not in those ``known``; empty where all is
+        well."""
+        reason = broken(self.side(place), *map(self.side, known))
+        strange = not reason and place.tip is not None and any(isinstance(part, Cut) for part in self.whole(name, place))
+        return "it does not say its name" if strange else reason
+
+    def whole(self, name: Name, *places: Place) -> Name:
+        """A name for people: what a ref does not hold, as one of the places says it."""
+        return _whole(name, *map(self.side, places or self.three(name)))
 
 
 def gathered(baton: Baton, line: Connection, seen: Seen, before: Mapping[str, Oid]) -> tuple[FetchedThread, ...]:
@@ -170,9 +179,10 @@ def gathered(baton: Baton, line: Connection, seen: Seen, before: Mapping[str, Oi
 
 
 def _gathered(trade: Trade, name: Name, place: Place, old: Place) -> FetchedThread:
-    row = FetchedThread(thread=name[0], namespace=name[1], state="same")
+    shown = trade.whole(name, place)
+    row = FetchedThread(thread=shown[0], namespace=shown[1], state="same")
     mine, _, base = trade.three(name)
-    reason = trade.broken(place, mine, base)
+    reason = trade.broken(name, place, mine, base)
     if reason:
         return replace(row, state="broken", reason=reason)
     if place == old:
@@ -193,6 +203,22 @@ def gone(line: Connection, seen: Seen, before: Mapping[str, Oid]) -> tuple[Name,
     """The threads that were fetched from a remote, or exchanged with it, and are there no more."""
     known = {*_places(before, here(line.remote.name, _OURS)), *_places(before, room(line))}
     return tuple(sorted(known - _places(seen.others).keys()))
+
+
+def whole(line: Connection, names: Sequence[Name], before: Mapping[str, Oid]) -> list[Name]:
+    """Such names for people: what a ref does not hold, as the chain says it that lay here."""
+    places = {**_places(before, room(line)), **_places(before, here(line.remote.name, _OURS))}
+    read, algorithm = reader(line.repo.objects), line.repo.layout.algorithm
+    return [_whole(name, Side(read, algorithm, places.get(name, Place()))) for name in names]
+
+
+def _whole(name: Name, *sides: Side) -> Name:
+    for side in sides if any(isinstance(part, Cut) for part in name) else ():
+        try:
+            name = named(name, side.chain.head())
+        except BatonError:
+            continue
+    return name
 
 
 def drops(remote: str, seen: Seen, names: Sequence[Name], before: Mapping[str, Oid]) -> list[RefChange]:

@@ -248,7 +248,7 @@ _NOTHING = Version(None, {})
 
 def bare(entry: Entry) -> Entry:
     """A checkpoint without its place in a chain and without writes."""
-    return Entry(entry.id, entry.parent, entry.ck, entry.md, entry.channels, rest=entry.rest)
+    return Entry(entry.id, entry.parent, entry.ck, entry.md, entry.channels, rest=entry.rest, names=entry.names)
 
 
 def checked(side: Side, known: Sequence[Side]) -> list[Entry]:
@@ -270,6 +270,8 @@ def checked(side: Side, known: Sequence[Side]) -> list[Entry]:
             target = found[-1 - (number - first)] if number >= first else side.chain.at(below or entry, number)
             if jump != (target.commit, target.id, target.seq):
                 raise RecordError(f"checkpoint '{entry.id[:100]}' points at what is not below it")
+        if entry.names != found[0].names:
+            raise RecordError(f"checkpoint '{entry.id[:100]}' is of a thread with another name")
         if len(entry.jump) != len(jump_numbers(entry.seq)):
             raise RecordError(f"checkpoint '{entry.id[:100]}' lacks what it must point at")
         if not all(isinstance(loads(text), dict) for text in (entry.ck, entry.md) if text):

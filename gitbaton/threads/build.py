@@ -37,12 +37,14 @@ def rebuild(
     rows: Mapping[str, Sequence[Batch]],
     late: Late,
     *,
+    names: bytes | None = None,
     pause: Callable[[], object] | None = None,
 ) -> Built:
     """The chain with checkpoints put (None: removed, with the writes it had) and writes of ``rows`` folded in.
 
     A checkpoint that is put again keeps its writes. Writes for a checkpoint within 32 of the new tip, or that is written anew
-    anyhow, become part of it, with its late ones; all others go to ``late``. ``pause`` is called after each checkpoint, for
+    anyhow, become part of it, with its late ones; all others go to ``late``. ``names``: what commits say of
+    thread and namespace, see ``names_data`` (None: what each checkpoint said). ``pause`` is called after each checkpoint, for
     whoever shares the interpreter. Raises RecordError and GitError of the chain below; then nothing has happened.
     """
     pause = pause or _go_on
@@ -50,7 +52,7 @@ def rebuild(
     if not old and not any(puts.values()):
         late_tip, objects = late.changed([id for id in puts if id in late.ids()], rows)
         return Built(tip=chain.tip, late_tip=late_tip, objects=objects, entries={})
-    work = _Work(chain, base, late)
+    work = _Work(chain, base, late, names)
     kept = {entry.id: entry for entry in old}
     for id in sorted({*kept, *puts}):
         before = kept.get(id)
@@ -94,8 +96,8 @@ def _above(
 class _Work:
     """A chain while it grows upwards from ``base``."""
 
-    def __init__(self, chain: Chain, base: Entry | None, late: Late) -> None:
-        self.chain, self.base, self.late, self.last = chain, base, late, base
+    def __init__(self, chain: Chain, base: Entry | None, late: Late, names: bytes | None) -> None:
+        self.chain, self.base, self.late, self.last, self.names = chain, base, late, base, names
         self.objects: dict[Id, Object] = {}
         self.entries: dict[str, Entry] = {}
         self.folded: set[str] = set()
@@ -125,7 +127,7 @@ class _Work:
             made = Entry(id, entry.parent, entry.ck, entry.md, entry.channels, rest=entry.rest, written=written)
             made.subject = before.subject if same and entry is before else subject_of(made, last)
             made.tree = self._object("tree", tree_data(made), before.tree if before is not None else None)
-        made.memo = entry.memo
+        made.memo, made.names = entry.memo, entry.names if self.names is None else self.names
         if last is not None:
             made.up, made.seq = last.commit, last.seq + 1
             made.jump = tuple([(at.commit or b"", at.id, at.seq) for at in map(self._at, jump_numbers(made.seq))])

@@ -48,7 +48,7 @@ class Entries:
 
 
 def _cost(entry: Entry) -> int:
-    return _COST + len(entry.ck) + len(entry.md)
+    return _COST + len(entry.ck) + len(entry.md) + len(entry.names)
 
 
 def jump_numbers(seq: int) -> tuple[int, ...]:

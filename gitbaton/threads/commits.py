@@ -9,14 +9,17 @@ from functools import lru_cache
 
 from gitbaton.errors import RecordError
 from gitbaton.threads.codec import REST, WIDTH, loads, text_json
-from gitbaton.threads.names import name_of, tree_name
+from gitbaton.threads.names import Cut, cut, name_of, ref_of, tree_name
 from gitbaton.threads.values import Entry, Id, Jump, Parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.git.objects import Algorithm
 
-__all__ = ["AUTHOR", "commit_data", "entry_of", "file_entry", "subject_of", "tree_data", "tree_parts", "tree_rows"]
+__all__ = [
+    *("AUTHOR", "commit_data", "entry_of", "file_entry", "named", "names_data", "subject_of", "tree_data", "tree_parts"),
+    "tree_rows",
+]
 AUTHOR = b"gitbaton <gitbaton@localhost>"
 VERSION = 1
 _WIDE = 72  # bytes of a subject
@@ -26,8 +29,9 @@ _COMMIT = re.compile(
     rb"tree ([0-9a-f]{40}|[0-9a-f]{64})\n(?:parent ([0-9a-f]{40}|[0-9a-f]{64})\n)?"
     rb"author gitbaton <gitbaton@localhost> (\d{1,12}) \+0000\ncommitter gitbaton <gitbaton@localhost> \3 \+0000\n\n"
     rb'([^\n]*)\n\n\{"v":1,"id":(' + _TEXT + rb'),"pid":(' + _TEXT + rb'|null),"seq":(\d{1,15}),"jump":\[([^\n]*?)\],'
-    rb'"size":\[(\d{1,12}),(\d{1,12})\],"ck":'
+    rb'"size":\[(\d{1,12}),(\d{1,12})\],((?:"thread":' + _TEXT + rb',"ns":' + _TEXT + rb',)?)"ck":'
 )
+_NAMES = re.compile(rb'"thread":(' + _TEXT + rb'),"ns":(' + _TEXT + rb"),")
 _JUMPS = re.compile(_JUMP)
 _VERSION = re.compile(rb'\n\n[^\n]*\n\n\{"v":(\d{1,9}),"id":')
 _MIDDLE, _END = b',"md":', b"}\n"
@@ -48,10 +52,10 @@ def commit_data(entry: Entry) -> bytes:
     who = b"%s %d +0000" % (AUTHOR, _seconds(entry.ck))
     return (
         b"tree %s\n%sauthor %s\ncommitter %s\n\n%s\n\n"
-        b'{"v":1,"id":%s,"pid":%s,"seq":%d,"jump":[%s],"size":[%d,%d],"ck":%s,"md":%s}\n'
+        b'{"v":1,"id":%s,"pid":%s,"seq":%d,"jump":[%s],"size":[%d,%d],%s"ck":%s,"md":%s}\n'
     ) % (
         *(tree.hex().encode(), parent, who, who, entry.subject),
-        *(text_json(entry.id), pid, entry.seq, jumps, len(ck), len(md), ck, md),
+        *(text_json(entry.id), pid, entry.seq, jumps, len(ck), len(md), entry.names, ck, md),
     )
 
 
@@ -67,7 +71,7 @@ def entry_of(
     found = _COMMIT.match(data)
     if found is None or not data.isascii():
         raise _malformed(data)
-    oid, up, _, subject, id, pid, number, jumps, first, second = found.groups()
+    oid, up, _, subject, id, pid, number, jumps, first, second, names = found.groups()
     middle = found.end() + int(first)
     start = middle + len(_MIDDLE)
     end = start + int(second)
@@ -88,10 +92,27 @@ def entry_of(
         tree=bytes.fromhex(oid.decode()),
         subject=subject,
         load=load,
+        names=names,
     )
     if tree is not None:
         entry.channels, entry.rest, entry.written = tree_parts(tree, width, entry)
     return entry
+
+
+def names_data(thread: str, namespace: str) -> bytes:
+    """What each commit of a thread says of its names: nothing where the ref holds them."""
+    if not cut(ref_of(thread, namespace)) or isinstance(thread, Cut) or isinstance(namespace, Cut):
+        return b""
+    return b'"thread":%s,"ns":%s,' % (text_json(thread), text_json(namespace))
+
+
+def named(names: tuple[str, str], head: Entry | None) -> tuple[str, str]:
+    """Thread and namespace, whole as far as a checkpoint of theirs says so: it cannot say what the ref does not stand for."""
+    found = _NAMES.match(head.names) if head is not None else None
+    if found is None or not any(isinstance(name, Cut) for name in names):
+        return names
+    said = _text(found[1]), _text(found[2])
+    return said if ref_of(*said) == ref_of(*names) else names
 
 
 def _malformed(data: bytes) -> RecordError:

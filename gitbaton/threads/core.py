@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git.repo import Repo
 from gitbaton.threads.chain import Chain
 from gitbaton.threads.codec import blob_of, decode, encode_put, encode_writes, rows_of, typed_of
+from gitbaton.threads.commits import named
 from gitbaton.threads.late import merged
-from gitbaton.threads.names import names_of, prefix_of
+from gitbaton.threads.names import Cut, cut, names_of, prefix_of, ref_of
 from gitbaton.threads.table import Batch, Line, Table
 from gitbaton.threads.values import Entry, Id, Put, Row, Typed
 from gitbaton.threads.view import Shelf, View, again
@@ -44,9 +45,9 @@ class Core:
         self.unsure = False
         self.epoch = -1
         self.walks: dict[Walk, None] = {}
-        self.started = False
         self.stuck: dict[tuple[str, str], BatonError] = {}  # lines that could not be brought into git, and why
         self.carried = 0  # bytes of the log that are theirs
+        self.started = False
         self.wal = cast("Wal", _Unopened(self))
 
     def start(self) -> None:
@@ -61,11 +62,13 @@ class Core:
                 self.started = True
 
     def line(self, thread: str, namespace: str, lines: dict[tuple[str, str], Line] | None = None) -> Line:
-        """A line, made when it was not met before. Raises UsageError for names that are too long for a ref."""
+        """A line, made when it was not met before."""
         lines = self.lines if lines is None else lines
         found = lines.get((thread, namespace))
         if found is None:
             made = self.shelf.place(Line(thread, namespace))
+            if isinstance(thread, Cut) or isinstance(namespace, Cut):
+                return made  # the line of the whole name is another one
             found = lines.setdefault((thread, namespace), made)
         return found
 
@@ -128,7 +131,10 @@ class Core:
         if self.wal.changed or self.unsure:
             with self.wal.lock():
                 self.catch_up()
-        return self.lines.get((thread, namespace)) or self.line(thread, namespace)
+        found = self.lines.get((thread, namespace)) or self.line(thread, namespace)
+        if isinstance(thread, Cut) or isinstance(namespace, Cut):
+            raise RecordError(f"ref '{found.ref}': its newest commit does not say whose it is")
+        return found
 
     def latest(self, thread: str, namespace: str) -> Entry | None:
         """See ThreadStore."""
@@ -221,8 +227,21 @@ class Core:
                 self.catch_up()
         found = {(line.thread, line.namespace) for line in self.table.dirty() if line.puts}
         prefix = "refs/baton/threads/" if thread is None else prefix_of(thread)[0]
-        found.update(names for ref in self.shelf.names(prefix) if (names := names_of(ref)) is not None)
+        found.update(self.named(self.shelf.names(prefix), *(() if thread is None else (thread,))))
         return sorted(names for names in found if thread is None or names[0] == thread)
+
+    def named(self, refs: Iterable[str], *known: str) -> Iterator[tuple[str, str]]:
+        """The names of those refs that are ours; what a ref does not hold, and is not ``known``, as the chain says it."""
+        for ref in refs:
+            names = names_of(ref, *known)
+            if names is not None:
+                yield self._named(names) if cut(ref) and any(isinstance(name, Cut) for name in names) else names
+
+    def _named(self, names: tuple[str, str]) -> tuple[str, str]:
+        try:
+            return named(names, self.shelf.chain(self.shelf.tip(ref_of(*names))[1]).head())
+        except BatonError:
+            return names
 
     def put(
         self,

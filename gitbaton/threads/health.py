@@ -10,8 +10,9 @@ from gitbaton.git.objects import Kind, Objects
 from gitbaton.model import Oid
 from gitbaton.threads import walfile
 from gitbaton.threads.chain import Chain
+from gitbaton.threads.commits import named
 from gitbaton.threads.late import Late
-from gitbaton.threads.names import LATE, THREADS, names_of
+from gitbaton.threads.names import LATE, THREADS, Cut, names_of
 from gitbaton.threads.values import Id
 from gitbaton.values import value
 
@@ -35,7 +36,7 @@ class Checked:
 
 def checked(objects: Objects, algorithm: Algorithm, refs: Mapping[str, Oid]) -> Iterator[Checked]:
     """Every chain and all late writes, read whole."""
-    read = _reader(objects)
+    read = reader(objects)
     for ref, oid in sorted(refs.items()):
         names = names_of(ref)
         if names is None:
@@ -43,7 +44,9 @@ def checked(objects: Objects, algorithm: Algorithm, refs: Mapping[str, Oid]) -> 
         count, wrong = 0, ""
         try:
             if ref.startswith(THREADS):
-                count = Chain(read, algorithm, bytes.fromhex(oid)).verify()
+                chain = Chain(read, algorithm, bytes.fromhex(oid))
+                count, names = chain.verify(), named(names, chain.head())
+                wrong = "it does not say its name" if any(isinstance(name, Cut) for name in names) else ""
             elif ref.startswith(LATE):
                 late = Late(read, algorithm, bytes.fromhex(oid))
                 for id in list(late.ids()):
@@ -53,7 +56,9 @@ def checked(objects: Objects, algorithm: Algorithm, refs: Mapping[str, Oid]) -> 
         yield Checked(ref=ref, thread=names[0], namespace=names[1], count=count, wrong=wrong)
 
 
-def _reader(objects: Objects) -> Callable[[Id], tuple[Kind, bytes]]:
+def reader(objects: Objects) -> Callable[[Id], tuple[Kind, bytes]]:
+    """How a chain or late writes read objects by a door."""
+
     def read(oid: Id) -> tuple[Kind, bytes]:
         found = objects.read(oid.hex(), _MOST)
         if found is None or found.data is None:

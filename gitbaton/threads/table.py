@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Mapping
 
+from gitbaton.threads.commits import names_data
 from gitbaton.threads.names import late_ref, ref_of
 from gitbaton.threads.values import Entry, Id, Row
 
@@ -27,17 +28,18 @@ class Held:
 
 class Line:
     """One thread in one namespace: ``held`` and ``rows``, by the checkpoint's id, are what git has not; ``view`` is what git
-    had at the last look, None where nobody has looked.
+    had at the last look, None where nobody has looked; ``names`` is what its commits say of the two.
 
     Changed under the log's lock only, and readers hold no lock: whoever takes something out of memory puts another ``held``
     or list in its place, after ``view`` has it or is out of date; and readers look at memory before they look at ``view``.
     """
 
-    __slots__ = ("held", "late", "late_path", "namespace", "path", "ref", "rows", "thread", "view")
+    __slots__ = ("held", "late", "late_path", "names", "namespace", "path", "ref", "rows", "thread", "view")
 
     def __init__(self, thread: str, namespace: str) -> None:
         self.thread, self.namespace = thread, namespace
         self.ref, self.late = ref_of(thread, namespace), late_ref(thread, namespace)
+        self.names = names_data(thread, namespace)
         self.path = self.late_path = b""
         self.held = Held({})
         self.rows: dict[str, list[Batch]] = {}
@@ -95,12 +97,12 @@ class Table:
         self.size += size
         self.count += 1
 
-    def dirty(self) -> list[Line]:
-        """The lines that have something for git."""
     def weight(self, segment: int) -> int:
         """The bytes of the log that are in a segment."""
         return self._weights.get(segment, (0, 0))[1]
 
+    def dirty(self) -> list[Line]:
+        """The lines that have something for git."""
         return list(self._dirty)
 
     def freeze(self) -> list[Frozen]:

@@ -35,12 +35,12 @@ class Entry:
     and ``written`` the blob of each task's writes, without those that came late. Of an entry of a chain these three are read
     from its ``tree`` when they are first asked for, which may raise GitError or RecordError. ``commit`` is None until it is in
     git; ``up`` is the commit below it, ``seq`` how many are below it, ``jump`` some that are further down, ``subject`` the
-    first line of the commit's message. ``memo`` belongs to whoever reads entries. All else never changes: a changed checkpoint
-    is another Entry.
+    first line of the commit's message, ``names`` what it says of thread and namespace where their ref cannot hold them.
+    ``memo`` belongs to whoever reads entries. All else never changes: a changed checkpoint is another Entry.
     """
 
     __slots__ = (
-        *("channels", "ck", "commit", "id", "jump", "load", "md", "memo"),
+        *("channels", "ck", "commit", "id", "jump", "load", "md", "memo", "names"),
         *("parent", "rest", "seq", "subject", "tree", "up", "written"),
     )
     if TYPE_CHECKING:
@@ -65,12 +65,13 @@ class Entry:
         tree: Id | None = None,
         subject: bytes = b"",
         load: Callable[[Entry], Parts] | None = None,
+        names: bytes = b"",
     ) -> None:
         self.id, self.parent, self.ck, self.md = id, parent, ck, md
         if channels is not None:
             self.channels, self.rest, self.written = channels, rest or {}, written or {}
         self.commit, self.up, self.seq, self.jump, self.tree = commit, up, seq, jump, tree
-        self.subject, self.load = subject, load
+        self.subject, self.load, self.names = subject, load, names
         self.memo: Any = None
 
     def __getattr__(self, name: str) -> Any:  # of a slot that is not filled yet
