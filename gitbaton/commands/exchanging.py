@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Optional
 
-from gitbaton import terminal
+from gitbaton import sync, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, check_track, plain, timestamp
 from gitbaton.commands import travelling
@@ -22,12 +22,14 @@ TIMEOUT = 60.0
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 
-def remote_of(baton: Baton, words: Sequence[str], *, pushing: bool, verb: str) -> Remote:
-    """The remote that the first word means. Raises UsageError, which says so where it is a track."""
+def remote_of(baton: Baton, words: Sequence[str], *, pushing: bool, verb: str, threads: bool = False) -> Remote:
+    """The remote that the first word means. Raises UsageError, which says so where it is a track, or one of the ``threads``."""
     word = words[0] if words else None
-    if word is not None and word in baton.store.chains()[0] and word not in names(baton.repo) and not _is_repository(word):
-        said = f"'{plain(word)}' is a track and no remote"
-        raise UsageError(said, f"name the remote first: git baton {verb} origin '{plain(word)}'")
+    if word is not None and word not in names(baton.repo) and not _is_repository(word):
+        kind = "track" if word in baton.store.chains()[0] else "thread" if threads and sync.is_thread(baton, word) else ""
+        if kind:
+            said, option = f"'{plain(word)}' is a {kind} and no remote", " --threads" if threads else ""
+            raise UsageError(said, f"name the remote first: git baton {verb}{option} origin '{plain(word)}'")
     remote = find(baton.repo, word, os.getcwd(), pushing=pushing)
     if pushing and not remote.push:
         raise UsageError(f"'{plain(remote.shown)}' is a bundle, which cannot be pushed to", "git bundle create makes one")
@@ -42,8 +44,8 @@ def _is_repository(word: str) -> bool:
 def choice_of(
     words: Sequence[str], *, transcripts: bool = False, threads: bool = False, runs: bool = False, prune: bool = False
 ) -> Choice:
-    """What the words after the remote and the options choose."""
-    tracks = tuple(dict.fromkeys(check_track(word) for word in words[1:])) or None
+    """What the words after the remote and the options choose; with threads only ``sync.named`` tells what words mean."""
+    tracks = tuple(dict.fromkeys(check_track(word) for word in ([] if threads else words[1:]))) or None
     return Choice(tracks=tracks, transcripts=transcripts, threads=threads, runs=runs, prune=prune)
 
 

@@ -21,7 +21,7 @@ def command(
     ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Drop what was fetched of what is gone there.")] = False,
     transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also fetch conversations.")] = False,
-    threads: Annotated[bool, typer.Option("--threads", help="Also fetch threads.")] = False,
+    threads: Annotated[bool, typer.Option("--threads", help="Also fetch threads: all, or those that are named.")] = False,
     runs: Annotated[bool, typer.Option("--runs", help="Also fetch the journals of runs.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -29,13 +29,14 @@ def command(
     """Fetch tracks from a remote, by default all, and change none of the tracks here.
 
     They land below refs/baton/remotes/. 'git baton sync' joins them, and so does the first snapshot of a track that is only
-    there.
+    there. With --threads a name that is no track there is a thread's: then only the threads and tracks that are named come.
     """
     words = words or []
     with opened(ctx) as baton:
-        remote = remote_of(baton, words, pushing=False, verb="fetch")
+        remote = remote_of(baton, words, pushing=False, verb="fetch", threads=threads)
         choice = choice_of(words, transcripts=transcripts, threads=threads, runs=runs)
         with connected(baton, remote, timeout) as line:
+            choice = sync.named(baton, line, choice, words[1:], ours=False)
             seen, found = sync.fetch(baton, line, choice, prune=prune)
         problem = _unusable(baton, seen)
         whole = not problem and not found.broken

@@ -22,7 +22,7 @@ def command(
     transcripts: Annotated[
         bool, typer.Option("--with-transcripts", help="Also push the conversations that the checkpoints name.")
     ] = False,
-    threads: Annotated[bool, typer.Option("--threads", help="Also push threads.")] = False,
+    threads: Annotated[bool, typer.Option("--threads", help="Also push threads: all, or those that are named.")] = False,
     runs: Annotated[bool, typer.Option("--runs", help="Also push the journals of runs.")] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Delete threads there that were deleted here.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a first push.")] = False,
@@ -33,6 +33,7 @@ def command(
 ) -> int:
     """Push tracks to a remote, by default all: what it lacks, with pins, tombstones and notes.
 
+    With --threads a name that is no track here or there is a thread's: then only the threads and tracks that are named go.
     The first push of a track, run or thread shows what becomes public and asks; without a terminal it needs --yes or
     baton.push. Where the remote has checkpoints that are not here, it is refused: 'git baton sync'.
     """
@@ -40,10 +41,11 @@ def command(
         raise UsageError("--prune deletes threads, and needs --threads")
     words = words or []
     with opened(ctx, dry_run=dry_run) as baton:
-        remote = remote_of(baton, words, pushing=True, verb="push")
+        remote = remote_of(baton, words, pushing=True, verb="push", threads=threads)
         choice = choice_of(words, transcripts=transcripts, threads=threads, runs=runs, prune=prune)
         agree = Agreement(remote, yes=yes)
         with connected(baton, remote, timeout, dry_run=dry_run) as line:
+            choice = sync.named(baton, line, choice, words[1:], places=remote.push, write=not dry_run)
             done = sync.push(baton, line, choice, Manner(agree=agree, scan=scan, write=not dry_run))
             if json:
                 print_json({"remote": remote.shown, "dry_run": dry_run, "places": [pushing_document(part) for part in done]})

@@ -20,7 +20,7 @@ def command(
         typer.Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
     ] = None,
     transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also exchange conversations.")] = False,
-    threads: Annotated[bool, typer.Option("--threads", help="Also exchange threads.")] = False,
+    threads: Annotated[bool, typer.Option("--threads", help="Also exchange threads: all, or those that are named.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a first push.")] = False,
     scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")] = True,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
@@ -29,15 +29,17 @@ def command(
 ) -> int:
     """Fetch, join and push tracks, by default all that are here or there; again when somebody was faster.
 
+    With --threads a name that is no track here or there is a thread's: then only the threads and tracks that are named count.
     A joined track has the checkpoints of both sides in the order of time, and is the same on all machines. A bundle is fetched
     and joined.
     """
     words = words or []
     with opened(ctx, dry_run=dry_run) as baton:
-        remote = remote_of(baton, words, pushing=False, verb="sync")
+        remote = remote_of(baton, words, pushing=False, verb="sync", threads=threads)
         choice = choice_of(words, transcripts=transcripts, threads=threads)
         manner = Manner(agree=Agreement(remote, yes=yes), scan=scan, write=not dry_run, partly=True)
         with connected(baton, remote, timeout, dry_run=dry_run) as line:
+            choice = sync.named(baton, line, choice, words[1:], write=not dry_run)
             done = sync.sync(baton, line, choice, manner)
             if json:
                 _print(remote, done, dry_run=dry_run)

@@ -2,6 +2,7 @@
 
 from gitbaton.sync.fetching import fetch
 from gitbaton.sync.join import join
+from gitbaton.sync.naming import is_thread, named
 from gitbaton.sync.push import push
 from gitbaton.sync.rounds import sync
 from gitbaton.sync.values import Choice, Exposure, Fetched, Gathered, Joining, Move, Pushing, Synced
@@ -16,7 +17,9 @@ __all__ = [
     "Pushing",
     "Synced",
     "fetch",
+    "is_thread",
     "join",
+    "named",
     "push",
     "sync",
 ]

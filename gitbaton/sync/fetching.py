@@ -15,7 +15,7 @@ from gitbaton.store import CHAINS
 from gitbaton.store.join import marks
 from gitbaton.store.refs import remote_ref
 from gitbaton.sync import runs, threads
-from gitbaton.sync.look import Seen, chosen, here, look
+from gitbaton.sync.look import Seen, chosen, here, look, narrowed, taken
 from gitbaton.sync.values import Choice, Fetched, FetchedRun, FetchedThread, Gathered, Late
 from gitbaton.values import value
 
@@ -45,7 +45,7 @@ def plan(baton: Baton, line: Connection, choice: Choice, *, prune: bool = False,
     Raises RemoteError; NotFoundError for a chosen track that is neither there nor one of ``ours``.
     """
     remote = line.remote.name
-    seen = look(line, everything=ours is not None)
+    seen = narrowed(look(line, everything=ours is not None), choice)
     before = baton.repo.objects.refs(remote_ref(remote))
     wanted = chosen(seen, choice)
     moves = {ref: here(remote, ref) for ref, oid in wanted.items() if before.get(here(remote, ref)) != oid}
@@ -57,8 +57,9 @@ def plan(baton: Baton, line: Connection, choice: Choice, *, prune: bool = False,
     drops = [RefChange(name=known[track], new=None, old=before[known[track]]) for track in gone] if prune else []
     lost = runs.gone(remote, seen, before) if choice.runs else ()
     drops += runs.drops(remote, lost, before) if prune else []
-    left = threads.gone(line, seen, before) if choice.threads else ()
-    drops += threads.drops(remote, seen, left if prune else (), before) if choice.threads else []
+    known_threads = taken(before, choice)
+    left = threads.gone(line, seen, known_threads) if choice.threads else ()
+    drops += threads.drops(remote, seen, left if prune else (), known_threads) if choice.threads else []
     return Plan(
         seen=seen,
         before=before,

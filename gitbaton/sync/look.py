@@ -16,10 +16,11 @@ from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META, REMOTES, RUNS, SAFETY, TRANSCRIPTS, remote_ref, track_of
 from gitbaton.sync.values import Choice
 from gitbaton.threads.names import LATE, THREADS, names_of
-from gitbaton.values import value
+from gitbaton.values import replace, value
 
 _OURS = "refs/baton/"
 _OTHERS = (SAFETY, REMOTES)  # of no concern to anybody else, also where somebody mirrored them
+_THREAD = re.compile(r"refs/baton/(?:remotes/[^/]+/(?:joined/[0-9a-f]{16}/)?)?((?:threads|late)/.+)")
 _TALK = re.compile(r"[a-z][a-z0-9_-]*/([^/]+)\Z")
 
 
@@ -75,6 +76,27 @@ def _is_other(ref: str) -> bool:
     if ref.startswith(RUNS):
         return run_of(ref.removeprefix(RUNS)) is not None
     return names_of(ref) is not None
+
+
+def thread_of(ref: str) -> str | None:
+    """The thread, as its refs name it, that a ref is of: here, at a remote, or where what is known of one lies; None for any
+    other ref."""
+    found = _THREAD.fullmatch(ref)
+    name = names_of(_OURS + found[1]) if found is not None else None
+    return name[0] if name is not None else None
+
+
+def taken(refs: Mapping[str, Oid], choice: Choice) -> Mapping[str, Oid]:
+    """Refs without those of threads that a choice does not take."""
+    if choice.named is None:
+        return refs
+    kept = {None, *choice.named}
+    return {ref: oid for ref, oid in refs.items() if thread_of(ref) in kept}
+
+
+def narrowed(seen: Seen, choice: Choice) -> Seen:
+    """A remote as if the threads that a choice does not take were of no concern."""
+    return replace(seen, others=taken(seen.others, choice)) if choice.named is not None else seen
 
 
 def said(store: Store, seen: Seen) -> Meta:

@@ -19,7 +19,7 @@ from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync import runs, threads
 from gitbaton.sync.agreed import RUN_ROOM, THREAD_ROOM, agreed, remember
 from gitbaton.sync.exposure import counted, exposure, present
-from gitbaton.sync.look import Seen, besides, here, look, said
+from gitbaton.sync.look import Seen, besides, here, look, narrowed, said, taken
 from gitbaton.sync.moves import Comparison
 from gitbaton.sync.published import keeps, meta_move, notes_move, other_moves
 from gitbaton.sync.threadmoves import Moves
@@ -154,7 +154,7 @@ class _Place:
         if known is not None:
             return known
         for _ in range(ATTEMPTS):
-            seen = look(self.line, self.place, everything=True)
+            seen = narrowed(look(self.line, self.place, everything=True), self.choice)
             for track in self.choice.tracks or ():
                 if track not in self.ours and track not in seen.tracks:
                     raise NotFoundError(f"there is no track '{track}'")
@@ -185,7 +185,8 @@ class _Place:
 
     def _threads(self, seen: Seen, choice: Choice, *, rewriting: bool) -> tuple[list[Move], tuple[str, ...]]:
         """The moves of threads, and what is to be said of them."""
-        with threads.Trade(self.baton, self.line, seen, place=self.place, refs=self.refs) as trade:
+        held = threads.known(self.baton, self.line.remote.name) if self.refs is None else self.refs
+        with threads.Trade(self.baton, self.line, seen, place=self.place, refs=taken(held, choice)) as trade:
             made = Moves(trade, choice, rewriting=rewriting)
             found = made.all()
             said = made.warnings

@@ -12,13 +12,15 @@ from gitbaton.values import value
 
 @value
 class Choice:
-    """What is to be exchanged: these tracks (None: all), and conversations, threads and runs besides. ``kept``: threads that
-    stay here all the same; ``prune``: threads that were deleted here are to be deleted there."""
+    """What is to be exchanged: these tracks (None: all), and conversations, threads and runs besides. ``named``: only these
+    threads, as ``look.thread_of`` gives them; ``kept``: threads that stay here all the same; ``prune``: threads that were
+    deleted here are to be deleted there."""
 
     tracks: tuple[str, ...] | None = None
     transcripts: bool = False
     threads: bool = False
     runs: bool = False
+    named: frozenset[str] | None = None
     kept: frozenset[str] = frozenset()
     prune: bool = False
 
