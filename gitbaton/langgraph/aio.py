@@ -7,6 +7,8 @@ from itertools import islice
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from gitbaton.langgraph.naming import namespace_of, thread_of, whole
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -54,8 +56,8 @@ class AsyncMethods(BaseCheckpointSaver[str]):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As ``get_tuple``; without leaving the event loop where everything is in memory."""
         named: Mapping[str, Any] = config["configurable"]
-        thread, namespace, wanted = str(named["thread_id"]), named.get("checkpoint_ns") or "", named.get("checkpoint_id")
-        entry = self.store.ready(thread, namespace, str(wanted) if wanted else None)
+        thread, namespace, wanted = thread_of(named), namespace_of(named), named.get("checkpoint_id")
+        entry = self.store.ready(thread, namespace, whole(wanted) if wanted else None)
         if entry is not None and not entry.written and (entry.commit is None or type(entry.memo) is bytes):
             return self._reader.whole(thread, namespace, entry)
         return await _aside(self.get_tuple, config)

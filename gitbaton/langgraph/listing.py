@@ -6,6 +6,7 @@ from heapq import merge
 from itertools import islice
 from operator import itemgetter
 
+from gitbaton.langgraph.naming import namespace_of, thread_of, whole
 from gitbaton.threads.codec import json_text
 
 TYPE_CHECKING = False
@@ -32,16 +33,17 @@ def entries(
 ) -> Iterator[Place]:
     """Thread, namespace and entry of what a listing asks for. Raises KeyError for a ``config`` without a thread id."""
     named: Mapping[str, Any] = {} if config is None else config["configurable"]
-    thread = None if config is None else str(named["thread_id"])
-    namespace, only = named.get("checkpoint_ns"), named.get("checkpoint_id")
-    below = before["configurable"].get("checkpoint_id") if before else None
+    thread = None if config is None else thread_of(named)
+    namespace = None if named.get("checkpoint_ns") is None else namespace_of(named)
+    only, below = named.get("checkpoint_id"), before["configurable"].get("checkpoint_id") if before else None
+    only, below = whole(only) if only else None, whole(below) if below else None
     if limit is not None and limit <= 0:
         return iter(())
     if thread is not None and namespace is not None:
-        chains = [(thread, str(namespace))]
+        chains = [(thread, namespace)]
     else:
         chains = [c for c in reader.store.chains(thread) if namespace is None or c[1] == namespace]
-    found = _one(reader, chains, str(only), below) if only else _all(reader, chains, below)
+    found = _one(reader, chains, only, below) if only else _all(reader, chains, below)
     if where:
         found = _matching(reader, found, where)
     return islice(found, limit)

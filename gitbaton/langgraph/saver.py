@@ -16,6 +16,7 @@ from gitbaton.langgraph.aio import AsyncMethods
 from gitbaton.langgraph.blocked import allowed
 from gitbaton.langgraph.history import history
 from gitbaton.langgraph.listing import entries
+from gitbaton.langgraph.naming import namespace_of, thread_of, whole
 from gitbaton.langgraph.reading import Joined, Reader
 from gitbaton.langgraph.writing import Writer
 from gitbaton.threads.store import ThreadStore
@@ -114,9 +115,9 @@ class GitSaver(AsyncMethods):
         """The checkpoint that ``config`` names, else the newest of its thread and namespace; None where there is none. Raises
         KeyError without a thread id, and what the serialiser raises."""
         named: Mapping[str, Any] = config["configurable"]
-        thread, namespace = str(named["thread_id"]), named.get("checkpoint_ns") or ""
+        thread, namespace = thread_of(named), namespace_of(named)
         wanted = named.get("checkpoint_id")
-        entry = self.store.entry(thread, namespace, str(wanted)) if wanted else self.store.latest(thread, namespace)
+        entry = self.store.entry(thread, namespace, whole(wanted)) if wanted else self.store.latest(thread, namespace)
         return None if entry is None else self._reader.whole(thread, namespace, entry)
 
     def list(
@@ -149,29 +150,30 @@ class GitSaver(AsyncMethods):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread in all namespaces; one that is not there is no error."""
-        self.store.delete(str(thread_id))
+        self.store.delete(whole(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints, and their writes, whose metadata name one of these runs. What a delta channel of a later
         checkpoint is rebuilt from may be among them."""
-        self.store.delete_runs([str(run) for run in run_ids])
+        self.store.delete_runs([whole(run) for run in run_ids])
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints and writes of a thread, in all namespaces."""
-        self.store.copy(str(source_thread_id), str(target_thread_id))
+        self.store.copy(whole(source_thread_id), whole(target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """``keep_latest``: keep the newest checkpoint of each namespace with its writes, and what delta channels need to be
         rebuilt there. ``delete``: keep nothing. Raises UsageError for another strategy."""
-        self.store.prune([str(thread) for thread in thread_ids], strategy)
+        self.store.prune([whole(thread) for thread in thread_ids], strategy)
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """The writes that delta channels of a checkpoint are rebuilt from, oldest first, and the values they begin at."""
         named: Mapping[str, Any] = config["configurable"]
-        thread, namespace = str(named["thread_id"]), named.get("checkpoint_ns") or ""
-        return history(self._reader, thread, namespace, get_checkpoint_id(config), channels) if channels else {}
+        wanted = get_checkpoint_id(config)
+        place = thread_of(named), namespace_of(named)
+        return history(self._reader, *place, whole(wanted) if wanted else None, channels) if channels else {}
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """The version after ``current``: a count, and a random part that tells branches apart."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ormsgpack
 from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 
-from gitbaton.errors import RecordError
+from gitbaton.codec import plain
+from gitbaton.errors import RecordError, UsageError
+from gitbaton.langgraph.naming import namespace_of, text, thread_of, whole
 from gitbaton.threads.codec import json_text, loads, plain_text
 
 TYPE_CHECKING = False
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     Versions = tuple[bytes, Mapping[str, Any]]
 
 _RECENT = 1024
+_TEXT = frozenset({str})
 # Nothing but JSON's own types, bytes, and keys that are text.
 _STRICT = (
     ormsgpack.OPT_PASSTHROUGH_DATACLASS
@@ -41,13 +44,14 @@ class Draft:
     def __init__(self, config: RunnableConfig, checkpoint: Checkpoint) -> None:
         named: Mapping[str, Any] = config["configurable"]
         given = named["thread_id"]
-        self.thread, self.namespace = str(given), named.get("checkpoint_ns") or ""
-        self.id: str = checkpoint["id"]
+        self.thread, self.namespace = thread_of(named), namespace_of(named)
+        self.id = text(checkpoint["id"], "a checkpoint's id")
         self.config: RunnableConfig = {
             "configurable": {"thread_id": given, "checkpoint_ns": self.namespace, "checkpoint_id": self.id}
         }
-        self.parent: str | None = named.get("checkpoint_id") or None
-        self.values: Mapping[str, Any] = checkpoint.get("channel_values") or {}
+        parent = named.get("checkpoint_id") or None
+        self.parent = None if parent is None else text(parent, "a checkpoint's id")
+        self.values = _named(checkpoint.get("channel_values") or {})
         self.versions: Mapping[str, Any] = checkpoint.get("channel_versions") or {}
         self.rest: dict[str, Typed] = {}
         self.ck = self.md = b""
@@ -75,6 +79,7 @@ class Writer:
         raises."""
         draft = Draft(config, checkpoint)
         body = {key: value for key, value in checkpoint.items() if key != "channel_values"}
+        body["id"] = draft.id
         draft.ck = self._text(draft, "ck", body)
         draft.md = self._text(draft, "md", get_checkpoint_metadata(config, metadata))
         held, old = None, None
@@ -107,12 +112,13 @@ class Writer:
         """What the store's ``put_writes`` takes, serialised. Raises KeyError without a thread id or a checkpoint id."""
         named: Mapping[str, Any] = config["configurable"]
         special = WRITES_IDX_MAP
+        path, task = text(task_path, "the path of a task"), text(task_id, "the id of a task")
         rows = tuple(
-            (task_path, task_id, special.get(channel, number), channel, *self._typed(value))
+            (path, task, special.get(channel, number), text(channel, "a channel's name"), *self._typed(value))
             for number, (channel, value) in enumerate(writes)
         )
         replace = all(channel in special for channel, _ in writes)
-        return str(named["thread_id"]), named.get("checkpoint_ns") or "", str(named["checkpoint_id"]), rows, replace
+        return thread_of(named), namespace_of(named), whole(named["checkpoint_id"]), rows, replace
 
     def _parent(
         self, draft: Draft, find: Callable[[str, str, str], Entry | None]
@@ -147,3 +153,13 @@ class Writer:
     def _typed(self, value: object) -> Typed:
         kind, data = self._dumps(value)
         return kind, data if type(data) is bytes else bytes(data)
+
+
+def _named(values: Mapping[Any, Any]) -> Mapping[str, Any]:
+    """The values of channels by names that are text and nothing more."""
+    if _TEXT.issuperset(map(type, values)):
+        return values
+    for name in values:
+        if not isinstance(name, str):
+            raise UsageError(f"a channel's name must be text, not {plain(repr(name)[:60])}")
+    return {whole(name): value for name, value in values.items()}

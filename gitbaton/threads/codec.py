@@ -28,6 +28,7 @@ _DEPTH = 100  # what is nested deeper than this is left to the serialiser
 _SHORT = 1100  # bytes of JSON whose names cannot be too long for git: what takes one byte here takes at most three there
 _PUT, _WRITES = b"P", b"W"
 _TEXT = frozenset({str})
+_ROW = [str, str, int, str, str, bytes]
 _SIMPLE = frozenset({str, int, float, bool, type(None)})
 _BROKEN = (ValueError, TypeError, KeyError, IndexError)
 _MARKS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[][{}]')
@@ -210,9 +211,14 @@ def _rows(listed: Any, data: bytes, at: int) -> tuple[Row, ...]:
 def encode_put(thread: str, namespace: str, entry: Entry, blobs: Mapping[Id, bytes]) -> bytes:
     """The record of a checkpoint that is put: one line of JSON that says what follows, then texts, ids and blobs as they are.
 
-    Raises UsageError for a name that git cannot hold.
+    Raises UsageError for a name that git cannot hold, or that is no plain text.
     """
     channels, rest, ck, md = entry.channels, entry.rest, entry.ck, entry.md
+    kinds = {type(thread), type(namespace), type(entry.id), *map(type, channels), *map(type, rest)}
+    if kinds != _TEXT or not (entry.parent is None or type(entry.parent) is str):
+        raise UsageError("a thread, namespace, checkpoint or channel has a name that is no plain text")
+    if {name for name, text in zip(REST, (ck, md), strict=True) if not text} != rest.keys():
+        raise UsageError("a checkpoint or its metadata are there twice, or not at all")
     contents = [*blobs.values()]
     ids = b"".join([*channels.values(), *rest.values()])
     width = len(ids) // (len(channels) + len(rest)) if ids else 20
@@ -222,7 +228,9 @@ def encode_put(thread: str, namespace: str, entry: Entry, blobs: Mapping[Id, byt
 
 
 def encode_writes(thread: str, namespace: str, id: str, rows: Sequence[Row], replace: bool) -> bytes:
-    """The record of writes of a task. Raises UsageError for a name that git cannot hold."""
+    """The record of writes of a task. Raises UsageError for a name that git cannot hold, or that is no plain text."""
+    if {type(thread), type(namespace), type(id)} != _TEXT or any([*map(type, row)] != _ROW for row in rows):
+        raise UsageError("a thread, namespace, checkpoint, task or channel has a name that is no plain text")
     listed = [[*row[:5], len(row[5])] for row in rows]
     head = _head(thread, namespace, (id, replace, listed), (id, *{row[1] for row in rows}))
     return b"".join([_WRITES, head, b"\n", *[row[5] for row in rows]])

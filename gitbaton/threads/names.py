@@ -30,7 +30,7 @@ def escape(name: str) -> str:
     """``A-Z a-z 0-9 _ -`` as they are, every other byte of the UTF-8 form as ``%XX``; halves of surrogate pairs count as
     characters."""
     if _SAFE.match(name):
-        return name
+        return str.__str__(name)  # of a class made from str, the text itself
     return "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in name.encode("utf-8", "surrogatepass"))
 
 

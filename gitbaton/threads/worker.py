@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from gitbaton.errors import BatonError
 from gitbaton.threads.core import Core
 from gitbaton.threads.flush import flush
 
@@ -67,11 +66,11 @@ class Worker:
             self._thread = None  # whatever ended it, the next record begins another
 
     def _flush(self) -> bool:
-        """Flush; whether that went well. If not, the log keeps all, and whoever flushes or closes hears of it."""
+        """Flush; whether that went well. If not, the log keeps all."""
         try:
             flush(self.core, wait=_PATIENCE, give_way=way_giver(self.core))
             return True
-        except BatonError:
+        except Exception:  # whatever it is, who puts must not lose the worker; who flushes or closes hears of it
             return False
 
     def _pace(self, *, full: bool) -> None:
