@@ -120,7 +120,8 @@ def test_what_git_does_not_have_yet_is_there_too(repo: Sandbox) -> None:
         ]
 
 
-def test_what_a_killed_process_left_is_shown_and_then_in_git(repo: Sandbox) -> None:
+def killed(repo: Sandbox) -> None:
+    """Have a process put checkpoint 7 of ``t``, and be killed."""
     script = (
         "import os, sys\nsys.path.insert(0, sys.argv[2])\n"
         "from gitbaton.threads.store import ThreadStore\nfrom tests.test_threads_verbs import put\n"
@@ -128,6 +129,29 @@ def test_what_a_killed_process_left_is_shown_and_then_in_git(repo: Sandbox) -> N
     )
     root = str(Path(__file__).resolve().parents[1])
     assert repo.run(sys.executable, "-c", script, str(repo.path), root).code == 9
+
+
+def test_what_cannot_be_brought_into_git_is_listed_all_the_same(repo: Sandbox) -> None:
+    killed(repo)
+    packs = repo.path / ".git/objects/pack"
+    packs.rename(packs.with_name("aside"))
+    packs.write_text("in the way")
+    for words, said in (
+        (("threads",), "t 1 checkpoint, "),
+        (("thread", "show", "t"), "id-0007"),
+        (("thread", "log", "t"), "id-0007"),
+    ):
+        done = repo.here(*words)
+        assert done.code == 0 and said in done.out
+        assert done.err.startswith("warning: git does not hold all of it, the log does: ") and done.err.count("\n") == 1
+    assert repo.here("thread", "show", "u").code == 2
+    packs.unlink()
+    packs.with_name("aside").rename(packs)
+    assert repo.here("threads").err == "" and repo.git("for-each-ref", "--format=%(refname)", "refs/baton") == ref_of("t", "")
+
+
+def test_what_a_killed_process_left_is_shown_and_then_in_git(repo: Sandbox) -> None:
+    killed(repo)
     assert repo.git("for-each-ref", "refs/baton/threads") == ""
     doctor = [row for row in repo.here("doctor").out.splitlines() if "threads-log" in row]
     assert len(doctor) == 1 and doctor[0].startswith("ok   threads-log: records of the log that git does not have yet: 1; ")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Optional
 
+from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import decode_track, plain
 from gitbaton.errors import BatonError
@@ -22,15 +23,21 @@ MOST = 200  # characters of a name
 @contextmanager
 def store_of(baton: Baton) -> Iterator[Optional[ThreadStore]]:
     """The threads of a repository, what a killed process left in the log among them; None where there are none at all, and
-    then nothing is made."""
+    then nothing is made. That the log cannot be brought into git in the end is a warning."""
     if not os.path.isdir(os.path.join(baton.repo.shared_dir, "wal")) and not baton.repo.objects.refs(THREADS):
         yield None
         return
     store = ThreadStore(baton.repo)
     try:
         yield store
-    finally:
+    except BaseException:
+        with suppress(BatonError):
+            store.close()
+        raise
+    try:
         store.close()
+    except BatonError as error:
+        terminal.warn(f"git does not hold all of it, the log does: {plain(error.message)}")
 
 
 def fetched(baton: Baton) -> dict[tuple[str, str], list[str]]:
