@@ -108,7 +108,7 @@ def test_delete_prune_runs_and_remove(store: ThreadStore, bare: Sandbox) -> None
     assert not store.chains(LONG[:-1]) and len(store.chains()) == 4
     store.prune([LONG])
     assert [*held(store, LONG)] == [*held(store, LONG, DEEP)] == ["002"] and held(store, OTHER) == FULL
-    assert store.remove(OTHER, DEEP, ["000", "002"]) == {"000"}
+    assert store.remove({(OTHER, DEEP): ["000", "002"]}) == {(OTHER, DEEP): {"000"}}
     assert [*held(store, OTHER, DEEP)] == ["002", "001"]
     store.prune([OTHER], strategy="delete")
     assert store.chains() == [(LONG, ""), (LONG, DEEP)]

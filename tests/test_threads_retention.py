@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gitbaton.errors import RecordError
 from gitbaton.retention.rules import Item, Rules, keep, parse_duration
 from gitbaton.retention.threads import apply, plan
 from gitbaton.threads.names import ref_of
@@ -244,6 +245,30 @@ def test_an_ancestor_that_is_missing_ends_it(repo: Sandbox, store: ThreadStore) 
         done = repo.here("prune", "--threads", *words)
         assert done.code == 2 and done.err.startswith("fatal: there is no thread 'x'\nhint: ") and len(ids(store)) == 2
     assert repo.here("prune", "--threads", "--dry-run").code == 2
+
+
+def packs(repo: Sandbox) -> int:
+    return len(list((repo.path / ".git/objects/pack").glob("*.pack")))
+
+
+def test_many_threads_are_pruned_in_one_pack_or_not_at_all(repo: Sandbox, store: ThreadStore) -> None:
+    threads = [f"t{number:02}" for number in range(20)]
+    for thread in threads:
+        line(store, 3, thread)
+    store.flush()
+    before, refs = packs(repo), repo.git("for-each-ref", "refs/baton")
+    made = plan(store, [], Rules())
+    broken = repo.git("rev-parse", ref_of("t07", ""))
+    repo.git("update-ref", ref_of("t07", ""), repo.git("commit-tree", "-m", "x", repo.git("write-tree")))
+    with pytest.raises(RecordError, match="t07") as caught:
+        apply(store, made)
+    assert caught.value.hints[-1] == "nothing was removed, from no thread"
+    repo.git("update-ref", ref_of("t07", ""), broken)
+    assert repo.git("for-each-ref", "refs/baton") == refs
+    done = apply(store, made)
+    assert [len(part.remove) for part in done.parts] == [2] * 20 and packs(repo) == before + 1
+    assert all(ids(store, thread) == [name(2)] for thread in threads)
+    assert apply(store, done).empty and packs(repo) == before + 1
 
 
 def test_what_comes_between_plan_and_deed_stays_and_so_does_what_it_needs(store: ThreadStore) -> None:

@@ -1,13 +1,13 @@
-"""Which checkpoints of threads stay and which go, only when asked: a plan, then one edit for each thread and namespace."""
+"""Which checkpoints of threads stay and which go, only when asked: a plan, then one edit for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from gitbaton.codec import plain
-from gitbaton.errors import NotFoundError
+from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.git import usage
 from gitbaton.git.repo import Repo
 from gitbaton.retention.rules import Item, Rules, keep
@@ -77,14 +77,20 @@ def _metadata(store: ThreadStore) -> Callable[[Entry], Mapping[str, Any]]:
 
 
 def apply(store: ThreadStore, made: Plan) -> Plan:
-    """Remove what a plan names, as far as it is still there and nothing that came meanwhile needs it; what went in the end."""
-    parts = []
-    for part in made.parts:
-        if part.remove:
-            gone = store.remove(part.thread, part.namespace, [entry.id for entry in part.remove], _metadata(store))
-            part = replace(part, remove=tuple(entry for entry in part.remove if entry.id in gone))
-        parts.append(part)
+    """Remove what a plan names, as far as it is still there and nothing that came meanwhile needs it; what went in the end. All
+    at once: when it raises, nothing went."""
+    wanted = {(part.thread, part.namespace): [entry.id for entry in part.remove] for part in made.parts if part.remove}
+    try:
+        gone = store.remove(wanted, _metadata(store))
+    except BatonError as error:
+        error.hints = (*error.hints, "nothing was removed, from no thread")
+        raise
+    parts = (_went(part, gone.get((part.thread, part.namespace), set())) for part in made.parts)
     return replace(made, parts=tuple(parts))
+
+
+def _went(part: Part, gone: Collection[str]) -> Part:
+    return replace(part, remove=tuple(entry for entry in part.remove if entry.id in gone))
 
 
 def weighed(store: ThreadStore, repo: Repo, made: Plan) -> Plan:

@@ -10,6 +10,7 @@ from gitbaton.threads.build import rebuild
 from gitbaton.threads.codec import key, loads, rows_of
 from gitbaton.threads.core import Core
 from gitbaton.threads.editing import Draft, Part, edit
+from gitbaton.threads.flush import Place
 from gitbaton.threads.late import Batch, merged
 from gitbaton.threads.names import cut, names_of, prefix_of
 from gitbaton.threads.table import Line
@@ -228,21 +229,26 @@ def _keep_latest(draft: Part, line: Line, metadata: Metadata | None) -> None:
     draft.move(line, view, made.tip, made.late_tip)
 
 
-def remove(core: Core, thread: str, namespace: str, ids: Iterable[str], metadata: Metadata | None) -> set[str]:
+def remove(core: Core, wanted: Mapping[Place, Iterable[str]], metadata: Metadata | None) -> dict[Place, set[str]]:
     """See ThreadStore."""
-    wanted, went = set(ids), set[str]()
+    lines = {place: set(ids) for place, ids in wanted.items()}
+    went: dict[Place, set[str]] = {place: set() for place in lines}
 
     def work(part: Part, line: Line) -> None:
-        view = part.view
+        place, view = (line.thread, line.namespace), part.view
         there = [entry.id for entry in view.chain.walk()]
-        kept = needed(thread, view.find, there[:1] + [id for id in there if id not in wanted], metadata)
-        went.clear()
-        went.update(id for id in there if id not in kept)
-        if went:
-            _rebuilt(part, line, view, dict.fromkeys(went), {})
+        stays = [id for id in there if id not in lines[place]]
+        kept = needed(line.thread, view.find, there[:1] + stays, metadata)
+        went[place] = {id for id in there if id not in kept}
+        if went[place]:
+            _rebuilt(part, line, view, dict.fromkeys(went[place]), {})
 
-    if wanted:
-        edit(core, lambda draft: draft.once((thread, namespace), work), {thread})
+    def plan(draft: Draft) -> None:
+        for place in lines:
+            draft.once(place, work)
+
+    if any(lines.values()):
+        edit(core, plan, {thread for thread, _ in lines})
     return went
 
 

@@ -177,11 +177,11 @@ class ThreadStore:
         return edit.needed(thread, lambda id: self.entry(thread, namespace, id), ids, metadata)
 
     def remove(
-        self, thread: str, namespace: str, ids: Iterable[str], metadata: Callable[[Entry], Any] | None = None
-    ) -> set[str]:
-        """Remove checkpoints with their writes, but never the newest, nor those from which delta channels of one that stays are
-        put together; the ids of those that went. Raises as ``needed``, with nothing changed."""
-        return edit.remove(self._core, thread, namespace, ids, metadata)
+        self, wanted: Mapping[tuple[str, str], Iterable[str]], metadata: Callable[[Entry], Any] | None = None
+    ) -> dict[tuple[str, str], set[str]]:
+        """Remove checkpoints, by thread and namespace, with their writes, but never the newest, nor those from which delta
+        channels of one that stays are put together; the ids of those that went. All of it or, where it raises as ``needed``, none."""
+        return edit.remove(self._core, wanted, metadata)
 
     def join(self, thread: str, namespace: str, tip: Id, late: Id | None) -> None:
         """Take in another chain of the same thread: a checkpoint that only one of both has is kept. Of two with the same id
