@@ -112,14 +112,16 @@ def _insert(data: bytes) -> bytes:
     return b"".join(_insert(data[at : at + _INSERT]) for at in range(0, len(data), _INSERT))
 
 
-def apply(base: bytes, delta: bytes) -> bytes:
-    """What a delta makes of its base. Raises ValueError where it breaks the format."""
+def apply(base: bytes, delta: bytes, limit: int = 1 << 62) -> bytes:
+    """What a delta makes of its base. Raises ValueError where it breaks the format, or makes more than ``limit`` bytes."""
     size, at = _varint(delta, 0)
     if size != len(base):
         raise ValueError("its delta is of another base")
     size, at = _varint(delta, at)
+    if size > limit:
+        raise ValueError("it is too large")
     parts: list[bytes] = []
-    end = len(delta)
+    end, made = len(delta), 0
     while at < end:
         op = delta[at]
         at += 1
@@ -137,10 +139,14 @@ def apply(base: bytes, delta: bytes) -> bytes:
                 op >>= 1
             length = length or 0x10000
             parts.append(base[start : start + length])
+            made += length
         elif op:
             parts.append(delta[at : at + op])
             at += op
+            made += op
         else:
+            raise ValueError("its delta is malformed")
+        if made > size:
             raise ValueError("its delta is malformed")
     result = b"".join(parts)
     if len(result) != size:

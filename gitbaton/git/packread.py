@@ -8,6 +8,7 @@ import zlib
 from gitbaton.git.objects import Kind
 from gitbaton.git.packdelta import apply
 from gitbaton.git.packfile import KINDS
+from gitbaton.git.sizes import LARGEST
 
 _SLACK = 64  # bytes that a stream may have beside its data; one that cannot be deflated grows by 5 for each 16 KiB
 _OFFSET, _NAMED = 6, 7
@@ -65,7 +66,7 @@ class Mapped:
                 raise ValueError("it stands on itself")
         kind, data = found
         for place, change in reversed(deltas):
-            data = apply(data, change)
+            data = apply(data, change, LARGEST)
             self._bases.hold(self, place, kind, data)
         return kind, data
 
@@ -99,6 +100,8 @@ class Mapped:
             below = begin - back
             if not 0 < below < begin:
                 raise ValueError("its base is not in the pack")
+        if size > LARGEST:
+            raise ValueError("it is too large")
         data = zlib.decompress(raw[at : at + size + (size >> 8) + _SLACK], 15, min(size, _AT_ONCE) or 1)
         if len(data) != size:
             raise ValueError("it is cut short")

@@ -20,8 +20,8 @@ from gitbaton.git.packfile import Entry, Id, Packing, hasher
 from gitbaton.git.packindex import Packed
 from gitbaton.git.packread import Mapped
 from gitbaton.git.repo import Repo
+from gitbaton.git.sizes import LARGEST, check_size
 
-_ALL = 1 << 62
 _ATTEMPTS = 20
 _PAUSE = 0.005
 _RECENT = 20_000_000  # nanoseconds: a change of the folder may be stamped with a time so long ago
@@ -139,12 +139,15 @@ class Packs:
     def _asked(self, oid: Id) -> tuple[tuple[Kind, bytes] | None, GitError | None]:
         try:
             with self._lock:
-                item = self._ask().read(oid.hex(), _ALL)
+                item = self._ask().read(oid.hex(), LARGEST)
         except GitTimeoutError:
             raise
         except GitError as error:
             return None, error
-        return (item.kind, item.data) if item is not None and item.data is not None else None, None
+        if item is None:
+            return None, None
+        check_size(item.oid, item.kind, item.size)
+        return (item.kind, item.data) if item.data is not None else None, None
 
     def _finder(self) -> Callable[[Id], tuple[Kind, bytes] | None]:
         """What reads packed objects: libgit2 where it is the door, else we ourselves."""
@@ -154,6 +157,11 @@ class Packs:
         from gitbaton.git.libgit2 import packed
 
         return packed(self.repo.objects_dir)
+
+    def _reopened(self, oid: Id) -> tuple[Kind, bytes] | None:
+        """What is read after all was closed opens it again."""
+        self._find = self._finder()
+        return self._find(oid)
 
     def _ask(self) -> Objects:
         """The repository's own door; a process of git's belongs to one of ours and to no other user of the repository."""
@@ -200,6 +208,7 @@ class Packs:
             self._own.clear()
             self._written.clear()
             self._young, self._old, self._size = {}, {}, 0
+            self._find = self._reopened
             door, self._door = self._door, None
             if door is not None:
                 door.close()

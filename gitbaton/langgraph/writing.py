@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Versions = tuple[bytes, Mapping[str, Any]]
 
 _RECENT = 1024
+_INLINE = 16 << 20  # bytes of JSON that stand in a commit
 _TEXT = frozenset({str})
 # Nothing but JSON's own types, bytes, and keys that are text.
 _STRICT = (
@@ -146,9 +147,10 @@ class Writer:
             text = plain_text(value)
         except ormsgpack.MsgpackEncodeError:
             text = json_text(value)
-        if text is None:
+        if text is None or len(text) > _INLINE:
             draft.rest[kind] = self._typed(value)
-        return text or b""
+            return b""
+        return text
 
     def _typed(self, value: object) -> Typed:
         kind, data = self._dumps(value)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gitbaton.errors import RecordError, UsageError
+from gitbaton.git.sizes import LONGEST
 from gitbaton.threads.names import ref_of, tree_name
 from gitbaton.threads.values import Entry, Id, Put, Row, Typed, Writes
 
@@ -219,6 +220,10 @@ def encode_put(thread: str, namespace: str, entry: Entry, blobs: Mapping[Id, byt
         raise UsageError("a thread, namespace, checkpoint or channel has a name that is no plain text")
     if {name for name, text in zip(REST, (ck, md), strict=True) if not text} != rest.keys():
         raise UsageError("a checkpoint or its metadata are there twice, or not at all")
+    if len(ck) + len(md) > LONGEST // 2:
+        raise UsageError(
+            f"a checkpoint's own JSON and its metadata's have {len(ck) + len(md):,} bytes; {LONGEST // 2:,} may be"
+        )
     contents = [*blobs.values()]
     ids = b"".join([*channels.values(), *rest.values()])
     width = len(ids) // (len(channels) + len(rest)) if ids else 20
