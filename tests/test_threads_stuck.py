@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-from collections.abc import Iterator
+import stat
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pygit2
 import pytest
 
 from gitbaton.errors import GitError
+from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.durable import Durable
-from gitbaton.threads import editing
+from gitbaton.git.libgit2 import Libgit2Objects
+from gitbaton.git.objects import RefChange
+from gitbaton.threads import edit, editing
 from gitbaton.threads import store as storing
+from gitbaton.threads.build import rebuild
+from gitbaton.threads.flush import drain
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.view import Shelf
@@ -140,7 +148,7 @@ def test_a_killed_delete_leaves_a_thread_whole_or_not_at_all(bare: Sandbox, *, a
     pid = os.fork()
     if not pid:
         try:
-            store, drain, move = ThreadStore.open(bare.path, **QUIET), editing.drain, Shelf.move
+            store, move = ThreadStore.open(bare.path, **QUIET), Shelf.move
 
             def drained(*args: Any) -> Any:
                 done = drain(*args)
@@ -154,7 +162,8 @@ def test_a_killed_delete_leaves_a_thread_whole_or_not_at_all(bare: Sandbox, *, a
                 if gone:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-            editing.drain, Shelf.move = drained, killed  # type: ignore[assignment,method-assign]
+            for where, name, what in ((editing, "drain", drained), (Shelf, "move", killed)):
+                setattr(where, name, what)
             store.delete("t")
         finally:
             os._exit(1)
@@ -163,37 +172,57 @@ def test_a_killed_delete_leaves_a_thread_whole_or_not_at_all(bare: Sandbox, *, a
         assert ids(store, "t") == ([] if after else ["4", "3", "2", "1"])
 
 
+class Work:
+    """What an edit walks and builds, each with whether the log is locked; ``beside`` is called when one is drafted."""
+
+    def __init__(self, store: ThreadStore, monkeypatch: pytest.MonkeyPatch, beside: Callable[[], None]) -> None:
+        self.walked: list[bool] = []
+        self.built: list[tuple[bool, int]] = []
+        kind, once, wal = type(store._core.shelf.chain(None)), editing.Draft.once, store._core.wal
+        walk = kind.walk
+
+        def counted(chain: Any, below: str | None = None) -> Iterator[Any]:
+            for entry in walk(chain, below):
+                self.walked.append(wal._held)
+                yield entry
+
+        def rebuilt(*args: Any, **named: Any) -> Any:
+            made = rebuild(*args, **named)
+            self.built.append((wal._held, len(made.entries)))
+            return made
+
+        def drafted(draft: Any, names: Any, *rest: Any) -> None:
+            once(draft, names, *rest)
+            if names == ("t", "") and not wal._held:
+                beside()
+
+        monkeypatch.setattr(kind, "walk", counted)
+        monkeypatch.setattr(edit, "rebuild", rebuilt)
+        monkeypatch.setattr(editing.Draft, "once", drafted)
+
+
 def test_others_put_while_an_edit_walks(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the walk nor what is built of it is done under the lock, but for what came since."""
     with ThreadStore.open(bare.path, **QUIET) as store, ThreadStore.open(bare.path, **QUIET) as other:
-        for number in range(60):
-            put(store, "t", f"{number:02}", run_id=f"r{number // 10}")
+        for number in range(450):
+            put(store, "t", f"{number:03}", run_id=f"r{number // 100}")
         put(store, "u", "1", run_id="r3")
         store.flush()
-        plan, walked = editing.Draft.once, list[tuple[bool, int]]()
-        chain = type(store._core.shelf.chain(None))
-        walk = chain.walk
 
-        def counted(self: Any, below: str | None = None) -> Iterator[Any]:
-            for entry in walk(self, below):
-                walked.append((store._core.wal._held, 1))
-                yield entry
+        def beside() -> None:
+            for id, run in (("450", "r3"), ("451", "r6"), ("448", "r3")):
+                put(other, "t", id, run_id=run)
+            for id in ("449", "451"):
+                other.put_writes("t", "", id, [row("late", id.encode())], replace=False)
 
-        def beside(self: Any, names: Any, *rest: Any) -> None:
-            plan(self, names, *rest)
-            if names == ("t", "") and not store._core.wal._held:
-                put(other, "t", "60", run_id="r3")
-                put(other, "t", "61", run_id="r6")
-
-        monkeypatch.setattr(chain, "walk", counted)
-        monkeypatch.setattr(editing.Draft, "once", beside)
-        helper = threading.Thread(target=store.delete_runs, args=(["r3"],))
-        helper.start()
-        helper.join(20)
-        assert not helper.is_alive()
-        assert sum(held for held, _ in walked) < 10 < sum(not held for held, _ in walked)
-        monkeypatch.undo()
-        assert ids(store, "t") == sorted({*(f"{n:02}" for n in range(60) if n // 10 != 3), "61"}, reverse=True)
+        with monkeypatch.context() as patched:
+            work = Work(store, patched, beside)
+            store.delete_runs(["r3"])
+        assert sum(work.walked) < 300 < 450 <= work.walked.count(False)
+        assert [held for held, _ in work.built] == [False, False, True]
+        assert work.built[-1][1] < 5 < 40 < work.built[0][1]
+        assert ids(store, "t") == sorted({*(f"{n:03}" for n in range(450) if n // 100 != 3 and n != 448), "451"}, reverse=True)
+        assert [len(store.rows("t", "", entry)) for entry in store.walk("t", "")][:3] == [1, 1, 0]
         assert ids(other, "u") == []
     bare.fsck()
 
@@ -240,9 +269,10 @@ def test_what_others_wait_for_is_on_disk_before_it_is_dropped(
     store = ThreadStore.open(bare.path, **QUIET) if alive else None
     pid = os.fork()
     if not pid:
-        strict = ThreadStore.open(bare.path, **{**QUIET, "sync": True})
-        put(strict, "t", "1")
-        os._exit(0)
+        try:
+            put(ThreadStore.open(bare.path, **{**QUIET, "sync": True}), "t", "1")
+        finally:
+            os._exit(0)
     os.waitpid(pid, 0)
     with store or ThreadStore.open(bare.path, **QUIET) as store:
         store.flush()
@@ -258,10 +288,13 @@ def test_a_ref_that_a_killed_process_moved_is_brought_to_disk(
 ) -> None:
     pid = os.fork()
     if not pid:
-        store = ThreadStore.open(bare.path, **{**QUIET, "sync": True})
-        Durable._named = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment,method-assign]
-        put(store, "t", "1")
-        store.flush()
+        try:
+            store = ThreadStore.open(bare.path, **{**QUIET, "sync": True})
+            Durable._named = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+            put(store, "t", "1")
+            store.flush()
+        finally:
+            os._exit(1)
     os.waitpid(pid, 0)
     assert bare.git("rev-parse", REF)
     if packed:
@@ -277,3 +310,36 @@ def test_a_ref_that_a_killed_process_moved_is_brought_to_disk(
         disk.seen.clear()
         store.delete("t")  # maybe of one who was killed
         assert {"refs", "."} <= set(disk.seen)
+
+
+def test_a_ref_that_may_not_be_written_says_so_at_once(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = f"'{bare.path}/{REF}.lock': Permission denied"
+
+    def refuse(*_: object) -> None:
+        raise pygit2.GitError(f"failed to create locked file {said}")
+
+    with ThreadStore.open(bare.path, **QUIET) as store:
+        put(store, "t", "1")
+        began = time.monotonic()
+        with monkeypatch.context() as patched, pytest.raises(GitError, match="Permission denied"):
+            patched.setattr(Libgit2Objects, "_transact", refuse)
+            store.flush()
+        assert time.monotonic() - began < 1
+    assert bare.git("rev-list", "--count", REF) == "1"
+    wrong = SimpleNamespace(code=128, err=f"fatal: cannot lock ref: Unable to create {said}", fatal=lambda: said)
+    git: Any = SimpleNamespace(run=lambda *_, **__: wrong)
+    door = BinaryObjects(git, str(bare.path), str(bare.path), "sha1")
+    with pytest.raises(GitError, match="Permission denied"):
+        door.update([RefChange(name=REF, new=None, old="0" * 39 + "1")])
+
+
+@pytest.mark.parametrize(("said", "modes"), [("group", (0o2775, 0o664)), ("0640", (0o2750, 0o640)), ("false", (0o755, 0o644))])
+@pytest.mark.parametrize("sync", [True, False])
+def test_refs_have_the_modes_that_a_shared_repository_asks_for(
+    bare: Sandbox, said: str, modes: tuple[int, int], *, sync: bool
+) -> None:
+    bare.git("config", "core.sharedRepository", said)
+    with ThreadStore.open(bare.path, **{**QUIET, "sync": sync}) as store:
+        put(store, "t", "1")
+    found = [stat.S_IMODE((bare.path / path).stat().st_mode) for path in (Path(REF).parent, "refs/baton", REF)]
+    assert found == [modes[0], modes[0], modes[1]]

@@ -21,6 +21,7 @@ from gitbaton.git.objects import (
     digest,
     is_oid,
     is_ref,
+    lasting,
     linked_ref,
     parse_commit,
     zero,
@@ -178,7 +179,7 @@ class BinaryObjects:
         stdin = b"".join(os.fsencode(word) + b"\0" for word in words)
         result = self.git.run("update-ref", "--no-deref", "-z", "--stdin", stdin=stdin)
         if result.code != 0:
-            error = RefConflictError if _CONFLICT.search(result.err) else GitError
+            error = RefConflictError if _CONFLICT.search(result.err) and not lasting(result.err) else GitError
             raise error(f"cannot update a ref: {result.fatal()}")
 
     def symref(self, name: str) -> str | None:

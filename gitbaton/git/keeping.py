@@ -13,13 +13,13 @@ from gitbaton.git.packfile import Packing
 from gitbaton.git.packread import Bases, Mapped
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import write_all
+from gitbaton.git.sharing import mode_of, share
 
 _ATTEMPTS = 8
 _UNNAMED = getattr(os, "O_TMPFILE", 0)
 _DEAD = 60.0  # seconds after which what a process that has ended kept is kept no longer
 _FOREIGN = 86_400.0  # as much for one of another machine, or of another time of this one: nothing is known of it
 _WORD = "gitbaton"
-_SHARED = {"true": 0o660, "group": 0o660, "1": 0o660, "all": 0o664, "world": 0o664, "everybody": 0o664, "2": 0o664}
 
 
 class Kept:
@@ -134,15 +134,8 @@ class Shelf:
     def _share(self, fd: int) -> None:
         """Give a new file the mode that core.sharedRepository asks for, as git does."""
         if self._modes is None:
-            said = self.repo.git.run("config", "--get", "core.sharedrepository").out.decode("utf-8", "replace").strip().lower()
-            self._modes = _SHARED.get(said, 0)
-            if len(said) > 1 and said.isdigit() and said.startswith("0"):
-                self._modes = -(int(said, 8) & 0o666)
-        if not self._modes:
-            return
-        mode = os.fstat(fd).st_mode & 0o777
-        wanted = abs(self._modes) & (0o777 if mode & 0o200 else 0o555)
-        os.fchmod(fd, wanted if self._modes < 0 else mode | wanted)
+            self._modes = mode_of(self.repo.git.run("config", "--get", "core.sharedrepository").out.decode("utf-8", "replace"))
+        share(fd, self._modes)
 
     def clean(self) -> None:
         """Let go of packs whose writer has ended before it released them, and remove what it did not finish. Never raises."""

@@ -11,7 +11,8 @@ import pygit2
 from pygit2.enums import ObjectType
 
 from gitbaton.errors import GitError, NotARepositoryError, RefConflictError
-from gitbaton.git.objects import MAX_READ, Algorithm, Kind, NewObject, Object, RefChange, is_oid, is_ref, linked_ref
+from gitbaton.git.objects import MAX_READ, Algorithm, Kind, NewObject, Object, RefChange, is_oid, is_ref, lasting, linked_ref
+from gitbaton.git.sharing import mode_of, share
 from gitbaton.model import Head, Oid
 
 _KIND: dict[int, Kind] = {
@@ -36,7 +37,9 @@ class Libgit2Objects:
         pygit2.settings.set_extensions(["partialclone"])
         try:
             self.repository = pygit2.Repository(git_dir)
-            storage = next(iter(self.repository.config.get_multivar("extensions.refstorage")), "files")
+            config = self.repository.config
+            storage = next(iter(config.get_multivar("extensions.refstorage")), "files")
+            self._shared = mode_of(next(iter(config.get_multivar("core.sharedrepository")), None) or "")
         except _ERRORS as error:
             raise NotARepositoryError(f"libgit2 does not open '{git_dir}': {error}") from None
         self.git_dir = git_dir
@@ -134,15 +137,26 @@ class Libgit2Objects:
             while True:
                 try:
                     self._transact(changes)
+                    self._share(changes)
                     break
                 except _ERRORS as error:
                     # `git pack-refs`, a part of gc, removes folders that have become empty.
-                    locked = any(word in str(error) for word in ("lock", "make directory")) and not self._collides(changes)
-                    if not locked:
+                    locked = any(word in str(error) for word in ("lock", "make directory")) and not lasting(str(error))
+                    if not locked or self._collides(changes):
                         raise GitError(f"cannot update a ref: {error}") from None
                     if time.monotonic() > deadline:
                         raise RefConflictError(f"cannot update a ref: {error}") from None
                     time.sleep(0.005)
+
+    def _share(self, changes: Sequence[RefChange]) -> None:
+        """Give refs the modes that core.sharedRepository asks for: libgit2 heeds that for objects only."""
+        if self._shared:
+            common = os.path.dirname(self.objects_dir)
+            for change in changes:
+                path = os.path.join(common, *change.name.split("/")) if change.new is not None else ""
+                while path.startswith(os.path.join(common, "refs/")):
+                    share(path, self._shared)
+                    path = os.path.dirname(path)
 
     def _collides(self, changes: Sequence[RefChange]) -> bool:
         """Whether a name to be made is the folder of another ref, or the other way round."""

@@ -23,6 +23,10 @@ else:
 
 OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _REF = re.compile(r"(?:refs/[^\0- \x7f~^:?*\[\\]+|[A-Z][A-Z_]*)\Z")
+_LASTING = re.compile(
+    r"Permission denied|Operation not permitted|Read-only file system|No space left on device|Disk quota exceeded"
+    r"|Too many open files"
+)
 MAX_READ = 4 << 20
 _HEX_LENGTH = {"sha1": 40, "sha256": 64}
 
@@ -182,6 +186,11 @@ def digest(algorithm: Algorithm, data: bytes) -> bytes:
 def new_object(algorithm: Algorithm, kind: Kind, data: bytes) -> NewObject:
     """``data`` with its id."""
     return NewObject(oid=object_id(algorithm, kind, data), kind=kind, data=data)
+
+
+def lasting(said: str) -> bool:
+    """Whether a ref could not be locked for a reason of which nobody who waits will see the end, as git or libgit2 said it."""
+    return _LASTING.search(said) is not None
 
 
 def zero(algorithm: Algorithm) -> Oid:

@@ -58,22 +58,36 @@ def delete_runs(core: Core, run_ids: Iterable[str], metadata: Metadata | None) -
 
 def _delete_runs(draft: Draft, wanted: set[str], metadata: Metadata | None) -> None:
     def work(part: Part, line: Line) -> None:
-        before = part.before
+        before, new = part.before, list[Entry]()
         for entry in part.view.chain.walk():
             met = before.view.chain.find(entry.id) if before is not None else None
             if before is not None and met is not None and met.commit == entry.commit:
                 part.gone.update({id: None for id in before.gone if id <= entry.id})
                 break  # all below is the same
+            new.append(entry)
             if entry.md and b'"run_id"' not in entry.md:
                 continue
             run = _metadata(entry, metadata).get("run_id")
             if isinstance(run, str) and run in wanted:
                 part.gone[entry.id] = None
-        if part.gone:
+        if part.gone and before is not None and before.gone and before.view.late_tip == part.view.late_tip:
+            _resumed(part, line, before, new)
+        elif part.gone:
             _rebuilt(part, line, part.view, part.gone, {})
 
     for names in draft.lines(_ALL[:1]):
         draft.once(names, work)
+
+
+def _resumed(part: Part, line: Line, before: Part, new: Sequence[Entry]) -> None:
+    """Put what came since upon what was built before, which has all below it already."""
+    shelf, (tip, late) = part.core.shelf, before.made
+    puts = {entry.id: None if entry.id in part.gone else entry for entry in new}
+    kept = [entry for entry in new if entry.id not in part.gone and entry.written]
+    rows = {entry.id: [(tuple(_rows(part.core, entry)), True)] for entry in kept}
+    made = rebuild(shelf.chain(tip), puts, rows, shelf.late(late), names=_names(line, part.view))
+    part.objects += [*before.objects, *made.objects]
+    part.move(line, part.view, made.tip, made.late_tip)
 
 
 def _rebuilt(

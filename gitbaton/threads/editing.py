@@ -58,12 +58,18 @@ class Draft:
 
 class Part(Draft):
     """What an edit comes to for one line, whose refs point at ``tips``; ``before`` is what it came to when they pointed
-    elsewhere, ``gone`` the checkpoints that it removes."""
+    elsewhere, ``gone`` the checkpoints that it removes, ``made`` what the refs are to point at."""
 
     def __init__(self, core: Core, view: View, tips: tuple[Id | None, ...], before: Part | None) -> None:
         super().__init__(core)
         self.view, self.tips, self.before = view, tips, before
         self.gone: dict[str, Entry | None] = {}
+        self.made = view.tip, view.late_tip
+
+    def move(self, line: Line, view: View, tip: Id | None, late: Id | None) -> None:
+        """See Draft."""
+        super().move(line, view, tip, late)
+        self.made = tip, late
 
 
 def edit(core: Core, plan: Callable[[Draft], None], touched: Container[str] | None = None, gone: Container[str] = ()) -> None:
