@@ -273,8 +273,7 @@ class Core:
             if taken and not self._holds(line, parent, taken):
                 return False
             try:
-                token = wal.append(record)
-                segment = wal.segment
+                token, segment = wal.append(record), wal.segment
                 self.table.put(segment, line, entry, blobs)
                 self.table.weigh(segment, len(record))
             except BatonError:  # nothing was appended
@@ -311,8 +310,7 @@ class Core:
                 self.catch_up()
             line = self.lines.get((thread, namespace)) or self.line(thread, namespace)
             try:
-                token = wal.append(record)
-                segment = wal.segment
+                token, segment = wal.append(record), wal.segment
                 self.table.writes(segment, line, id, rows, replace=replace)
                 self.table.weigh(segment, len(record))
             except BatonError:  # nothing was appended
