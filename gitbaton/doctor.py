@@ -20,7 +20,7 @@ from gitbaton.journal.names import run_of
 from gitbaton.retention.looking import own_refs, strange
 from gitbaton.store import CURRENT, NOTES, chain_ref, fetched, intent, meta, tip_ref
 from gitbaton.store.refs import RUNS
-from gitbaton.threads.health import checked, waiting
+from gitbaton.threads.health import checked, stuck, waiting
 from gitbaton.threads.names import LATE, THREADS
 from gitbaton.values import value
 
@@ -175,7 +175,7 @@ def _refs(baton: Baton) -> Iterator[Finding]:
     for _, wrong in strangers:  # nor is anything pruned or forgotten
         yield Finding(name="refs", ok=False, text=wrong.message, mend=next(iter(wrong.hints), ""))
     if not tips.problems and not strangers and not strays:
-        yield Finding(name="refs", ok=True, text=f"{len(tips.items)} tracks, every ref in our namespace is ours")
+        yield Finding(name="refs", ok=True, text=f"{_some(len(tips.items), 'track')}, every ref in our namespace is ours")
 
 
 def _derived(baton: Baton) -> Iterator[Finding]:
@@ -205,13 +205,14 @@ def _runs_here(baton: Baton) -> Iterator[Finding]:
         except BatonError as error:
             text = f"run '{run}' cannot be read: {error.message}"
             yield Finding(name="runs", ok=False, text=plain(text), mend=f"git baton journal verify {run}")
-    yield Finding(name="runs", ok=True, text=f"{len(runs)} runs, {unfinished} unfinished")
+    yield Finding(name="runs", ok=True, text=f"{_some(len(runs), 'run')}, {unfinished} unfinished")
 
 
 def _threads(baton: Baton) -> Iterator[Finding]:
     """Whether LangGraph's threads can be read, and whether anything of them waits to be brought into git."""
     refs = baton.repo.objects.refs(THREADS, LATE)
-    waits = waiting(os.path.join(baton.repo.shared_dir, "wal"))
+    folder = os.path.join(baton.repo.shared_dir, "wal")
+    waits = waiting(folder)
     if refs:
         with Baton(baton.repo.layout.root or baton.repo.layout.git_dir) as other:
             rows = list(checked(other.repo.objects, baton.repo.layout.algorithm, refs))
@@ -220,13 +221,24 @@ def _threads(baton: Baton) -> Iterator[Finding]:
                 text = f"thread '{row.thread}' cannot be read: {row.wrong} ('{row.ref}')"
                 yield Finding(name="threads", ok=False, text=plain(text), mend="git fsck")
         names = {row.thread for row in rows}
-        yield Finding(name="threads", ok=True, text=f"{len(names)} threads, {sum(row.count for row in rows)} checkpoints")
+        yield Finding(
+            name="threads",
+            ok=True,
+            text=f"{_some(len(names), 'thread')}, {_some(sum(row.count for row in rows), 'checkpoint')}",
+        )
     if waits:
         text = f"records of the log that git does not have yet: {waits}; if nobody is at work, 'git baton threads' stores them"
         yield Finding(name="threads-log", ok=True, text=text)
+        for thread, wrong in sorted(stuck(folder, baton.repo.objects).items()):
+            text = f"thread '{thread}' cannot be brought into git: {wrong}; the log keeps what it has of it"
+            yield Finding(name="threads-log", ok=False, text=plain(text), mend="git fsck")
     for path in left(baton.repo):
         text = f"'{path}' keeps a pack for a process that has ended"
         yield Finding(name="threads-packs", ok=False, text=text, mend="git baton threads")
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _claims(baton: Baton) -> Iterator[Finding]:
@@ -264,7 +276,7 @@ def _history(baton: Baton) -> Iterator[Finding]:
         text = f"{total} checkpoints make 'git fetch' negotiate longer"
         yield Finding(name="history", ok=False, text=text, mend="git config fetch.negotiationAlgorithm skipping")
     else:
-        yield Finding(name="history", ok=True, text=f"{total} checkpoints")
+        yield Finding(name="history", ok=True, text=_some(total, "checkpoint"))
 
 
 def _filters(baton: Baton) -> Iterator[Finding]:

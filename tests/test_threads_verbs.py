@@ -346,13 +346,46 @@ def test_names_that_are_traps_drive_no_terminal(repo: Sandbox) -> None:
         assert done.code == 0 and not any(is_control(char) for char in done.out if char != "\n"), words
 
 
+ODD = (
+    *("", "a b", "a\nb", "\x1b[31m", '"', "a\\", "$HOME", "日本 語", "\ud800", "\u202e", "'", "x" * 250, "\udce9"),
+    "plain/日本語:1",
+)
+
+
+def test_ids_are_typed_from_the_list(repo: Sandbox) -> None:
+    with ThreadStore.open(repo.path, **QUIET) as store:
+        for number, thread in enumerate(ODD):
+            put(store, thread, number, parent=None)
+            put(store, "ns", number, namespace=f"n{thread}", parent=None)
+    rows = repo.here("threads").out.splitlines()
+    typed = [row.partition(" 1 checkpoint")[0] for row in rows]
+    threads = [each for each in typed if not each.startswith("ns [")]
+    assert (
+        '"a\\nb"' in threads
+        and '""' in threads
+        and "x" * 250 in threads
+        and "plain/日本語:1" in threads
+        and '"$HOME"' in threads
+    )
+    assert sorted(repo.here("thread", "show", each, "--json").json["thread"] for each in threads) == sorted(ODD)
+    spaces = [each.removeprefix("ns [").removesuffix("]") for each in typed if each.startswith("ns [")]
+    said = {repo.here("thread", "log", "ns", "--ns", each, "--json").json["namespace"] for each in spaces}
+    assert said == {f"n{thread}" for thread in ODD}
+    with ThreadStore.open(repo.path, **QUIET) as store:
+        put(store, "a\nb", 99, parent=None)
+        put(store, '"a b"', 1, parent=None)  # what is there as it is typed goes before
+    assert repo.here("thread", "show", '"a b"', "--json").json["thread"] == '"a b"'
+    assert repo.here("prune", "--threads", '"a\\nb"').out.startswith("thread 'a")
+    assert repo.here("thread", "show", '"no\\ne"').code == 2
+
+
 def test_threads_that_were_only_fetched_say_what_to_do(told: Sandbox) -> None:
     oid = told.git("rev-parse", ref_of("old", ""))
     for thread in ("far away", "old"):
         ref = ref_of(thread, "").replace("refs/baton/", "refs/baton/remotes/my%2Eorigin/")
         told.git("update-ref", ref, oid)
     rows = told.here("threads").out.splitlines()
-    assert rows[3:] == ["far away fetched from my.origin only: 'git baton sync --threads my.origin' takes it in"]
+    assert rows[3:] == ["\"far away\" fetched from my.origin only: 'git baton sync --threads my.origin' takes it in"]
     fetched = told.here("threads", "--json").json["fetched"]
     assert fetched == [{"thread": "far away", "namespace": "", "remotes": ["my.origin"]}]
     done = told.here("thread", "show", "far away")
@@ -377,5 +410,5 @@ def test_in_a_repository_of_sha256(tmp_path: Path) -> None:
         put(store, "t", 1, parent=None)
     assert "t 1 checkpoint" in repo.here("threads").out
     assert len(repo.here("thread", "show", "t", "--json").json["commit"]) == 64
-    assert "threads: 1 threads, 1 checkpoints" in repo.here("doctor").out
+    assert "threads: 1 thread, 1 checkpoint\n" in repo.here("doctor").out
     os.utime(repo.path)

@@ -13,7 +13,7 @@ from gitbaton.codec import Json, plain, timestamp
 from gitbaton.columns import padded, width
 from gitbaton.commands.common import opened, paged, print_json
 from gitbaton.commands.retaining import amount, counted
-from gitbaton.commands.threading import EXTRA, fetched, name, store_of
+from gitbaton.commands.threading import EXTRA, fetched, meant, name, store_of
 from gitbaton.errors import UsageError
 from gitbaton.render import age, key_value
 from gitbaton.threads.content import Content, Shown, content
@@ -54,6 +54,8 @@ def command(
         elsewhere = {place[0]: remotes for place, remotes in fetched(baton).items()}
         if store is None:
             raise missing(thread, elsewhere)
+        names = {found for place in store.chains() for found in place}
+        thread, namespace = meant(thread, names), namespace if namespace is None else meant(namespace, names)
         place = chosen(store, thread, namespace, elsewhere)
         if action == "log":
             _log(ctx, baton, steps(store, *place, limit), place, json=json)

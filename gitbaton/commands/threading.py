@@ -1,7 +1,9 @@
 """What the verbs of threads share: opening their store, values that were stored, and what was only fetched."""
 
 import os
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Optional
 
@@ -18,6 +20,10 @@ from gitbaton.threads.store import ThreadStore
 
 EXTRA = "pip install 'gitbaton[langgraph]' shows values"
 MOST = 200  # characters of a name
+_SHELL = re.compile(r"""^\Z|[\s"'\\$`*?\[\]{}()<>|&;~#!]""")
+_ESCAPES = {"\a": "a", "\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r", '"': '"', "\\": "\\"}
+_C_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"\Z')
+_ESCAPE = re.compile(rb'\\([abtnvfr"\\]|[0-3][0-7]{2})')
 
 
 @contextmanager
@@ -52,6 +58,41 @@ def fetched(baton: Baton) -> dict[tuple[str, str], list[str]]:
                 place = named(place, Chain(read, algorithm, bytes.fromhex(oid)).head()) if cut(rest) else place
             found.setdefault(place, []).append(name)
     return found
+
+
+def listed(text: str) -> str:
+    """A thread's or namespace's name in a list, to be typed from it: C-quoted, as git quotes a path, where a shell would not
+    leave it as it is. On a terminal a long one is cut."""
+    text = _quoted(text)
+    return text if len(text) <= MOST or not sys.stdout.isatty() else text[:MOST] + "..."
+
+
+def meant(text: str, names: Collection[str]) -> str:
+    """The one of these names that somebody typed, who may have copied it from a list; what was typed, where it is none."""
+    if text in names or not _C_QUOTED.match(text):
+        return text
+    try:
+        found = _ESCAPE.sub(_unescaped, text[1:-1].encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return text
+    return found if found in names and _quoted(found) == text else text
+
+
+def _quoted(text: str) -> str:
+    if text.isprintable() and not _SHELL.search(text):
+        return text
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(char: str) -> str:
+    if char in _ESCAPES:
+        return "\\" + _ESCAPES[char]
+    return char if char.isprintable() else "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    word = found[1].decode("ascii")
+    return bytes([int(word, 8)]) if word.isdigit() else next(c for c, w in _ESCAPES.items() if w == word).encode()
 
 
 def name(text: str) -> str:

@@ -8,7 +8,7 @@ from gitbaton import terminal
 from gitbaton.codec import Json, timestamp
 from gitbaton.commands.common import opened, paged, print_json
 from gitbaton.commands.retaining import amount, counted
-from gitbaton.commands.threading import name, store_of
+from gitbaton.commands.threading import meant, name, store_of
 from gitbaton.retention.rules import Rules
 from gitbaton.retention.threads import Part, Plan, apply, plan, weighed
 from gitbaton.threads.reports import Facts, facts, missing
@@ -24,7 +24,8 @@ def prune(ctx: typer.Context, threads: Sequence[str], rules: Rules, *, dry_run: 
                 raise missing(threads[0], {})
             made, told = Plan(parts=(), bytes=0), {}
         else:
-            made = plan(store, threads, rules)
+            names = {thread for thread, _ in store.chains()}
+            made = plan(store, [meant(thread, names) for thread in threads], rules)
             told = _facts(store, made) if json or dry_run else {}
             made = weighed(store, baton.repo, made) if dry_run else apply(store, made)
         if json:

@@ -10,7 +10,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain, timestamp
 from gitbaton.commands.common import opened, paged, print_json
 from gitbaton.commands.retaining import counted
-from gitbaton.commands.threading import fetched, name, store_of
+from gitbaton.commands.threading import fetched, listed, name, store_of
 from gitbaton.render import age
 from gitbaton.threads.reports import Summary, joins, threads
 
@@ -18,7 +18,8 @@ from gitbaton.threads.reports import Summary, joins, threads
 def command(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
     """List the threads of LangGraph that are stored here, newest first.
 
-    What a process has put and git does not hold yet is in the list, too.
+    What a process has put and git does not hold yet is in the list, too. An id that a shell would change is quoted as git
+    quotes paths; the other commands take it so.
     """
     with opened(ctx, door=None) as baton:
         with store_of(baton) as store:
@@ -26,11 +27,11 @@ def command(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", hel
         here = {(row.thread, row.namespace) for row in rows} | wrong.keys()
         elsewhere = {place: remotes for place, remotes in sorted(fetched(baton).items()) if place not in here}
         if json:
-            listed: list[Json] = [_document(row) for row in rows]
+            rows_: list[Json] = [_document(row) for row in rows]
             more: list[Json] = [
                 {"thread": thread, "namespace": space, "remotes": [*remotes]} for (thread, space), remotes in elsewhere.items()
             ]
-            print_json({"threads": listed, "fetched": more})
+            print_json({"threads": rows_, "fetched": more})
         else:
             _list(ctx, baton, rows, elsewhere)
     for (thread, space), reason in wrong.items():
@@ -47,7 +48,7 @@ def _list(ctx: typer.Context, baton: Baton, rows: list[Summary], elsewhere: Mapp
 
 
 def _named(thread: str, namespace: str) -> str:
-    return name(thread) + (f" [{name(namespace)}]" if namespace else "")
+    return listed(thread) + (f" [{listed(namespace)}]" if namespace else "")
 
 
 def _line(baton: Baton, row: Summary, waits: str) -> str:

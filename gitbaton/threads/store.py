@@ -180,7 +180,7 @@ class ThreadStore:
         self, wanted: Mapping[tuple[str, str], Iterable[str]], metadata: Callable[[Entry], Any] | None = None
     ) -> dict[tuple[str, str], set[str]]:
         """Remove checkpoints, by thread and namespace, with their writes, but never the newest, nor those from which delta
-        channels of one that stays are put together; the ids of those that went. All of it or, where it raises as ``needed``, none."""
+        channels of one that stays are put together; the ids of those that went. Raises as ``needed``: then none went."""
         return edit.remove(self._core, wanted, metadata)
 
     def join(self, thread: str, namespace: str, tip: Id, late: Id | None) -> None:
