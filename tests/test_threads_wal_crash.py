@@ -239,8 +239,8 @@ class Disk:
             patch.setattr(os, name, self.noted(getattr(os, name)))
         prepare = Tail.prepare
 
-        def at_once(self: Tail, folder: str, oldest: int) -> None:
-            prepare(self, folder, oldest)
+        def at_once(self: Tail, folder: str, oldest: int, *, strict: bool) -> None:
+            prepare(self, folder, oldest, strict=strict)
             self.rest()
 
         patch.setattr(Tail, "prepare", at_once)

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -358,9 +359,12 @@ def test_waiting_for_a_lock_has_an_end(tmp_path: Path, monkeypatch: pytest.Monke
     with one.lock(), pytest.raises(GitError, match=r"^the log of threads is locked by another process$"), two.lock():
         pass
     with one.flushing(0):
+        with pytest.raises(UsageError, match=r"is in use by this very thread"), one.flushing(0):
+            pass
         for wal, who in ((one, "thread"), (two, "process")):
-            with pytest.raises(GitError, match=rf"^the threads are being written to git by another {who}$"), wal.flushing(0):
-                pass
+            with ThreadPoolExecutor(1) as pool, pytest.raises(GitError) as failure:
+                pool.submit(wal.flushing(0).__enter__).result()
+            assert failure.value.message == f"the threads are being written to git by another {who}"
     with two.lock(), two.flushing(0):
         pass
     kill(one, two)

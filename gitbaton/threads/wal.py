@@ -15,6 +15,7 @@ from gitbaton.threads.walopen import Opened, unwritable
 from gitbaton.threads.walstate import Place, Records, State, leave
 
 _IDLE_BYTES = 1 << 20
+_MANY = 8  # sealed segments: git takes nothing for some time, and what they do not fill is given back
 _FAR = 1 << 16  # segments; no log has so many
 
 
@@ -71,7 +72,7 @@ class Wal(Opened):
         Under the lock. Raises RecordError, GitError."""
         if self._words[1] == self._seen:
             return []
-        if self._state is None and self.readonly and self._held:
+        if self._state is None and self.readonly and self._appends.mine:
             self._seen = self._dead_at
             return [(number + self._shift, payload) for number, payload in self._dead]
         (seen, place), shift = self._own().get(), self._shift
@@ -122,8 +123,8 @@ class Wal(Opened):
                 os.close(fd)
 
     def _own(self) -> State:
-        if not self._held or self._state is None:
-            if self._held and self.readonly:
+        if not self._appends.mine or self._state is None:
+            if self._appends.mine and self.readonly:
                 raise unwritable()
             raise UsageError("the log of threads is used without its lock")
         return self._state
@@ -141,6 +142,8 @@ class Wal(Opened):
                 head, number, pos, chain = self._begin(size)
             crc = crc32(payload, chain ^ size)
             raw = head + pack_record(size, crc) + payload
+            if tail.due and pos > tail.room >> 1:
+                tail.prepare(self.folder, oldest, strict=state.strict)
             if os.pwrite(tail.fd, raw, pos - len(head)) != len(raw):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
@@ -150,8 +153,6 @@ class Wal(Opened):
         place = (epoch, oldest, number, end, crc, records + 1, total + HEAD + size)
         state.put(seen, place)
         self._read_to, self._place, self._seen = (number, end, crc), place, seen
-        if tail.due and end > tail.room >> 1:
-            tail.prepare(self.folder, oldest)
         return token
 
     def _begin(self, size: int) -> tuple[bytes, int, int, int]:
@@ -173,7 +174,8 @@ class Wal(Opened):
             number += 1
         tail.rest()
         need, likely = START + size + 2 * HEAD, tail.likely if pos else max(tail.room, walfile.SMALL)
-        tail.use(walfile.take(self.folder, number, oldest, need, likely, sync=self._strict), number)
+        strict = self._own().strict
+        tail.use(walfile.take(self.folder, number, oldest, need, likely, sync=strict, share=self.share), number)
         salt = int.from_bytes(os.urandom(4), "little")
         return walfile.header(number, salt), number, START, salt
 
@@ -198,6 +200,8 @@ class Wal(Opened):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if state.strict and not tail.broken:
             fdatasync(tail.fd)
+        if number - oldest > _MANY:
+            os.ftruncate(tail.fd, pos + HEAD)
         self._put((epoch, oldest, number + 1, 0, 0, records, total))
 
     def _put(self, place: Place) -> None:
@@ -237,7 +241,7 @@ class Wal(Opened):
             oldest = max(oldest, n + 1)
             self._put((epoch + 1, oldest, number, *rest))  # type: ignore[arg-type]
             self._tail.broken = self._tail.broken if self._tail.number >= oldest else ""
-            walfile.trim(self.folder, oldest)
+            walfile.trim(self.folder, oldest, sync=state.strict)
         except OSError as error:
             raise failed(error, "written") from None
 
@@ -252,7 +256,7 @@ class Wal(Opened):
         self._writable()
         self._tail.rest()
         with suppress(OSError):
-            walfile.trim(self.folder, self.oldest, _IDLE_BYTES)
+            walfile.trim(self.folder, self.oldest, _IDLE_BYTES, sync=self.strict)
 
     def close(self, last: Callable[[], object] = lambda: None) -> None:
         """Let go of the log; nothing is appended from now on, and who waits in ``sync`` is served. When nobody else has it
@@ -271,7 +275,7 @@ class Wal(Opened):
             if self._ending:
                 failure = self._end(last)
         finally:
-            with self._mutex, self._opening:
+            with self._appends.mutex, self._opening:
                 self._closed = True
                 self._let_go()
         if failure is not None:

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from gitbaton.errors import GitError
 from gitbaton.threads import walfile
-from gitbaton.threads.walfile import failed, fdatasync
+from gitbaton.threads.walfile import Share, failed, fdatasync, unshared
 
 _NEARLY = 0.8  # of the time that the disk takes at its best
 
@@ -21,34 +21,35 @@ class Tail:
     once it may later pretend to have."""
 
     __slots__ = (
-        *("_guard", "_looked", "_maker", "_retired", "_usual", "appended", "back", "broken", "fd", "number", "room", "strict"),
-        "synced",
+        *("_guard", "_looked", "_maker", "_retired", "_usual", "appended", "back", "broken", "fd", "number", "room", "share"),
+        *("strict", "synced"),
     )
 
-    def __init__(self, strict: bool) -> None:
-        self.strict = strict
+    def __init__(self, strict: bool, share: Share = unshared) -> None:
+        self.strict, self.share = strict, share
         self.fd = self.number = -1
         self.room = self.appended = self.synced = 0
         self.broken = ""
         self.back, self._usual = 0.0, 0.0
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()  # a signal handler may put, too
         self._retired: list[int] = []
         self._looked = False
         self._maker: threading.Thread | None = None
 
     def use(self, fd: int, number: int) -> None:
         """Append to another segment from now on. What was before it is on disk: who sealed it saw to that."""
-        room = os.fstat(fd).st_size
-        if self.fd >= 0:
-            self._retired.append(self.fd)
+        room, before = os.fstat(fd).st_size, self.fd
         self.synced = self.appended
+        # Before the other one is retired: it must not be closed while it is in use, whatever cuts in.
         self.fd, self.number, self.room, self._looked = fd, number, room, False
+        if before >= 0:
+            self._retired.append(before)
         if not self.strict:
             self._close_retired()
 
     def _close_retired(self) -> None:
         while self._retired:
-            os.close(self._retired.pop())
+            close_all([self._retired.pop()])
 
     def sync(self, token: int) -> None:
         """Return when so many of our records are on disk: one wait serves all who wait. Raises GitError."""
@@ -75,13 +76,15 @@ class Tail:
                 self.synced = max(self.synced, upto)
             self._close_retired()
 
-    def prepare(self, folder: str, oldest: int) -> None:
-        """Make a file for the next segment ready in the background, unless there is one. Under the log's lock."""
+    def prepare(self, folder: str, oldest: int, *, strict: bool) -> None:
+        """Make a file for the next segment ready in the background, unless there is one. Under the log's lock. Never raises:
+        whoever needs the file makes it if this could not."""
         self._looked = True
-        busy = self._maker is not None and self._maker.is_alive()
-        if not busy and not any(room >= self.room for room, _ in walfile.spare(folder, oldest)):
-            maker = threading.Thread(target=_make, args=(folder, self.likely, self.strict), daemon=True)
-            with contextlib.suppress(RuntimeError):  # the interpreter is about to end
+        if self._maker is not None and self._maker.is_alive():
+            return
+        with contextlib.suppress(OSError, RuntimeError):  # no thread begins when the interpreter is about to end
+            if not any(room >= self.room for room, _ in walfile.spare(folder, oldest)):
+                maker = threading.Thread(target=_make, args=(folder, self.likely, strict, self.share), daemon=True)
                 maker.start()
                 self._maker = maker
 
@@ -115,9 +118,8 @@ def close_all(fds: list[int]) -> None:
                 os.close(fd)
 
 
-def _make(folder: str, size: int, sync: bool) -> None:
+def _make(folder: str, size: int, sync: bool, share: Share) -> None:
     """Make a spare file; if it cannot be, who needs one says why."""
     with contextlib.suppress(OSError):
-        walfile.make(folder, os.path.join(folder, f"free-{os.urandom(6).hex()}"), size, sync=sync)
-        if sync:
-            walfile.sync_folders([folder])
+        name = f"{'free' if sync else 'loose'}-{os.urandom(6).hex()}"
+        walfile.make(folder, os.path.join(folder, name), size, sync=sync, share=share, named=sync)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from zlib import crc32
 
 from gitbaton.errors import GitError, RecordError
@@ -18,6 +19,11 @@ SMALL, LARGE = 256 << 10, (4 << 20) + (64 << 10)
 """The least and the most that is made ready for a segment; one for a longer record is as long as that needs."""
 MOST = 1 << 30
 """The longest payload."""
+KINDS = ("seg-", "free-", "loose-", "new-")
+"""How names of files begin that may hold a segment: one of the log; what is ready to be one, and is on disk; the same where
+nobody waited for the disk; and what is being made."""
+Share = Callable[[str | int], None]
+"""Gives a file or folder that was just made, by path or descriptor, the mode that the repository asks for."""
 fdatasync = getattr(os, "fdatasync", os.fsync)
 
 _MAGIC = b"gbwal 1\n"
@@ -26,8 +32,13 @@ _RECORD = struct.Struct("<II")  # length, crc of the payload begun with the reco
 _SEALED = b"sealed"
 _CHUNK = 256 << 10
 _SPARE_BYTES = 2 * LARGE
+_AT_ONCE = 32  # files that are open while they are wiped
 
 pack_record = _RECORD.pack
+
+
+def unshared(made: str | int) -> None:
+    """The ``Share`` that leaves the mode to our umask."""
 
 
 def header(number: int, salt: int) -> bytes:
@@ -94,17 +105,20 @@ def spare(folder: str, oldest: int) -> list[tuple[int, str]]:
     found = []
     for entry in os.scandir(folder):
         number = number_of(entry.name)
-        if entry.name.startswith("free-") or (number is not None and number < oldest):
+        if entry.name.startswith(("free-", "loose-")) or (number is not None and number < oldest):
             found.append((entry.stat().st_size, entry.path))
     return sorted(found)
 
 
-def take(folder: str, number: int, oldest: int, need: int, size: int, *, sync: bool) -> int:
-    """A file for a segment that begins, of at least ``need`` bytes; a new one has ``size``. Returns it open."""
-    path = path_of(folder, number)
+def take(folder: str, number: int, oldest: int, need: int, size: int, *, sync: bool, share: Share = unshared) -> int:
+    """A file for a segment that begins, of at least ``need`` bytes; a new one has ``size``. Returns it open. ``sync``: there is
+    a file with that header also after a power cut, whatever its name is then."""
+    path, lasting = path_of(folder, number), False
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)  # of one who was killed before a record was in it
         if os.fstat(fd).st_size >= need:
+            if sync:
+                _sync_tree(folder, fd)
             return fd
         os.close(fd)
         os.unlink(path)
@@ -112,36 +126,52 @@ def take(folder: str, number: int, oldest: int, need: int, size: int, *, sync: b
         pass
     fits = [where for room, where in spare(folder, oldest) if room >= need]
     if fits:
+        lasting = os.path.basename(fits[-1]).startswith("free-")
         os.rename(fits[-1], path)
     else:
-        _make_any(folder, path, {max(need, size): 0, max(need, SMALL): 0, need: 0}, sync=sync)
-        if sync:
-            sync_folders((folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))))
-    return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        _make_any(folder, path, {max(need, size): 0, max(need, SMALL): 0, need: 0}, sync=sync, share=share)
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    if sync and not lasting:
+        _sync_tree(folder, fd)
+    return fd
 
 
-def _make_any(folder: str, path: str, sizes: Iterable[int], *, sync: bool) -> None:
+def _sync_tree(folder: str, fd: int) -> None:
+    """Have a file's blocks and its name on disk; the file is closed if that fails."""
+    try:
+        os.fsync(fd)
+        sync_folders((folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))))
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _make_any(folder: str, path: str, sizes: Iterable[int], *, sync: bool, share: Share) -> None:
     """As ``make``, of the first size that there is room for."""
     *others, least = sizes
     for size in others:
         try:
-            return make(folder, path, size, sync=sync)
+            return make(folder, path, size, sync=sync, share=share)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
                 raise
-    return make(folder, path, least, sync=sync)
+    return make(folder, path, least, sync=sync, share=share)
 
 
-def make(folder: str, path: str, size: int, *, sync: bool) -> None:
-    """A file of really written zeros: a write into it changes nothing but data, and cannot find the disk full."""
+def make(folder: str, path: str, size: int, *, sync: bool, share: Share = unshared, named: bool = False) -> None:
+    """A file of really written zeros: a write into it changes nothing but data, and cannot find the disk full. ``named``: on
+    disk under the name that it has while it is made."""
     fresh = os.path.join(folder, f"new-{os.getpid()}-{os.urandom(4).hex()}")
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
+        share(fd)
         zeros, left = bytes(_CHUNK), -(-size // 4096) * 4096
         while left:
             left -= os.write(fd, zeros[:left])
         if sync:
             os.fsync(fd)
+        if named:
+            sync_folders([folder])
         os.rename(fresh, path)
     except OSError:
         os.unlink(fresh)
@@ -162,30 +192,35 @@ def sync_folders(folders: Iterable[str]) -> None:
 
 def wipe(paths: Iterable[str], *, sync: bool) -> None:
     """Make segments files that hold none, durably."""
-    fds: list[int] = []
-    try:
-        for path in paths:
-            try:
-                fds.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
-            except FileNotFoundError:
-                continue
-            os.pwrite(fds[-1], bytes(START), 0)
-        if sync:
-            for fd in fds:
+    left = list(paths)
+    while left:
+        fds, some, left = [], left[:_AT_ONCE], left[_AT_ONCE:]
+        try:
+            for path in some:
+                with suppress(FileNotFoundError):
+                    fds.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+                    os.pwrite(fds[-1], bytes(START), 0)
+            for fd in fds if sync else ():
                 fdatasync(fd)
-    finally:
-        for fd in fds:
-            os.close(fd)
+        finally:
+            for fd in fds:
+                os.close(fd)
 
 
-def trim(folder: str, oldest: int, keep: int = _SPARE_BYTES) -> None:
-    """Remove spare files, the largest first, until they take no more than ``keep`` bytes; others get a name that says so."""
+def trim(folder: str, oldest: int, keep: int = _SPARE_BYTES, *, sync: bool) -> None:
+    """Remove spare files that are too small, and of others the largest first, until they take no more than ``keep`` bytes;
+    what is left gets a name that says so. ``sync``: it is on disk, whatever its name is then."""
     left = spare(folder, oldest)
+    while left and left[0][0] < SMALL:
+        os.unlink(left.pop(0)[1])
     while left and (sum(size for size, _ in left) > keep or left[-1][0] > LARGE):
         os.unlink(left.pop()[1])
-    for _, path in left:
-        if not os.path.basename(path).startswith("free-"):
-            os.rename(path, os.path.join(folder, f"free-{os.urandom(6).hex()}"))
+    kind, named = ("free-" if sync else "loose-"), [path for _, path in left]
+    named = [path for path in named if not os.path.basename(path).startswith(("free-", kind))]
+    if named and sync:
+        sync_folders([folder])
+    for path in named:
+        os.rename(path, os.path.join(folder, f"{kind}{os.urandom(6).hex()}"))
 
 
 def failed(error: OSError, what: str) -> GitError:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
 
 from gitbaton.errors import GitError, UsageError
 from gitbaton.threads.waldisk import Tail, close_all
-from gitbaton.threads.walfile import failed
+from gitbaton.threads.walfile import Share, failed, sync_folders, unshared
+from gitbaton.threads.wallock import Lock, Mutual
 from gitbaton.threads.walstate import Place, Records, State, join, locked, look
 
 LOCK_WAIT = 60.0
@@ -25,52 +23,65 @@ _alive: weakref.WeakSet[Opened] = weakref.WeakSet()
 class Opened:
     """What Wal stands on."""
 
-    def __init__(self, folder: str, *, sync: bool = True) -> None:
+    def __init__(self, folder: str, *, sync: bool = True, share: Share = unshared) -> None:
         self.folder, self._strict = os.path.abspath(folder), sync
         self.opened, self.readonly = 0, False
         self._shift = 0  # what is added to segments' numbers: they go up, also where a log is another one than before
-        self._lock_fd = self._flush_fd = -1
+        self.share = share
+        self._appends, self._flushes = Mutual(), Mutual()
         self._reset()
         self._open()
         _alive.add(self)
 
     def _reset(self) -> None:
         """Begin as one who has seen nothing."""
-        self._mutex, self._flushes, self._opening = threading.Lock(), threading.Lock(), threading.Lock()
+        self._lock = Lock(self, self._appends, Opened._ready, lambda: LOCK_WAIT, "the log of threads is locked by")
+        self._opening = threading.Lock()
         self._words: memoryview | list[int] | _Watch = _GONE
         self._state: State | None = None
         self._dead: Records = []  # what is in a log that nobody has open, and that we may not write to
-        self._held = self._ending = self._closed = False
+        self._ending = self._closed = False
         self._seen = self._dead_at = 0
         self._place: Place = (0, 0, 0, 0, 0, 0, 0)
         self._read_to = (0, 0, 0)  # segment, place, checksum
-        self._tail = Tail(self._strict)
+        self._tail = Tail(self._strict, self.share)
 
     def _open(self) -> None:
         self._shift += self._place[2]
         self._place, self._read_to, self._seen = (0, 0, 0, 0, 0, 0, 0), (0, 0, 0), 0
         try:
             try:
-                state, self.readonly = join(self.folder, sync=self._strict), False
+                state, self.readonly = join(self.folder, sync=self._strict, share=self.share), False
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                     raise
                 self._look()
             else:
                 self._attach(state)
-        except OSError as error:
+        except BaseException as error:
             self._let_go()
-            raise failed(error, "opened") from None
+            if isinstance(error, OSError):
+                raise failed(error, "opened") from None
+            raise
         self.opened += 1
 
     def _attach(self, state: State) -> None:
         self._state, flags = state, os.O_RDONLY if self.readonly else os.O_RDWR
-        self._lock_fd, self._flush_fd = (
-            os.open(os.path.join(self.folder, name), flags | os.O_CLOEXEC) for name in ("lock", "flush")
-        )
-        if self._strict and not self.readonly:
-            state.be_strict()
+        for lock, name in ((self._appends, "lock"), (self._flushes, "flush")):
+            lock.use(os.open(os.path.join(self.folder, name), flags | os.O_CLOEXEC))
+        if self._strict and not self.readonly and not state.strict:
+            self._be_strict(state)
         self._words = state.words
+
+    def _be_strict(self, state: State) -> None:
+        """Wait for the disk where nobody has until now: for the names of files, too, and nobody makes one meanwhile."""
+        if not locked(self._appends.fd, fcntl.LOCK_EX, LOCK_WAIT):
+            raise GitError("the log of threads is locked by another process")
+        try:
+            state.be_strict()
+            sync_folders([self.folder])
+        finally:
+            fcntl.flock(self._appends.fd, fcntl.LOCK_UN)
 
     def _look(self) -> None:
         """Open the log as one who may not write there."""
@@ -83,33 +94,28 @@ class Opened:
             self._words, self._dead_at, self._seen = watch, stamp, stamp - 1  # not yet read
             self._place = (0, 1, active, 0, 0, len(self._dead), sum(len(item) for _, item in self._dead))
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self) -> Lock:
         """The lock for read, append, rotate, drop and bump: one thread of one process has it. Raises GitError after LOCK_WAIT
-        seconds, UsageError once the log is closed."""
-        return _Locked(self)
+        seconds, UsageError once the log is closed, and where this very thread has it."""
+        return self._lock
 
-    @contextlib.contextmanager
-    def flushing(self, wait: float | None = None) -> Iterator[None]:
+    def flushing(self, wait: float | None = None) -> Lock:
         """The lock of who flushes: one thread of one process has it. Raises GitError when it cannot be had in ``wait`` seconds
-        (None: as long as it takes), or when the log is read-only."""
-        mutex = self._flushes
-        if not mutex.acquire(timeout=-1 if wait is None else wait):
-            raise GitError("the threads are being written to git by another thread")
-        try:
-            if self._state is None:
-                self._again()
-            if self.readonly:
-                raise unwritable()
-            fd, opened = self._flush_fd, self.opened
-            if not locked(fd, fcntl.LOCK_EX, wait):
-                raise GitError("the threads are being written to git by another process")
-            try:
-                yield
-            finally:
-                if (self.opened, self._flush_fd) == (opened, fd):  # not in a child that was forked in here
-                    fcntl.flock(fd, fcntl.LOCK_UN)
-        finally:
-            mutex.release()
+        (None: as long as it takes), or when the log is read-only; UsageError where this very thread has it."""
+        return Lock(self, self._flushes, Opened._for_flush, lambda: wait, "the threads are being written to git by")
+
+    def _ready(self) -> None:
+        if self._state is None:
+            self._again()
+
+    def _for_flush(self) -> None:
+        self._ready()
+        if self.readonly:
+            raise unwritable()
+
+    @property
+    def _held(self) -> bool:
+        return self._appends.mine
 
     def _again(self) -> None:
         """Open the log in a child, or look whether one that may only be read has changed."""
@@ -121,8 +127,9 @@ class Opened:
 
     def _let_go(self) -> None:
         """Close every file, by numbers that are forgotten first: a child that is forked in between must not close others."""
-        fds, state = [self._lock_fd, self._flush_fd], self._state
-        self._lock_fd = self._flush_fd = -1
+        fds, state = [self._appends.fd, self._flushes.fd], self._state
+        self._appends.use(-1)
+        self._flushes.use(-1)
         self._state, self._words, self._dead = None, _GONE, []
         self._tail.let_go()
         close_all([*fds, state.fd if state else -1])
@@ -136,41 +143,6 @@ class Opened:
 
     def __deepcopy__(self, memo: object) -> Opened:
         return self
-
-
-class _Locked:
-    """The lock of a log, for a while."""
-
-    __slots__ = ("wal",)
-
-    def __init__(self, wal: Opened) -> None:
-        self.wal = wal
-
-    def __enter__(self) -> None:
-        wal = self.wal
-        if not wal._mutex.acquire(timeout=LOCK_WAIT):
-            raise GitError("the log of threads is locked by another thread")
-        try:
-            if wal._state is None:
-                wal._again()
-            if wal._lock_fd >= 0:
-                try:
-                    fcntl.flock(wal._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    if not locked(wal._lock_fd, fcntl.LOCK_EX, LOCK_WAIT):
-                        raise GitError("the log of threads is locked by another process") from None
-            wal._held = True
-        except BaseException:
-            wal._mutex.release()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        wal = self.wal
-        if wal._held:  # not in a child that was forked in here
-            wal._held = False
-            if wal._lock_fd >= 0:
-                fcntl.flock(wal._lock_fd, fcntl.LOCK_UN)
-            wal._mutex.release()
 
 
 class _Watch:
@@ -197,6 +169,8 @@ def _forked() -> None:
     for wal in list(_alive):
         closed = wal._closed
         wal._let_go()
+        wal._appends.forked()
+        wal._flushes.forked()
         wal._reset()
         wal._closed = closed
 

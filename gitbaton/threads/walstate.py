@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import mmap
 import os
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from gitbaton.errors import GitError
-from gitbaton.threads.walfile import START, damaged, failed, fdatasync, opened, path_of, scan
+from gitbaton.threads.walfile import (
+    KINDS,
+    START,
+    Share,
+    damaged,
+    failed,
+    fdatasync,
+    opened,
+    path_of,
+    scan,
+    sync_folders,
+    unshared,
+)
 
 _PAGE = 4096
 _MAGIC = int.from_bytes(b"gbstate1", "little")
 _SLOT = struct.Struct("@7Q")
 _PACK, _UNPACK = _SLOT.pack_into, _SLOT.unpack_from
 _WAIT = 60.0
-_SEGMENTS = ("seg-", "free-")
 
 Place = tuple[int, int, int, int, int, int, int]
 """Epoch, oldest segment, active segment, where its records end (0: it has none), the last one's checksum, and how many
@@ -66,16 +78,19 @@ class State:
         self.words[2] = 1
 
 
-def _new_state(folder: str, place: Place) -> State:
+def _new_state(folder: str, place: Place, share: Share) -> State:
     """Begin a page; who still has an older one mapped keeps that."""
     raw = bytearray(_PAGE)
     struct.pack_into("@QQ", raw, 0, _MAGIC, 2)
     _PACK(raw, 64, *place)
     for name in ("lock", "flush"):
-        os.close(os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        path = os.path.join(folder, name)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        share(path)
     path = os.path.join(folder, "state")
     fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
+        share(fd)
         if os.write(fd, raw) != _PAGE:
             raise OSError(28, os.strerror(28))
     finally:
@@ -98,27 +113,38 @@ def locked(fd: int, how: int, wait: float | None) -> bool:
         pause = min(pause * 1.5, 0.002)
 
 
-@contextlib.contextmanager
-def _gate(folder: str, flags: int) -> Iterator[None]:
-    """One process at a time opens or closes the log. Raises FileNotFoundError when there is none, and none is to be made."""
+def _gate(folder: str, flags: int, share: Share = unshared) -> io.FileIO:
+    """One process at a time opens or closes the log: until the file that this gives is closed, which ``with`` does whatever a
+    signal handler raises. Raises FileNotFoundError when there is no log, and none is to be made."""
     path, end = os.path.join(folder, "users"), time.monotonic() + _WAIT
     while True:
-        if flags & os.O_CREAT:
-            os.makedirs(folder, exist_ok=True)
         try:
-            fd = os.open(path, flags | os.O_CLOEXEC, 0o666)
-        except FileNotFoundError:  # the last one has just removed the folder
+            file = io.FileIO(os.open(path, flags & ~os.O_CREAT | os.O_CLOEXEC))
+        except FileNotFoundError:  # there is no log, or the last one has just removed the folder
             if not flags & os.O_CREAT:
                 raise
+            _begin(folder, path, share)
             continue
         try:
-            if not locked(fd, fcntl.LOCK_EX, end - time.monotonic()):
+            if not locked(file.fileno(), fcntl.LOCK_EX, end - time.monotonic()):
                 raise GitError(f"the log of threads in '{folder}' is being opened or closed by another process")
-            if _same(fd, path):
-                yield
-                return
-        finally:
-            os.close(fd)
+            if _same(file.fileno(), path):
+                return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+
+
+def _begin(folder: str, path: str, share: Share) -> None:
+    """Make the folder and the file that says who opens it."""
+    if not os.path.isdir(folder):
+        os.makedirs(folder, exist_ok=True)
+        share(os.path.dirname(folder))
+        share(folder)
+    with contextlib.suppress(FileNotFoundError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        share(path)
 
 
 def _same(fd: int, path: str) -> bool:
@@ -131,24 +157,37 @@ def _same(fd: int, path: str) -> bool:
     return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
 
 
-def join(folder: str, *, sync: bool) -> State:
+def join(folder: str, *, sync: bool, share: Share) -> State:
     """Become one who has the log open. Who is alone recovers it first. Raises OSError, GitError."""
-    with _gate(folder, os.O_RDWR | os.O_CREAT):
-        state: State | None
-        try:
-            state = State(os.path.join(folder, "state"))
-            if locked(state.fd, fcntl.LOCK_EX, 0):  # nobody has the log open
-                os.close(state.fd)
-                state = None
-        except (FileNotFoundError, ValueError):
-            state = None
+    with _gate(folder, os.O_RDWR | os.O_CREAT, share):
+        state = _shared_state(folder)
         if state is None:
             place = recover(folder, sync=sync)
-            state = _new_state(folder, place)
-            if place[5]:  # of somebody who has ended, and may have waited for the disk
+            state = _new_state(folder, place, share)
+            if sync or place[5]:  # records are of somebody who has ended, and may have waited for the disk
                 state.be_strict()
-        fcntl.flock(state.fd, fcntl.LOCK_SH)
+        try:
+            fcntl.flock(state.fd, fcntl.LOCK_SH)
+        except BaseException:
+            os.close(state.fd)
+            raise
         return state
+
+
+def _shared_state(folder: str) -> State | None:
+    """The page, when somebody has the log open."""
+    try:
+        state = State(os.path.join(folder, "state"))
+    except (FileNotFoundError, ValueError):
+        return None
+    try:
+        if not locked(state.fd, fcntl.LOCK_EX, 0):
+            return state
+    except BaseException:
+        os.close(state.fd)
+        raise
+    os.close(state.fd)
+    return None
 
 
 def look(folder: str) -> State | tuple[int, Records]:
@@ -174,7 +213,7 @@ def leave(state: State, folder: str, last: Callable[[], bool]) -> None:
     try:
         with _gate(folder, os.O_RDWR):
             if locked(state.fd, fcntl.LOCK_EX, 0) and last():
-                names = [n for n in os.listdir(folder) if n.startswith((*_SEGMENTS, "new-", "state")) or n in ("lock", "flush")]
+                names = [n for n in os.listdir(folder) if n.startswith((*KINDS, "state")) or n in ("lock", "flush")]
                 for name in [*names, "users"]:
                     os.unlink(os.path.join(folder, name))
                 with contextlib.suppress(OSError):  # the next one may already be in it
@@ -184,15 +223,17 @@ def leave(state: State, folder: str, last: Callable[[], bool]) -> None:
     except OSError as error:
         raise failed(error, "closed") from None
     finally:
-        with contextlib.suppress(OSError):  # the mapped page keeps the file open, and so the lock, while anything refers to it
+        try:  # the mapped page keeps the file open, and so the lock, while anything refers to it
             fcntl.flock(state.fd, fcntl.LOCK_UN)
+        except OSError:
+            pass
 
 
 def recover(folder: str, *, sync: bool) -> Place:
     """Make the files ready for one who has the log alone: what is in it."""
     found = _segments(folder)
     for entry in list(os.scandir(folder)):
-        if entry.name.startswith((*_SEGMENTS, "new-")) and entry.path not in found.values():
+        if entry.name.startswith(KINDS) and entry.path not in found.values():
             os.unlink(entry.path)
     if max(found, default=0) - min(found, default=0) > 1 << 15:
         raise damaged(folder, f"segments {min(found)} and {max(found)} are of one log")
@@ -205,6 +246,8 @@ def recover(folder: str, *, sync: bool) -> Place:
         os.rename(path, f"{right}.was")
     for right in moved:
         os.rename(f"{right}.was", right)
+    if sync:
+        sync_folders([folder])
     return 1, min(found, default=1), max(found, default=0) + 1, 0, 0, records, total
 
 
@@ -212,7 +255,7 @@ def _segments(folder: str) -> dict[int, str]:
     """The files that hold segments: a file's header says which, its name may be that of an older one."""
     found: dict[int, str] = {}
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name, reverse=True):
-        if entry.name.startswith(_SEGMENTS):
+        if entry.name.startswith(KINDS):
             fd = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 head = opened(fd)

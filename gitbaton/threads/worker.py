@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 from gitbaton.threads.core import Core
 from gitbaton.threads.flush import flush
@@ -29,41 +31,60 @@ class Worker:
 
     def reset(self) -> None:
         """Be one whose thread has not begun; in a forked child there is none."""
-        self._due, self._woken, self._stopping = threading.Event(), threading.Event(), threading.Event()
+        # Not threading.Event: it is written in Python, and what a signal handler raises inside leaves it locked.
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._due = self._woken = self._stopping = False
         self._thread: threading.Thread | None = None
         self._full = 0.0  # when the log was last full
-        self._own = threading.Lock()
+        self._own = threading.RLock()
 
     def came(self) -> None:
         """A record was appended."""
         table = self.core.table
-        if table.count >= self.every or table.size >= BYTES:
-            self._due.set()
-        if not self._woken.is_set():
+        if not self._due and (table.count >= self.every or table.size >= BYTES):
+            self._due = True
+            self._bell.put(None)
+        if not self._woken:
             self._begin()
 
     def _begin(self) -> None:
         with self._own:
-            self._woken.set()
-            if self._thread is None and not self._stopping.is_set():
-                self._thread = threading.Thread(target=self._run, name="gitbaton-flush", daemon=True)
-                self._thread.start()
+            thread = self._thread
+            if (thread is None or not thread.is_alive()) and not self._stopping:
+                self._thread = thread = threading.Thread(target=self._run, name="gitbaton-flush", daemon=True)
+                with suppress(RuntimeError):  # there can be no more threads: the next record asks again
+                    thread.start()
+            if thread is not None and thread.is_alive():
+                self._woken = True
+                self._bell.put(None)
 
     def _run(self) -> None:
+        me = threading.current_thread()
         try:
-            while not self._stopping.is_set():
-                if not self._woken.wait(_BUSY if self._full else None):
+            while not self._stopping and self._thread is me:
+                if not self._wait(_BUSY if self._full else None, lambda: self._woken):
                     self._pace(full=False)
                     continue
                 self._await()
-                self._pace(full=self._due.is_set())
-                self._due.clear()
-                self._woken.clear()
-                if not self._stopping.is_set() and not self._flush():
-                    self._woken.set()
-                    self._stopping.wait(_RETRY)
+                self._pace(full=self._due)
+                self._due = self._woken = False
+                if not self._stopping and not self._flush():
+                    self._woken = True
+                    self._wait(_RETRY, lambda: False)
         finally:
-            self._thread = None  # whatever ended it, the next record begins another
+            if self._thread is me:
+                self._thread = None  # whatever ended it, the next record begins another
+                self._woken = False
+
+    def _wait(self, seconds: float | None, on: Callable[[], bool]) -> bool:
+        """Wait until something is so, or the worker is to stop; whether it came to that in time."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while not on() and not self._stopping:
+            try:
+                self._bell.get(timeout=None if end is None else max(end - time.monotonic(), 0))
+            except Empty:
+                return on()
+        return True
 
     def _flush(self) -> bool:
         """Flush; whether that went well. If not, the log keeps all."""
@@ -76,25 +97,24 @@ class Worker:
     def _pace(self, *, full: bool) -> None:
         """See whether puts come so fast that this thread would hold them up."""
         now = time.monotonic()
-        self.core.shelf.packs.hurry(full and not self._stopping.is_set() and now - self._full < _BUSY)
+        self.core.shelf.packs.hurry(full and not self._stopping and now - self._full < _BUSY)
         self._full = now if full else 0.0
 
     def _await(self) -> None:
         """Wait until a flush is due."""
         end = time.monotonic() + self.idle * _LONGEST
-        while not self._stopping.is_set():
+        while not self._stopping:
             seen = self.core.table.count
-            if self._due.wait(self.idle) or self.core.table.count == seen or time.monotonic() > end:
+            if self._wait(self.idle, lambda: self._due) or self.core.table.count == seen or time.monotonic() > end:
                 return
 
     def stop(self) -> None:
         """End the thread, after the flush it may be in."""
         with self._own:
-            self._stopping.set()
+            self._stopping = True
             thread = self._thread
-        self._woken.set()
-        self._due.set()
-        if thread is not None and thread is not threading.current_thread():
+        self._bell.put(None)
+        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
             thread.join()
 
 

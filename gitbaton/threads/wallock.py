@@ -1,0 +1,90 @@
+"""A lock of the write-ahead log: for one thread of one process, and let go of whatever a signal handler raises meanwhile."""
+
+from __future__ import annotations
+
+import io
+import threading
+import weakref
+from collections.abc import Callable
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
+from functools import partial
+from operator import call
+
+from gitbaton.errors import GitError, UsageError
+from gitbaton.threads.walfile import failed
+from gitbaton.threads.walstate import locked
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.threads.walopen import Opened
+
+_CALL: Callable[[object], object] = call  # type: ignore[assignment]
+
+
+class Mutual:
+    """What the threads of a process share of one lock: ``fd`` is the file that processes lock, below zero where none is."""
+
+    __slots__ = ("fd", "frees", "mutex", "taken")
+
+    def __init__(self) -> None:
+        self.mutex = threading.RLock()
+        self.taken: Lock | None = None  # who has it, or had it last
+        self.use(-1)
+
+    def use(self, fd: int) -> None:
+        """Lock another file from now on."""
+        self.fd = fd
+        self.frees = (partial(flock, fd, LOCK_UN), self.mutex.release) if fd >= 0 else (self.mutex.release,)
+
+    @property
+    def mine(self) -> bool:
+        """Whether this very thread has it."""
+        return self.mutex._is_owned()  # type: ignore[attr-defined,no-any-return]
+
+    def forked(self) -> None:
+        """In a child: nobody has it, and whoever leaves a ``with`` of the parent's leaves the parent's lock alone."""
+        if self.taken is not None:
+            self.taken.close = int  # type: ignore[method-assign,assignment]
+        self.__init__()  # type: ignore[misc]
+
+
+class Lock(io.IOBase):
+    """Has a lock of a log while in ``with``. ``ready`` is called, with the log, before the file is looked at; ``wait`` gives
+    seconds, None for as long as it takes; ``said`` is what the error says when another has it for longer. UsageError is raised
+    where this very thread has it: then a signal handler came in between.
+
+    What a handler raises comes between any two steps of Python, at the first of an ``__exit__``, too. That of IOBase is none:
+    it calls ``close``, and what is put there is not written in Python either."""
+
+    closed = True  # or it would be closed when it is collected
+
+    def __init__(
+        self, wal: Opened, of: Mutual, ready: Callable[[Opened], None], wait: Callable[[], float | None], said: str
+    ) -> None:
+        self.wal, self.of, self.ready, self.wait, self.said = weakref.proxy(wal), of, ready, wait, said
+
+    def __enter__(self) -> None:  # type: ignore[override]
+        of, fd, owned = self.of, -1, self.of.mutex._is_owned  # type: ignore[attr-defined]
+        if owned():
+            raise UsageError("the log of threads is in use by this very thread, which a signal handler or a callback cut into")
+        wait = self.wait()
+        try:
+            if not of.mutex.acquire(timeout=-1 if wait is None else wait):
+                raise GitError(f"{self.said} another thread")
+            self.ready(self.wal)
+            fd = of.fd
+            if fd >= 0:
+                try:
+                    flock(fd, LOCK_EX | LOCK_NB)
+                except BlockingIOError:
+                    if not locked(fd, LOCK_EX, wait):
+                        raise GitError(f"{self.said} another process") from None
+            of.taken, self.close = self, partial(any, map(_CALL, of.frees))  # type: ignore[method-assign,assignment]
+        except BaseException as error:
+            if owned():
+                if fd >= 0:
+                    flock(fd, LOCK_UN)
+                of.mutex.release()
+            if isinstance(error, OSError):
+                raise failed(error, "locked") from None
+            raise
