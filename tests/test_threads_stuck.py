@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
 import time
@@ -14,6 +15,8 @@ from typing import Any
 import pygit2
 import pytest
 
+from gitbaton.baton import Baton
+from gitbaton.doctor import examine
 from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.durable import Durable
@@ -123,6 +126,13 @@ def test_others_go_on_beside_a_thread_that_git_cannot_take(stuck: Sandbox, monke
         assert store.chains() == [("good", "")]
     assert not (stuck.path / "baton" / "wal").exists()
     stuck.fsck()
+
+
+def test_doctor_names_a_thread_that_git_cannot_take(stuck: Sandbox) -> None:
+    with Baton(stuck.path) as baton:
+        found = [each for each in examine(baton) if each.name == "threads-log"]
+    assert [each.ok for each in found] == [True, False]
+    assert re.match("thread 'bad' cannot be brought into git: object [0-9a-f]{40} is missing; the log keeps", found[1].text)
 
 
 def test_a_thread_that_was_stuck_is_brought_when_it_can_be(stuck: Sandbox) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
 from gitbaton.errors import BatonError, GitError
 from gitbaton.git.objects import Kind, Objects
 from gitbaton.model import Oid
 from gitbaton.threads import walfile
 from gitbaton.threads.chain import Chain
+from gitbaton.threads.codec import decode
 from gitbaton.threads.commits import named
 from gitbaton.threads.late import Late
 from gitbaton.threads.names import LATE, THREADS, Cut, names_of
-from gitbaton.threads.values import Id
+from gitbaton.threads.values import Id, Put
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -74,16 +76,33 @@ def waiting(folder: str) -> int:
         names = [name for name in os.listdir(folder) if walfile.number_of(name) is not None]
     except OSError:
         return 0
-    return sum(_records(os.path.join(folder, name)) for name in names)
+    return sum(len(_records(os.path.join(folder, name))) for name in names)
 
 
-def _records(path: str) -> int:
+def stuck(folder: str, objects: Objects) -> dict[str, str]:
+    """The threads of which the log in a folder has a checkpoint that cannot be brought into git, and why: it holds a value of
+    the one before it that is neither in the log nor in git."""
+    puts, held = list[Put](), set[Id]()
+    with suppress(BatonError, OSError):  # what is wrong with the log itself is said by whoever opens it
+        for name in sorted(name for name in os.listdir(folder) if walfile.number_of(name) is not None):
+            for payload in _records(os.path.join(folder, name)):
+                record = decode(payload)
+                if isinstance(record, Put):
+                    puts.append(record)
+                    held.update(record.blobs)
+    needed = {oid: put.thread for put in puts for oid in put.entry.channels.values() if oid not in held}
+    there = objects.read_many([oid.hex() for oid in needed], 0)
+    missing = [oid for oid, found in zip(needed, there, strict=True) if found is None]
+    return {needed[oid]: f"object {oid.hex()} is missing" for oid in missing}
+
+
+def _records(path: str) -> list[bytes]:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:  # it was just dropped
-        return 0
+        return []
     try:
         head = walfile.opened(fd)
-        return len(walfile.scan(fd, walfile.START, head[1], os.fstat(fd).st_size)[0]) if head is not None else 0
+        return walfile.scan(fd, walfile.START, head[1], os.fstat(fd).st_size)[0] if head is not None else []
     finally:
         os.close(fd)
