@@ -191,3 +191,27 @@ def test_a_value_without_a_type_is_found() -> None:
     assert broken(side(heap, a.place)) == ""
     with pytest.raises(BatonError):
         heap.read(b"x" * 20)
+
+
+def test_what_a_saver_refuses_is_found() -> None:
+    """A checkpoint that says that it is another, or says it in a form that JSON has not and that is no map."""
+    heap = Heap()
+    a = Peer(heap)
+    entry = heap.entry("1", {})
+    for text in (b'{"id":"2"}', b'{"id":null}', b"{}"):
+        a.build({"1": Entry("1", None, text, entry.md, entry.channels)})
+        assert "'1' says that it is another" in broken(side(heap, a.place))
+    for kind, typed, reason in (
+        ("ck", ("json", b'{"id":"1"}'), ""),
+        ("md", ("json", b"{}"), ""),
+        ("ck", ("json", b'{"id":"2"}'), "says that it is another"),
+        ("ck", ("json", b"[]"), "is no object"),
+        ("md", ("null", b""), "is no object"),
+        ("md", ("json", b"{"), "is not JSON, as its type says"),
+        ("md", ("msgpack+aes", b"anything"), ""),
+    ):
+        texts = {"ck": entry.ck, "md": entry.md, kind: b""}
+        made = Entry("1", None, texts["ck"], texts["md"], {}, rest={kind: heap.put("blob", blob_of(typed))})
+        a.build({"1": made})
+        found = broken(side(heap, a.place))
+        assert found.endswith(reason) and bool(found) == bool(reason), (kind, typed, found)

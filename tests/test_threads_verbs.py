@@ -412,3 +412,18 @@ def test_in_a_repository_of_sha256(tmp_path: Path) -> None:
     assert len(repo.here("thread", "show", "t", "--json").json["commit"]) == 64
     assert "threads: 1 thread, 1 checkpoint\n" in repo.here("doctor").out
     os.utime(repo.path)
+
+
+def test_names_that_are_no_text_are_shown(repo: Sandbox) -> None:
+    """What JSON could not carry may be named by anything that msgpack has."""
+    import ormsgpack
+
+    names = {b"x": 1, 5: 1, None: 1, float("nan"): 1, (1, 2): 1, "z": 1}
+    versions = {"id": "id-0001", "channel_versions": names}
+    stored = [("msgpack", ormsgpack.packb(each, option=ormsgpack.OPT_NON_STR_KEYS)) for each in (versions, names)]
+    with ThreadStore.open(repo.path, **QUIET) as store:
+        store.put("t", "", "id-0001", None, b"", b"", {}, dict(zip(("ck", "md"), stored, strict=True)))
+    shown = [row for row in repo.here("thread", "show", "t").out.splitlines() if row.startswith("metadata.")]
+    assert shown == [f"metadata.{name}=1" for name in ("b'x'", "5", "None", "nan", "[1, 2]", "z")]
+    assert repo.here("thread", "show", "t", "--json").json["metadata"] == {row[9:-2]: 1 for row in shown}
+    assert repo.here("thread", "log", "t", "--json").json["checkpoints"][0]["changed"] == ["z"]

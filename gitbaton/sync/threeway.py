@@ -9,6 +9,7 @@ from gitbaton.model import Oid
 from gitbaton.threads.build import Built, rebuild
 from gitbaton.threads.chain import Chain, Entries, jump_numbers
 from gitbaton.threads.codec import key, loads, rows_of, typed_of
+from gitbaton.threads.decoding import opaque, opened, readable
 from gitbaton.threads.late import Late, fold
 from gitbaton.threads.values import Entry, Id, Row
 from gitbaton.values import value
@@ -274,9 +275,8 @@ def checked(side: Side, known: Sequence[Side]) -> list[Entry]:
             raise RecordError(f"checkpoint '{entry.id[:100]}' is of a thread with another name")
         if len(entry.jump) != len(jump_numbers(entry.seq)):
             raise RecordError(f"checkpoint '{entry.id[:100]}' lacks what it must point at")
-        if not all(isinstance(loads(text), dict) for text in (entry.ck, entry.md) if text):
-            raise RecordError(f"checkpoint '{entry.id[:100]}' is no object")
-        for oid in {*entry.channels.values(), *entry.rest.values()} - seen:
+        _look(side, entry)
+        for oid in {*entry.channels.values()} - seen:
             typed_of(_blob(side.read, oid))
             seen.add(oid)
         for task, oid in entry.written.items():
@@ -284,6 +284,24 @@ def checked(side: Side, known: Sequence[Side]) -> list[Entry]:
     for id in side.late.ids():
         side.late.of(id)
     return found
+
+
+def _look(side: Side, entry: Entry) -> None:
+    """Raise RecordError where a saver would refuse what a checkpoint says of itself. What is encrypted only it can open."""
+    for kind, text in (("ck", entry.ck), ("md", entry.md)):
+        found: object = loads(text) if text else None
+        if not text:
+            typed = typed_of(_blob(side.read, entry.rest[kind]))
+            if opaque(typed[0]) or (typed[0] == "msgpack" and not readable()):
+                continue
+            try:
+                found = opened(typed)
+            except ValueError as error:
+                raise RecordError(f"checkpoint '{entry.id[:100]}' is {error}") from None
+        if not isinstance(found, dict):
+            raise RecordError(f"checkpoint '{entry.id[:100]}' is no object")
+        if kind == "ck" and found.get("id") != entry.id:
+            raise RecordError(f"checkpoint '{entry.id[:100]}' says that it is another")
 
 
 def broken(side: Side, *known: Side) -> str:

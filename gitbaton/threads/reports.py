@@ -12,7 +12,8 @@ from typing import Any
 
 from gitbaton.codec import first_line, plain
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError
-from gitbaton.threads.decoding import opened
+from gitbaton.threads.decoding import SCREEN, document, opened
+from gitbaton.threads.showing import flat
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Entry
 from gitbaton.values import value
@@ -111,7 +112,14 @@ def _object(store: ThreadStore, entry: Entry, name: str, text: bytes) -> Mapping
         found = opened(stored) if stored is not None else json.loads(text or b"{}")
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    # What is not JSON may have names that are no texts.
+    return found if all(isinstance(key, str) for key in found) else {_named(key): item for key, item in found.items()}
+
+
+def _named(key: object) -> str:
+    return key if isinstance(key, str) else flat(document(key, SCREEN, str))
 
 
 def threads(store: ThreadStore) -> tuple[list[Summary], dict[tuple[str, str], str]]:
@@ -179,7 +187,7 @@ def _changed(store: ThreadStore, place: tuple[str, str], entry: Entry, told: dic
     before = told[entry.parent].checkpoint.get("channel_versions") if entry.parent is not None else None
     old = before if isinstance(before, Mapping) else {}
     now = versions if isinstance(versions, Mapping) else {}
-    return tuple(sorted(name for name, version in now.items() if old.get(name) != version))
+    return tuple(sorted(name for name, version in now.items() if isinstance(name, str) and old.get(name) != version))
 
 
 def chosen(store: ThreadStore, thread: str, namespace: str | None, elsewhere: Mapping[str, Iterable[str]]) -> tuple[str, str]:
