@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -163,6 +164,25 @@ def test_t23_as_a_verb_of_git(repo: Sandbox, tmp_path: Path) -> None:
             assert done.code == 0, (front, words, done)
     done = repo.run("git", "-c", "baton.track=given", "baton", "snapshot", "--step", "x")
     assert done.code == 0 and done.out.startswith("given ")
+
+
+def test_a_repository_that_may_not_be_read_is_not_called_none(repo: Sandbox) -> None:
+    lesser = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
+    words = [*(lesser if os.geteuid() == 0 else ()), sys.executable, "-m", "gitbaton", "threads"]
+    (repo.path / "sub").mkdir()
+    (repo.path / ".git").chmod(0)
+    try:
+        done = repo.run(*words, cwd=repo.path / "sub")
+    finally:
+        (repo.path / ".git").chmod(0o755)
+    assert done.code == 128 and done.err == f"fatal: '{repo.path / '.git'}' cannot be read: Permission denied\n"
+
+
+def test_an_extension_that_git_does_not_know_is_named(repo: Sandbox) -> None:
+    repo.git("config", "core.repositoryFormatVersion", "1")
+    repo.git("config", "extensions.later", "true")
+    done = repo.here("threads")
+    assert (done.code, done.err) == (128, "fatal: unknown repository extension found: later\nhint: a newer git knows it\n")
 
 
 def test_t23_no_repository(tmp_path: Path) -> None:

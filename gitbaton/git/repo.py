@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from gitbaton.errors import GitError, NotARepositoryError
+from gitbaton.git.absence import no_repository
 from gitbaton.git.ahead import Ahead, ask_layout, ask_settings
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.folders import be_born, born
 from gitbaton.git.objects import OID, Algorithm, Objects
-from gitbaton.git.run import Git, Process, Result, base_environment
+from gitbaton.git.run import Git, Process, base_environment
 from gitbaton.model import Operation, WorktreeId
 from gitbaton.values import cast, value
 
@@ -375,7 +376,7 @@ def _layout(git: Git, asked: Process | None = None) -> Layout:
     result = (asked or ask_layout(git)).finish()
     lines = os.fsdecode(result.out).split("\n")[:-1]
     if len(lines) < 7:
-        raise _no_repository(git, result)
+        raise no_repository(git, result)
     if len(lines) > 8 or any(not line.startswith("/") for line in lines[3:]):
         raise NotARepositoryError(f"the path of the repository at '{git.directory}' has a line break")
     bare, _, algorithm, git_dir, common, index, exclude, *root = lines
@@ -387,13 +388,3 @@ def _layout(git: Git, asked: Process | None = None) -> Layout:
         index = os.path.join(root[0] if root else git_dir, git.env["GIT_INDEX_FILE"])
     top, kind = root[0] if root else None, cast(Algorithm, algorithm)
     return Layout(root=top, git_dir=git_dir, common_dir=common, index=index, exclude=exclude, algorithm=kind)
-
-
-def _no_repository(git: Git, result: Result) -> NotARepositoryError:
-    """Git's own reason and advice (dubious ownership, a broken file), or that nothing is there."""
-    if "not a git repository (or any" in result.err or "cannot change to" in result.err:
-        return NotARepositoryError(f"'{git.directory}' is not in a git repository")
-    if "safe.bareRepository is" in result.err:
-        return NotARepositoryError(result.fatal(), "name it: git --git-dir=PATH baton ...")
-    said = [line for line in result.err.splitlines() if line.strip()]
-    return NotARepositoryError(result.fatal(), *(line.strip() for line in said[1:] if line not in said[:1]))
