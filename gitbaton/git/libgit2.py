@@ -13,6 +13,7 @@ from pygit2.enums import ObjectType
 from gitbaton.errors import GitError, NotARepositoryError, RefConflictError
 from gitbaton.git.objects import MAX_READ, Algorithm, Kind, NewObject, Object, RefChange, is_oid, is_ref, lasting, linked_ref
 from gitbaton.git.sharing import mode_of, share
+from gitbaton.git.sizes import LONGEST, check_size
 from gitbaton.model import Head, Oid
 
 _KIND: dict[int, Kind] = {
@@ -83,7 +84,7 @@ class Libgit2Objects:
                 if int(size) > limit:
                     return Object(oid=oid, kind=kind, size=int(size), data=None)
                 if not inflate.eof:
-                    data += inflate.decompress(inflate.unconsumed_tail + file.read())
+                    data += inflate.decompress(inflate.unconsumed_tail + file.read(), int(size) - len(data) + 1)
         except FileNotFoundError:
             return None
         except zlib.error as error:
@@ -278,15 +279,23 @@ class Libgit2Objects:
 
 def packed(objects_dir: str) -> Callable[[bytes], tuple[Kind, bytes] | None]:
     """What reads objects of git's packs by their raw ids, and nothing else: never a loose one, at which libgit2 may hang. It
-    gives None for what is in no pack, or cannot be read."""
+    gives None for what is in no pack, or cannot be read, and raises GitError for what is too large."""
     packs, name, kinds, folder, seen = pygit2.OdbBackendPack(objects_dir), pygit2.Oid, _KIND, f"{objects_dir}/pack", [-1]
+    owner = pygit2.Odb()
+    owner.add_backend(packs, 1)  # closes its files when it is let go; pygit2 never does so for one by itself
 
-    def find(oid: bytes) -> tuple[Kind, bytes] | None:
+    def read(key: pygit2.Oid) -> tuple[Kind, bytes]:
+        number, size = packs.read_header(key)
+        if size > LONGEST:
+            check_size(str(key), kinds[number], size)
+        number, data = packs.read(key)
+        return kinds[number], data
+
+    def find(oid: bytes, _: object = owner) -> tuple[Kind, bytes] | None:
         try:
-            number, data = packs.read(name(oid))
+            return read(name(oid))
         except _ERRORS:
             return again(oid)
-        return kinds[number], data
 
     def again(oid: bytes) -> tuple[Kind, bytes] | None:
         """Once more with the packs of now: they may be of after the last look."""
@@ -296,10 +305,9 @@ def packed(objects_dir: str) -> Callable[[bytes], tuple[Kind, bytes] | None]:
                 return None
             packs.refresh()
             seen[0] = changed
-            number, data = packs.read(name(oid))
+            return read(name(oid))
         except _ERRORS:
             return None
-        return kinds[number], data
 
     return find
 
