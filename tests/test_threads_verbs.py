@@ -131,25 +131,6 @@ def killed(repo: Sandbox) -> None:
     assert repo.run(sys.executable, "-c", script, str(repo.path), root).code == 9
 
 
-def test_what_cannot_be_brought_into_git_is_listed_all_the_same(repo: Sandbox) -> None:
-    killed(repo)
-    packs = repo.path / ".git/objects/pack"
-    packs.rename(packs.with_name("aside"))
-    packs.write_text("in the way")
-    for words, said in (
-        (("threads",), "t 1 checkpoint, "),
-        (("thread", "show", "t"), "id-0007"),
-        (("thread", "log", "t"), "id-0007"),
-    ):
-        done = repo.here(*words)
-        assert done.code == 0 and said in done.out
-        assert done.err.startswith("warning: git does not hold all of it, the log does: ") and done.err.count("\n") == 1
-    assert repo.here("thread", "show", "u").code == 2
-    packs.unlink()
-    packs.with_name("aside").rename(packs)
-    assert repo.here("threads").err == "" and repo.git("for-each-ref", "--format=%(refname)", "refs/baton") == ref_of("t", "")
-
-
 def test_what_a_killed_process_left_is_shown_and_then_in_git(repo: Sandbox) -> None:
     killed(repo)
     assert repo.git("for-each-ref", "refs/baton/threads") == ""
@@ -344,39 +325,6 @@ def test_names_that_are_traps_drive_no_terminal(repo: Sandbox) -> None:
     for words in ("threads", "thread log t", "thread show t", "thread show t --json"):
         done = repo.here(*words.split())
         assert done.code == 0 and not any(is_control(char) for char in done.out if char != "\n"), words
-
-
-ODD = (
-    *("", "a b", "a\nb", "\x1b[31m", '"', "a\\", "$HOME", "日本 語", "\ud800", "\u202e", "'", "x" * 250, "\udce9"),
-    "plain/日本語:1",
-)
-
-
-def test_ids_are_typed_from_the_list(repo: Sandbox) -> None:
-    with ThreadStore.open(repo.path, **QUIET) as store:
-        for number, thread in enumerate(ODD):
-            put(store, thread, number, parent=None)
-            put(store, "ns", number, namespace=f"n{thread}", parent=None)
-    rows = repo.here("threads").out.splitlines()
-    typed = [row.partition(" 1 checkpoint")[0] for row in rows]
-    threads = [each for each in typed if not each.startswith("ns [")]
-    assert (
-        '"a\\nb"' in threads
-        and '""' in threads
-        and "x" * 250 in threads
-        and "plain/日本語:1" in threads
-        and '"$HOME"' in threads
-    )
-    assert sorted(repo.here("thread", "show", each, "--json").json["thread"] for each in threads) == sorted(ODD)
-    spaces = [each.removeprefix("ns [").removesuffix("]") for each in typed if each.startswith("ns [")]
-    said = {repo.here("thread", "log", "ns", "--ns", each, "--json").json["namespace"] for each in spaces}
-    assert said == {f"n{thread}" for thread in ODD}
-    with ThreadStore.open(repo.path, **QUIET) as store:
-        put(store, "a\nb", 99, parent=None)
-        put(store, '"a b"', 1, parent=None)  # what is there as it is typed goes before
-    assert repo.here("thread", "show", '"a b"', "--json").json["thread"] == '"a b"'
-    assert repo.here("prune", "--threads", '"a\\nb"').out.startswith("thread 'a")
-    assert repo.here("thread", "show", '"no\\ne"').code == 2
 
 
 def test_threads_that_were_only_fetched_say_what_to_do(told: Sandbox) -> None:
