@@ -186,3 +186,15 @@ def test_long_names_travel(far: Far) -> None:
 @pytest.fixture
 def far(tmp_path: Path) -> Far:
     return Far(tmp_path)
+
+
+def test_one_long_name_travels_alone(far: Far) -> None:
+    a, b = far.first, far.clone("b")
+    with ThreadStore.open(a.path, sync=False) as store:
+        fill(store, LONG)
+        fill(store, OTHER)
+    ok(a, "push", "--threads", "--yes", "origin", LONG)
+    assert [ref for ref in far.there().refs if "/threads/" in ref] == [ref_of(LONG, "")]
+    ok(b, "sync", "--threads", "--yes", "origin", LONG)
+    with ThreadStore.open(b.path, sync=False) as store:
+        assert held(store, LONG) == FULL
