@@ -306,6 +306,24 @@ def test_a_secret_in_a_value_or_a_write_stops_the_push(far: Far) -> None:
     assert done.code == 1 and "c.c:1: not-scanned" in done.err, "a value is no binary file that may be passed over"
 
 
+def test_a_secret_in_a_name_or_in_metadata_stops_the_push(far: Far) -> None:
+    a = far.first
+    on(a, puts("1", thread=KEY), puts("1", thread="y", namespace=f"of {KEY}"), puts("1", thread=KEY))
+    done = a.here("push", "--threads", "--yes")
+    assert done.code == 1 and "error: nothing is pushed: 2 secrets would leave" in done.err and not threads(far.there().refs)
+    assert "secret: name of thread '[redacted:aws-key]': aws-key" in done.err, done.err
+    assert "secret: name of thread 'y' (namespace 'of [redacted:aws-key]'): aws-key" in done.err, done.err
+    on(a, lambda store: store.delete(KEY), lambda store: store.delete("y"), puts("1"))
+    ok(a, "push", "--threads", "--yes")
+    secret = b'{"db":"postgres://u:s3cretPassw0rd@h/db","token_usage":{"password":17}}'
+    on(a, lambda store: store.put("x", "", "2", "1", b'{"id":"2"}', secret, {}))
+    done = a.here("push", "--threads", "--yes")
+    assert done.code == 1 and "s3cret" not in done.err, done.err
+    assert [line.split()[3:] for line in done.err.splitlines() if line.startswith("secret: ")] == [
+        ["metadata:", "url-password"]
+    ]
+
+
 def test_a_server_that_refuses_rewriting(far: Far) -> None:
     a = far.first
     hook(far.remote.path, "update", REFUSES_REWRITING)

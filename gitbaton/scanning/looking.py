@@ -29,6 +29,7 @@ _REMEMBERED = 10_000
 _CHUNK = re.compile(rb"chunks/[0-9]{8}\Z")
 _ENTRY = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(rb"\[redacted:([a-z0-9-]{1,40})\]")
+_SIZES = re.compile(rb',"size":\[\d{1,12},(\d{1,12})\],')  # of a thread's checkpoint, and of its metadata at the end
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _HELD = re.compile(rb"(?:.*/)?[crwx]\.[A-Za-z0-9_%-]*\Z", re.DOTALL)  # what a thread of LangGraph's holds,
 _VALUE = re.compile(rb"[a-z][a-z0-9_+-]{0,63}\0|\[\[")  # a value with its type, or writes after their list
@@ -40,13 +41,17 @@ def scanner(baton: Baton) -> Redactor:
     return Redactor("strict" if settings.redact == "strict" else "on", settings.redact_allow)
 
 
-def lacking(baton: Baton, wants: Sequence[Oid], haves: Sequence[Oid] = ()) -> tuple[Hit, ...]:
+def lacking(
+    baton: Baton, wants: Sequence[Oid], haves: Sequence[Oid] = (), names: Mapping[str, str] | None = None
+) -> tuple[Hit, ...]:
     """What must not leave: secrets in every object that is reachable from ``wants`` and not from ``haves``.
 
-    Words of checkpoints are held against all rules; files, notes, conversations and other messages against those that cannot
-    be mistaken. Of ``haves``, what is not here excludes nothing. Raises GitError where an object cannot be read.
+    Words of checkpoints are held against all rules; files, notes, conversations, other messages, and ``names`` by what they are
+    called, against those that cannot be mistaken. Of ``haves``, what is not here excludes nothing. Raises GitError where an
+    object cannot be read.
     """
     scan = Scan(baton)
+    scan.texts(names or {})
     scan.objects(wants, haves)
     return tuple(scan.hits)
 
@@ -123,7 +128,9 @@ class Scan:
         if record is None:
             if commit.message in (INDEX, _STAGES):
                 self._ours[oid] = commit.parents[1] if len(commit.parents) > 1 else None
-            self._text(Hit(checkpoint=None, commit=oid, path="message", line=0, kind=""), data, sure=True)
+            at = Hit(checkpoint=None, commit=oid, path="message", line=0, kind="")
+            self._text(at, data, sure=True)
+            self._metadata(replace(at, path="metadata"), data)
             return
         own = object_id(self.repo.layout.algorithm, "blob", raw)
         self._link(own, oid, commit)
@@ -131,6 +138,19 @@ class Scan:
         found = self._record_words(at, record)
         if commit.message != message(str(record["step"]), raw) and not found:  # else the subject is cut from the step
             self._text(at, commit.message.replace(raw, b"", 1), sure=True)
+
+    def _metadata(self, at: Hit, data: bytes) -> None:
+        """What a checkpoint of a thread says of itself is held against all rules, as the words of any checkpoint."""
+        size = _SIZES.search(data)
+        if size is not None:
+            known = {hit.kind for hit in self.hits if hit.commit == at.commit}
+            self._text(at, data[-2 - int(size[1]) : -2], sure=False)
+            self.hits = [hit for hit in self.hits if hit.commit != at.commit or hit.path != at.path or hit.kind not in known]
+
+    def texts(self, called: Mapping[str, str]) -> None:
+        """Look at texts, each under what it is called for people."""
+        for shown, text in called.items():
+            self._text(Hit(checkpoint=None, commit=None, path=self.redactor.text(shown), line=0, kind=""), text, sure=True)
 
     def _link(self, own: Oid, oid: Oid, commit: Commit) -> None:
         self._ids.add(own)

@@ -143,7 +143,8 @@ class _Place:
         made = replace(made, moves=counted(self.baton, made.moves, haves, public))
         result = replace(result, moves=made.moves, warnings=made.warnings, keeps=made.keeps)
         wants = [new for _, new in made.sends.values() if new is not None]
-        hits = scanning.lacking(self.baton, wants, haves) if self.manner.scan and wants else ()
+        named = {f"name of {threads.called(name)}": "\n".join(name) for name in threads.new(made.moves)}
+        hits = scanning.lacking(self.baton, wants, haves, named) if self.manner.scan and wants else ()
         if hits or not self.manner.write or not made.sends:
             return replace(result, hits=hits)
         return self._send(result, made, rewriting=rewriting)

@@ -17,7 +17,7 @@ from gitbaton.model import Oid
 from gitbaton.store.refs import remote_ref
 from gitbaton.sync.look import Seen, here
 from gitbaton.sync.threeway import Apart, Place, Side, apart, broken
-from gitbaton.sync.values import FetchedThread
+from gitbaton.sync.values import FetchedThread, Move
 from gitbaton.threads.chain import Entries
 from gitbaton.threads.commits import named
 from gitbaton.threads.health import reader
@@ -76,6 +76,11 @@ def called(name: Name) -> str:
     """A namespace of a thread in words."""
     thread, namespace = (plain(part if len(part) <= _MOST else part[: _MOST - 3] + "...") for part in name)
     return f"thread '{thread}'" + (f" (namespace '{namespace}')" if namespace else "")
+
+
+def new(moves: Sequence[Move]) -> list[Name]:
+    """The threads whose names a push makes known."""
+    return [(move.thread, move.namespace) for move in moves if move.thread is not None and move.action == "new"]
 
 
 def _places(refs: Mapping[str, Oid], below: str = _OURS) -> dict[Name, Place]:
