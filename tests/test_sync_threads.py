@@ -324,6 +324,26 @@ def test_a_secret_in_a_name_or_in_metadata_stops_the_push(far: Far) -> None:
     ]
 
 
+def test_of_a_thread_that_stays_the_namespace_is_named(far: Far) -> None:
+    a = far.first
+    on(a, puts("1"), puts("1", namespace="n"), puts("1", thread="y"), puts("1", thread="y", namespace="n"))
+    ok(a, "push", "--threads", "--yes")
+    a.git("update-ref", "-d", ref_of("x", "n"))
+    on(a, lambda store: store.delete("y"))
+    done = a.here("push", "--threads", "--yes")
+    assert "thread 'x' (namespace 'n'), thread 'y' are deleted here, and still at origin" in done.err, done.err
+
+
+def test_a_dry_run_says_what_it_does_not_count(far: Far) -> None:
+    a = far.first
+    on(a, puts("1"))
+    ok(a, "push", "--threads", "--yes")
+    with ThreadStore.open(a.path, sync=False, idle=60.0) as store:
+        put(store, "x", "2", "1")
+        for verb in ("push", "sync"):
+            assert "warning: what savers have not flushed yet is not counted" in ok(a, verb, "--threads", "-n").err, verb
+
+
 def test_a_server_that_refuses_rewriting(far: Far) -> None:
     a = far.first
     hook(far.remote.path, "update", REFUSES_REWRITING)

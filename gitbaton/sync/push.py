@@ -191,7 +191,7 @@ class _Place:
             made = Moves(trade, choice, rewriting=rewriting)
             found = made.all()
             said = made.warnings
-        if not self.manner.write and self.refs is None and threads.pending(self.baton):
+        if not self.manner.write and threads.pending(self.baton):
             said = (*said, "what savers have not flushed yet is not counted")
         return found, said
 

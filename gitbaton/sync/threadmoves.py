@@ -37,9 +37,10 @@ class Moves:
         found = []
         if self.kept:
             how = "'git baton push --threads --prune' deletes what was deleted here"
-            found.append(f"{self._listed(self.kept)} deleted here, and still at {self.shown}: {how}")
+            found.append(f"{self._listed(self.kept, self.trade.ours)} deleted here, and still at {self.shown}: {how}")
         if self.gone:
-            found.append(f"{self._listed(self.gone)} gone at {self.shown}, here all the same, and not pushed again: {FORGET}")
+            gone = self._listed(self.gone, self.trade.theirs)
+            found.append(f"{gone} gone at {self.shown}, here all the same, and not pushed again: {FORGET}")
         return tuple(found)
 
     def _of(self, name: Name) -> list[Move]:
@@ -61,10 +62,12 @@ class Moves:
             return self._pair(name, mine, there, None)
         return self._both(name, mine, there, base)
 
-    def _listed(self, names: Iterable[Name]) -> str:
-        """Threads in words, with the verb."""
-        threads = sorted({self.trade.whole(name)[0] for name in names})
-        shown = ", ".join(called((thread, "")) for thread in threads[:_SOME])
+    def _listed(self, names: Iterable[Name], there: Iterable[Name]) -> str:
+        """Threads in words, with the verb; of one that is ``there`` in other namespaces, the namespace."""
+        left = {thread for thread, _ in there}
+        whole = {name: self.trade.whole(name) for name in names}
+        threads = sorted({whole[name] if name[0] in left else (whole[name][0], "") for name in names})
+        shown = ", ".join(map(called, threads[:_SOME]))
         more = f" and {len(threads) - _SOME} more" if len(threads) > _SOME else ""
         return f"{shown}{more} {'is' if len(threads) == 1 else 'are'}"
 
