@@ -148,3 +148,18 @@ def test_the_log_takes_nothing_that_it_cannot_give_back() -> None:
     for ck, md, rest in ((b"", b"{}", {}), (b"{}", b"{}", {"ck": b"x" * 20}), (b"{}", b"{}", {"zz": b"x" * 20})):
         with pytest.raises(UsageError):
             encode_put("t", "", Entry("1", None, ck, md, {}, rest=rest), {})
+
+
+def test_metadata_that_only_json_can_carry(saver: GitSaver) -> None:
+    """Integers beyond 64 bits beside NaN or something deep, as SqliteSaver stores them; and no name is too long to ask for."""
+    deep: list[Any] = []
+    for _ in range(300):
+        deep = [deep]
+    for thread, more in (("a", {"n": 1 << 70, "x": float("inf")}), ("b", {"n": -(1 << 70), "deep": deep})):
+        put(saver, number(1), {"v": 1}, thread=thread, metadata=more)
+        saver.flush()
+        found = saver.get_tuple(config(thread))
+        assert found is not None and more.items() <= dict(found.metadata).items()
+    with pytest.raises(TypeError):
+        put(saver, number(2), metadata={"n": 1 << 70, "x": object()})
+    assert saver.get_tuple(config("a", id="9" * 5000)) is None and saver.get_tuple(config("9" * 5000)) is None

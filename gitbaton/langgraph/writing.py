@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import ormsgpack
 from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.codec import plain
 from gitbaton.errors import RecordError, UsageError
@@ -148,9 +151,23 @@ class Writer:
         except ormsgpack.MsgpackEncodeError:
             text = json_text(value)
         if text is None or len(text) > _INLINE:
-            draft.rest[kind] = self._typed(value)
+            draft.rest[kind] = self._typed(value) if kind == "ck" else self._about(value)
             return b""
         return text
+
+    def _about(self, value: object) -> Typed:
+        """Metadata that are no exact JSON. With LangGraph's own serialiser, what that has no form for (integers beyond 64 bits,
+        deep lists) is written as the other savers write all metadata."""
+        try:
+            return self._typed(value)
+        except (TypeError, ValueError, RecursionError):
+            if type(self.serde) is not JsonPlusSerializer:
+                raise
+            try:
+                return "json", json.dumps(value).encode("ascii")
+            except (TypeError, ValueError, RecursionError):
+                pass
+            raise
 
     def _typed(self, value: object) -> Typed:
         kind, data = self._dumps(value)
