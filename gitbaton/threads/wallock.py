@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from gitbaton.threads.walopen import Opened
 
 _CALL: Callable[[object], object] = call  # type: ignore[assignment]
+_LEAVING = 20  # calls, one in the other, that letting go may need
+
+
+def _room(depth: int) -> None:
+    """Raise RecursionError, with nothing locked yet, where the stack has no room for so many calls."""
+    if depth:
+        _room(depth - 1)
 
 
 class Mutual:
@@ -67,6 +74,7 @@ class Lock(io.IOBase):
         of, fd, owned = self.of, -1, self.of.mutex._is_owned  # type: ignore[attr-defined]
         if owned():
             raise UsageError("the log of threads is in use by this very thread, which a signal handler or a callback cut into")
+        _room(_LEAVING)
         wait = self.wait()
         try:
             if not of.mutex.acquire(timeout=-1 if wait is None else wait):
