@@ -8,6 +8,7 @@ import select
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.values import value
@@ -196,22 +197,24 @@ def begin(
 ) -> Process:
     """Start a program whose input is known, for a time; ``detached`` as for ``spawn``. Raises GitError when it cannot be
     started."""
-    reader, writer = os.pipe()
-    if hasattr(fcntl, "F_SETPIPE_SZ"):
-        try:  # a child started early goes on while another is read
-            fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)
-        except OSError:
-            pass
-    err, source = memory_file(), memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
+    fds: list[int] = []
     try:
+        fds += os.pipe()
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            with suppress(OSError):  # a child started early goes on while another is read
+                fcntl.fcntl(fds[0], fcntl.F_SETPIPE_SZ, 1 << 20)
+        fds.append(memory_file())
+        fds.append(memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY))
+        reader, writer, err, source = fds
         pid = spawn(argv, env, source, writer, err, detached=detached)
-    except BaseException:
-        os.close(reader)
-        os.close(err)
+    except BaseException as error:
+        for fd in fds:
+            os.close(fd)
+        if isinstance(error, OSError):
+            raise GitError(f"'{argv[0]}' cannot be started: {error.strerror}") from None
         raise
-    finally:
-        os.close(writer)
-        os.close(source)
+    os.close(writer)
+    os.close(source)
     return Process(argv, pid, reader, err, time.monotonic() + timeout)
 
 

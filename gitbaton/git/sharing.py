@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+
+from gitbaton.git.run import Git
 
 _GROUP, _ALL = 0o660, 0o664
 _SHARED = {"true": _GROUP, "group": _GROUP, "1": _GROUP, "yes": _GROUP, "on": _GROUP}
@@ -39,3 +43,13 @@ def share(path: str | int, mode: int) -> None:
             new |= (new & 0o444) >> 2
         if new != own:
             os.chmod(path, new)
+
+
+def sharer(git: Git) -> Callable[[str | int], None]:
+    """``share`` for a repository, which is asked once: when the first file is made."""
+
+    @cache
+    def mode() -> int:
+        return mode_of(git.run("config", "--get", "core.sharedrepository").out.decode("utf-8", "replace"))
+
+    return lambda made: share(made, mode())

@@ -10,7 +10,7 @@ from langgraph.checkpoint.base import get_checkpoint_id
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.baton import Baton
-from gitbaton.errors import UsageError
+from gitbaton.errors import GitError, UsageError
 from gitbaton.git.creating import create_bare
 from gitbaton.langgraph.aio import AsyncMethods
 from gitbaton.langgraph.blocked import allowed
@@ -189,3 +189,5 @@ def _nothing_at(path: str) -> bool:
         return True
     except NotADirectoryError:
         return False
+    except OSError as error:
+        raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None

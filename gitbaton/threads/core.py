@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git.repo import Repo
+from gitbaton.git.sharing import sharer
 from gitbaton.threads.chain import Chain
 from gitbaton.threads.codec import blob_of, decode, encode_put, encode_writes, rows_of, typed_of
 from gitbaton.threads.commits import named
@@ -57,7 +58,11 @@ class Core:
                 self.repo = again(self.repo)
                 self.shelf = Shelf(self.repo, sync=self.sync, cache=self.cache)
                 self.identify = self.shelf.packs.id
-                self.wal = wal = Wal(self.folder, sync=self.sync)
+                try:
+                    self.wal = wal = Wal(self.folder, sync=self.sync, share=sharer(self.repo.git))
+                except BaseException:
+                    self.shelf.close()
+                    raise
                 self.shelf.strict = lambda: wal.strict
                 self.started = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -189,7 +190,8 @@ class ThreadStore:
         edit.join(self._core, thread, namespace, tip, late)
 
     def close(self) -> None:
-        """Flush if no other process has the store open, and let go of it. Closing again does nothing."""
+        """Flush if no other process has the store open, and let go of it. Closing again does nothing. In a signal handler that
+        came in the middle of another call of this thread it does nothing either: the interpreter's exit closes the store."""
         close(self._core)
 
     def __copy__(self) -> ThreadStore:
@@ -202,23 +204,45 @@ class ThreadStore:
         self.close()
 
 
+_OURS = ("gitbaton.threads.", "gitbaton.git.", "gitbaton.langgraph")
 _OPEN: dict[Core, Worker] = {}
 _CLOSING = threading.Lock()
 
 
 def close(core: Core) -> None:
     """Close the parts of a store, once."""
+    if _nested():
+        return
     with _CLOSING:
         worker = _OPEN.pop(core, None)
     if worker is None:
         return
-    worker.stop()
-    if not core.started:  # a forked child that never used it
-        return
     try:
-        core.wal.close(lambda: _last(core))
-    finally:
-        core.close()
+        worker.stop()
+        if not core.started:  # a forked child that never used it
+            return
+        try:
+            core.wal.close(lambda: _last(core))
+        finally:
+            core.close()
+    except BatonError:
+        raise
+    except BaseException:
+        _OPEN[core] = worker  # a signal handler cut it short: the exit, or who closes again, goes on
+        raise
+
+
+def _nested() -> bool:
+    """Whether this thread is in the middle of another call of ours, which may hold any lock: a signal handler came in."""
+    frame, outside = sys._getframe(), False
+    while frame.f_back is not None:
+        frame = frame.f_back
+        name = frame.f_globals.get("__name__", "")
+        ours = name.startswith(_OURS)
+        if ours and outside:
+            return True
+        outside = outside or not (ours or name == "contextlib")
+    return False
 
 
 def _last(core: Core) -> None:
