@@ -35,11 +35,14 @@ class Interrupt(Exception):
 def interrupted(work: Callable[[], object], least: float, most: float) -> None:
     """Do something again and again until a handler raises."""
     try:
-        signal.setitimer(signal.ITIMER_REAL, random.uniform(least, most), 0.05)  # once more: __del__ swallows it
-        while True:
-            work()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(least, most), 0.2)  # once more: __del__ swallows it
+            while True:
+                work()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
     except Interrupt:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        pass
 
 
 @pytest.fixture

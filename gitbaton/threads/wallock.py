@@ -56,7 +56,7 @@ class Mutual:
 
 
 class Lock(io.IOBase):
-    """Has a lock of a log while in ``with``. ``ready`` is called, with the log, before the file is looked at; ``wait`` gives
+    """Has a lock of a log while in ``with``. ``ready`` is called, with the log, where there is no file; ``wait`` gives
     seconds, None for as long as it takes; ``said`` is what the error says when another has it for longer. UsageError is raised
     where this very thread has it: then a signal handler came in between.
 
@@ -75,17 +75,17 @@ class Lock(io.IOBase):
         if owned():
             raise UsageError("the log of threads is in use by this very thread, which a signal handler or a callback cut into")
         _room(_LEAVING)
-        wait = self.wait()
         try:
-            if not of.mutex.acquire(timeout=-1 if wait is None else wait):
+            if not of.mutex.acquire(False) and not of.mutex.acquire(timeout=-1 if (wait := self.wait()) is None else wait):
                 raise GitError(f"{self.said} another thread")
-            self.ready(self.wal)
+            if of.fd < 0:
+                self.ready(self.wal)
             fd = of.fd
             if fd >= 0:
                 try:
                     flock(fd, LOCK_EX | LOCK_NB)
                 except BlockingIOError:
-                    if not locked(fd, LOCK_EX, wait):
+                    if not locked(fd, LOCK_EX, self.wait()):
                         raise GitError(f"{self.said} another process") from None
             of.taken, self.close = self, partial(any, map(_CALL, of.frees))  # type: ignore[method-assign,assignment]
         except BaseException as error:

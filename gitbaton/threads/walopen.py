@@ -102,6 +102,8 @@ class Opened:
     def flushing(self, wait: float | None = None) -> Lock:
         """The lock of who flushes: one thread of one process has it. Raises GitError when it cannot be had in ``wait`` seconds
         (None: as long as it takes), or when the log is read-only; UsageError where this very thread has it."""
+        if self._state is not None and self.readonly:
+            raise unwritable()
         return Lock(self, self._flushes, Opened._for_flush, lambda: wait, "the threads are being written to git by")
 
     def _ready(self) -> None:
