@@ -280,6 +280,9 @@ def test_what_is_broken_is_not_joined_and_not_pushed(far: Far) -> None:
     assert "warning: thread 'x' of origin is left out: late writes are malformed" in done.err.splitlines()
     assert "warning: thread 'z' of origin is left out: commit is not a checkpoint of a thread" in done.err.splitlines()
     assert "warning: 'refs/baton/threads/x/_' of origin is left out: the name is not one that gitbaton writes" in done.err
+    listed = b.here("threads").out.splitlines()
+    assert "x fetched from origin only: broken there: late writes are malformed" in listed
+    assert "y fetched from origin only: 'git baton sync --threads origin' takes it in" in listed
     assert b.here("sync", "--threads").code == 1 and threads(b.state().refs).keys() == {ref_of("y", "")}
     on(a, puts("3"))
     done = a.here("push", "--threads")

@@ -11,11 +11,11 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import decode_track, plain
 from gitbaton.errors import BatonError
-from gitbaton.store.refs import REMOTES, THREADS
+from gitbaton.store.refs import REMOTES, THREADS, remote_ref
 from gitbaton.threads.chain import Chain
 from gitbaton.threads.commits import named
 from gitbaton.threads.health import reader
-from gitbaton.threads.names import cut, names_of
+from gitbaton.threads.names import cut, late_ref, names_of, ref_of
 from gitbaton.threads.store import ThreadStore
 
 EXTRA = "pip install 'gitbaton[langgraph]' shows values"
@@ -98,3 +98,13 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 def name(text: str) -> str:
     """A thread's, namespace's or channel's name for people."""
     return plain(text if len(text) <= MOST else text[:MOST] + "...")
+
+
+def unusable(baton: Baton, place: tuple[str, str], remote: str) -> str:
+    """Why nobody can use a thread that was fetched from a remote; empty where all is well."""
+    from gitbaton.sync.threeway import Place, Side, broken
+
+    objects = baton.repo.objects
+    ends = (remote_ref(remote, ref(*place).removeprefix("refs/baton/")) for ref in (ref_of, late_ref))
+    tip, late = (found.oid if found is not None else None for found in map(objects.info, ends))
+    return broken(Side(reader(objects), baton.repo.layout.algorithm, Place(tip=tip, late=late)))

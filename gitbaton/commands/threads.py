@@ -10,9 +10,11 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain, timestamp
 from gitbaton.commands.common import opened, paged, print_json
 from gitbaton.commands.retaining import counted
-from gitbaton.commands.threading import fetched, listed, name, store_of
+from gitbaton.commands.threading import fetched, listed, name, store_of, unusable
 from gitbaton.render import age
 from gitbaton.threads.reports import Summary, joins, threads
+
+_CHECKED = 50  # threads that were only fetched, and are looked through before anything is promised of them
 
 
 def command(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
@@ -43,8 +45,10 @@ def _list(ctx: typer.Context, baton: Baton, rows: list[Summary], elsewhere: Mapp
     with paged(ctx, baton) as paint:
         for row in rows:
             terminal.say(_line(baton, row, paint("waits at an interrupt", "pending") if row.waits else ""))
-        for (thread, space), remotes in elsewhere.items():
-            terminal.say(f"{_named(thread, space)} fetched from {name(', '.join(remotes))} only: {joins(remotes[0])}")
+        for number, ((thread, space), remotes) in enumerate(elsewhere.items()):
+            wrong = unusable(baton, (thread, space), remotes[0]) if number < _CHECKED else ""
+            said = f"broken there: {plain(wrong)}" if wrong else joins(remotes[0])
+            terminal.say(f"{_named(thread, space)} fetched from {name(', '.join(remotes))} only: {said}")
 
 
 def _named(thread: str, namespace: str) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from gitbaton.errors import BatonError, GitError
 from gitbaton.git.objects import Kind, Objects
+from gitbaton.git.sizes import LARGEST, check_size
 from gitbaton.model import Oid
 from gitbaton.threads import walfile
 from gitbaton.threads.chain import Chain
@@ -21,8 +22,6 @@ from gitbaton.values import value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.git.objects import Algorithm
-
-_MOST = 1 << 31
 
 
 @value
@@ -62,7 +61,9 @@ def reader(objects: Objects) -> Callable[[Id], tuple[Kind, bytes]]:
     """How a chain or late writes read objects by a door."""
 
     def read(oid: Id) -> tuple[Kind, bytes]:
-        found = objects.read(oid.hex(), _MOST)
+        found = objects.read(oid.hex(), LARGEST)
+        if found is not None:
+            check_size(found.oid, found.kind, found.size)
         if found is None or found.data is None:
             raise GitError(f"object {oid.hex()} is missing or cannot be read")
         return found.kind, found.data
