@@ -6,7 +6,6 @@ import errno
 import os
 import struct
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from zlib import crc32
 
 from gitbaton.errors import GitError, RecordError
@@ -32,7 +31,6 @@ _RECORD = struct.Struct("<II")  # length, crc of the payload begun with the reco
 _SEALED = b"sealed"
 _CHUNK = 256 << 10
 _SPARE_BYTES = 2 * LARGE
-_AT_ONCE = 32  # files that are open while they are wiped
 
 pack_record = _RECORD.pack
 
@@ -191,20 +189,18 @@ def sync_folders(folders: Iterable[str]) -> None:
 
 
 def wipe(paths: Iterable[str], *, sync: bool) -> None:
-    """Make segments files that hold none, durably."""
-    left = list(paths)
-    while left:
-        fds, some, left = [], left[:_AT_ONCE], left[_AT_ONCE:]
+    """Make segments files that hold none, durably and in order: a power cut leaves none without all that follow it."""
+    for path in paths:
         try:
-            for path in some:
-                with suppress(FileNotFoundError):
-                    fds.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
-                    os.pwrite(fds[-1], bytes(START), 0)
-            for fd in fds if sync else ():
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            os.pwrite(fd, bytes(START), 0)
+            if sync:
                 fdatasync(fd)
         finally:
-            for fd in fds:
-                os.close(fd)
+            os.close(fd)
 
 
 def trim(folder: str, oldest: int, keep: int = _SPARE_BYTES, *, sync: bool) -> None:
