@@ -9,6 +9,7 @@ import enum
 import json
 import pickle
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from gitbaton.langgraph import GitSaver
 from gitbaton.langgraph.writing import Draft, Writer
 from gitbaton.threads.codec import json_text
+from gitbaton.threads.values import Entry, Parts
 
 
 @dataclasses.dataclass
@@ -295,6 +297,25 @@ def test_asynchronous_and_synchronous_see_the_same(tmp_path: Path) -> None:
             await main(saver)
 
     asyncio.run(whole())
+
+
+def test_the_event_loop_reads_no_tree(tmp_path: Path) -> None:
+    """What is known of a checkpoint, and not yet read whole, is read aside."""
+    with GitSaver(tmp_path / "threads.git", fsync=False) as saver:
+        chain(saver, 3)
+    time.sleep(0.03)  # a ref that is younger is looked at each time
+    with GitSaver(tmp_path / "threads.git", fsync=False) as saver:
+        entry = saver.store.latest("t", "")
+        assert entry is not None and entry.load is not None and saver.store.ready("t", "") is entry
+        load, where = entry.load, list[int]()
+
+        def told(given: Entry) -> Parts:
+            where.append(threading.get_ident())
+            return load(given)
+
+        entry.load = told
+        assert asyncio.run(saver.aget_tuple(config())) is not None
+        assert where and threading.get_ident() not in where
 
 
 def test_what_is_in_memory_does_not_leave_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

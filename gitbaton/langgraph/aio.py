@@ -58,7 +58,7 @@ class AsyncMethods(BaseCheckpointSaver[str]):
         named: Mapping[str, Any] = config["configurable"]
         thread, namespace, wanted = thread_of(named), namespace_of(named), named.get("checkpoint_id")
         entry = self.store.ready(thread, namespace, whole(wanted) if wanted else None)
-        if entry is not None and not entry.written and (entry.commit is None or type(entry.memo) is bytes):
+        if entry is not None and (entry.commit is None or type(entry.memo) is bytes) and not entry.written:
             return self._reader.whole(thread, namespace, entry)
         return await _aside(self.get_tuple, config)
 
