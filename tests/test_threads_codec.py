@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import gitbaton
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.threads import codec
-from gitbaton.threads.commits import commit_data, entry_of, subject_of, tree_data
+from gitbaton.threads.commits import commit_data, entry_of, names_data, subject_of, tree_data
 from gitbaton.threads.late import Late
 from gitbaton.threads.values import Entry, Put, Row, Writes
 from tests.support.heaps import Heap, mutations
@@ -249,6 +249,10 @@ def test_a_commit_of_yesterday() -> None:
     assert commit_data(entry) == COMMIT and tree_data(entry) == TREE and codec.rows_blob(WROTE) == ROWS_BLOB
     assert subject_of(entry, None) == entry.subject
     schema().validate(json.loads(COMMIT.rpartition(b"\n\n")[2]))
+    entry.names = names_data("t" * 500, "")
+    said = json.loads(commit_data(entry).rpartition(b"\n\n")[2])
+    assert (said["thread"], said["ns"]) == ("t" * 500, "")
+    schema().validate(said)
 
 
 def test_records_of_yesterday() -> None:
