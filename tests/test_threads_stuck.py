@@ -193,17 +193,17 @@ class Work:
 
         def counted(chain: Any, below: str | None = None) -> Iterator[Any]:
             for entry in walk(chain, below):
-                self.walked.append(wal._held)
+                self.walked.append(wal._appends.mine)
                 yield entry
 
         def rebuilt(*args: Any, **named: Any) -> Any:
             made = rebuild(*args, **named)
-            self.built.append((wal._held, len(made.entries)))
+            self.built.append((wal._appends.mine, len(made.entries)))
             return made
 
         def drafted(draft: Any, names: Any, *rest: Any) -> None:
             once(draft, names, *rest)
-            if names == ("t", "") and not wal._held:
+            if names == ("t", "") and not wal._appends.mine:
                 beside()
 
         monkeypatch.setattr(kind, "walk", counted)

@@ -109,10 +109,6 @@ class Table:
         """All that git has not, as it is now."""
         return [Frozen(line) for line in self.dirty()]
 
-    def oldest(self) -> int | None:
-        """The oldest segment of which anything is here."""
-        return min(self._weights, default=None)
-
     def forget(self, below: int) -> None:
         """Drop what came in segments before ``below``: git has it. Every line's view must have it, or is set to None before."""
         if not any(segment < below for segment in self._weights):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from zlib import crc32
 
 from gitbaton.errors import GitError, UsageError
@@ -14,7 +13,6 @@ from gitbaton.threads.walfile import HEAD, MOST, START, damaged, failed, fdatasy
 from gitbaton.threads.walopen import Opened, unwritable
 from gitbaton.threads.walstate import Place, Records, State, leave
 
-_IDLE_BYTES = 1 << 20
 _MANY = 8  # sealed segments: git takes nothing for some time, and what they do not fill is given back
 _FAR = 1 << 16  # segments; no log has so many
 
@@ -250,13 +248,6 @@ class Wal(Opened):
         self._writable()
         epoch, *rest = self._place
         self._put((epoch + 1, *rest))  # type: ignore[arg-type]
-
-    def shrink(self) -> None:
-        """Keep no more than 1 MiB of files that are ready for segments to come. Under the lock."""
-        self._writable()
-        self._tail.rest()
-        with suppress(OSError):
-            walfile.trim(self.folder, self.oldest, _IDLE_BYTES, sync=self.strict)
 
     def close(self, last: Callable[[], object] = lambda: None) -> None:
         """Let go of the log; nothing is appended from now on, and who waits in ``sync`` is served. When nobody else has it

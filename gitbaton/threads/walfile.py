@@ -203,13 +203,13 @@ def wipe(paths: Iterable[str], *, sync: bool) -> None:
             os.close(fd)
 
 
-def trim(folder: str, oldest: int, keep: int = _SPARE_BYTES, *, sync: bool) -> None:
-    """Remove spare files that are too small, and of others the largest first, until they take no more than ``keep`` bytes;
+def trim(folder: str, oldest: int, *, sync: bool) -> None:
+    """Remove spare files that are too small, and of others the largest first, until they take no more than two large ones;
     what is left gets a name that says so. ``sync``: it is on disk, whatever its name is then."""
     left = spare(folder, oldest)
     while left and left[0][0] < SMALL:
         os.unlink(left.pop(0)[1])
-    while left and (sum(size for size, _ in left) > keep or left[-1][0] > LARGE):
+    while left and (sum(size for size, _ in left) > _SPARE_BYTES or left[-1][0] > LARGE):
         os.unlink(left.pop()[1])
     kind, named = ("free-" if sync else "loose-"), [path for _, path in left]
     named = [path for path in named if not os.path.basename(path).startswith(("free-", kind))]

@@ -115,10 +115,6 @@ class Opened:
         if self.readonly:
             raise unwritable()
 
-    @property
-    def _held(self) -> bool:
-        return self._appends.mine
-
     def _again(self) -> None:
         """Open the log in a child, or look whether one that may only be read has changed."""
         with self._opening:
