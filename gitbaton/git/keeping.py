@@ -13,7 +13,7 @@ from gitbaton.git.packfile import Packing
 from gitbaton.git.packread import Bases, Mapped
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import write_all
-from gitbaton.git.sharing import mode_of, share
+from gitbaton.git.sharing import sharer
 
 _ATTEMPTS = 8
 _UNNAMED = getattr(os, "O_TMPFILE", 0)
@@ -53,7 +53,7 @@ class Shelf:
         self.repo = repo
         self.kept: set[Kept] = set()
         self.bases = Bases()
-        self._modes: int | None = None
+        self._share = sharer(repo.git)
         self._unnamed = bool(_UNNAMED)
 
     @property
@@ -130,12 +130,6 @@ class Shelf:
         except OSError as error:
             self._unnamed = False
             raise FileNotFoundError(error.errno, error.strerror) from None
-
-    def _share(self, fd: int) -> None:
-        """Give a new file the mode that core.sharedRepository asks for, as git does."""
-        if self._modes is None:
-            self._modes = mode_of(self.repo.git.run("config", "--get", "core.sharedrepository").out.decode("utf-8", "replace"))
-        share(fd, self._modes)
 
     def clean(self) -> None:
         """Let go of packs whose writer has ended before it released them, and remove what it did not finish. Never raises."""
