@@ -11,6 +11,7 @@ import pickle
 import subprocess
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -346,3 +347,18 @@ def test_versions_count_up_and_tell_branches_apart(tmp_path: Path) -> None:
         one = following(None)
         assert one.startswith("0" * 31 + "1.0.") and len(one.split(".")[0]) == 32
         assert following(one) > one and following(9).split(".")[0].endswith("10") and following(one) != following(one)
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_what_metadata_say_counts_where_they_are_no_json(tmp_path: Path, *, flushed: bool) -> None:
+    about = {"run_id": "run-1", "counters_since_delta_snapshot": {"log": [1, 1]}, "id": uuid.UUID(int=1)}
+    with GitSaver(tmp_path / "threads.git", fsync=False) as saver:
+        for n in range(4):
+            parent = number(n - 1) if n > 1 else None
+            put(saver, number(n), {"log": [n]} if n < 2 else {}, parent=parent, metadata=about if n > 1 else {})
+        if flushed:
+            saver.flush()
+        saver.prune(["t"])
+        assert ids(saver.list(config())) == [number(3), number(2), number(1)], "its delta channel is put together from them"
+        saver.delete_for_runs(["run-1"])
+        assert ids(saver.list(config())) == [number(1)]

@@ -154,8 +154,8 @@ class GitSaver(AsyncMethods):
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints, and their writes, whose metadata name one of these runs. What a delta channel of a later
-        checkpoint is rebuilt from may be among them."""
-        self.store.delete_runs([whole(run) for run in run_ids])
+        checkpoint is rebuilt from may be among them. Raises what the serialiser raises, with nothing deleted."""
+        self.store.delete_runs([whole(run) for run in run_ids], self._reader.metadata)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints and writes of a thread, in all namespaces."""
@@ -163,8 +163,9 @@ class GitSaver(AsyncMethods):
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """``keep_latest``: keep the newest checkpoint of each namespace with its writes, and what delta channels need to be
-        rebuilt there. ``delete``: keep nothing. Raises UsageError for another strategy."""
-        self.store.prune([whole(thread) for thread in thread_ids], strategy)
+        rebuilt there. ``delete``: keep nothing. Raises UsageError for another strategy, NotFoundError where something of that
+        is missing, and what the serialiser raises, with nothing removed."""
+        self.store.prune([whole(thread) for thread in thread_ids], strategy, self._reader.metadata)
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
