@@ -27,7 +27,8 @@ class ThreadStore:
     """The threads of one repository. Any thread may call any method; each sees what any process acknowledged before it.
 
     ``sync=False`` leaves it to the kernel when a put is on disk; ``cache`` is in bytes; after ``every`` puts, those of writes
-    among them, or 4 MiB, or ``idle`` seconds after the last one, the log is flushed into git in the background. All methods raise BatonError once it is closed.
+    among them, or 4 MiB, or ``idle`` seconds after the last one, the log is flushed into git in the background. All methods
+    raise BatonError once it is closed.
     """
 
     def __init__(self, repo: Repo, *, sync: bool = True, cache: int = 64 << 20, every: int = 256, idle: float = 2.0) -> None:
