@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import UTC, datetime
 from typing import Any
 
-from gitbaton.codec import plain
-from gitbaton.errors import BatonError, NotFoundError
+from gitbaton.errors import BatonError
 from gitbaton.git import usage
 from gitbaton.git.repo import Repo
 from gitbaton.retention.rules import Item, Rules, keep
-from gitbaton.threads.reports import facts
+from gitbaton.threads.reports import facts, missing
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Entry, Id
 from gitbaton.values import replace, value
@@ -51,9 +50,9 @@ def plan(store: ThreadStore, threads: Sequence[str], rules: Rules) -> Plan:
     together; RecordError, GitError.
     """
     chains = store.chains()
-    missing = sorted(set(threads) - {thread for thread, _ in chains})
-    if missing:
-        raise NotFoundError(f"there is no thread '{plain(missing[0])}'", "'git baton threads' lists them")
+    names = {thread for thread, _ in chains}
+    for thread in sorted(set(threads) - names):
+        raise missing(thread, {}, names)
     wanted = [place for place in chains if not threads or place[0] in threads]
     return Plan(parts=tuple(_part(store, place, rules if rules.given else NEWEST) for place in wanted))
 
