@@ -11,7 +11,8 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, check_track, plain, timestamp
 from gitbaton.commands import travelling
 from gitbaton.commands.common import hit_place, print_plan, warn_all
-from gitbaton.commands.travelling import moved, some
+from gitbaton.commands.retaining import counted
+from gitbaton.commands.travelling import moved
 from gitbaton.errors import UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import line
@@ -75,11 +76,11 @@ def say_public(remote: Remote, public: Exposure) -> None:
     names = [*(f"'{plain(track)}'" for track in public.tracks), *(f"run '{run}'" for run in public.runs)]
     listed = ", ".join([*names, *(called((thread, "")) for thread in public.threads)])
     terminal.tell(f"first push of {listed} to {plain(remote.shown)}; beyond what its refs hold this makes public:")
-    parts = [some(public.checkpoints, "checkpoint"), some(public.commits, "unpublished commit")]
-    parts += [some(public.untracked, "untracked file")]
+    parts = [counted(public.checkpoints, "checkpoint"), counted(public.commits, "unpublished commit")]
+    parts += [counted(public.untracked, "untracked file")]
     parts = parts if public.tracks else []
-    parts += [f"{some(public.records, 'record')} with what the steps read, wrote and printed"] if public.runs else []
-    parts += [f"{some(public.states, 'checkpoint')} of threads with all their values"] if public.threads else []
+    parts += [f"{counted(public.records, 'record')} with what the steps read, wrote and printed"] if public.runs else []
+    parts += [f"{counted(public.states, 'checkpoint')} of threads with all their values"] if public.threads else []
     terminal.tell("  " + ", ".join([*parts, size(public.bytes)]))
 
 
@@ -107,7 +108,7 @@ def say_gathered(remote: Remote, found: Gathered, *, news_only: bool = False) ->
     for row in found.rows:
         name, step = plain(row.track), line(row.step)
         said = {
-            "new": f"new, {some(row.count, 'checkpoint')}: > {step}",
+            "new": f"new, {counted(row.count, 'checkpoint')}: > {step}",
             "newer": f"{row.count} newer: > {step}",
             "rewritten": f"rewritten, {row.count} newer: > {step}",
             "same": "same",
@@ -131,9 +132,9 @@ def say_gathered(remote: Remote, found: Gathered, *, news_only: bool = False) ->
 def _say_run(remote: Remote, ran: FetchedRun) -> None:
     """One line for a run of a fetch."""
     said = {
-        "new": f"new, {some(ran.count, 'record')}",
+        "new": f"new, {counted(ran.count, 'record')}",
         "newer": f"{ran.count} newer",
-        "rewritten": f"rewritten, {some(ran.count, 'record')}",
+        "rewritten": f"rewritten, {counted(ran.count, 'record')}",
         "same": "same",
         "gone": f"gone at {plain(remote.shown)}",
         "pruned": f"gone at {plain(remote.shown)}, and what was fetched of it, too",
@@ -200,10 +201,10 @@ def _push_text(move: Move) -> str:
     """What a push does with one ref, in words."""
     name = f"'{move.track}'" if move.track is not None else f"run '{move.run}'" if move.run is not None else move.ref
     name = moved(move) if move.thread is not None else name
-    counts = [some(move.count, "record" if move.run is not None else "checkpoint")] if move.count else []
+    counts = [counted(move.count, "record" if move.run is not None else "checkpoint")] if move.count else []
     counts += [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []
-    private = [some(move.commits, "unpublished commit")] if move.commits else []
-    private += [some(move.untracked, "untracked file")] if move.untracked else []
+    private = [counted(move.commits, "unpublished commit")] if move.commits else []
+    private += [counted(move.untracked, "untracked file")] if move.untracked else []
     said = "; ".join(", ".join(part) for part in ([move.action, *counts], private) if part)
     return f"push {name}: {said}{f' [{move.ref}]' if name != move.ref else ''}"
 
@@ -217,7 +218,7 @@ def _tell_hits(baton: Baton, done: Pushing) -> None:
         "'git config --add baton.redactAllow REGEX' names what is none",
         "'git baton forget CHECKPOINT' removes a checkpoint",
     )
-    tell_error(f"nothing is pushed: {some(len(done.hits), 'secret')} would leave", (*hints, "--no-scan pushes all the same"))
+    tell_error(f"nothing is pushed: {counted(len(done.hits), 'secret')} would leave", (*hints, "--no-scan pushes all the same"))
 
 
 def tell_error(why: str, hints: Sequence[str]) -> None:

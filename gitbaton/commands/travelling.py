@@ -5,15 +5,11 @@ from collections.abc import Sequence
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain
+from gitbaton.commands.retaining import counted
 from gitbaton.git.remotes import Remote
 from gitbaton.sync.threads import called
 from gitbaton.sync.values import FetchedThread, JoinedThread, Move
 from gitbaton.threads.names import LATE
-
-
-def some(count: int, word: str) -> str:
-    """``1 checkpoint``, ``2 checkpoints``."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def moved(move: Move) -> str:
@@ -27,7 +23,7 @@ def say_fetched(remote: Remote, rows: Sequence[FetchedThread], *, news_only: boo
     there = plain(remote.shown)
     for row in rows:
         said = {
-            "new": f"new, {some(row.count, 'checkpoint')}",
+            "new": f"new, {counted(row.count, 'checkpoint')}",
             "newer": f"{row.count} newer" if row.count else "newer writes",
             "rewritten": f"rewritten, {row.count} newer",
             "same": "same",
