@@ -61,6 +61,8 @@ def test_the_same_pack_is_made_again_and_again(repo: Sandbox) -> None:
     pid = packer._pid
     packer.close()
     packer.close()
+    assert packer.pack("sha1", made) is None  # who had it in hand begins no process that nobody would end
+    assert not packer._pid
     assert ended(pid)
 
 

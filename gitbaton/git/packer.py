@@ -44,6 +44,7 @@ class Packer:
     def __init__(self) -> None:
         self._pid = self._writer = self._reader = 0
         self._lock = threading.Lock()
+        self._closed = False
 
     @staticmethod
     def possible() -> bool:
@@ -57,6 +58,8 @@ class Packer:
         if sum(len(item[2]) for item in objects) > _MOST:
             return None
         with self._lock:
+            if self._closed:  # by one thread while another had it in hand: nobody would end a new process
+                return None
             try:
                 if not self._pid:
                     self._begin()
@@ -112,8 +115,9 @@ class Packer:
         return b"".join(parts)[_LENGTH:]
 
     def close(self) -> None:
-        """End the process, after the pack that it may be making."""
+        """End the process, after the pack that it may be making; no other begins."""
         with self._lock:
+            self._closed = True
             self._end()
 
     def _end(self) -> None:
