@@ -140,6 +140,22 @@ def test_what_was_removed_on_one_side_goes_and_what_came_meanwhile_stays() -> No
     assert len(both) == 1 and sorted(whole(heap, both.pop())) == ["1", "3", "4"], "1 was written to after it was last the same"
 
 
+@pytest.mark.parametrize("aside", [False, True], ids=["JSON", "a blob"])
+def test_what_a_delta_channel_is_made_of_stays(*, aside: bool) -> None:
+    heap = Heap()
+    a, b = Peer(heap), Peer(heap)
+    made = heap.entry("2", {}, parent="1")
+    md = b'{"counters_since_delta_snapshot":{"log":[1,1]}}'
+    rest = {"md": heap.put("blob", blob_of(("json", md)))} if aside else {}
+    delta = Entry("2", "1", made.ck, b"" if aside else md, {}, rest=rest)
+    a.build({"1": heap.entry("1", {"log": b"all"}), "2": delta})
+    b.place = a.base = b.base = a.place
+    a.build({"1": None})
+    b.build({"3": heap.entry("3", {})})
+    both = {joined(heap, one.place, two.place, one.base) for one, two in ((a, b), (b, a))}
+    assert len(both) == 1 and sorted(whole(heap, both.pop())) == ["1", "2", "3"]
+
+
 def test_whatever_is_changed_in_an_object_is_found_or_harmless() -> None:
     """A chain from elsewhere is taken only as we write it: no change of a byte leads to anything but a RecordError."""
     heap = Heap()

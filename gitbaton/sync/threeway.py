@@ -94,6 +94,13 @@ class Side:
         head = self.chain.head()
         return head.seq + 1 if head is not None else 0
 
+    def metadata(self, entry: Entry) -> object:
+        """The metadata of a checkpoint that are no JSON; None where only a saver can open them."""
+        try:
+            return opened(typed_of(_blob(self.read, entry.rest["md"])))
+        except ValueError:
+            return None
+
     def versions(self, floor: str | None, more: Collection[str]) -> dict[str, Version]:
         """The checkpoints above ``floor``, and those of ``more``, as far as they are here."""
         found = {}
@@ -198,7 +205,7 @@ def _ancestors(side: Side, result: Mapping[str, Version], all_: Mapping[str, Ver
     found: set[str] = set()
     for id in result:
         try:
-            found |= needed("", find, [id], None)
+            found |= needed("", find, [id], side.metadata)
         except NotFoundError:  # it is incomplete on both sides
             continue
     return {id: all_[id] for id in found if id in all_ and id not in result}
