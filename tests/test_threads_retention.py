@@ -247,6 +247,17 @@ def test_an_ancestor_that_is_missing_ends_it(repo: Sandbox, store: ThreadStore) 
     assert repo.here("prune", "--threads", "--dry-run").code == 2
 
 
+def test_metadata_that_nobody_can_read_here_end_it(repo: Sandbox, store: ThreadStore) -> None:
+    """They may name a delta channel, and then what goes would be missed."""
+    line(store, 2)
+    md = {"md": ("msgpack+aes", b"secret")}
+    store.put("t", "", name(2), name(1), b'{"v":4,"id":"id-00002"}', b"", {}, md)
+    for words in ((), ("--dry-run",)):
+        done = repo.here("prune", "--threads", *words)
+        assert done.code == 128 and "the metadata of checkpoint 'id-00002' cannot be read (msgpack+aes)" in done.err
+    assert len(ids(store)) == 3
+
+
 def packs(repo: Sandbox) -> int:
     return len(list((repo.path / ".git/objects/pack").glob("*.pack")))
 

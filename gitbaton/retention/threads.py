@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
-from gitbaton.errors import BatonError
+from gitbaton.codec import plain
+from gitbaton.errors import BatonError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.repo import Repo
 from gitbaton.retention.rules import Item, Rules, keep
+from gitbaton.threads.decoding import opened, readable
 from gitbaton.threads.reports import facts, missing
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Entry, Id
@@ -71,8 +72,19 @@ def _part(store: ThreadStore, place: tuple[str, str], rules: Rules) -> Part:
     )
 
 
-def _metadata(store: ThreadStore) -> Callable[[Entry], Mapping[str, Any]]:
-    return lambda entry: facts(store, entry).metadata
+def _metadata(store: ThreadStore) -> Callable[[Entry], object]:
+    """What reads metadata that are no JSON. It raises RecordError where only a saver can: what would go might be needed."""
+
+    def read(entry: Entry) -> object:
+        kind, data = store.blob(entry.rest["md"])
+        try:
+            return opened((kind, data))
+        except ValueError:
+            hints = ("pip install 'gitbaton[langgraph]' reads them",) if kind == "msgpack" and not readable() else ()
+            said = f"the metadata of checkpoint '{plain(entry.id)}' cannot be read ({plain(kind)})"
+            raise RecordError(f"{said}: they may name what it is put together from", *hints) from None
+
+    return read
 
 
 def apply(store: ThreadStore, made: Plan) -> Plan:
