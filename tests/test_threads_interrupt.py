@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import GitError, UsageError
+from gitbaton.git.run import sync_paths
 from gitbaton.threads import walfile, walopen
 from gitbaton.threads.store import _OPEN, ThreadStore
 from gitbaton.threads.wal import Wal
@@ -212,13 +213,13 @@ def test_segments_that_pile_up_are_dropped_some_at_a_time(tmp_path: Path) -> Non
 def test_a_segment_that_another_named_is_on_disk_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = str(tmp_path / "wal")
     wal, synced = Wal(folder), list[str]()
-    real = walfile.sync_folders
+    real = sync_paths
 
     def noted(folders: Iterable[str]) -> None:
         synced.extend(folders)
         real(folders)
 
-    monkeypatch.setattr(walfile, "sync_folders", noted)
+    monkeypatch.setattr(walfile, "sync_paths", noted)
     for name, due in (("seg-00000001", True), ("loose-a", True), ("free-a", False)):
         walfile.make(folder, os.path.join(folder, name), walfile.SMALL, sync=False)
         synced.clear()

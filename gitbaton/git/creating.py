@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 
 from gitbaton.errors import GitError
 from gitbaton.git.folders import remove
-from gitbaton.git.run import Git, base_environment
+from gitbaton.git.run import Git, base_environment, sync_paths
 
 
 def create_bare(path: str, *, sync: bool = True) -> None:
@@ -21,10 +20,10 @@ def create_bare(path: str, *, sync: bool = True) -> None:
         os.makedirs(above, exist_ok=True)
         Git(above, base_environment(strip_local=True)).out("init", "-q", "--bare", "--template=", "--", draft)
         if sync:
-            _sync(os.path.join(top, name) for top, _, names in os.walk(draft) for name in (*names, ""))
+            sync_paths(os.path.join(top, name) for top, _, names in os.walk(draft) for name in (*names, ""))
         os.rename(draft, path)
         if sync:
-            _sync(changed)
+            sync_paths(changed)
     except OSError as error:
         if not os.path.exists(os.path.join(path, "HEAD")):
             raise GitError(f"cannot create the repository '{path}': {error.strerror}") from None
@@ -38,12 +37,3 @@ def _missing(folder: str) -> list[str]:
     while not os.path.exists(found[-1]) and os.path.dirname(found[-1]) != found[-1]:
         found.append(os.path.dirname(found[-1]))
     return found
-
-
-def _sync(paths: Iterable[str]) -> None:
-    for path in paths:
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)

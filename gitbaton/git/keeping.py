@@ -12,7 +12,7 @@ from gitbaton.git.packer import Made
 from gitbaton.git.packfile import Packing
 from gitbaton.git.packread import Bases, Mapped
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import write_all
+from gitbaton.git.run import sync_paths, write_all
 from gitbaton.git.sharing import sharer
 
 _ATTEMPTS = 8
@@ -77,7 +77,7 @@ class Shelf:
             os.close(self._put(path + ".idx", lambda: [packing.index()]))
             # Git knows the pack now, and may have done away with other copies of its objects: from here on it stays.
             ends = [".keep"]
-            _sync(self.folder)
+            sync_paths([self.folder])
         except BaseException as error:
             for end in ends:
                 _remove(path + end)
@@ -174,14 +174,6 @@ def _left(path: str) -> bool:
         return age > _FOREIGN if not here else age > _DEAD and groups.mark(int(pid)) != mark
     except (OSError, ValueError):
         return False
-
-
-def _sync(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _remove(path: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from zlib import crc32
 
 from gitbaton.errors import GitError, RecordError
+from gitbaton.git.run import sync_paths
 
 START = 32
 """Where the first record of a segment begins, in bytes."""
@@ -138,7 +139,7 @@ def _sync_tree(folder: str, fd: int) -> None:
     """Have a file's blocks and its name on disk; the file is closed if that fails."""
     try:
         os.fsync(fd)
-        sync_folders((folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))))
+        sync_paths((folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))))
     except BaseException:
         os.close(fd)
         raise
@@ -169,23 +170,13 @@ def make(folder: str, path: str, size: int, *, sync: bool, share: Share = unshar
         if sync:
             os.fsync(fd)
         if named:
-            sync_folders([folder])
+            sync_paths([folder])
         os.rename(fresh, path)
     except OSError:
         os.unlink(fresh)
         raise
     finally:
         os.close(fd)
-
-
-def sync_folders(folders: Iterable[str]) -> None:
-    """Have on disk which names folders have."""
-    for folder in folders:
-        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def wipe(paths: Iterable[str], *, sync: bool) -> None:
@@ -214,7 +205,7 @@ def trim(folder: str, oldest: int, *, sync: bool) -> None:
     kind, named = ("free-" if sync else "loose-"), [path for _, path in left]
     named = [path for path in named if not os.path.basename(path).startswith(("free-", kind))]
     if named and sync:
-        sync_folders([folder])
+        sync_paths([folder])
     for path in named:
         os.rename(path, os.path.join(folder, f"{kind}{os.urandom(6).hex()}"))
 

@@ -9,8 +9,9 @@ import threading
 import weakref
 
 from gitbaton.errors import GitError, UsageError
+from gitbaton.git.run import sync_paths
 from gitbaton.threads.waldisk import Tail, close_all
-from gitbaton.threads.walfile import Share, failed, sync_folders, unshared
+from gitbaton.threads.walfile import Share, failed, unshared
 from gitbaton.threads.wallock import Lock, Mutual
 from gitbaton.threads.walstate import Place, Records, State, join, locked, look
 
@@ -79,7 +80,7 @@ class Opened:
             raise GitError("the log of threads is locked by another process")
         try:
             state.be_strict()
-            sync_folders([self.folder])
+            sync_paths([self.folder])
         finally:
             fcntl.flock(self._appends.fd, fcntl.LOCK_UN)
 

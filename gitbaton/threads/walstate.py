@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from gitbaton.errors import GitError
+from gitbaton.git.run import sync_paths
 from gitbaton.threads.walfile import (
     KINDS,
     START,
@@ -22,7 +23,6 @@ from gitbaton.threads.walfile import (
     opened,
     path_of,
     scan,
-    sync_folders,
     unshared,
 )
 
@@ -247,7 +247,7 @@ def recover(folder: str, *, sync: bool) -> Place:
     for right in moved:
         os.rename(f"{right}.was", right)
     if sync:
-        sync_folders([folder])
+        sync_paths([folder])
     return 1, min(found, default=1), max(found, default=0) + 1, 0, 0, records, total
 
 
