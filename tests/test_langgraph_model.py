@@ -155,6 +155,7 @@ def test_the_three_savers_give_the_same(places: Any, steps: list[Any], about: di
             side.compare(about, before, limit)
             side.git.flush()
             side.compare(about, before, limit)
+            assert not side.git.store._core.table.count  # what was compared last came from git
         finally:
             for thread in THREADS:
                 side.git.delete_thread(side.prefix + thread)

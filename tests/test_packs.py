@@ -188,6 +188,7 @@ def test_what_git_wrote_is_read(repo: Sandbox, door: Door) -> None:
     found: New = ("blob", store.id("blob", base), base)
     for item in (store, again, Packs(discover(str(repo.path), door=door), cache=0)):
         read_all(item, [found, *made])
+        assert item.read(found[1]) == ("blob", base)
         item.close()
 
 

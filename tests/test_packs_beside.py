@@ -268,6 +268,7 @@ def test_git_takes_away_what_is_under_way(repo: Sandbox, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "fsync", pruned)
     with store.write(made):
         judged(repo, made)
+    assert left == [0]
     store.close()
 
 

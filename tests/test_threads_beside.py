@@ -197,6 +197,7 @@ def test_in_a_repository_that_libgit2_does_not_open(
     one.close()
     two_.close()
     bare.fsck()
+    assert bare.git("for-each-ref", "--format=%(refname)", "refs/baton/threads") == ref_of("t", "")
 
 
 def test_a_repository_that_cannot_be_written_is_read(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,6 +182,7 @@ def test_a_copy_into_a_thread_that_exists_is_a_union(store: ThreadStore) -> None
     store.copy("s", "u")
     model.copy("s", "u")
     agree(store, model)
+    assert [entry.id for entry in store.walk("t", "")] == list("9543210")
 
 
 def test_a_copy_costs_refs_only(bare: Sandbox, store: ThreadStore) -> None:

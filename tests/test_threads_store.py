@@ -41,6 +41,7 @@ class Machine(RuleBasedStateMachine):
     """Two stores on one repository take turns, and a plain dict says what must come of it."""
 
     folder: Path
+    ended = 0
 
     @initialize()
     def begin(self) -> None:
@@ -132,6 +133,7 @@ class Machine(RuleBasedStateMachine):
         with ThreadStore.open(self.sandbox.path, **QUIET) as store:
             agree(store, self.model)
         self.sandbox.fsck()
+        type(self).ended += 1
 
 
 def test_the_store_does_what_a_dict_of_dicts_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,3 +145,4 @@ def test_the_store_does_what_a_dict_of_dicts_does(tmp_path: Path, monkeypatch: p
         max_examples=examples(400, 12), stateful_step_count=40, deadline=None, suppress_health_check=checks, database=None
     )
     run_state_machine_as_test(Machine, settings=chosen)
+    assert Machine.ended > 1

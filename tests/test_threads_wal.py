@@ -250,6 +250,7 @@ def test_every_user_sees_what_the_model_says(steps: list[tuple[str, int, int]], 
                 with model.wals[who].lock():
                     model.see(who).bump()
         model.end()
+        assert not model.wals and not os.path.exists(model.folder)
 
 
 PROCESS = """
