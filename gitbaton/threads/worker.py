@@ -19,7 +19,7 @@ _STALLED = 0.001  # seconds after which it is of no use to wait for one whom the
 _REST = 0.00002
 _PATIENCE = 1.0  # seconds in which another process may flush what is ours, too
 _RETRY = 5.0
-_BUSY = 2.0  # seconds from one full log to the next under which packs are made in a process beside this one
+_BUSY = 2.0  # seconds: where a log is full sooner, packs are made in a process beside this one
 
 
 class Worker:
@@ -35,7 +35,7 @@ class Worker:
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._due = self._woken = self._stopping = False
         self._thread: threading.Thread | None = None
-        self._full = 0.0  # when the log was last full
+        self._fast = False
         self._own = threading.RLock()
 
     def came(self) -> None:
@@ -62,11 +62,12 @@ class Worker:
         me = threading.current_thread()
         try:
             while not self._stopping and self._thread is me:
-                if not self._wait(_BUSY if self._full else None, lambda: self._woken):
-                    self._pace(full=False)
+                if not self._wait(_BUSY if self._fast else None, lambda: self._woken):
+                    self._pace(fast=False)
                     continue
+                begun = time.monotonic()
                 self._await()
-                self._pace(full=self._due)
+                self._pace(fast=self._due and time.monotonic() - begun < _BUSY)
                 self._due = self._woken = False
                 if not self._stopping and not self._flush():
                     self._woken = True
@@ -94,11 +95,10 @@ class Worker:
         except Exception:  # whatever it is, who puts must not lose the worker; who flushes or closes hears of it
             return False
 
-    def _pace(self, *, full: bool) -> None:
-        """See whether puts come so fast that this thread would hold them up."""
-        now = time.monotonic()
-        self.core.shelf.packs.hurry(full and not self._stopping and now - self._full < _BUSY)
-        self._full = now if full else 0.0
+    def _pace(self, *, fast: bool) -> None:
+        """``fast``: puts come so fast that this thread would hold them up."""
+        self._fast = fast and not self._stopping
+        self.core.shelf.packs.hurry(self._fast)
 
     def _await(self) -> None:
         """Wait until a flush is due."""
