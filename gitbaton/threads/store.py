@@ -31,7 +31,7 @@ class ThreadStore:
     raise BatonError once it is closed.
     """
 
-    def __init__(self, repo: Repo, *, sync: bool = True, cache: int = 64 << 20, every: int = 256, idle: float = 2.0) -> None:
+    def __init__(self, repo: Repo, *, sync: bool = True, cache: int = 64 << 20, every: int = 1024, idle: float = 2.0) -> None:
         self._core = Core(repo, sync=sync, cache=cache)
         self._worker = Worker(self._core, every, idle)
         _OPEN[self._core] = self._worker
@@ -44,7 +44,7 @@ class ThreadStore:
         *,
         sync: bool = True,
         cache: int = 64 << 20,
-        every: int = 256,
+        every: int = 1024,
         idle: float = 2.0,
     ) -> ThreadStore:
         """The threads of a repository, or of the one that git finds at a path. Raises NotARepositoryError."""
