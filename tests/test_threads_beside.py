@@ -21,12 +21,10 @@ from gitbaton.threads import flush, worker
 from gitbaton.threads import store as module
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
-from gitbaton.threads.values import Row
 from gitbaton.threads.wal import Wal
 from tests.support import Sandbox
-from tests.support.threads import Model, agree, put, values
+from tests.support.threads import QUIET, Model, agree, ids, numbered, put, row, rows, values
 
-QUIET: dict[str, Any] = {"sync": False, "every": 1 << 30, "idle": 1e6}
 REF = ref_of("t", "")
 
 
@@ -40,26 +38,6 @@ def bare(tmp_path: Path) -> Sandbox:
 def store(bare: Sandbox) -> Iterator[ThreadStore]:
     with ThreadStore.open(bare.path, **QUIET) as opened:
         yield opened
-
-
-def ids(store: ThreadStore, thread: str = "t", namespace: str = "") -> list[str]:
-    """The checkpoints of a thread, newest first."""
-    return [entry.id for entry in store.walk(thread, namespace)]
-
-
-def row(task: str, index: int, data: bytes) -> Row:
-    return ("", task, index, "c", "bytes", data)
-
-
-def rows(store: ThreadStore, id: str, thread: str = "t") -> list[bytes]:
-    entry = store.entry(thread, "", id)
-    assert entry is not None
-    return [each[5] for each in store.rows(thread, "", entry)]
-
-
-def numbered(store: ThreadStore, count: int, thread: str = "t", start: int = 0) -> None:
-    for number in range(start, start + count):
-        put(store, thread, f"{number:03}", f"{number - 1:03}" if number else None)
 
 
 def two(tmp_path: Path, common: int = 5) -> tuple[ThreadStore, ThreadStore, Sandbox, Sandbox]:

@@ -14,11 +14,10 @@ from gitbaton.errors import NotFoundError, RecordError, UsageError
 from gitbaton.threads import build
 from gitbaton.threads.names import late_ref, ref_of
 from gitbaton.threads.store import ThreadStore
-from gitbaton.threads.values import Entry, Row
+from gitbaton.threads.values import Entry
 from tests.support import Sandbox
-from tests.support.threads import Model, agree, put, text
+from tests.support.threads import QUIET, Model, agree, ids, numbered, put, row, rows, text
 
-QUIET: dict[str, Any] = {"sync": False, "every": 1 << 30, "idle": 1e6}
 REF = ref_of("t", "")
 
 
@@ -32,26 +31,6 @@ def bare(tmp_path: Path) -> Sandbox:
 def store(bare: Sandbox) -> Iterator[ThreadStore]:
     with ThreadStore.open(bare.path, **QUIET) as opened:
         yield opened
-
-
-def ids(store: ThreadStore, thread: str = "t", namespace: str = "") -> list[str]:
-    """The checkpoints of a thread, newest first."""
-    return [entry.id for entry in store.walk(thread, namespace)]
-
-
-def row(task: str, index: int, data: bytes) -> Row:
-    return ("", task, index, "c", "bytes", data)
-
-
-def rows(store: ThreadStore, id: str, thread: str = "t") -> list[bytes]:
-    entry = store.entry(thread, "", id)
-    assert entry is not None
-    return [each[5] for each in store.rows(thread, "", entry)]
-
-
-def numbered(store: ThreadStore, count: int, thread: str = "t", start: int = 0) -> None:
-    for number in range(start, start + count):
-        put(store, thread, f"{number:03}", f"{number - 1:03}" if number else None)
 
 
 # ---- prune and delta channels

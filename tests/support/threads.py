@@ -11,6 +11,8 @@ from gitbaton.threads.values import Entry, Id, Row, Typed
 
 Place = tuple[str, str]
 
+QUIET: dict[str, Any] = {"sync": False, "every": 1 << 30, "idle": 1e6}
+
 
 class Kept:
     """A checkpoint as the model has it."""
@@ -123,3 +125,25 @@ def put(
     ck, md = text({"v": 2, "ts": "2026-01-01T00:00:00+00:00", "id": id}), text({"source": "loop", **metadata})
     assert store.put(thread, namespace, id, parent, ck, md, given)
     return Kept(parent, ck, md, {name: each for name, each in given.items() if not isinstance(each, bytes)})
+
+
+def ids(store: ThreadStore, thread: str = "t", namespace: str = "") -> list[str]:
+    """The checkpoints of a thread, newest first."""
+    return [entry.id for entry in store.walk(thread, namespace)]
+
+
+def row(task: str, index: int, data: bytes) -> Row:
+    """A write of a task."""
+    return ("", task, index, "c", "bytes", data)
+
+
+def rows(store: ThreadStore, id: str, thread: str = "t") -> list[bytes]:
+    """What the writes of a checkpoint hold."""
+    entry = store.entry(thread, "", id)
+    assert entry is not None
+    return [each[5] for each in store.rows(thread, "", entry)]
+
+
+def numbered(store: ThreadStore, count: int, thread: str = "t", start: int = 0) -> None:
+    for number in range(start, start + count):
+        put(store, thread, f"{number:03}", f"{number - 1:03}" if number else None)
