@@ -379,9 +379,9 @@ def test_t16_killed_at_every_step_of_writing_leaves_before_or_after(kept: Sandbo
 
 def estimated(path: Path, seed: int) -> float:
     """How far the estimate was from what git then freed, as a part of it."""
-    repo = Sandbox.init(path)
+    repo, rng = Sandbox.init(path), random.Random(seed)
+    repo.git("config", "pack.threads", "1")  # Two threads choose other deltas each time: up to 500 bytes apart.
     repo.commit("first", a_txt="one\n")
-    rng = random.Random(seed)
     filled(repo, rng.randrange(40, 70), seed, tracks="ab")
     repo.commit("second", f1_txt=text(rng, 30))
     repo.git("gc", "-q", "--prune=now")
@@ -391,10 +391,10 @@ def estimated(path: Path, seed: int) -> float:
         made = apply(baton, plan(baton, Wish(rules=rules), weigh=True))
     repo.git("gc", "-q", "--prune=now")
     real = before - disk(repo)
-    assert made.bytes is not None and made.removed and real > 0
+    assert made.bytes and made.removed and real > 0
     return abs(made.bytes - real) / real
 
 
 def test_t16_what_it_frees_is_told_before_on_ten_seeds(tmp_path: Path) -> None:
     off = sorted(estimated(tmp_path / f"seed{seed}", seed) for seed in range(10))
-    assert (off[4] + off[5]) / 2 <= 0.10 and off[-1] <= 0.25, off
+    assert (off[4] + off[5]) / 2 <= 0.02 and off[-1] <= 0.05, off
