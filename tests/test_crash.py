@@ -116,7 +116,7 @@ def after_a_kill(repo: Sandbox, work: Sandbox, before: list[str], index: tuple[b
 
 @pytest.mark.parametrize(
     ("before", "linked", "stride"),
-    [(False, False, 2), (True, False, 1), (False, True, 7), (True, True, 7)],
+    [(False, False, 3), (True, False, 2), (False, True, 7), (True, True, 7)],
     ids=["first", "second", "first-linked", "second-linked"],
 )
 def test_t18_killed_at_every_step_of_python(

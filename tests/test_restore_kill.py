@@ -197,7 +197,7 @@ def test_t07_killed_at_each_writing_event(repo: Sandbox, pytestconfig: pytest.Co
     if verb == "redo":
         repo.ok("undo")
     scene = Scene(repo, RESTORE if verb == "restore" else (verb,))
-    stride = 1 if pytestconfig.getoption("--long") else {"restore": 5, "undo": 9, "redo": 14}[verb]
+    stride = 1 if pytestconfig.getoption("--long") else {"restore": 7, "undo": 11, "redo": 14}[verb]
     at, seen = 1, set()
     while True:
         scene.fresh()

@@ -24,8 +24,8 @@ def test_t07_the_recovery_is_killed_too(repo: Sandbox, pytestconfig: pytest.Conf
     scene = Scene(repo)
     names = names_of(scene)
     twice = 0
-    for at in range(1, len(names) + 1, stride(pytestconfig, 5)):
-        for second in range(1, 200, stride(pytestconfig, 13)):
+    for at in range(1, len(names) + 1, stride(pytestconfig, 7)):
+        for second in range(1, 200, stride(pytestconfig, 17)):
             scene.fresh()
             assert driven(repo, "named", at, scene.words).code == -signal.SIGKILL
             done = driven(repo, "event", second, ("status",))
@@ -54,7 +54,7 @@ def test_t07_killed_in_a_linked_work_tree(tmp_path: Path, pytestconfig: pytest.C
         assert repo.baton("status").code == 0, "the other work tree is not disturbed"
         seen.add(scene.check_recovery(at, f"killed at event {at}"))
         assert state_of(repo).files == main
-        at += stride(pytestconfig, 8)
+        at += stride(pytestconfig, 12)
     assert False in seen
 
 

@@ -369,8 +369,11 @@ def test_t24_a_required_filter_that_is_gone_spoils_nothing_else(repo: Sandbox, d
     assert state_of(repo).files == then.files
 
 
-@pytest.mark.parametrize("options", [(), ("--index",), ("--exact", "--index")], ids=["default", "index", "exact"])
-@pytest.mark.parametrize("dirty", [False, True], ids=["clean", "dirty"])
+@pytest.mark.parametrize(
+    ("dirty", "options"),
+    [(False, ()), (True, ("--index",)), (True, ("--exact", "--index"))],
+    ids=["clean", "dirty-index", "dirty-exact"],
+)
 def test_t12_an_index_lock_held_by_another_process(repo: Sandbox, dirty: bool, options: tuple[str, ...]) -> None:
     ordinary(repo)
     if dirty:

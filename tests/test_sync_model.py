@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.fleet import VERBS, Fleet, Op, template
 
-EXAMPLES, LONG = 8, 300
+EXAMPLES, LONG = 5, 300
 SKEWS = (0.0, 0.0, -300.0, -2.0, 3.0, 7.5, 25.0, 180.0)
 
 kills = st.one_of(st.just(0), st.just(0), st.integers(1, 60))
