@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from gitbaton.git.packer import Packer
 from gitbaton.git.packfile import Packing
 from gitbaton.threads import worker
 from gitbaton.threads.store import ThreadStore
-from tests.packkit import New, blobs, judged, opened, read_all, trees
+from tests.packkit import New, blobs, folder, judged, opened, read_all, trees
 from tests.support import Sandbox
 
 pytestmark = pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
@@ -53,7 +53,7 @@ def objects(repo: Sandbox) -> list[New]:
 def test_the_same_pack_is_made_again_and_again(repo: Sandbox) -> None:
     packer, made = Packer(), objects(repo)
     for _ in range(2):
-        pack = packer.pack("sha1", made)
+        pack = packer.pack("sha1", [made])
         assert pack is not None
         here = Packing("sha1", made)
         assert b"".join(pack.parts()) == b"".join(here.parts())
@@ -61,9 +61,48 @@ def test_the_same_pack_is_made_again_and_again(repo: Sandbox) -> None:
     pid = packer._pid
     packer.close()
     packer.close()
-    assert packer.pack("sha1", made) is None  # who had it in hand begins no process that nobody would end
+    assert packer.pack("sha1", [made]) is None  # who had it in hand begins no process that nobody would end
     assert not packer._pid
     assert ended(pid)
+
+
+def test_objects_that_come_in_parts_make_the_same_pack_and_more_than_fit_make_none(
+    repo: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packer, made, taken = Packer(), objects(repo), list[New]()
+
+    def parts(size: int) -> Iterator[list[New]]:
+        for at in range(0, len(made), size):
+            taken.extend(made[at : at + size])
+            yield [*made[at : at + size], made[0]]
+
+    whole = b"".join(Packing("sha1", made).parts())
+    for size in (1, 7):
+        pack = packer.pack("sha1", parts(size))
+        assert pack is not None and b"".join(pack.parts()) == whole
+    taken.clear()
+    monkeypatch.setattr(module, "_MOST", 100_000)
+    assert packer.pack("sha1", parts(5)) is None and taken == made, "all are taken, for whoever makes the pack"
+    monkeypatch.undo()
+    assert packer.pack("sha1", parts(5)) is not None
+    packer.close()
+
+
+def test_what_the_objects_raise_is_raised_and_the_next_pack_is_whole(repo: Sandbox) -> None:
+    store, made = opened(repo), objects(repo)
+    store.hurry(True)
+
+    def broken() -> Iterator[New]:
+        yield from made[:60]
+        raise ValueError("no more")
+
+    before = sorted(os.listdir(folder(repo)))
+    with pytest.raises(ValueError, match="no more"):
+        store.write(broken())
+    assert sorted(os.listdir(folder(repo))) == before
+    store.write(made).release()
+    judged(repo, made)
+    store.close()
 
 
 def test_git_reads_what_it_makes_and_it_goes_when_there_is_no_hurry(repo: Sandbox) -> None:
@@ -87,16 +126,16 @@ def test_git_reads_what_it_makes_and_it_goes_when_there_is_no_hurry(repo: Sandbo
 @pytest.mark.parametrize("how", ["killed", "hangs", "never begins", "says nonsense"])
 def test_without_an_answer_the_pack_is_made_here(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     store, made = opened(repo), objects(repo)
-    store.hurry(True)
-    packer = store._packer
-    assert packer is not None
     if how == "never begins":
         monkeypatch.setattr(module, "_CODE", "raise SystemExit({!r})")
     elif how == "says nonsense":
         monkeypatch.setattr(module, "_CODE", "import sys, time; print('0' * 7 * 8, {!r}, flush=True); time.sleep(60)")
         monkeypatch.setattr(module, "_TIMEOUT", 0.2)
-    else:
-        assert packer.pack("sha1", made) is not None
+    store.hurry(True)
+    packer = store._packer
+    assert packer is not None
+    if how in ("killed", "hangs"):
+        assert packer.pack("sha1", [made]) is not None
         os.kill(packer._pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
         monkeypatch.setattr(module, "_TIMEOUT", 0.2)
     pid = packer._pid
@@ -129,7 +168,7 @@ def test_a_forked_child_leaves_it_to_the_parent(repo: Sandbox) -> None:
         store.close()
         os._exit(0 if store._packer is None else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert packer.pack("sha1", made) is not None
+    assert packer.pack("sha1", [made]) is not None
     packer.close()
     store.close()
 
@@ -167,6 +206,17 @@ def test_a_store_that_is_filled_fast_has_one_until_it_rests(bare: Sandbox, monke
         assert waited(lambda: packs._packer is None)
         store.flush()
         assert len(list(store.walk("t", ""))) == number
+    assert bare.git("fsck", "--strict") == ""
+
+
+def test_a_log_that_is_filled_fast_has_one_before_it_is_full(bare: Sandbox) -> None:
+    with ThreadStore.open(bare.path, sync=False, every=1000, idle=2) as store:
+        for number in range(300):
+            store.put("t", "", f"{number:08}", None, b'{"id":"1"}', b"{}", {"c": ("bytes", b"%d" % number)})
+        packs = store._core.shelf.packs
+        assert waited(lambda: packs._packer is not None and packs._packer._pid > 0)
+        store.flush()
+        assert len(list(store.walk("t", ""))) == 300
     assert bare.git("fsck", "--strict") == ""
 
 

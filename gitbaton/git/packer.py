@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import marshal
 import os
 import select
@@ -9,16 +10,18 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from gitbaton.errors import GitError
 from gitbaton.git.objects import Algorithm
 from gitbaton.git.packfile import Entry, Id, Packing
 from gitbaton.git.run import spawn, write_all
 
-_TIMEOUT = 60.0  # seconds for one pack
+_TIMEOUT = 60.0  # seconds in which it takes, or says, something
 _LENGTH = 8
 _MOST = 64 << 20  # bytes of objects that go through the pipe; more are packed here
+_PIPE = 1 << 20
 # Only the standard library and this package are wanted, and a folder of packages must not hide a module of the former.
 _CODE = "import sys; sys.path.append({!r}); from gitbaton.git.packer import serve; serve()"
 
@@ -53,32 +56,59 @@ class Packer:
         plain = name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
         return plain and len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else "12") > 1
 
-    def pack(self, algorithm: Algorithm, objects: Sequence[Entry]) -> Made | None:
-        """A pack of objects and its index; None when it cannot be made here: then the caller makes it."""
-        if sum(len(item[2]) for item in objects) > _MOST:
-            return None
+    def start(self) -> None:
+        """Begin the process, so that it is there when it is wanted. Never raises."""
+        with self._lock, self._trying():
+            self._ready()
+
+    def pack(self, algorithm: Algorithm, parts: Iterable[Sequence[Entry]]) -> Made | None:
+        """A pack of objects, which are sent as they come, and its index; None when it cannot be made here: then whoever wants
+        it makes it. All of ``parts`` are taken in either case. Raises what they raise."""
+        size = 0
         with self._lock:
-            if self._closed:  # by one thread while another had it in hand: nobody would end a new process
-                return None
             try:
-                if not self._pid:
-                    self._begin()
-                asked = marshal.dumps((algorithm, list(objects)))
-                deadline = time.monotonic() + _TIMEOUT
-                self._ask(len(asked).to_bytes(_LENGTH, "big") + asked, deadline)
-                return Made(algorithm, *marshal.loads(self._answer(deadline)))
-            except (OSError, EOFError, ValueError, TypeError, GitError):
-                self._end()
-                return None
+                with self._trying():
+                    self._ready()
+                for part in parts:
+                    size += sum([len(item[2]) for item in part])
+                    if size > _MOST:
+                        self._end()
+                    with self._trying():
+                        self._send(algorithm, part)
+                with self._trying():
+                    self._send(algorithm, ())
+                    if self._pid:
+                        return Made(algorithm, *marshal.loads(self._answer()))
             except BaseException:  # its answer would be taken for that to the next question
                 self._end()
                 raise
+        return None
+
+    @contextmanager
+    def _trying(self) -> Iterator[None]:
+        """Where the process fails, there is none any more."""
+        try:
+            yield
+        except (OSError, EOFError, ValueError, TypeError, GitError):
+            self._end()
+
+    def _ready(self) -> None:
+        """Have a process; not where one thread closed this while another had it in hand: nobody would end a new one."""
+        if not self._closed and not self._pid:
+            self._begin()
+
+    def _send(self, algorithm: Algorithm, part: Sequence[Entry]) -> None:
+        if self._pid:
+            asked = marshal.dumps((algorithm, list(part)))
+            self._ask(len(asked).to_bytes(_LENGTH, "big") + asked)
 
     def _begin(self) -> None:
         home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         argv = [sys.executable, "-I", "-S", "-c", _CODE.format(home)]
         source, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
+        with suppress(OSError, AttributeError):  # more than that is for some users only, and some systems have one size
+            fcntl.fcntl(self._writer, fcntl.F_SETPIPE_SZ, _PIPE)
         self._reader, out = os.pipe()
         null = os.open(os.devnull, os.O_WRONLY)
         try:
@@ -87,18 +117,18 @@ class Packer:
             for fd in (source, out, null):
                 os.close(fd)
 
-    def _ask(self, data: bytes, deadline: float) -> None:
+    def _ask(self, data: bytes) -> None:
         """Raises EOFError when nobody reads it in time, OSError when nobody is there."""
-        view, poll = memoryview(data), select.poll()
+        deadline, view, poll = time.monotonic() + _TIMEOUT, memoryview(data), select.poll()
         poll.register(self._writer, select.POLLOUT)
         while view:
             if not poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
                 raise EOFError
             view = view[os.write(self._writer, view) :]
 
-    def _answer(self, deadline: float) -> bytes:
+    def _answer(self) -> bytes:
         """What the process says. Raises EOFError when it ends before, or takes too long."""
-        poll = select.poll()
+        deadline, poll = time.monotonic() + _TIMEOUT, select.poll()
         poll.register(self._reader, select.POLLIN)
         parts, length, wanted = list[bytes](), 0, _LENGTH
         while length < wanted:
@@ -142,12 +172,17 @@ class Packer:
 def serve() -> None:
     """Make packs of what comes in until there is no more."""
     source, out = sys.stdin.fileno(), sys.stdout.fileno()
+    packing, added = Packing("sha1"), list[bytes]()
     while head := _exactly(source, _LENGTH):
         algorithm, objects = marshal.loads(_exactly(source, int.from_bytes(head, "big")))
-        packing = Packing(algorithm, objects)
-        pack = b"".join(packing.parts())
-        said = marshal.dumps((pack, packing.index(), packing.offsets))
-        write_all(out, len(said).to_bytes(_LENGTH, "big") + said)
+        if not added:
+            packing = Packing(algorithm)
+        added += map(packing.add, objects)
+        if not objects:
+            pack = packing.whole(added)
+            said = marshal.dumps((pack, packing.index(), packing.offsets))
+            write_all(out, len(said).to_bytes(_LENGTH, "big") + said)
+            added = []
 
 
 def _exactly(fd: int, size: int) -> bytes:

@@ -30,6 +30,7 @@ _BYTES = [bytes((number,)) for number in range(256)]
 _STORED = struct.Struct("<HH")
 _OFFSET = 6
 _FAR = 1 << 31
+_BEGIN = 12
 
 
 def deflate(data: bytes) -> bytes:
@@ -81,34 +82,35 @@ def _go_on() -> None:
 
 
 class Packing:
-    """A pack being made: ``parts`` gives its bytes, ``index`` those of its index once they were all taken.
+    """A pack being made: ``parts`` gives its bytes, ``index`` those of its index once they were all taken. Where its objects
+    are not all known before, ``add`` takes them one by one, and ``whole`` ends it.
 
     A fourth element of an object names another, before it in the pack, that it is probably much like. Without one, a tree is
     held against the tree before it, and a large blob against the last one that begins alike. ``pause`` is called after each
     object, for whoever shares the interpreter.
     """
 
-    def __init__(self, algorithm: Algorithm, objects: Iterable[Entry], pause: Callable[[], object] | None = None) -> None:
+    def __init__(self, algorithm: Algorithm, objects: Iterable[Entry] = (), pause: Callable[[], object] | None = None) -> None:
         self.algorithm, self._hash, self._pause = algorithm, hasher(algorithm), pause or _go_on
         self.objects = {item[1]: item for item in objects}
-        self.offsets: dict[Id, int] = {}
         self.checksum = b""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.offsets: dict[Id, int] = {}
         self._sums: dict[Id, int] = {}
         self._stands: dict[Id, tuple[int, Id, Id]] = {}
         self._like: dict[bytes, Id] = {}
+        self._end = _BEGIN
 
     def parts(self, size: int = 1 << 18) -> Iterator[bytes]:
         """The pack, in parts of about ``size`` bytes."""
-        begin = b"PACK" + struct.pack(">II", 2, len(self.objects))
         pause, summed = self._pause, self._hash()
-        part, length, at = [begin], len(begin), len(begin)
-        self.offsets, self._sums, self._stands, self._like = {}, {}, {}, {}
+        part, length = [self._begin()], _BEGIN
+        self._clear()
         for item in self.objects.values():
-            entry = self._entry(item, at)
-            self.offsets[item[1]] = at
-            self._sums[item[1]] = zlib.crc32(entry)
+            entry = self.add(item)
             part.append(entry)
-            at += len(entry)
             length += len(entry)
             pause()
             if length >= size:
@@ -120,6 +122,26 @@ class Packing:
         summed.update(joined)
         self.checksum = summed.digest()
         yield joined + self.checksum
+
+    def _begin(self) -> bytes:
+        return b"PACK" + struct.pack(">II", 2, len(self.objects))
+
+    def add(self, item: Entry) -> bytes:
+        """What the pack has of one more object; nothing where it has it already."""
+        oid, at = item[1], self._end
+        if oid in self.offsets:
+            return b""
+        self.objects[oid] = item
+        entry = self._entry(item, at)
+        self.offsets[oid], self._sums[oid] = at, zlib.crc32(entry)
+        self._end += len(entry)
+        return entry
+
+    def whole(self, added: Iterable[bytes]) -> bytes:
+        """The pack of all that ``add`` gave, in that order."""
+        pack = b"".join((self._begin(), *added))
+        self.checksum = self._hash(pack).digest()
+        return pack + self.checksum
 
     def _entry(self, item: Entry, at: int) -> bytes:
         kind, oid, data = item[:3]

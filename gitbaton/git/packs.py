@@ -7,7 +7,7 @@ import threading
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from weakref import WeakSet
 
 from gitbaton.errors import GitError, GitTimeoutError
@@ -15,7 +15,7 @@ from gitbaton.git import maintenance
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.keeping import Kept, Shelf
 from gitbaton.git.objects import Kind, Objects
-from gitbaton.git.packer import Made, Packer
+from gitbaton.git.packer import Packer
 from gitbaton.git.packfile import Entry, Id, Packing, hasher
 from gitbaton.git.packindex import Packed
 from gitbaton.git.packread import Mapped
@@ -29,6 +29,8 @@ _WHOLE = 4096  # bytes up to which one call with a copy costs less than two
 _NAME = {"commit": b"commit", "tree": b"tree", "blob": b"blob", "tag": b"tag"}
 _OVERHEAD = 200  # bytes that an object of the cache takes beside its data
 _KNOWN = 1 << 16  # objects of packs of our own whose places are kept in memory
+_AT_ONCE = 48, 1 << 18  # objects, and bytes of them, that are sent to the process beside
+_PLACE = 40  # bits of a place in a pack
 _open: WeakSet[Packs] = WeakSet()
 
 
@@ -43,8 +45,11 @@ class Packs:
         self._young: dict[Id, tuple[Kind, bytes]] = {}
         self._old: dict[Id, tuple[Kind, bytes]] = {}
         self._size = 0
-        self._own: dict[Id, tuple[Mapped, int]] = {}
-        self._written: deque[tuple[Mapped, list[Id]]] = deque()
+        # Pack and place in one number each: a tuple is looked at by every collection of garbage.
+        self._own: dict[Id, int] = {}
+        self._mapped: dict[int, Mapped] = {}
+        self._written: deque[tuple[int, list[Id]]] = deque()
+        self._count = 0
         self._lock = threading.RLock()
         self._shelf = Shelf(repo)
         _open.add(self)
@@ -61,43 +66,56 @@ class Packs:
         made.update(data)
         return made.digest()
 
-    def write(self, objects: Sequence[Entry], pause: Callable[[], object] | None = None) -> Kept:
+    def write(self, objects: Iterable[Entry], pause: Callable[[], object] | None = None) -> Kept:
         """Store objects as one pack, on disk when this returns; objects that are there already may be among them. Git removes
-        none of them until the answer's ``release`` was called, after refs name them. Raises GitError.
+        none of them until the answer's ``release`` was called, after refs name them. Raises GitError, and what ``objects``
+        raises; then nothing is stored.
 
-        A fourth element of an object may name another, before it in the list, that it is much like. ``pause`` is called after
-        each, for whoever shares the interpreter.
+        A fourth element of an object may name another, before it, that it is much like. ``pause`` is called now and then, for
+        whoever shares the interpreter.
         """
-        if not objects:
+        packer, held = self._packer, list[Entry]()
+        made = None
+        if packer is not None:
+            made = packer.pack(self.algorithm, _parts(objects, held, pause))
+        else:
+            held += objects
+        if not held:
             return Kept("", self._shelf.kept)
-        packing = self._beside(objects) or Packing(self.algorithm, objects, pause)
+        packing = made or Packing(self.algorithm, held, pause)
         mapped, kept = self._shelf.store(packing)
         with self._lock:
-            self._own.update({oid: (mapped, at) for oid, at in packing.offsets.items()})
-            self._written.append((mapped, list(packing.offsets)))
-            while len(self._own) > _KNOWN and len(self._written) > 1:
-                self._forget(*self._written.popleft())
-        for kind, oid, data, *_ in objects:
+            self._know(mapped, packing.offsets)
+        for number, (kind, oid, data, *_) in enumerate(held):
             if kind == "blob":  # what is new is read soonest, and is in memory already
                 self.remember(oid, kind, data)
+            if pause is not None and number % _AT_ONCE[0] == 0:
+                pause()
         return kept
 
-    def _beside(self, objects: Sequence[Entry]) -> Made | None:
-        packer = self._packer
-        return packer.pack(self.algorithm, objects) if packer is not None else None
+    def _know(self, mapped: Mapped, offsets: Mapping[Id, int]) -> None:
+        self._count = number = self._count + 1
+        self._mapped[number] = mapped
+        high = number << _PLACE
+        self._own.update({oid: high | at for oid, at in offsets.items()})
+        self._written.append((number, list(offsets)))
+        while len(self._own) > _KNOWN and len(self._written) > 1:
+            self._forget(*self._written.popleft())
 
     def hurry(self, on: bool) -> None:
         """Have packs made in a process beside this one, where there can be one, until that is not wanted any more."""
         packer = self._packer
         if on and packer is None and Packer.possible():
-            self._packer = Packer()
+            self._packer = packer = Packer()
+            packer.start()
         elif not on and packer is not None:
             self._packer = None
             packer.close()
 
-    def _forget(self, mapped: Mapped, ids: Iterable[Id]) -> None:
+    def _forget(self, number: int, ids: Iterable[Id]) -> None:
+        del self._mapped[number]
         for oid in ids:
-            if self._own[oid][0] is mapped:
+            if self._own[oid] >> _PLACE == number:
                 del self._own[oid]
 
     def read(self, oid: Id) -> tuple[Kind, bytes]:
@@ -108,14 +126,15 @@ class Packs:
     def _read(self, oid: Id) -> tuple[Kind, bytes]:
         found = self._old.get(oid)
         if found is None:
-            place = self._own.get(oid)
-            found = self._mapped(oid, *place) if place is not None else self._find(oid) or self._sought(oid)
+            found = self._kept(oid, self._own.get(oid, 0)) or self._find(oid) or self._sought(oid)
         self.remember(oid, *found)
         return found
 
-    def _mapped(self, oid: Id, mapped: Mapped, at: int) -> tuple[Kind, bytes]:
+    def _kept(self, oid: Id, place: int) -> tuple[Kind, bytes] | None:
+        """An object of a pack of our own; None where another thread has let go of the pack."""
+        mapped = self._mapped.get(place >> _PLACE)
         try:
-            return mapped.read(at)
+            return mapped.read(place & (1 << _PLACE) - 1) if mapped is not None else None
         except (zlib.error, ValueError, LookupError) as error:
             raise GitError(f"object {oid.hex()} cannot be read: {error}") from None
 
@@ -195,17 +214,18 @@ class Packs:
         have ended kept is released. Never raises."""
         self._shelf.clean()
         with self._lock:  # a pack that git has removed takes room on the disk while it is mapped
-            while self._written and not os.path.exists(f"{self._written[0][0].path}.pack"):
+            while self._written and not os.path.exists(f"{self._mapped[self._written[0][0]].path}.pack"):
                 self._forget(*self._written.popleft())
         return maintenance.tidy_packs(self.repo)
 
     def close(self) -> None:
         """Let go of files and processes; what was written and not released is no longer kept."""
+        self.hurry(False)  # not under the lock: who waits for that process may need it
         with self._lock:
-            self.hurry(False)
             for kept in list(self._shelf.kept):
                 kept.release()
             self._own.clear()
+            self._mapped.clear()
             self._written.clear()
             self._young, self._old, self._size = {}, {}, 0
             self._find = self._reopened
@@ -224,6 +244,23 @@ class Packs:
         for item in (door, self.repo.objects):
             if isinstance(item, BinaryObjects):
                 item.forked()
+
+
+def _parts(objects: Iterable[Entry], held: list[Entry], pause: Callable[[], object] | None) -> Iterator[list[Entry]]:
+    """Objects, some at a time; ``held`` has all that were taken."""
+    part, size = list[Entry](), 0
+    for item in objects:
+        part.append(item)
+        size += len(item[2])
+        if len(part) >= _AT_ONCE[0] or size > _AT_ONCE[1]:
+            held += part
+            yield part
+            part, size = [], 0
+            if pause is not None:
+                pause()
+    if part:
+        held += part
+        yield part
 
 
 def _forked() -> None:

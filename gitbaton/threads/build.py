@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 from gitbaton.threads.chain import Chain, jump_numbers
 from gitbaton.threads.codec import hasher, rows_blob, rows_of
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.git.objects import Kind
 
-__all__ = ["NEAR", "Built", "rebuild"]
+__all__ = ["NEAR", "Built", "building", "rebuild"]
 NEAR = 32
 
 
@@ -38,19 +38,39 @@ def rebuild(
     late: Late,
     *,
     names: bytes | None = None,
-    pause: Callable[[], object] | None = None,
 ) -> Built:
+    """As ``building``, all at once."""
+    steps = building(chain, puts, rows, late, names=names)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            made: Built = end.value
+            return made
+
+
+def building(
+    chain: Chain,
+    puts: Mapping[str, Entry | None],
+    rows: Mapping[str, Sequence[Batch]],
+    late: Late,
+    *,
+    names: bytes | None = None,
+    pause: Callable[[], object] | None = None,
+) -> Generator[list[Object], None, Built]:
     """The chain with checkpoints put (None: removed, with the writes it had) and writes of ``rows`` folded in.
 
     A checkpoint that is put again keeps its writes. Writes for a checkpoint within 32 of the new tip, or that is written anew
     anyhow, become part of it, with its late ones; all others go to ``late``. ``names``: what commits say of
-    thread and namespace, see ``names_data`` (None: what each checkpoint said). ``pause`` is called after each checkpoint, for
-    whoever shares the interpreter. Raises RecordError and GitError of the chain below; then nothing has happened.
+    thread and namespace, see ``names_data`` (None: what each checkpoint said). Gives what is new as it is made, before the
+    whole; ``pause`` is called after each checkpoint, for whoever shares the interpreter. Raises RecordError and GitError of the
+    chain below; then nothing has happened.
     """
     pause = pause or _go_on
     old, base = _above(chain, puts, [id for id in rows if puts.get(id) is None], pause)
     if not old and not any(puts.values()):
         late_tip, objects = late.changed([id for id in puts if id in late.ids()], rows)
+        yield objects
         return Built(tip=chain.tip, late_tip=late_tip, objects=objects, entries={})
     work = _Work(chain, base, late, names)
     kept = {entry.id: entry for entry in old}
@@ -59,10 +79,13 @@ def rebuild(
         entry = puts.get(id, before)
         if entry is not None:
             work.add(entry, before, rows.get(id, ()))
+            yield work.fresh
+            work.fresh = []
         pause()
     gone = [id for id in (*work.folded, *(id for id, entry in puts.items() if entry is None)) if id in late.ids()]
     late_tip, objects = late.changed(gone, {id: batches for id, batches in rows.items() if id not in work.folded})
     tip = work.last.commit if work.last is not None else None
+    yield objects
     return Built(tip=tip, late_tip=late_tip, objects=[*work.objects.values(), *objects], entries=work.entries)
 
 
@@ -99,6 +122,7 @@ class _Work:
     def __init__(self, chain: Chain, base: Entry | None, late: Late, names: bytes | None) -> None:
         self.chain, self.base, self.late, self.last, self.names = chain, base, late, base, names
         self.objects: dict[Id, Object] = {}
+        self.fresh: list[Object] = []
         self.entries: dict[str, Entry] = {}
         self.folded: set[str] = set()
         # what the next old checkpoint must have stood on for its subject to be right; b"" when that is no more
@@ -153,7 +177,8 @@ class _Work:
     def _object(self, kind: Kind, data: bytes, known: Id | None) -> Id:
         oid = self._identify(kind, data)
         if oid != known:
-            self.objects[oid] = (kind, oid, data)
+            self.objects[oid] = made = (kind, oid, data)
+            self.fresh.append(made)
         return oid
 
     def _written(self, before: Entry | None, batches: Sequence[Batch]) -> dict[str, Id]:

@@ -10,7 +10,8 @@ from gitbaton.errors import BatonError, GitError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import RefChange
 from gitbaton.threads.core import Core
-from gitbaton.threads.flush import PATIENCE, WAIT, Failed, Objects, Place, bring, drain, freeze, settle
+from gitbaton.threads.flush import PATIENCE, WAIT, Failed, Place, bring, drain, freeze, settle
+from gitbaton.threads.late import Object
 from gitbaton.threads.table import Line
 from gitbaton.threads.values import Entry, Id
 from gitbaton.threads.view import View
@@ -26,7 +27,7 @@ class Draft:
         self.core = core
         self.parts = parts if parts is not None else {}
         self.changes: list[RefChange] = []
-        self.objects: Objects = []
+        self.objects: list[Object] = []
         self.folders: list[str] = []
 
     def line(self, thread: str, namespace: str) -> tuple[Line, View]:

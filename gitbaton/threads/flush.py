@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 from gitbaton.codec import plain
 from gitbaton.errors import BatonError, GitError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
-from gitbaton.git.objects import Kind, RefChange
-from gitbaton.threads.build import Built, rebuild
+from gitbaton.git.objects import RefChange
+from gitbaton.threads.build import Built, building
 from gitbaton.threads.codec import encode_put, encode_writes, key
 from gitbaton.threads.core import Core
+from gitbaton.threads.late import Object
 from gitbaton.threads.table import Frozen, Line
 from gitbaton.threads.values import Id, Row
 from gitbaton.threads.view import View
 
 WAIT = 60.0  # seconds for the flush lock
 PATIENCE = 15.0  # seconds for a ref that somebody else has locked: a lock ten seconds old is of a process that was killed
+_FEW = 16  # checkpoints that are looked through at a time
 _ROUNDS = 3  # in the first it is seen what cannot be brought, in the second the log lets go of all else
-Objects = list[tuple[Kind, Id, bytes]]
 Place = tuple[str, str]
 Failed = dict[Place, BatonError]
 """Lines that cannot be brought into git, by thread and namespace."""
-Work = tuple[Frozen, View, Built, Objects]
-"""A line, what git has of it, what it is to have, and the new values that this needs."""
+Work = tuple[Frozen, View, Built]
+"""A line, what git has of it, and what it is to have."""
 
 
 def flush(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None] | None = None) -> bool:
@@ -125,14 +126,8 @@ def bring(
     failed: Failed = {}
     left, end = list(frozen), time.monotonic() + PATIENCE
     while left:
-        built = []
-        for each in left:
-            try:
-                built.append(_build(core, each, give_way))
-            except BatonError as error:
-                failed[place(each.line)] = error
-        objects = {one[1]: one for _, _, made, blobs in built for one in (*blobs, *made.objects)}
-        kept = core.shelf.packs.write(list(objects.values()), give_way)
+        built: list[Work] = []
+        kept = core.shelf.packs.write(_built(core, left, built, failed, give_way), give_way)
         try:
             left = _move(core, built, views, failed)
         finally:
@@ -154,26 +149,48 @@ def place(line: Line) -> Place:
     return line.thread, line.namespace
 
 
-def _build(core: Core, frozen: Frozen, give_way: Callable[[], None] | None) -> Work:
-    view = core.shelf.look(frozen.line)
+def _built(
+    core: Core, lines: Sequence[Frozen], built: list[Work], failed: Failed, give_way: Callable[[], None] | None
+) -> Iterator[Object]:
+    """What lines need and git has not, as it is made; those that can be brought are added to ``built``."""
+    for each in lines:
+        try:
+            view = core.shelf.look(each.line)
+            yield from _values(core, each, view, give_way)
+            names = each.line.names
+            steps = building(view.chain, each.puts, each.rows, view.late, names=names, pause=give_way)
+            while True:
+                try:
+                    yield from next(steps)
+                except StopIteration as end:
+                    built.append((each, view, end.value))
+                    break
+        except BatonError as error:
+            failed[place(each.line)] = error
+
+
+def _values(core: Core, frozen: Frozen, view: View, give_way: Callable[[], None] | None) -> Iterator[Object]:
+    """The blobs of new checkpoints that git has not, or may have collected."""
     held = core.table.blobs
-    blobs: Objects = []
-    taken: set[Id] = set()
-    for entry in frozen.puts.values():
-        for oid in (*entry.channels.values(), *entry.rest.values()):
+    seen, taken = set[Id](), set[Id]()
+    for number, entry in enumerate(frozen.puts.values()):
+        new = [oid for oid in (*entry.channels.values(), *entry.rest.values()) if oid not in seen]
+        seen.update(new)
+        for oid in new:
             found = held.get(oid)
             if found is not None:
-                blobs.append(("blob", oid, found[1]))
+                yield "blob", oid, found[1]
             else:
                 taken.add(oid)
+        if give_way is not None and number % _FEW == 0:
+            give_way()
     for entry in frozen.puts.values():
         if taken and entry.parent is not None and entry.parent not in frozen.puts:
             above = view.find(entry.parent)
             taken.difference_update(above.channels.values() if above is not None else ())
     # The ref was moved by hand since: git may have collected them, while we still have them.
-    blobs += [("blob", oid, _kept(core, frozen, oid)) for oid in taken]
-    made = rebuild(view.chain, frozen.puts, frozen.rows, view.late, names=frozen.line.names, pause=give_way)
-    return frozen, view, made, blobs
+    for oid in taken:
+        yield "blob", oid, _kept(core, frozen, oid)
 
 
 def _kept(core: Core, frozen: Frozen, oid: Id) -> bytes:
@@ -187,14 +204,14 @@ def _kept(core: Core, frozen: Frozen, oid: Id) -> bytes:
 def _move(core: Core, built: Sequence[Work], views: list[tuple[Frozen, View]], failed: Failed) -> list[Frozen]:
     """Move the refs of lines to what was built, all at once where nobody is in the way: the views of those that moved are
     added, and the errors of those that never will. The others."""
-    changes = [_changes(frozen, view, made) for frozen, view, made, _ in built]
+    changes = [_changes(frozen, view, made) for frozen, view, made in built]
     left = []
     try:
         core.shelf.move([change for some in changes for change in some])
         wrong: list[BatonError | None] = [None] * len(built)
     except (RefConflictError, GitError):
         wrong = [_wrong(core, some) for some in changes]
-    for (frozen, view, made, _), error in zip(built, wrong, strict=True):
+    for (frozen, view, made), error in zip(built, wrong, strict=True):
         if isinstance(error, RefConflictError):
             left.append(frozen)
         elif error is not None:

@@ -20,6 +20,7 @@ _REST = 0.00002
 _PATIENCE = 1.0  # seconds in which another process may flush what is ours, too
 _RETRY = 5.0
 _BUSY = 2.0  # seconds: where a log is full sooner, packs are made in a process beside this one
+_EARLY = 4  # a part of a log that is filled as fast is enough
 
 
 class Worker:
@@ -33,7 +34,7 @@ class Worker:
         """Be one whose thread has not begun; in a forked child there is none."""
         # Not threading.Event: it is written in Python, and what a signal handler raises inside leaves it locked.
         self._bell: SimpleQueue[None] = SimpleQueue()
-        self._due = self._woken = self._stopping = False
+        self._due = self._early = self._woken = self._stopping = False
         self._thread: threading.Thread | None = None
         self._fast = False
         self._own = threading.RLock()
@@ -41,9 +42,11 @@ class Worker:
     def came(self) -> None:
         """A record was appended."""
         table = self.core.table
-        if not self._due and (table.count >= self.every or table.size >= BYTES):
-            self._due = True
-            self._bell.put(None)
+        if not self._due and (table.count * _EARLY >= self.every or table.size * _EARLY >= BYTES):
+            self._due = table.count >= self.every or table.size >= BYTES
+            if self._due or not self._early:
+                self._early = True
+                self._bell.put(None)
         if not self._woken:
             self._begin()
 
@@ -65,10 +68,8 @@ class Worker:
                 if not self._wait(_BUSY if self._fast else None, lambda: self._woken):
                     self._pace(fast=False)
                     continue
-                begun = time.monotonic()
-                self._await()
-                self._pace(fast=self._due and time.monotonic() - begun < _BUSY)
-                self._due = self._woken = False
+                self._until_due()
+                self._due = self._early = self._woken = False
                 if not self._stopping and not self._flush():
                     self._woken = True
                     self._wait(_RETRY, lambda: False)
@@ -100,13 +101,24 @@ class Worker:
         self._fast = fast and not self._stopping
         self.core.shelf.packs.hurry(self._fast)
 
-    def _await(self) -> None:
-        """Wait until a flush is due."""
+    def _until_due(self) -> None:
+        """Wait until a flush is due, and see how fast it came to that."""
+        begun = time.monotonic()
+        early = self._await(lambda: self._early)
+        if early and time.monotonic() - begun < _BUSY / _EARLY:
+            self._pace(fast=True)
+        self._pace(fast=early and self._await(lambda: self._due) and time.monotonic() - begun < _BUSY)
+
+    def _await(self, on: Callable[[], bool]) -> bool:
+        """Wait until something is so, or the log rests; which of the two."""
         end = time.monotonic() + self.idle * _LONGEST
         while not self._stopping:
             seen = self.core.table.count
-            if self._wait(self.idle, lambda: self._due) or self.core.table.count == seen or time.monotonic() > end:
-                return
+            if self._wait(self.idle, on):
+                break
+            if self.core.table.count == seen or time.monotonic() > end:
+                return False
+        return on()
 
     def stop(self) -> None:
         """End the thread, after the flush it may be in."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gitbaton.errors import GitError
 from gitbaton.git.objects import Algorithm, Kind
-from gitbaton.threads.build import Built, rebuild
+from gitbaton.threads.build import Built, building
 from gitbaton.threads.chain import Chain, Entries
 from gitbaton.threads.codec import blob_of, hasher, json_text
-from gitbaton.threads.late import Batch, Late
+from gitbaton.threads.late import Batch, Late, Object
 from gitbaton.threads.values import Entry, Id
 from tests.support import Sandbox
 
@@ -53,7 +53,16 @@ class Heap:
         rows: Mapping[str, Sequence[Batch]] | None = None,
         late: Id | None = None,
     ) -> Built:
-        return self.take(rebuild(self.chain(tip), puts, rows or {}, self.late(late)))
+        steps, given = building(self.chain(tip), puts, rows or {}, self.late(late)), list[Object]()
+        while True:
+            try:
+                given += next(steps)
+            except StopIteration as end:
+                built: Built = end.value
+                break
+        # A flush stores what it is given meanwhile, and looks at nothing else.
+        assert dict.fromkeys(given) == dict.fromkeys(built.objects)
+        return self.take(built)
 
     def entry(self, id: str, values: Mapping[str, bytes], *, parent: str | None = None, step: int = 0) -> Entry:
         """A checkpoint as it is put, its blobs put already."""
