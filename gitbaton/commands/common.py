@@ -21,7 +21,6 @@ from gitbaton.values import value
 
 if TYPE_CHECKING:
     from gitbaton.git.repo import Door
-    from gitbaton.scanning import Hit
 
 
 @value
@@ -127,14 +126,3 @@ def warn_all(warnings: tuple[str, ...] | list[str]) -> None:
     """Each as ``warning: ...`` on standard error."""
     for text in warnings:
         terminal.warn(text)
-
-
-def hit_place(baton: Baton, hit: Hit) -> str:
-    """Where a secret stands, in words: the checkpoint or commit, and the file, the note or the field."""
-    from gitbaton.render import quoted
-
-    target = hit.path.replace("/", "") if hit.line else ""
-    noted = len(target) in (40, 64) and not target.strip("0123456789abcdef")  # a note's path is the commit that it is on
-    where = f"{f'note on {baton.short(target)}' if noted else quoted(hit.path)}:{hit.line}" if hit.line else plain(hit.path)
-    name = baton.short(hit.checkpoint) if hit.checkpoint else f"commit {baton.short(hit.commit)}" if hit.commit else ""
-    return where if noted and not hit.checkpoint else f"{name} {where}".lstrip()

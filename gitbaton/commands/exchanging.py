@@ -10,7 +10,7 @@ from gitbaton import sync, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, check_track, plain, timestamp
 from gitbaton.commands import travelling
-from gitbaton.commands.common import hit_place, print_plan, warn_all
+from gitbaton.commands.common import print_plan, warn_all
 from gitbaton.commands.retaining import counted
 from gitbaton.commands.travelling import moved
 from gitbaton.errors import UsageError
@@ -211,13 +211,16 @@ def _push_text(move: Move) -> str:
 
 def _tell_hits(baton: Baton, done: Pushing) -> None:
     """Where each secret stands, and what can be done."""
+    from gitbaton.commands.finding import REMOVE, hit_place, states
+
+    of = states(baton, done.hits)
     for hit in done.hits:
         which = "checkpoint " if hit.checkpoint else ""
-        terminal.tell(f"secret: {which}{hit_place(baton, hit)}: {hit.kind} {plain(hit.shown)}".rstrip())
-    hints = (
-        "'git config --add baton.redactAllow REGEX' names what is none",
-        "'git baton forget CHECKPOINT' removes a checkpoint",
-    )
+        place = baton.redactor.text(hit_place(baton, hit, of))
+        terminal.tell(f"secret: {which}{place}: {hit.kind} {plain(hit.shown)}".rstrip())
+    hints = ["'git config --add baton.redactAllow REGEX' names what is none"]
+    hints += ["'git baton forget CHECKPOINT' removes a checkpoint"] if len(of) < len(done.hits) else []
+    hints += [REMOVE] if of else []
     tell_error(f"nothing is pushed: {counted(len(done.hits), 'secret')} would leave", (*hints, "--no-scan pushes all the same"))
 
 

@@ -1,16 +1,22 @@
 """``git baton scan``."""
 
-from typing import Annotated, Optional
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, path_document
-from gitbaton.commands.common import hit_place, opened, print_json
+from gitbaton.commands.common import one_of, opened, print_json
 from gitbaton.commands.retaining import clean, discreet
 from gitbaton.errors import UsageError
 from gitbaton.scanning import NOT_SCANNED, Hit, Report, scan
+from gitbaton.store import Problem
+from gitbaton.values import replace
+
+if TYPE_CHECKING:
+    from gitbaton.commands.finding import State
 
 MAX_IDS = 20
 
@@ -19,50 +25,89 @@ def command(
     ctx: typer.Context,
     names: Annotated[
         Optional[list[str]],
-        typer.Argument(metavar="[CHECKPOINT|TRACK...]", help="Default: the whole current track."),
+        typer.Argument(metavar="[CHECKPOINT|TRACK...]", help="Default: the whole current track; with --threads, all threads."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every track, safety checkpoint, note and conversation.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every track, safety checkpoint, note, conversation and thread.")
+    ] = False,
     files: Annotated[
         bool, typer.Option("--files", help="Captured files, too, where HEAD's history does not hold them.")
     ] = False,
+    threads: Annotated[bool, typer.Option("--threads", help="Threads of LangGraph instead: all, or the named.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Look for secrets in what is stored.
 
-    Exit status 1 when something is found, 0 when nothing is, 128 when something could not be read.
+    Threads are looked through as they are when it begins, what git does not hold yet brought into it before. Exit status 1
+    when something is found, 0 when nothing is, 128 when something could not be read.
     """
     if names and everything:
         raise UsageError("a checkpoint or track and --all exclude each other")
+    one_of(all=everything, threads=threads)
+    one_of(files=files, threads=threads)
     with opened(ctx) as baton, discreet(baton):
-        report = scan(baton, names or (), everything=everything, files=files)
+        report = _scan(baton, names or (), everything=everything, files=files, threads=threads)
+        of = _threads(baton, report.hits)
         if json:
-            rows: list[Json] = [_document(hit) for hit in report.hits]
+            rows: list[Json] = [_document(hit, of) for hit in report.hits]
             print_json({"checkpoints": report.checkpoints, "hits": clean(baton, rows)})
         else:
-            _show(baton, report)
+            _show(baton, report, of)
         for problem in report.problems:
             terminal.warn(baton.redactor.text(f"'{problem.where}' is not scanned: {problem.reason}"))
     return 1 if report.hits else 128 if report.problems else 0
 
 
-def _document(hit: Hit) -> Json:
+def _scan(baton: Baton, names: Sequence[str], *, everything: bool, files: bool, threads: bool) -> Report:
+    """The scan; of threads, after all that the log has is in git."""
+    if not everything and not threads:
+        return scan(baton, names, files=files)
+    from gitbaton.commands.finding import refs_of, threads_of
+
+    problems: list[Problem] = []
+    with threads_of(baton, problems) as store:
+        report = scan(baton, everything=everything, files=files, refs=refs_of(baton, store, names) if threads else None)
+    return replace(report, problems=(*report.problems, *problems))
+
+
+def _threads(baton: Baton, hits: Sequence[Hit]) -> dict[str, "State"]:
+    if all(hit.commit is None or hit.checkpoint is not None for hit in hits):
+        return {}
+    from gitbaton.commands.finding import states
+
+    return states(baton, hits)
+
+
+def _document(hit: Hit, of: Mapping[str, "State"]) -> Json:
     """A hit as JSON: words have a field, files a path and a line."""
     name = path_document(hit.path)
     place: dict[str, Json] = {"field": None if hit.line else name, "path": name if hit.line else None}
     line = hit.line or None
     held: list[Json] = list(hit.held)
-    said: dict[str, Json] = {"kind": hit.kind, "shown": hit.shown, "held": held}
+    state = of.get(hit.commit or "") if hit.checkpoint is None else None
+    thread: Json = None
+    if state is not None:
+        thread = {"remote": state.remote, "name": state.thread, "namespace": state.namespace, "checkpoint": state.id}
+    said: dict[str, Json] = {"kind": hit.kind, "shown": hit.shown, "held": held, "thread": thread}
     return {"checkpoint": hit.checkpoint, "commit": hit.commit, **place, "line": line, **said}
 
 
-def _show(baton: Baton, report: Report) -> None:
+def _show(baton: Baton, report: Report, of: Mapping[str, "State"]) -> None:
+    if not report.hits:
+        return
+    from gitbaton.commands.finding import REMOVE, hit_place
+
     for hit in report.hits:
-        terminal.say(f"{baton.redactor.text(hit_place(baton, hit))}: {hit.kind}{' ' + hit.shown if hit.shown else ''}")
-    found = [oid for h in report.hits if h.kind != NOT_SCANNED for oid in (h.checkpoint, *h.held) if oid]
-    ids = list(dict.fromkeys(baton.short(oid) for oid in found))
+        place = baton.redactor.text(hit_place(baton, hit, of))
+        terminal.say(f"{place}: {hit.kind}{' ' + hit.shown if hit.shown else ''}")
+    sure = [hit for hit in report.hits if hit.kind != NOT_SCANNED]
+    ids = list(dict.fromkeys(baton.short(oid) for hit in sure for oid in (hit.checkpoint, *hit.held) if oid))
     if ids:
         which = f"the first {MAX_IDS} of the {len(ids)} checkpoints that hold them" if len(ids) > MAX_IDS else "them"
         terminal.tell(f"hint: 'git baton forget --everywhere {' '.join(ids[:MAX_IDS])}' removes {which}")
+    if any(hit.commit in of for hit in sure):
+        terminal.tell(f"hint: {REMOVE}")
+    if sure:
         terminal.tell("hint: what is no secret may be named in baton.redactAllow")
-    if any(hit.kind == NOT_SCANNED for hit in report.hits):
+    if len(sure) < len(report.hits):
         terminal.tell("hint: texts over baton.maxFileSize are not scanned")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from json import dumps
 from typing import Annotated, Optional
 
@@ -14,12 +15,13 @@ from gitbaton.columns import padded, width
 from gitbaton.commands.common import opened, paged, print_json
 from gitbaton.commands.retaining import amount, counted
 from gitbaton.commands.threading import EXTRA, fetched, meant, name, store_of
-from gitbaton.errors import UsageError
+from gitbaton.errors import BatonError, UsageError
 from gitbaton.render import age, key_value
 from gitbaton.threads.content import Content, Shown, content
 from gitbaton.threads.decoding import SCREEN, WHOLE, Doc
 from gitbaton.threads.reports import Facts, Step, chosen, missing, resolve, steps
 from gitbaton.threads.showing import flat, pretty
+from gitbaton.threads.store import ThreadStore
 
 _VERSION = re.compile(r"0*([0-9]+)\.[0-9]\.?[0-9]*\Z")  # 0...04.0.7597: the rest tells versions of one number apart
 _TOLD = ("source", "step", "run_id")
@@ -28,7 +30,9 @@ Paint = Callable[[str, Optional[str]], str]
 
 def command(
     ctx: typer.Context,
-    action: Annotated[str, typer.Argument(metavar="show|log", help="Show one checkpoint; list them, newest first.")],
+    action: Annotated[
+        str, typer.Argument(metavar="show|log|delete", help="Show one checkpoint; list them, newest first; delete all.")
+    ],
     thread: Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id, as 'git baton threads' lists it.")],
     checkpoint: Annotated[
         Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="show: default: the newest.", show_default=False)
@@ -39,23 +43,21 @@ def command(
     limit: Annotated[Optional[int], typer.Option("-n", "--max-count", metavar="N", min=0, help="log: list at most N.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Show a checkpoint of a thread of LangGraph, or list a thread's checkpoints.
+    """Show a checkpoint of a thread of LangGraph, list a thread's checkpoints, or delete it in all namespaces.
 
     CHECKPOINT is an id or its first four or more characters, @~3 (three before the newest), or a commit of the thread's chain.
     Nothing that was stored is executed or constructed; pickled and encrypted values are named and not opened.
     """
-    if action not in ("show", "log"):
-        raise UsageError(f"'{plain(action)}' is not understood; it can be 'show' or 'log'")
-    if action == "log" and checkpoint is not None:
-        raise UsageError(f"unexpected argument '{plain(checkpoint)}'", "'git baton thread show' takes a checkpoint")
-    if action == "show" and limit is not None:
-        raise UsageError("--max-count does not go with 'show'")
+    _check(action, checkpoint, namespace, limit)
     with opened(ctx, door=None) as baton, store_of(baton) as store:
         elsewhere = {place[0]: remotes for place, remotes in fetched(baton).items()}
         if store is None:
             raise missing(thread, elsewhere)
         names = {found for place in store.chains() for found in place}
         thread, namespace = meant(thread, names), namespace if namespace is None else meant(namespace, names)
+        if action == "delete":
+            _delete(store, thread, elsewhere, json=json)
+            return 0
         place = chosen(store, thread, namespace, elsewhere)
         if action == "log":
             _log(ctx, baton, steps(store, *place, limit), place, json=json)
@@ -64,6 +66,39 @@ def command(
         found = content(store, place, entry, WHOLE if json else SCREEN, baton.redactor)
         _show(ctx, baton, found, place, json=json)
     return 0
+
+
+def _check(action: str, checkpoint: Optional[str], namespace: Optional[str], limit: Optional[int]) -> None:
+    """Refuse what does not go together."""
+    if action not in ("show", "log", "delete"):
+        raise UsageError(f"'{plain(action)}' is not understood; it can be 'show', 'log' or 'delete'")
+    if action != "show" and checkpoint is not None:
+        raise UsageError(f"unexpected argument '{plain(checkpoint)}'", "'git baton thread show' takes a checkpoint")
+    if action != "log" and limit is not None:
+        raise UsageError(f"--max-count does not go with '{action}'")
+    if action == "delete" and namespace is not None:
+        raise UsageError("--ns does not go with 'delete': a thread goes as a whole")
+
+
+def _delete(store: ThreadStore, thread: str, elsewhere: dict[str, list[str]], *, json: bool) -> None:
+    places = store.chains(thread)
+    if not places:
+        raise missing(thread, elsewhere, {found for found, _ in store.chains()})
+    count = 0
+    for place in places:
+        with suppress(BatonError):  # what cannot be read goes as well
+            count += sum(1 for _ in store.walk(*place))
+    store.delete(thread)
+    remotes = sorted(elsewhere.get(thread, ()))
+    if json:
+        there: list[Json] = [*remotes]
+        print_json({"thread": thread, "deleted": count, "remotes": there})
+        return
+    terminal.say(f"thread '{name(thread)}' deleted: {counted(count, 'checkpoint')}, free once git has collected garbage")
+    for remote in remotes:
+        terminal.tell(
+            f"hint: '{name(remote)}' may have it still; 'git baton push --threads --prune {name(remote)}' deletes it there"
+        )
 
 
 def _show(ctx: typer.Context, baton: Baton, found: Content, place: tuple[str, str], *, json: bool) -> None:

@@ -26,6 +26,8 @@ _SHOWN, _LONG = 4, 20
 _BETWEEN = "\n}-----PuTTY-User{\n"
 _TOGETHER = 256 << 10
 _REMEMBERED = 10_000
+_PLACES = 100  # checkpoints of threads that are named for one value
+_LATE = re.compile(rb"i\.[^/]*/[wx]\.[^/]*\Z")  # what came late for one of these
 _CHUNK = re.compile(rb"chunks/[0-9]{8}\Z")
 _ENTRY = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(rb"\[redacted:([a-z0-9-]{1,40})\]")
@@ -66,6 +68,7 @@ class Scan:
         self.find, self.thorough = self.redactor.find, thorough
         self.hits: list[Hit] = []
         self.checkpoints: dict[Oid, Oid] = {}  # commit -> id
+        self.states: set[Oid] = set()  # the commits that are checkpoints of threads
         self._ids: set[Oid] = set()
         self._seen: set[Oid] = set()
         self._names_seen: set[bytes] = set()
@@ -143,6 +146,7 @@ class Scan:
         """What a checkpoint of a thread says of itself is held against all rules, as the words of any checkpoint."""
         size = _SIZES.search(data)
         if size is not None:
+            self.states.add(at.commit or "")
             known = {hit.kind for hit in self.hits if hit.commit == at.commit}
             self._text(at, data[-2 - int(size[1]) : -2], sure=False)
             self.hits = [hit for hit in self.hits if hit.commit != at.commit or hit.path != at.path or hit.kind not in known]
@@ -269,11 +273,13 @@ class _Found:
         for oid in left:
             places = brought.get(oid, [])
             own = next((place for place in places if self.scan.owner(place[0])), None)
-            commit, path = own or (places[0] if places else (None, self.paths[oid]))
-            owner, where = self.scan.owner(commit) if commit else None, self._path(path, commit)
-            yield from (
-                replace(h, path=where, commit=commit, checkpoint=h.checkpoint or owner, blob=oid) for h in self.hits[oid]
-            )
+            # Threads hold the same value in one blob: each is named, since one may be deleted and another stay.
+            several = [place for place in places if place[0] in self.scan.states or _LATE.match(place[1])][:_PLACES]
+            named = [own] if own else several or places[:1]
+            for commit, path in named if named else [(None, self.paths[oid])]:
+                owner, where = self.scan.owner(commit) if commit else None, self._path(path, commit)
+                at = {"path": where, "commit": commit, "blob": oid}
+                yield from (replace(hit, **at, checkpoint=hit.checkpoint or owner) for hit in self.hits[oid])
 
     def _path(self, path: bytes, commit: Oid | None) -> str:
         """The path as people know it; that of a conversation's chunk after the conversation."""

@@ -17,15 +17,26 @@ from gitbaton.store.refs import REMOTES
 from gitbaton.values import replace
 
 
-def scan(baton: Baton, names: Sequence[str] = (), *, everything: bool = False, files: bool = False) -> Report:
+def scan(
+    baton: Baton,
+    names: Sequence[str] = (),
+    *,
+    everything: bool = False,
+    files: bool = False,
+    refs: Sequence[str] | None = None,
+) -> Report:
     """Look for secrets in what is stored: the words of the named checkpoints and whole tracks (default: the current track).
 
     ``everything``: all tracks, safety checkpoints, notes, conversations, and what else lies in our namespace, fetched or not.
-    ``files``: the contents of captured files as well, those that HEAD's history does not hold. Raises NotFoundError,
-    AmbiguousNameError, GitError.
+    ``files``: the contents of captured files as well, those that HEAD's history does not hold. ``refs``: all that these reach,
+    and nothing else; threads, for example. Raises NotFoundError, AmbiguousNameError, GitError.
     """
     looking, problems = Scan(baton, thorough=True), []
-    chains, singles, others = _chosen(baton, names, everything=everything)
+    if refs is None:
+        chains, singles, others = _chosen(baton, names, everything=everything)
+    else:
+        found = map(baton.repo.objects.info, refs)
+        chains, singles, others = {}, [], [each.oid for each in found if each is not None]
     for ref, tip in chains.items():
         try:
             looking.commits([oid for oid in baton.repo.objects.first_parents(tip) if oid != baton.store.root])
@@ -42,7 +53,7 @@ def scan(baton: Baton, names: Sequence[str] = (), *, everything: bool = False, f
         looking.objects(_trees(baton, stored), haves)
         looking.hits[before:] = [replace(h, checkpoint=stored.id, commit=stored.commit) for h in looking.hits[before:]]
     hits = held(baton, looking.hits) if files else looking.hits
-    return Report(hits=tuple(hits), checkpoints=len(looking.checkpoints), problems=tuple(problems))
+    return Report(hits=tuple(hits), checkpoints=len(looking.checkpoints) + len(looking.states), problems=tuple(problems))
 
 
 def held(baton: Baton, hits: Sequence[Hit]) -> list[Hit]:
