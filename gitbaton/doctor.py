@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gitbaton import config, rewrites
 from gitbaton.baton import Baton
-from gitbaton.codec import plain
+from gitbaton.codec import counted, plain
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git import settings
 from gitbaton.git.hookfiles import read
@@ -175,7 +175,7 @@ def _refs(baton: Baton) -> Iterator[Finding]:
     for _, wrong in strangers:  # nor is anything pruned or forgotten
         yield Finding(name="refs", ok=False, text=wrong.message, mend=next(iter(wrong.hints), ""))
     if not tips.problems and not strangers and not strays:
-        yield Finding(name="refs", ok=True, text=f"{_some(len(tips.items), 'track')}, every ref in our namespace is ours")
+        yield Finding(name="refs", ok=True, text=f"{counted(len(tips.items), 'track')}, every ref in our namespace is ours")
 
 
 def _derived(baton: Baton) -> Iterator[Finding]:
@@ -205,7 +205,7 @@ def _runs_here(baton: Baton) -> Iterator[Finding]:
         except BatonError as error:
             text = f"run '{run}' cannot be read: {error.message}"
             yield Finding(name="runs", ok=False, text=plain(text), mend=f"git baton journal verify {run}")
-    yield Finding(name="runs", ok=True, text=f"{_some(len(runs), 'run')}, {unfinished} unfinished")
+    yield Finding(name="runs", ok=True, text=f"{counted(len(runs), 'run')}, {unfinished} unfinished")
 
 
 def _threads(baton: Baton) -> Iterator[Finding]:
@@ -224,7 +224,7 @@ def _threads(baton: Baton) -> Iterator[Finding]:
         yield Finding(
             name="threads",
             ok=True,
-            text=f"{_some(len(names), 'thread')}, {_some(sum(row.count for row in rows), 'checkpoint')}",
+            text=f"{counted(len(names), 'thread')}, {counted(sum(row.count for row in rows), 'checkpoint')}",
         )
     if waits:
         text = f"records of the log that git does not have yet: {waits}; if nobody is at work, 'git baton threads' stores them"
@@ -235,10 +235,6 @@ def _threads(baton: Baton) -> Iterator[Finding]:
     for path in left(baton.repo):
         text = f"'{path}' keeps a pack for a process that has ended"
         yield Finding(name="threads-packs", ok=False, text=text, mend="git baton threads")
-
-
-def _some(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _claims(baton: Baton) -> Iterator[Finding]:
@@ -276,7 +272,7 @@ def _history(baton: Baton) -> Iterator[Finding]:
         text = f"{total} checkpoints make 'git fetch' negotiate longer"
         yield Finding(name="history", ok=False, text=text, mend="git config fetch.negotiationAlgorithm skipping")
     else:
-        yield Finding(name="history", ok=True, text=_some(total, "checkpoint"))
+        yield Finding(name="history", ok=True, text=counted(total, "checkpoint"))
 
 
 def _filters(baton: Baton) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
-from gitbaton.codec import Json, canonical, document, first_line, path_document, plain, timestamp
+from gitbaton.codec import Json, canonical, counted, document, first_line, path_document, plain, timestamp
 from gitbaton.model import Checkpoint, Live, Oid, Since, Skipped, Stored
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ def validation(c: Checkpoint, since: Since | None) -> str:
         return c.validation
     if holds is None:
         return f"{c.validation} (not compared with the files of today)"
-    count = _count(since.files, "file") if since is not None and since.files else "files"
+    count = counted(since.files, "file") if since is not None and since.files else "files"
     return f"{c.validation} (stale: {count} changed since)"
 
 
@@ -76,14 +76,10 @@ def happened(c: Checkpoint, since: Since | None) -> str:
     """What has happened since a checkpoint's words were written: turns, files, commits, and the last thing that it says."""
     parts = [c.step] if c.carried is not None else []
     if since is not None:
-        parts += [f"{_count(since.turns, 'turn')} ended"] if since.turns else []
-        parts += [f"{_count(since.files, 'file')} changed"] if since.files else []
-        parts += [f"{_count(since.commits, 'commit')} made"] if since.commits else []
+        parts += [f"{counted(since.turns, 'turn')} ended"] if since.turns else []
+        parts += [f"{counted(since.files, 'file')} changed"] if since.files else []
+        parts += [f"{counted(since.commits, 'commit')} made"] if since.commits else []
     return "; ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def line(text: str) -> str:

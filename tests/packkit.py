@@ -78,5 +78,11 @@ def read_all(store: Packs, made: Sequence[New]) -> None:
         assert store.read(oid) == (kind, data)
 
 
+def missing(store: Packs, oids: Sequence[bytes]) -> set[bytes]:
+    """Those that are not in the repository, as its own door sees it."""
+    found = store.repo.objects.read_many([oid.hex() for oid in oids], 0)
+    return {oid for oid, item in zip(oids, found, strict=True) if item is None}
+
+
 def use_new_git(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.path.dirname(request.getfixturevalue("new_git")) + os.pathsep + os.environ["PATH"])

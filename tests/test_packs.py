@@ -16,7 +16,7 @@ from gitbaton.git.objects import Kind
 from gitbaton.git.packdelta import apply, delta
 from gitbaton.git.packs import Packs
 from gitbaton.git.repo import Door, discover
-from tests.packkit import New, blobs, commits, folder, judged, names, opened, read_all, trees, use_new_git
+from tests.packkit import New, blobs, commits, folder, judged, missing, names, opened, read_all, trees, use_new_git
 from tests.support import Sandbox, examples
 
 FORMATS = ("sha1", "sha256")
@@ -95,7 +95,7 @@ def test_what_is_written_is_read(
         read_all(again, [item[:3] for item in made])
         for pack in folder(repo).glob("*.pack") if made else ():
             repo.git("index-pack", "--verify", str(pack))
-        assert store.has([item[1] for item in made]) == again.has([item[1] for item in made]) == set()
+        assert missing(store, [item[1] for item in made]) == missing(again, [item[1] for item in made]) == set()
     for path in folder(repo).iterdir():
         path.unlink()
     for item in (store, again):
@@ -124,7 +124,7 @@ def test_every_kind_of_repository(
     read_all(again, made)
     absent = store.id("blob", b"absent")
     for item in (store, again):
-        assert item.has([absent, made[0][1]]) == {absent}
+        assert missing(item, [absent, made[0][1]]) == {absent}
         with pytest.raises(GitError, match=absent.hex()):
             item.read(absent)
         item.close()
@@ -158,7 +158,7 @@ def test_objects_elsewhere_are_read(tmp_path: Path, repo: Sandbox) -> None:
     repo.run("git", "clone", "-q", "--shared", str(repo.path), str(tmp_path / "clone"), cwd=tmp_path)
     store = opened(Sandbox(tmp_path / "clone"))
     read_all(store, [*made, ("blob", bytes.fromhex(loose), b"one\n")])
-    assert store.has([bytes.fromhex(loose), made[0][1]]) == set()
+    assert missing(store, [bytes.fromhex(loose), made[0][1]]) == set()
     for item in (store, with_pack):
         item.close()
 

@@ -17,7 +17,7 @@ from gitbaton.git import keeping, maintenance, packs
 from gitbaton.git.libgit2 import Libgit2Objects
 from gitbaton.git.objects import RefChange
 from gitbaton.git.run import write_all
-from tests.packkit import New, blobs, commits, folder, judged, names, opened, read_all, trees, use_new_git
+from tests.packkit import New, blobs, commits, folder, judged, missing, names, opened, read_all, trees, use_new_git
 from tests.support import Sandbox, examples
 
 
@@ -281,7 +281,7 @@ def test_many_threads_write_and_read(repo: Sandbox) -> None:
                 made = trees(store, 4, 50 * number + 10 * turn)
                 with store.write(made):
                     read_all(store, made)
-                assert store.has([oid for _, oid, _ in made]) == set()
+                assert missing(store, [oid for _, oid, _ in made]) == set()
         except BaseException as error:
             wrong.append(error)
 

@@ -176,13 +176,13 @@ def test_what_cannot_be_prepared_fails_no_append(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(walfile, "spare", full)
     room = wal._tail.room
     with wal.lock():
-        while wal.pending[1] < room - 2000:
+        while wal._place[6] < room - 2000:
             wal.append(b"b" * 1000)
         assert refused
         with pytest.raises(GitError, match=r"^the log of threads cannot be written: Too many open files$"):
             wal.append(b"c" * 3000)
     monkeypatch.undo()
-    assert len(read(Wal(str(tmp_path / "wal")))) == wal.pending[0]
+    assert len(read(Wal(str(tmp_path / "wal")))) == wal._place[5]
     kill(wal)
 
 

@@ -65,6 +65,13 @@ def test_metadata_and_writes_that_came_late(repo: Sandbox) -> None:
     ]
 
 
+def test_a_source_that_looks_like_sizes_hides_no_secret(repo: Sandbox) -> None:
+    with ThreadStore.open(repo.path, **QUIET) as store:
+        put(store, "t", 0, source=',"size":[1,2],', url="postgres://u:s3cretPassw0rd@h/db", n=1)
+    done = repo.baton("scan", "--threads")
+    assert (done.code, done.out) == (1, "thread 't' id-0000 metadata: url-password\n")
+
+
 def test_a_log_that_cannot_be_brought_into_git_is_said(told: Sandbox) -> None:
     told.git("update-ref", "refs/baton/threads/=third", "HEAD")  # in the way of =third/_
     with ThreadStore.open(told.path, **QUIET) as store:

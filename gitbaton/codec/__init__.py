@@ -3,7 +3,7 @@
 from gitbaton.codec.checkpoint import EXTRA_KEY, decode, document, encode, path_document, path_of, timestamp
 from gitbaton.codec.message import ROOT_MESSAGE, message, payload
 from gitbaton.codec.notes import Note, entry, parse_note
-from gitbaton.codec.text import Json, canonical, first_line, is_control, parse, plain
+from gitbaton.codec.text import Json, canonical, counted, first_line, is_control, parse, plain
 from gitbaton.codec.tracks import check_track, decode_track, encode_track
 from gitbaton.codec.transcripts import parse_transcript, transcript_text
 
@@ -14,6 +14,7 @@ __all__ = [
     "Note",
     "canonical",
     "check_track",
+    "counted",
     "decode",
     "decode_track",
     "document",

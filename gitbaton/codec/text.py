@@ -116,3 +116,8 @@ def _check(value: Json, left: int) -> None:
                 raise RecordError("record holds half of a surrogate pair")
         elif isinstance(item, (dict, list)):
             _check(item, left - 1)
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 checkpoint``, ``2 checkpoints``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -8,10 +8,9 @@ from typing import Optional
 
 from gitbaton import sync, terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, check_track, plain, timestamp
+from gitbaton.codec import Json, check_track, counted, plain, timestamp
 from gitbaton.commands import travelling
 from gitbaton.commands.common import print_plan, warn_all
-from gitbaton.commands.retaining import counted
 from gitbaton.commands.travelling import moved
 from gitbaton.errors import UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names

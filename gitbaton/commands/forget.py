@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from gitbaton import mirrors, terminal
-from gitbaton.codec import Json, path_document, plain
+from gitbaton.codec import Json, counted, path_document, plain
 from gitbaton.commands.common import opened, print_json, warn_all
-from gitbaton.commands.retaining import clean, counted, discreet
+from gitbaton.commands.retaining import clean, discreet
 from gitbaton.render import line
 from gitbaton.retention.forgetting import Forgetting, forget, plan
 from gitbaton.retention.proof import Proof, prove, texts, to_do, unknown

@@ -7,10 +7,9 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, plain
+from gitbaton.codec import Json, counted, plain
 from gitbaton.columns import padded, width
 from gitbaton.commands.common import opened, paged, print_json
-from gitbaton.commands.retaining import counted
 from gitbaton.errors import NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, chosen, in_use
 from gitbaton.journal.codec import document

@@ -7,9 +7,9 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, plain, timestamp
+from gitbaton.codec import Json, counted, plain, timestamp
 from gitbaton.commands.common import opened, paged, print_json
-from gitbaton.commands.retaining import amount, clean, counted, discreet
+from gitbaton.commands.retaining import amount, clean, discreet
 from gitbaton.errors import UsageError
 from gitbaton.render import line
 from gitbaton.retention.planning import Plan, plan, prune

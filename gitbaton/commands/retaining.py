@@ -22,11 +22,6 @@ def amount(count: int) -> str:
     return f"{count / 1024**power:.1f} {_UNITS[power - 1]}"
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 checkpoint``, ``2 checkpoints``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def marked(baton: Baton) -> Meta:
     """What is pinned, for who only shows it: where that cannot be read, nothing, with a warning."""
     try:

@@ -10,10 +10,10 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, plain, timestamp
+from gitbaton.codec import Json, counted, plain, timestamp
 from gitbaton.columns import padded, width
 from gitbaton.commands.common import opened, paged, print_json
-from gitbaton.commands.retaining import amount, counted
+from gitbaton.commands.retaining import amount
 from gitbaton.commands.threading import EXTRA, fetched, meant, name, store_of
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.render import age, key_value

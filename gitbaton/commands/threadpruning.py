@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import typer
 
 from gitbaton import terminal
-from gitbaton.codec import Json, timestamp
+from gitbaton.codec import Json, counted, timestamp
 from gitbaton.commands.common import opened, paged, print_json
-from gitbaton.commands.retaining import amount, counted
+from gitbaton.commands.retaining import amount
 from gitbaton.commands.threading import meant, name, store_of
 from gitbaton.retention.rules import Rules
 from gitbaton.retention.threads import Part, Plan, apply, plan, weighed

@@ -7,9 +7,8 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, plain, timestamp
+from gitbaton.codec import Json, counted, plain, timestamp
 from gitbaton.commands.common import opened, paged, print_json
-from gitbaton.commands.retaining import counted
 from gitbaton.commands.threading import fetched, listed, name, store_of, unusable
 from gitbaton.render import age
 from gitbaton.threads.reports import Summary, joins, threads

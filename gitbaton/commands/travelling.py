@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, plain
-from gitbaton.commands.retaining import counted
+from gitbaton.codec import Json, counted, plain
 from gitbaton.git.remotes import Remote
 from gitbaton.sync.threads import called
 from gitbaton.sync.values import FetchedThread, JoinedThread, Move

@@ -202,13 +202,6 @@ class Packs:
                 self._old, self._young, self._size = self._young, {}, size
             self._young[oid] = kind, data
 
-    def has(self, oids: Iterable[Id]) -> set[Id]:
-        """Those of the objects that are not here."""
-        asked = [oid for oid in dict.fromkeys(oids) if oid not in self._own]
-        with self._lock:
-            found = list(self._ask().read_many([oid.hex() for oid in asked], 0))
-        return {oid for oid, item in zip(asked, found, strict=True) if item is None}
-
     def tidy(self) -> bool:
         """Start git's packing of packs in the background where there are many; whether it was started. What processes that
         have ended kept is released. Never raises."""

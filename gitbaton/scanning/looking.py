@@ -31,7 +31,8 @@ _LATE = re.compile(rb"i\.[^/]*/[wx]\.[^/]*\Z")  # what came late for one of thes
 _CHUNK = re.compile(rb"chunks/[0-9]{8}\Z")
 _ENTRY = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(rb"\[redacted:([a-z0-9-]{1,40})\]")
-_SIZES = re.compile(rb',"size":\[\d{1,12},(\d{1,12})\],')  # of a thread's checkpoint, and of its metadata at the end
+# The sizes of a thread's checkpoint, and of its metadata at the end; no text before them can hold a quote without a backslash.
+_SIZES = re.compile(rb'\n\n[^\n]*\n\n\{"v":1,[^\n]*?,"size":\[\d{1,12},(\d{1,12})\],')
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _HELD = re.compile(rb"(?:.*/)?[crwx]\.[A-Za-z0-9_%-]*\Z", re.DOTALL)  # what a thread of LangGraph's holds,
 _VALUE = re.compile(rb"[a-z][a-z0-9_+-]{0,63}\0|\[\[")  # a value with its type, or writes after their list

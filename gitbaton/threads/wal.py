@@ -60,11 +60,6 @@ class Wal(Opened):
         """Whether the log is being closed: nothing is appended any more."""
         return self._ending
 
-    @property
-    def pending(self) -> tuple[int, int]:
-        """How many records were appended since the log was last rotated, by anybody, and their bytes; as of our last read."""
-        return self._place[5:]
-
     def read(self) -> Records:
         """Segment and payload of what others appended since the last read, in order; the first time of all that is in the log.
         Under the lock. Raises RecordError, GitError."""
