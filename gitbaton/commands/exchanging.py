@@ -19,6 +19,7 @@ from gitbaton.sync.threads import called
 from gitbaton.sync.values import Choice, Exposure, FetchedRun, Gathered, Joining, Late, Move, Pushing
 
 TIMEOUT = 60.0
+_NAMED = 20  # threads that are named; there may be thousands
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 
@@ -73,14 +74,22 @@ def size(count: int) -> str:
 def say_public(remote: Remote, public: Exposure) -> None:
     """What a first push makes public, on standard error."""
     names = [*(f"'{plain(track)}'" for track in public.tracks), *(f"run '{run}'" for run in public.runs)]
-    listed = ", ".join([*names, *(called((thread, "")) for thread in public.threads)])
-    terminal.tell(f"first push of {listed} to {plain(remote.shown)}; beyond what its refs hold this makes public:")
+    terminal.tell(
+        f"first push of {_listed(names, public.threads)} to {plain(remote.shown)}; beyond what its refs hold this makes public:"
+    )
     parts = [counted(public.checkpoints, "checkpoint"), counted(public.commits, "unpublished commit")]
     parts += [counted(public.untracked, "untracked file")]
     parts = parts if public.tracks else []
     parts += [f"{counted(public.records, 'record')} with what the steps read, wrote and printed"] if public.runs else []
     parts += [f"{counted(public.states, 'checkpoint')} of threads with all their values"] if public.threads else []
     terminal.tell("  " + ", ".join([*parts, size(public.bytes)]))
+
+
+def _listed(names: Sequence[str], threads: Sequence[str]) -> str:
+    """Names, and those of threads as far as anybody reads them."""
+    shown = [*names, *(called((thread, "")) for thread in threads[:_NAMED])]
+    left = len(threads) - _NAMED
+    return ", ".join(shown) + (f" and {counted(left, 'more thread')}" if left > 0 else "")
 
 
 class Agreement:
@@ -190,8 +199,8 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
     if done.hits:
         _tell_hits(baton, done)
     if done.declined or done.private:
-        names = [*(f"'{track}'" for track in done.declined), *(called((thread, "")) for thread in done.private)]
-        what = "nothing is pushed" if _halted(done) else "not pushed: " + ", ".join(names)
+        names = [f"'{track}'" for track in done.declined]
+        what = "nothing is pushed" if _halted(done) else "not pushed: " + _listed(names, done.private)
         tell_error(f"{what}: nobody agreed to make it public", ("--yes agrees; so does 'git config baton.push true'",))
     return not done.refused
 

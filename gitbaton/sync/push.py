@@ -29,6 +29,7 @@ from gitbaton.values import replace, value
 
 ATTEMPTS = 3
 _ATOMIC = "atomic"
+_AT_ONCE = 1000  # refs of one push: git's time goes with the square of them, and a command line has an end
 
 
 @value
@@ -55,6 +56,22 @@ class Plan:
     def sends(self) -> dict[str, tuple[Oid | None, Oid | None]]:
         """The moves of the remote's refs: from what was seen to what it gets."""
         return {move.ref: (move.seen, move.new) for move in self.moves if move.changes}
+
+    @property
+    def parts(self) -> list[dict[str, tuple[Oid | None, Oid | None]]]:
+        """The same, as it is sent: all at once, but for threads that are too many for that; what is no thread's goes first."""
+        threads: dict[tuple[str, str], list[str]] = {}
+        parts: list[list[str]] = [[]]
+        for move in self.moves:
+            if move.changes:
+                place = (move.thread, move.namespace) if move.thread is not None else None
+                (parts[0] if place is None else threads.setdefault(place, [])).append(move.ref)
+        for refs in threads.values():
+            if len(parts[-1]) + len(refs) > _AT_ONCE:
+                parts.append([])
+            parts[-1] += refs
+        sends = self.sends
+        return [{ref: sends[ref] for ref in part} for part in parts if part]
 
 
 def push(
@@ -249,9 +266,15 @@ class _Place:
         return replace(self.choice, tracks=tuple(sorted(tracks.difference(declined.tracks))), kept=kept)
 
     def _send(self, result: Pushing, made: Plan, *, rewriting: bool) -> Pushing | None:
-        rows = self.line.push(made.sends, self.place)
-        moves = {move.ref: move for move in made.moves}
-        self._remember([moves[row.ref] for row in rows if not row.kind])
+        moves, rows = {move.ref: move for move in made.moves}, list[Pushed]()
+        try:
+            for part in made.parts:
+                rows += self.line.push(part, self.place)
+                if any(row.kind for row in rows):
+                    break
+        finally:
+            # Not after each part: git's time for the next one goes with the number of refs here.
+            self._remember([moves[row.ref] for row in rows if not row.kind])
         failed = [row for row in rows if row.kind]
         if not failed:
             if result.exposure is not None:
