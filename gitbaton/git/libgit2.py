@@ -24,8 +24,17 @@ _KIND: dict[int, Kind] = {
 }
 _TYPE = {kind: number for number, kind in _KIND.items()}
 _ERRORS = (pygit2.GitError, KeyError, ValueError, OSError, TypeError)
+_FILES = 128  # packs that are open at a time
 _FIRST = 8192  # bytes of a loose object's file that are read first: most need no more
 _LOCK_WAIT = 0.1  # core.filesRefLockTimeout's default, in seconds; libgit2 itself does not wait
+
+
+def _settle() -> None:
+    """What libgit2 has for all who use it in this process."""
+    # Without this, it refuses a clone whose config names extensions.partialClone.
+    pygit2.settings.set_extensions(["partialclone"])
+    if pygit2.settings.mwindow_file_limit == 0:  # unless somebody has set it: it never closes a pack, not even one that is gone
+        pygit2.settings.mwindow_file_limit = _FILES
 
 
 class Libgit2Objects:
@@ -34,8 +43,7 @@ class Libgit2Objects:
     algorithm: Algorithm = "sha1"
 
     def __init__(self, git_dir: str) -> None:
-        # Without this, libgit2 refuses a clone whose config names extensions.partialClone.
-        pygit2.settings.set_extensions(["partialclone"])
+        _settle()
         try:
             self.repository = pygit2.Repository(git_dir)
             config = self.repository.config
@@ -280,6 +288,7 @@ class Libgit2Objects:
 def packed(objects_dir: str) -> Callable[[bytes], tuple[Kind, bytes] | None]:
     """What reads objects of git's packs by their raw ids, and nothing else: never a loose one, at which libgit2 may hang. It
     gives None for what is in no pack, or cannot be read, and raises GitError for what is too large."""
+    _settle()
     packs, name, kinds, folder, seen = pygit2.OdbBackendPack(objects_dir), pygit2.Oid, _KIND, f"{objects_dir}/pack", [-1]
     owner = pygit2.Odb()
     owner.add_backend(packs, 1)  # closes its files when it is let go; pygit2 never does so for one by itself

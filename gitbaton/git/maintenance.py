@@ -9,7 +9,7 @@ import time
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, detach, spawn
+from gitbaton.git.run import Git, detach, leave
 
 MANY = 4096
 _COLLECTING = 3600.0  # seconds
@@ -94,7 +94,7 @@ def _start(repo: Repo) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         argv = repo.git.argv("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index")
-        spawn(argv, repo.git.env, null, null, null, {lock: _HELD}, detached=True)
+        leave(argv, repo.git.env, null, null, null, {lock: _HELD})
         return True
     except BlockingIOError:
         return False

@@ -20,6 +20,7 @@ from gitbaton.git.run import spawn, write_all
 
 _TIMEOUT = 60.0  # seconds in which it takes, or says, something
 _LENGTH = 8
+_VERSION = 2  # of what is said: the process may be of a newer gitbaton, put in place while this program runs
 _MOST = 64 << 20  # bytes of objects that go through the pipe; more are packed here
 _PIPE = 1 << 20
 # Only the standard library and this package are wanted, and a folder of packages must not hide a module of the former.
@@ -64,21 +65,24 @@ class Packer:
     def pack(self, algorithm: Algorithm, parts: Iterable[Sequence[Entry]]) -> Made | None:
         """A pack of objects, which are sent as they come, and its index; None when it cannot be made here: then whoever wants
         it makes it. All of ``parts`` are taken in either case. Raises what they raise."""
-        size = 0
+        size, ids = 0, set[Id]()
         with self._lock:
             try:
                 with self._trying():
                     self._ready()
                 for part in parts:
                     size += sum([len(item[2]) for item in part])
+                    ids.update([item[1] for item in part])
                     if size > _MOST:
                         self._end()
                     with self._trying():
                         self._send(algorithm, part)
                 with self._trying():
                     self._send(algorithm, ())
-                    if self._pid:
-                        return Made(algorithm, *marshal.loads(self._answer()))
+                    made = Made(algorithm, *marshal.loads(self._answer())) if self._pid else None
+                    if made is not None and made.offsets.keys() == ids:
+                        return made
+                self._end()
             except BaseException:  # its answer would be taken for that to the next question
                 self._end()
                 raise
@@ -99,7 +103,7 @@ class Packer:
 
     def _send(self, algorithm: Algorithm, part: Sequence[Entry]) -> None:
         if self._pid:
-            asked = marshal.dumps((algorithm, list(part)))
+            asked = marshal.dumps((_VERSION, algorithm, list(part)))
             self._ask(len(asked).to_bytes(_LENGTH, "big") + asked)
 
     def _begin(self) -> None:
@@ -121,10 +125,18 @@ class Packer:
         """Raises EOFError when nobody reads it in time, OSError when nobody is there."""
         deadline, view, poll = time.monotonic() + _TIMEOUT, memoryview(data), select.poll()
         poll.register(self._writer, select.POLLOUT)
-        while view:
-            if not poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
-                raise EOFError
-            view = view[os.write(self._writer, view) :]
+        # A program may have SIGPIPE as C has it; a process beside it that is killed must not end it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
+        try:
+            while view:
+                if not poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
+                    raise EOFError
+                view = view[os.write(self._writer, view) :]
+        except BrokenPipeError:
+            signal.sigtimedwait([signal.SIGPIPE], 0)
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _answer(self) -> bytes:
         """What the process says. Raises EOFError when it ends before, or takes too long."""
@@ -174,7 +186,9 @@ def serve() -> None:
     source, out = sys.stdin.fileno(), sys.stdout.fileno()
     packing, added = Packing("sha1"), list[bytes]()
     while head := _exactly(source, _LENGTH):
-        algorithm, objects = marshal.loads(_exactly(source, int.from_bytes(head, "big")))
+        version, algorithm, objects = marshal.loads(_exactly(source, int.from_bytes(head, "big")))
+        if version != _VERSION:
+            return
         if not added:
             packing = Packing(algorithm)
         added += map(packing.add, objects)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import zlib
+from itertools import count
 
 from gitbaton.git.objects import Kind
 from gitbaton.git.packdelta import apply
@@ -14,6 +15,7 @@ _SLACK = 64  # bytes that a stream may have beside its data; one that cannot be 
 _OFFSET, _NAMED = 6, 7
 _DEEPEST = 10_000
 _HELD = 8 << 20
+_numbers = count()
 _AT_ONCE = 16 << 20  # bytes that are set aside before it is seen that the object is so large
 
 
@@ -23,11 +25,12 @@ class Bases:
     __slots__ = ("_found", "_size", "get")
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Mapped, int], tuple[Kind, bytes]] = {}
+        # By the number of a pack: a pack that is a key would stay open when nobody else has it any more.
+        self._found: dict[tuple[int, int], tuple[Kind, bytes]] = {}
         self._size = 0
         self.get = self._found.get
 
-    def hold(self, pack: Mapped, at: int, kind: Kind, data: bytes) -> None:
+    def hold(self, pack: int, at: int, kind: Kind, data: bytes) -> None:
         """Have an object here for a while."""
         self._size += len(data) + 256
         if self._size > _HELD:
@@ -40,10 +43,10 @@ class Bases:
 class Mapped:
     """The objects of one pack by their place in it."""
 
-    __slots__ = ("_bases", "_bytes", "path")
+    __slots__ = ("_bases", "_bytes", "_number", "path")
 
     def __init__(self, fd: int, path: str, bases: Bases) -> None:
-        self.path, self._bases = path, bases
+        self.path, self._bases, self._number = path, bases, next(_numbers)
         self._bytes = memoryview(mmap.mmap(fd, 0, prot=mmap.PROT_READ))
 
     def read(self, at: int) -> tuple[Kind, bytes]:
@@ -54,11 +57,11 @@ class Mapped:
     def _changed(self, at: int, data: bytes, below: int) -> tuple[Kind, bytes]:
         """A delta's object, by way of all that it stands on."""
         deltas = [(at, data)]
-        while (found := self._bases.get((self, below))) is None:
+        while (found := self._bases.get((self._number, below))) is None:
             number, data, under = self._entry(below)
             if under < 0:
                 found = KINDS[number], data
-                self._bases.hold(self, below, *found)
+                self._bases.hold(self._number, below, *found)
                 break
             deltas.append((below, data))
             below = under
@@ -67,7 +70,7 @@ class Mapped:
         kind, data = found
         for place, change in reversed(deltas):
             data = apply(data, change, LARGEST)
-            self._bases.hold(self, place, kind, data)
+            self._bases.hold(self._number, place, kind, data)
         return kind, data
 
     def named(self, at: int) -> tuple[int, int]:

@@ -28,7 +28,8 @@ _RECENT = 20_000_000  # nanoseconds: a change of the folder may be stamped with 
 _WHOLE = 4096  # bytes up to which one call with a copy costs less than two
 _NAME = {"commit": b"commit", "tree": b"tree", "blob": b"blob", "tag": b"tag"}
 _OVERHEAD = 200  # bytes that an object of the cache takes beside its data
-_KNOWN = 1 << 16  # objects of packs of our own whose places are kept in memory
+_KNOWN = 1 << 16  # objects of packs of our own whose places are kept in memory,
+_OPEN = 128  # and packs: each is an open file
 _AT_ONCE = 48, 1 << 18  # objects, and bytes of them, that are sent to the process beside
 _PLACE = 40  # bits of a place in a pack
 _open: WeakSet[Packs] = WeakSet()
@@ -99,7 +100,7 @@ class Packs:
         high = number << _PLACE
         self._own.update({oid: high | at for oid, at in offsets.items()})
         self._written.append((number, list(offsets)))
-        while len(self._own) > _KNOWN and len(self._written) > 1:
+        while (len(self._own) > _KNOWN or len(self._written) > _OPEN) and len(self._written) > 1:
             self._forget(*self._written.popleft())
 
     def hurry(self, on: bool) -> None:

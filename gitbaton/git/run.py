@@ -14,6 +14,7 @@ from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.values import value
 
 TIMEOUT = 600.0
+_left: set[int] = set()  # processes of ours that nobody waits for
 # What `git rev-parse --local-env-vars` names: it belongs to one repository and must not reach another.
 LOCAL_ENV = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -192,11 +193,26 @@ def spawn(
             os.close(fd)
 
 
+def leave(
+    argv: Sequence[str], env: Mapping[str, str], stdin: int, out: int, err: int, more: Mapping[int, int] | None = None
+) -> None:
+    """As ``spawn``, a program that nobody waits for. What is left of earlier ones that have ended goes: in a process
+    that lives for weeks they would pile up."""
+    for pid in _left.copy():
+        try:
+            ended = os.waitpid(pid, os.WNOHANG)[0] == pid
+        except ChildProcessError:  # the program around us waits for all its children
+            ended = True
+        if ended:
+            _left.discard(pid)
+    _left.add(spawn(argv, env, stdin, out, err, more, detached=True))
+
+
 def detach(argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> None:
     """Start a program that nobody waits for, its input from memory, its output nowhere. Raises GitError."""
     source, sink = memory_file(stdin), os.open(os.devnull, os.O_WRONLY)
     try:
-        spawn(argv, env, source, sink, sink, detached=True)
+        leave(argv, env, source, sink, sink)
     finally:
         os.close(source)
         os.close(sink)

@@ -154,34 +154,37 @@ def _built(
 ) -> Iterator[Object]:
     """What lines need and git has not, as it is made; those that can be brought are added to ``built``."""
     for each in lines:
+        objects = _line(core, each, built, give_way)
         try:
-            view = core.shelf.look(each.line)
-            yield from _values(core, each, view, give_way)
-            names = each.line.names
-            steps = building(view.chain, each.puts, each.rows, view.late, names=names, pause=give_way)
-            while True:
-                try:
-                    yield from next(steps)
-                except StopIteration as end:
-                    built.append((each, view, end.value))
-                    break
+            # Of a line that could not be brought before, nothing is stored until it is whole: it is tried again and again.
+            yield from list(objects) if place(each.line) in core.stuck else objects
         except BatonError as error:
             failed[place(each.line)] = error
+
+
+def _line(core: Core, frozen: Frozen, built: list[Work], give_way: Callable[[], None] | None) -> Iterator[Object]:
+    """As ``_built``, of one line."""
+    view = core.shelf.look(frozen.line)
+    yield from _values(core, frozen, view, give_way)
+    names = frozen.line.names
+    steps = building(view.chain, frozen.puts, frozen.rows, view.late, names=names, pause=give_way)
+    while True:
+        try:
+            yield from next(steps)
+        except StopIteration as end:
+            built.append((frozen, view, end.value))
+            return
 
 
 def _values(core: Core, frozen: Frozen, view: View, give_way: Callable[[], None] | None) -> Iterator[Object]:
     """The blobs of new checkpoints that git has not, or may have collected."""
     held = core.table.blobs
-    seen, taken = set[Id](), set[Id]()
+    seen, taken, new = set[Id](), set[Id](), list[Id]()
     for number, entry in enumerate(frozen.puts.values()):
-        new = [oid for oid in (*entry.channels.values(), *entry.rest.values()) if oid not in seen]
-        seen.update(new)
-        for oid in new:
-            found = held.get(oid)
-            if found is not None:
-                yield "blob", oid, found[1]
-            else:
-                taken.add(oid)
+        for oid in (*entry.channels.values(), *entry.rest.values()):
+            if oid not in seen:
+                seen.add(oid)
+                (new.append if oid in held else taken.add)(oid)
         if give_way is not None and number % _FEW == 0:
             give_way()
     for entry in frozen.puts.values():
@@ -189,8 +192,10 @@ def _values(core: Core, frozen: Frozen, view: View, give_way: Callable[[], None]
             above = view.find(entry.parent)
             taken.difference_update(above.channels.values() if above is not None else ())
     # The ref was moved by hand since: git may have collected them, while we still have them.
-    for oid in taken:
-        yield "blob", oid, _kept(core, frozen, oid)
+    kept: list[Object] = [("blob", oid, _kept(core, frozen, oid)) for oid in taken]
+    for oid in new:
+        yield "blob", oid, held[oid][1]
+    yield from kept
 
 
 def _kept(core: Core, frozen: Frozen, oid: Id) -> bytes:

@@ -28,13 +28,15 @@ class Worker:
 
     def __init__(self, core: Core, every: int, idle: float) -> None:
         self.core, self.every, self.idle = core, every, idle
+        self._some = max(1, every // _EARLY)
         self.reset()
 
     def reset(self) -> None:
         """Be one whose thread has not begun; in a forked child there is none."""
         # Not threading.Event: it is written in Python, and what a signal handler raises inside leaves it locked.
         self._bell: SimpleQueue[None] = SimpleQueue()
-        self._due = self._early = self._woken = self._stopping = False
+        self._due = self._woken = self._stopping = False
+        self._came = 0  # records of ours since the last flush
         self._thread: threading.Thread | None = None
         self._fast = False
         self._own = threading.RLock()
@@ -42,11 +44,12 @@ class Worker:
     def came(self) -> None:
         """A record was appended."""
         table = self.core.table
-        if not self._due and (table.count * _EARLY >= self.every or table.size * _EARLY >= BYTES):
-            self._due = table.count >= self.every or table.size >= BYTES
-            if self._due or not self._early:
-                self._early = True
-                self._bell.put(None)
+        self._came += 1
+        if not self._due and (table.count >= self.every or table.size >= BYTES):
+            self._due = True
+            self._bell.put(None)
+        elif self._came == self._some:
+            self._bell.put(None)
         if not self._woken:
             self._begin()
 
@@ -69,8 +72,10 @@ class Worker:
                     self._pace(fast=False)
                     continue
                 self._until_due()
-                self._due = self._early = self._woken = False
-                if not self._stopping and not self._flush():
+                self._due = self._woken = False
+                done = self._stopping or self._flush()
+                self._came = 0  # what came meanwhile says nothing of how fast puts come
+                if not done:
                     self._woken = True
                     self._wait(_RETRY, lambda: False)
         finally:
@@ -104,14 +109,17 @@ class Worker:
     def _until_due(self) -> None:
         """Wait until a flush is due, and see how fast it came to that."""
         begun = time.monotonic()
-        early = self._await(lambda: self._early)
-        if early and time.monotonic() - begun < _BUSY / _EARLY:
+        end = begun + self.idle * _LONGEST
+        some = self._await(lambda: self._due or self._came >= self._some, end)
+        fast = some and time.monotonic() - begun < _BUSY / _EARLY
+        if fast:
             self._pace(fast=True)
-        self._pace(fast=early and self._await(lambda: self._due) and time.monotonic() - begun < _BUSY)
+        if some and self._await(lambda: self._due, end):
+            fast = time.monotonic() - begun < _BUSY
+        self._pace(fast=fast)
 
-    def _await(self, on: Callable[[], bool]) -> bool:
-        """Wait until something is so, or the log rests; which of the two."""
-        end = time.monotonic() + self.idle * _LONGEST
+    def _await(self, on: Callable[[], bool], end: float) -> bool:
+        """Wait until something is so, or the log rests, or it is time; whether it is so."""
         while not self._stopping:
             seen = self.core.table.count
             if self._wait(self.idle, on):
