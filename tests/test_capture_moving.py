@@ -20,7 +20,7 @@ from gitbaton.git.repo import discover
 from tests.support import Sandbox
 from tests.test_capture_kit import CHAIN, TRACK, check, expected_tree, flags, index_path, skipped, snap
 
-SECONDS = 2.5
+SECONDS = 1.5
 
 
 @contextmanager

@@ -334,5 +334,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("dirty", [False, True], ids=["clean", "dirty"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_t24_a_shape_goes_there_and_back(repo: Sandbox, name: str, dirty: bool) -> None:
+def test_t24_a_shape_goes_there_and_back(repo: Sandbox, pytestconfig: pytest.Config, name: str, dirty: bool) -> None:
+    if not dirty and not pytestconfig.getoption("--long"):
+        pytest.skip("from a clean work tree: --long runs it, and each with changes is run")
     check_round_trip(repo, SHAPES[name], dirty=dirty)
