@@ -133,7 +133,8 @@ class Packer:
                     raise EOFError
                 view = view[os.write(self._writer, view) :]
         except BrokenPipeError:
-            signal.sigtimedwait([signal.SIGPIPE], 0)
+            if signal.SIGPIPE in signal.sigpending():
+                signal.sigwait([signal.SIGPIPE])
             raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
