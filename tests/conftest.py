@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.threads.store import ThreadStore
 from tests.support import Sandbox, find_new_git
+from tests.support.threads import QUIET
 
 CLIENTS = ("CLAUDE", "CODEX", "GEMINI", "OPENCODE", "COPILOT", "CURSOR")  # what a client sets for its hooks
 GITCONFIG = """[user]
@@ -96,6 +98,19 @@ def repo(tmp_path: Path) -> Sandbox:
     sandbox = Sandbox.init(tmp_path / "repo")
     sandbox.commit("first", a_txt="one\n")
     return sandbox
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Sandbox:
+    """An empty bare repository."""
+    return Sandbox.init(tmp_path / "r.git", "--bare")
+
+
+@pytest.fixture
+def store(bare: Sandbox) -> Iterator[ThreadStore]:
+    """The threads of the bare repository; nothing is flushed by itself."""
+    with ThreadStore.open(bare.path, **QUIET) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -23,12 +23,6 @@ from tests.support import Sandbox
 pytestmark = pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
 
 
-@pytest.fixture
-def bare(tmp_path: Path) -> Sandbox:
-    """An empty bare repository."""
-    return Sandbox.init(tmp_path / "r.git", "--bare")
-
-
 def ended(pid: int) -> bool:
     """Whether a process is gone within some seconds; one that nobody has waited for is gone, too."""
     deadline = time.monotonic() + 10

@@ -8,7 +8,6 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +25,6 @@ from tests.support import Sandbox
 from tests.support.threads import QUIET, Model, agree, ids, numbered, put, row, rows, values
 
 REF = ref_of("t", "")
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> Sandbox:
-    """An empty bare repository."""
-    return Sandbox.init(tmp_path / "r.git", "--bare")
-
-
-@pytest.fixture
-def store(bare: Sandbox) -> Iterator[ThreadStore]:
-    with ThreadStore.open(bare.path, **QUIET) as opened:
-        yield opened
 
 
 def two(tmp_path: Path, common: int = 5) -> tuple[ThreadStore, ThreadStore, Sandbox, Sandbox]:

@@ -24,11 +24,11 @@ from gitbaton.threads import worker
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.support import Sandbox
-from tests.support.threads import put
-from tests.test_packer import bare, ended, waited
-from tests.test_threads_stuck import QUIET, stuck
+from tests.support.threads import QUIET, put
+from tests.test_packer import ended, waited
+from tests.test_threads_stuck import stuck
 
-__all__ = ["bare", "stuck"]
+__all__ = ["stuck"]
 
 
 @pytest.fixture

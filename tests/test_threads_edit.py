@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,6 @@ from tests.support import Sandbox
 from tests.support.threads import QUIET, Model, agree, ids, numbered, put, row, rows, text
 
 REF = ref_of("t", "")
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> Sandbox:
-    """An empty bare repository."""
-    return Sandbox.init(tmp_path / "r.git", "--bare")
-
-
-@pytest.fixture
-def store(bare: Sandbox) -> Iterator[ThreadStore]:
-    with ThreadStore.open(bare.path, **QUIET) as opened:
-        yield opened
 
 
 # ---- prune and delta channels

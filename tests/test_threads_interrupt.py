@@ -21,10 +21,7 @@ from gitbaton.threads import walfile, walopen
 from gitbaton.threads.store import _OPEN, ThreadStore
 from gitbaton.threads.wal import Wal
 from tests.support import Sandbox, examples
-from tests.test_threads_beside import bare
 from tests.test_threads_wal import append, flush, kill, read
-
-__all__ = ["bare"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of __del__
 

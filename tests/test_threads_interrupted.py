@@ -22,23 +22,10 @@ from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Row
 from gitbaton.threads.wal import Wal
 from tests.support import Sandbox
-from tests.support.threads import Model, agree, put
+from tests.support.threads import QUIET, Model, agree, put
 
-QUIET: dict[str, Any] = {"sync": False, "every": 1 << 30, "idle": 1e6}
 PLACE = ("t", "")
 FILES = ("core", "table", "flush", "wal", "walstate", "walfile")
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> Sandbox:
-    """An empty bare repository."""
-    return Sandbox.init(tmp_path / "r.git", "--bare")
-
-
-@pytest.fixture
-def store(bare: Sandbox) -> Iterator[ThreadStore]:
-    with ThreadStore.open(bare.path, **QUIET) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from __future__ import annotations
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.support import Sandbox
-from tests.test_threads_verbs import QUIET, killed, put
+from tests.support.threads import QUIET
+from tests.test_threads_verbs import killed, put
 
 ODD = (
     *("", "a b", "a\nb", "\x1b[31m", '"', "a\\", "$HOME", "日本 語", "\ud800", "\u202e", "'", "x" * 250, "\udce9"),

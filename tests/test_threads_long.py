@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,23 +13,11 @@ from gitbaton.threads.reports import threads
 from gitbaton.threads.store import ThreadStore
 from tests.support import Sandbox
 from tests.support.far import Far, ok
-from tests.support.threads import put
+from tests.support.threads import QUIET, put
 
-QUIET: dict[str, Any] = {"sync": False, "every": 1 << 30, "idle": 1e6}
 LONG = "\u62a5" * 5000
 DEEP = "|".join(f"child{n}:6f1c2c1e-9b0a-4a58-8f6e-0d9c5b7a1e2f" for n in range(30))
 OTHER = LONG + "x"
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> Sandbox:
-    return Sandbox.init(tmp_path / "r.git", "--bare")
-
-
-@pytest.fixture
-def store(bare: Sandbox) -> Iterator[ThreadStore]:
-    with ThreadStore.open(bare.path, **QUIET) as opened:
-        yield opened
 
 
 def fill(store: ThreadStore, thread: str, namespace: str = "", count: int = 3) -> None:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,9 +21,9 @@ from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.support import Sandbox
 from tests.support.repos import examples
+from tests.support.threads import QUIET
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-QUIET: dict[str, Any] = {"sync": False, "every": 1 << 30, "idle": 1e6}
 COUNTERS = "counters_since_delta_snapshot"
 Node = tuple[int | None, int, bool | None]
 """A checkpoint: its parent's number, minutes since the one before, and whether its delta channel has a value (None: it has no

@@ -8,7 +8,8 @@ import pytest
 
 from gitbaton.threads.store import ThreadStore
 from tests.support import Sandbox
-from tests.test_threads_verbs import QUIET, TASK, packed, put, write
+from tests.support.threads import QUIET
+from tests.test_threads_verbs import TASK, packed, put, write
 
 KEY = "AKIA" + "Q3EGRZ7LNWT2XUVB"
 SECRET = packed(f"the key is {KEY}, keep it")

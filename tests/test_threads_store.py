@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,12 @@ from gitbaton.threads import build
 from gitbaton.threads.store import ThreadStore
 from tests.support import Sandbox
 from tests.support.repos import examples
-from tests.support.threads import Kept, Model, agree, text
+from tests.support.threads import QUIET, Kept, Model, agree, text
 
 THREADS, SPACES = st.sampled_from(["a", "b/ü"]), st.sampled_from(["", "sub:1"])
 IDS = st.integers(0, 20).map(lambda n: f"{n:02}")
 RUNS = st.sampled_from(["r1", "r2"])
 VALUES = st.binary(max_size=4).map(lambda data: ("bytes", data))
-QUIET: dict[str, Any] = {"sync": False, "every": 1 << 30, "idle": 1e6}
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> Sandbox:
-    """An empty bare repository."""
-    return Sandbox.init(tmp_path / "r.git", "--bare")
-
-
-@pytest.fixture
-def store(bare: Sandbox) -> Iterator[ThreadStore]:
-    with ThreadStore.open(bare.path, **QUIET) as opened:
-        yield opened
 
 
 class Machine(RuleBasedStateMachine):

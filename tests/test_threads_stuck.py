@@ -31,16 +31,9 @@ from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.view import Shelf
 from gitbaton.threads.wal import Wal
 from tests.support import Sandbox
-from tests.support.threads import put
+from tests.support.threads import QUIET, put
 
-QUIET: dict[str, Any] = {"sync": False, "every": 1 << 30, "idle": 1e6}
 REF = ref_of("t", "")
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> Sandbox:
-    """An empty bare repository."""
-    return Sandbox.init(tmp_path / "r.git", "--bare")
 
 
 @pytest.fixture

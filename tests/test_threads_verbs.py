@@ -17,9 +17,9 @@ from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Typed
 from tests.support import Sandbox
+from tests.support.threads import QUIET
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-QUIET: dict[str, Any] = {"sync": False, "every": 1 << 30, "idle": 1e6}
 TASK = "0" * 8
 
 
