@@ -387,4 +387,4 @@ def test_messages_and_notes_are_called_by_what_they_belong_to(baton: Baton, repo
     assert done.code == 1 and done.out == f"note on {repo.head()[:10]}:2: aws-key AKIA…\n"
     commit = repo.git("commit-tree", "-m", f"used {KEY}", "HEAD^{tree}")
     (hit,) = lacking(baton, [commit])
-    assert hit_place(baton, hit, {}) == f"commit {commit[:10]} message"
+    assert hit_place(baton, hit) == f"commit {commit[:10]} message"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,50 @@ def test_what_was_fetched_is_named_as_that(told: Sandbox, tmp_path: Path) -> Non
     assert clone.baton("scan", "--all").out.startswith("thread 'my chat' id-0002")
 
 
+def test_names_are_looked_at_and_no_secret_is_printed_whatever_is_set(repo: Sandbox) -> None:
+    with ThreadStore.open(repo.path, **QUIET) as store:
+        put(store, f"of {KEY}", 0)
+        put(store, "y", 0, namespace=f"sub|{KEY}")
+        write(store, "y", "id-0000", KEY, SECRET, namespace=f"sub|{KEY}")
+        for channel in range(130):
+            put(store, f"same{channel:03}", 0, channels={"k": SECRET})
+    for setting in ("on", "off"):
+        repo.git("config", "baton.redact", setting)
+        for words in (("--threads",), ("--all",), ("--all", "--json")):
+            done = repo.baton("scan", *words)
+            assert done.code == 1 and KEY not in done.out + done.err
+        done = repo.baton("scan", "--threads", "y", f"of {KEY}")
+        assert sorted(done.out.splitlines())[:2] == [
+            "name of thread 'of [redacted:aws-key]': aws-key AKIA…",
+            "name of thread 'y' (namespace 'sub|[redacted:aws-key]'): aws-key AKIA…",
+        ]
+        assert "'git baton thread delete THREAD'" in done.err
+        assert repo.baton("scan", "--threads").out.count("channel 'k': aws-key") == 130
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_looked_at(told: Sandbox) -> None:
+    with ThreadStore.open(told.path, **QUIET) as store:
+        put(store, "third", 0, channels={"k": packed("one")})
+        put(store, "third", 1, channels={"k": packed("two")})
+        put(store, "fourth", 0, channels={"k": packed("three")})
+    told.git("repack", "-adq")
+    pack = next((told.path / ".git/objects/pack").glob("*.pack"))
+    kept = pack.read_bytes()
+    for path in (told.path / ".git/objects/pack").iterdir():
+        path.unlink()
+    subprocess.run(["git", "unpack-objects", "-q"], input=kept, cwd=told.path, check=True)
+    gone = told.git("rev-parse", "refs/baton/threads/=third/_^{tree}:c.k")
+    (told.path / ".git/objects" / gone[:2] / gone[2:]).unlink()
+    for words in (("--threads",), ("--all",)):
+        done = told.baton("scan", *words)
+        assert done.code == 1 and "thread 'my chat' id-0002 channel 'a/b': aws-key" in done.out
+        assert "warning: 'refs/baton/threads/=third/_' is not scanned: " in done.err and "=fourth" not in done.err
+    assert told.baton("scan", "--threads", "third").code == 128
+    (told.path / ".git/refs/baton/threads/=broken").mkdir(parents=True)
+    (told.path / ".git/refs/baton/threads/=broken/_").write_text("1" * 40 + "\n")
+    assert told.baton("scan", "--threads", "broken").code == 128
+
+
 def test_what_does_not_go_together(repo: Sandbox) -> None:
     for words in ("--all --threads", "--files --threads", "--all x"):
         assert repo.baton("scan", *words.split()).code == 129
@@ -120,7 +165,7 @@ def test_a_thread_is_deleted_in_all_namespaces_and_nothing_else(told: Sandbox) -
         put(store, "my chat", 9, namespace="sub")
         before = told.git("for-each-ref", "refs/baton/threads/=other")
         done = told.ok("thread", "delete", "my chat")
-        assert done.out == "thread 'my chat' deleted: 6 checkpoints, free once git has collected garbage\n" and done.err == ""
+        assert done.out == "thread 'my chat' deleted: 6 checkpoints\n" and done.err == ""
         assert store.chains("my chat") == [] and store.latest("my chat", "sub") is None
         assert len(list(store.walk("other", ""))) == 5
     assert told.git("for-each-ref", "refs/baton/threads", "refs/baton/late") == before

@@ -219,16 +219,18 @@ def _push_text(move: Move) -> str:
 
 def _tell_hits(baton: Baton, done: Pushing) -> None:
     """Where each secret stands, and what can be done."""
-    from gitbaton.commands.finding import REMOVE, hit_place, states
+    from gitbaton.commands.finding import REMOVE, hit_place, placed, removes, states
+    from gitbaton.scanning import scanner
 
-    of = states(baton, done.hits)
-    for hit in done.hits:
+    text = scanner(baton).text
+    places = list(placed(done.hits, states(baton, done.hits)))
+    for hit, state in places:
         which = "checkpoint " if hit.checkpoint else ""
-        place = baton.redactor.text(hit_place(baton, hit, of))
+        place = text(hit_place(baton, hit, state))
         terminal.tell(f"secret: {which}{place}: {hit.kind} {plain(hit.shown)}".rstrip())
     hints = ["'git config --add baton.redactAllow REGEX' names what is none"]
-    hints += ["'git baton forget CHECKPOINT' removes a checkpoint"] if len(of) < len(done.hits) else []
-    hints += [REMOVE] if of else []
+    hints += ["'git baton forget CHECKPOINT' removes a checkpoint"] if any(hit.checkpoint for hit in done.hits) else []
+    hints += [REMOVE] if removes(places) else []
     tell_error(f"nothing is pushed: {counted(len(done.hits), 'secret')} would leave", (*hints, "--no-scan pushes all the same"))
 
 

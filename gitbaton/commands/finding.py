@@ -56,34 +56,52 @@ def threads_of(baton: Baton, problems: list[Problem]) -> Iterator[ThreadStore | 
         yield store
 
 
-def refs_of(baton: Baton, store: ThreadStore | None, names: Sequence[str]) -> list[str]:
-    """The refs of the threads that are meant, and of their late writes; of all that are here, where none is named. Raises
-    NotFoundError."""
-    objects = baton.repo.objects
-    if not names:
-        return [*objects.refs(THREADS), *objects.refs(LATE)]
+def places_of(baton: Baton, store: ThreadStore | None, names: Sequence[str]) -> list[tuple[str, str]]:
+    """The threads that are meant, in all their namespaces; all that are here, where none is named. Raises NotFoundError."""
     there = store.chains() if store is not None else []
-    known, found = {thread for thread, _ in there}, list[str]()
+    known, found = {thread for thread, _ in there}, set[str]()
     for typed in names:
         thread = meant(typed, known)
         if thread not in known:
             elsewhere = {place[0]: remotes for place, remotes in fetched(baton).items()}
             raise missing(thread, elsewhere, known)
-        found += [ref for place in there if place[0] == thread for ref in (ref_of(*place), late_ref(*place))]
-    return list(dict.fromkeys(found))
+        found.add(thread)
+    return [place for place in there if not names or place[0] in found]
 
 
-def states(baton: Baton, hits: Iterable[Hit]) -> dict[str, State]:
-    """The checkpoints of threads that hits stand in, by commit."""
+def refs_of(baton: Baton, places: Sequence[tuple[str, str]], *, everything: bool) -> dict[str, str]:
+    """The refs of threads, and of their late writes, with what they point at; of all that is here, or of these places."""
+    refs = {**baton.repo.objects.refs(THREADS), **baton.repo.objects.refs(LATE)}
+    wanted = {ref for place in places for ref in (ref_of(*place), late_ref(*place))}
+    return {ref: oid for ref, oid in refs.items() if everything or ref in wanted}
+
+
+def called(baton: Baton, places: Sequence[tuple[str, str]], *, everything: bool) -> dict[str, str]:
+    """The names of threads and namespaces, each under what it is called; ``everything``: of those that were fetched, too."""
+    found = [*places, *(fetched(baton) if everything else ())]
+    spaces = [f" (namespace '{name(space)}')" if space else "" for _, space in found]
+    said = [f"name of thread '{name(thread)}'{space}" for (thread, _), space in zip(found, spaces, strict=True)]
+    return dict(zip(said, map("\n".join, found), strict=True))
+
+
+def states(baton: Baton, hits: Iterable[Hit]) -> dict[str, list[State]]:
+    """The checkpoints of threads that hits stand in, by commit: threads that hold the same have the same commits."""
     wanted = {hit.commit for hit in hits if hit.commit is not None and hit.checkpoint is None}
-    found: dict[str, State] = {}
-    objects = baton.repo.objects
-    for prefix in (THREADS, LATE, REMOTES):
-        for ref, tip in objects.refs(prefix).items() if wanted - found.keys() else ():
+    found: dict[str, list[State]] = {}
+    for prefix in (THREADS, LATE, REMOTES) if wanted else ():
+        for ref, tip in baton.repo.objects.refs(prefix).items():
             place = _place(ref)
-            if place is not None:
-                found.update({oid: state for oid, state in _states(baton, ref, tip, place, wanted) if oid not in found})
+            for oid, state in _states(baton, ref, tip, place, wanted) if place is not None else ():
+                if state not in found.setdefault(oid, []):
+                    found[oid].append(state)
     return found
+
+
+def placed(hits: Iterable[Hit], of: Mapping[str, list[State]]) -> Iterator[tuple[Hit, State | None]]:
+    """Each hit with the checkpoint of a thread that it stands in, once for each of several; None where it is in none."""
+    for hit in hits:
+        there: Sequence[State | None] = of.get(hit.commit or "", ()) if hit.checkpoint is None else ()
+        yield from ((hit, state) for state in there or (None,))
 
 
 def _place(ref: str) -> tuple[str | None, str, str] | None:
@@ -106,9 +124,8 @@ def _states(
     late = "/late/" in ref
     with suppress(BatonError):  # one that is broken is said by the scan itself
         thread, namespace = _named(baton, chain, ref.replace("/late/", "/threads/", 1) if late else "", (names[0], names[1]))
-        for oid in baton.repo.objects.first_parents(tip):
+        for oid, id in ((tip, None),) if late else ((e.commit.hex() if e.commit else "", e.id) for e in chain.walk()):
             if oid in wanted:
-                id = None if late else chain.entry(bytes.fromhex(oid)).id
                 yield oid, State(remote=remote, thread=thread, namespace=namespace, id=id)
 
 
@@ -122,9 +139,8 @@ def _named(baton: Baton, chain: Chain, beside: str, names: tuple[str, str]) -> t
     return named(names, chain.head()) if tip is not None or not beside else names
 
 
-def hit_place(baton: Baton, hit: Hit, of: Mapping[str, State]) -> str:
+def hit_place(baton: Baton, hit: Hit, state: State | None = None) -> str:
     """Where a secret stands: the checkpoint, the thread or the commit, and the file, the note, the field or the channel."""
-    state = of.get(hit.commit or "") if hit.checkpoint is None else None
     if state is not None:
         return _in_thread(state, hit.path)
     target = hit.path.replace("/", "") if hit.line else ""
@@ -135,11 +151,23 @@ def hit_place(baton: Baton, hit: Hit, of: Mapping[str, State]) -> str:
 
 
 def _in_thread(state: State, path: str) -> str:
-    said = f"thread '{name(state.thread)}'" + (f" namespace '{name(state.namespace)}'" if state.namespace else "")
-    said += f" fetched from '{name(state.remote)}'" if state.remote is not None else ""
-    folder, _, last = path.rpartition("/")
-    id = state.id if state.id is not None else name_of(folder.removeprefix("i.").encode())
-    said += f" {name(id)}" if id else ""
-    kind, _, rest = last.partition(".")
+    text = f"thread '{name(state.thread)}'" + (f" namespace '{name(state.namespace)}'" if state.namespace else "")
+    text += f" fetched from '{name(state.remote)}'" if state.remote is not None else ""
+    id = id_of(state, path)
+    text += f" {name(id)}" if id else ""
+    kind, _, rest = path.rpartition("/")[2].partition(".")
     held = name_of(rest.encode()) if kind in _HELD else None
-    return f"{said} {_HELD[kind]} '{name(held)}'" if held is not None else f"{said} {_WHOLE.get(path) or plain(path)}"
+    return f"{text} {_HELD[kind]} '{name(held)}'" if held is not None else f"{text} {_WHOLE.get(path) or plain(path)}"
+
+
+def id_of(state: State, path: str) -> str | None:
+    """The checkpoint that a path belongs to; writes that came late say so themselves."""
+    return state.id if state.id is not None else name_of(path.rpartition("/")[0].removeprefix("i.").encode()) or None
+
+
+def removes(places: Iterable[tuple[Hit, State | None]]) -> bool:
+    """Whether a secret stands in a thread that is here, or in its name."""
+    return any(
+        state.remote is None if state is not None else hit.commit is None and hit.path.startswith("name of thread ")
+        for hit, state in places
+    )

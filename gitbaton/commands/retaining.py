@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json
 from gitbaton.errors import BatonError
 from gitbaton.store.meta import NOTHING, Meta, read
+
+if TYPE_CHECKING:
+    from gitbaton.secrets import Redactor
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
@@ -42,10 +46,10 @@ def discreet(baton: Baton) -> Iterator[None]:
         raise
 
 
-def clean(baton: Baton, value: Json) -> Json:
-    """A JSON value whose texts say no secret."""
+def clean(baton: Baton, value: Json, redactor: "Redactor | None" = None) -> Json:
+    """A JSON value whose texts say no secret, as redaction is set or as ``redactor`` sees it."""
     if isinstance(value, str):
-        return baton.redactor.text(value)
+        return (redactor or baton.redactor).text(value)
     if isinstance(value, list):
-        return [clean(baton, item) for item in value]
-    return {key: clean(baton, item) for key, item in value.items()} if isinstance(value, dict) else value
+        return [clean(baton, item, redactor) for item in value]
+    return {key: clean(baton, item, redactor) for key, item in value.items()} if isinstance(value, dict) else value

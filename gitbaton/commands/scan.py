@@ -1,6 +1,6 @@
 """``git baton scan``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -11,7 +11,7 @@ from gitbaton.codec import Json, path_document
 from gitbaton.commands.common import one_of, opened, print_json
 from gitbaton.commands.retaining import clean, discreet
 from gitbaton.errors import UsageError
-from gitbaton.scanning import NOT_SCANNED, Hit, Report, scan
+from gitbaton.scanning import NOT_SCANNED, Hit, Report, scan, scanner
 from gitbaton.store import Problem
 from gitbaton.values import replace
 
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from gitbaton.commands.finding import State
 
 MAX_IDS = 20
+Place = tuple[Hit, "Optional[State]"]
 
 
 def command(
     ctx: typer.Context,
     names: Annotated[
         Optional[list[str]],
-        typer.Argument(metavar="[CHECKPOINT|TRACK...]", help="Default: the whole current track; with --threads, all threads."),
+        typer.Argument(
+            metavar="[CHECKPOINT|TRACK|THREAD...]", help="Default: the whole current track; with --threads, all threads."
+        ),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Every track, safety checkpoint, note, conversation and thread.")
@@ -47,14 +50,14 @@ def command(
     one_of(files=files, threads=threads)
     with opened(ctx) as baton, discreet(baton):
         report = _scan(baton, names or (), everything=everything, files=files, threads=threads)
-        of = _threads(baton, report.hits)
+        places = _placed(baton, report.hits)
         if json:
-            rows: list[Json] = [_document(hit, of) for hit in report.hits]
-            print_json({"checkpoints": report.checkpoints, "hits": clean(baton, rows)})
+            rows: list[Json] = [_document(hit, state) for hit, state in places]
+            print_json({"checkpoints": report.checkpoints, "hits": clean(baton, rows, scanner(baton))})
         else:
-            _show(baton, report, of)
+            _show(baton, places)
         for problem in report.problems:
-            terminal.warn(baton.redactor.text(f"'{problem.where}' is not scanned: {problem.reason}"))
+            terminal.warn(scanner(baton).text(f"'{problem.where}' is not scanned: {problem.reason}"))
     return 1 if report.hits else 128 if report.problems else 0
 
 
@@ -62,52 +65,58 @@ def _scan(baton: Baton, names: Sequence[str], *, everything: bool, files: bool, 
     """The scan; of threads, after all that the log has is in git."""
     if not everything and not threads:
         return scan(baton, names, files=files)
-    from gitbaton.commands.finding import refs_of, threads_of
+    from gitbaton.commands.finding import called, places_of, refs_of, threads_of
 
     problems: list[Problem] = []
     with threads_of(baton, problems) as store:
-        report = scan(baton, everything=everything, files=files, refs=refs_of(baton, store, names) if threads else None)
+        places = places_of(baton, store, names)
+        refs = refs_of(baton, places, everything=not names) if threads else None
+        named = called(baton, places, everything=everything)
+        report = scan(baton, everything=everything, files=files, refs=refs, called=named)
     return replace(report, problems=(*report.problems, *problems))
 
 
-def _threads(baton: Baton, hits: Sequence[Hit]) -> dict[str, "State"]:
+def _placed(baton: Baton, hits: Sequence[Hit]) -> list[Place]:
     if all(hit.commit is None or hit.checkpoint is not None for hit in hits):
-        return {}
-    from gitbaton.commands.finding import states
+        return [(hit, None) for hit in hits]
+    from gitbaton.commands.finding import placed, states
 
-    return states(baton, hits)
+    return list(placed(hits, states(baton, hits)))
 
 
-def _document(hit: Hit, of: Mapping[str, "State"]) -> Json:
+def _document(hit: Hit, state: "Optional[State]") -> Json:
     """A hit as JSON: words have a field, files a path and a line."""
     name = path_document(hit.path)
     place: dict[str, Json] = {"field": None if hit.line else name, "path": name if hit.line else None}
     line = hit.line or None
     held: list[Json] = list(hit.held)
-    state = of.get(hit.commit or "") if hit.checkpoint is None else None
     thread: Json = None
     if state is not None:
-        thread = {"remote": state.remote, "name": state.thread, "namespace": state.namespace, "checkpoint": state.id}
+        from gitbaton.commands.finding import id_of
+
+        at = id_of(state, hit.path)
+        thread = {"remote": state.remote, "name": state.thread, "namespace": state.namespace, "checkpoint": at}
     said: dict[str, Json] = {"kind": hit.kind, "shown": hit.shown, "held": held, "thread": thread}
     return {"checkpoint": hit.checkpoint, "commit": hit.commit, **place, "line": line, **said}
 
 
-def _show(baton: Baton, report: Report, of: Mapping[str, "State"]) -> None:
-    if not report.hits:
+def _show(baton: Baton, places: list[Place]) -> None:
+    if not places:
         return
-    from gitbaton.commands.finding import REMOVE, hit_place
+    from gitbaton.commands.finding import REMOVE, hit_place, removes
 
-    for hit in report.hits:
-        place = baton.redactor.text(hit_place(baton, hit, of))
+    text = scanner(baton).text
+    for hit, state in places:
+        place = text(hit_place(baton, hit, state))
         terminal.say(f"{place}: {hit.kind}{' ' + hit.shown if hit.shown else ''}")
-    sure = [hit for hit in report.hits if hit.kind != NOT_SCANNED]
-    ids = list(dict.fromkeys(baton.short(oid) for hit in sure for oid in (hit.checkpoint, *hit.held) if oid))
+    sure = [place for place in places if place[0].kind != NOT_SCANNED]
+    ids = list(dict.fromkeys(baton.short(oid) for hit, _ in sure for oid in (hit.checkpoint, *hit.held) if oid))
     if ids:
         which = f"the first {MAX_IDS} of the {len(ids)} checkpoints that hold them" if len(ids) > MAX_IDS else "them"
         terminal.tell(f"hint: 'git baton forget --everywhere {' '.join(ids[:MAX_IDS])}' removes {which}")
-    if any(hit.commit in of for hit in sure):
+    if removes(sure):
         terminal.tell(f"hint: {REMOVE}")
     if sure:
         terminal.tell("hint: what is no secret may be named in baton.redactAllow")
-    if len(sure) < len(report.hits):
+    if len(sure) < len(places):
         terminal.tell("hint: texts over baton.maxFileSize are not scanned")

@@ -94,7 +94,7 @@ def _delete(store: ThreadStore, thread: str, elsewhere: dict[str, list[str]], *,
         there: list[Json] = [*remotes]
         print_json({"thread": thread, "deleted": count, "remotes": there})
         return
-    terminal.say(f"thread '{name(thread)}' deleted: {counted(count, 'checkpoint')}, free once git has collected garbage")
+    terminal.say(f"thread '{name(thread)}' deleted: {counted(count, 'checkpoint')}")
     for remote in remotes:
         terminal.tell(
             f"hint: '{name(remote)}' may have it still; 'git baton push --threads --prune {name(remote)}' deletes it there"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, message, parse, plain
-from gitbaton.errors import RecordError
+from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objectlists import Listed, contents, entry_names, first_bytes, introduced, named, reachable, sizes
 from gitbaton.git.objects import OID, Commit, lookup, object_id, parse_commit
 from gitbaton.model import Oid
@@ -26,7 +26,6 @@ _SHOWN, _LONG = 4, 20
 _BETWEEN = "\n}-----PuTTY-User{\n"
 _TOGETHER = 256 << 10
 _REMEMBERED = 10_000
-_PLACES = 100  # checkpoints of threads that are named for one value
 _LATE = re.compile(rb"i\.[^/]*/[wx]\.[^/]*\Z")  # what came late for one of these
 _CHUNK = re.compile(rb"chunks/[0-9]{8}\Z")
 _ENTRY = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
@@ -92,6 +91,21 @@ class Scan:
         self._messages(messages)
         self._files(items["blob"], paths, _Found(self, wants, haves))
         self._names(items["tree"], paths, (wants, haves))
+
+    def each(self, refs: Sequence[tuple[str, Oid]]) -> Iterator[tuple[str, str]]:
+        """Look at all that refs reach; those of which something cannot be read, each with why."""
+        seen, names, count = self._seen.copy(), self._names_seen.copy(), len(self.hits)
+        try:
+            self.objects([oid for _, oid in refs], [])
+        except GitError as error:
+            self._seen, self._names_seen = seen, names
+            del self.hits[count:]
+            half = len(refs) // 2
+            if half:
+                yield from self.each(refs[:half])
+                yield from self.each(refs[half:])
+            else:
+                yield refs[0][0], error.message
 
     def _names(self, trees: Sequence[Listed], paths: Mapping[Oid, bytes], ends: tuple[Sequence[Oid], Sequence[Oid]]) -> None:
         """Look at the names of files and folders; where each belongs is asked for those only that are a secret."""
@@ -275,7 +289,7 @@ class _Found:
             places = brought.get(oid, [])
             own = next((place for place in places if self.scan.owner(place[0])), None)
             # Threads hold the same value in one blob: each is named, since one may be deleted and another stay.
-            several = [place for place in places if place[0] in self.scan.states or _LATE.match(place[1])][:_PLACES]
+            several = [place for place in places if place[0] in self.scan.states or _LATE.match(place[1])]
             named = [own] if own else several or places[:1]
             for commit, path in named if named else [(None, self.paths[oid])]:
                 owner, where = self.scan.owner(commit) if commit else None, self._path(path, commit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError
@@ -23,20 +23,22 @@ def scan(
     *,
     everything: bool = False,
     files: bool = False,
-    refs: Sequence[str] | None = None,
+    refs: Mapping[str, Oid] | None = None,
+    called: Mapping[str, str] | None = None,
 ) -> Report:
     """Look for secrets in what is stored: the words of the named checkpoints and whole tracks (default: the current track).
 
     ``everything``: all tracks, safety checkpoints, notes, conversations, and what else lies in our namespace, fetched or not.
     ``files``: the contents of captured files as well, those that HEAD's history does not hold. ``refs``: all that these reach,
-    and nothing else; threads, for example. Raises NotFoundError, AmbiguousNameError, GitError.
+    and nothing else; threads, for example. ``called``: names to look at, each under what it is called. What cannot be read is a
+    problem, and the rest is looked at. Raises NotFoundError, AmbiguousNameError, GitError.
     """
     looking, problems = Scan(baton, thorough=True), []
     if refs is None:
         chains, singles, others = _chosen(baton, names, everything=everything)
     else:
-        found = map(baton.repo.objects.info, refs)
-        chains, singles, others = {}, [], [each.oid for each in found if each is not None]
+        chains, singles, others = {}, [], dict(refs)
+    looking.texts(called or {})
     for ref, tip in chains.items():
         try:
             looking.commits([oid for oid in baton.repo.objects.first_parents(tip) if oid != baton.store.root])
@@ -46,8 +48,8 @@ def scan(
     broken = {problem.where for problem in problems}
     wants = [tip for ref, tip in chains.items() if ref not in broken] if files else []
     haves = _present(baton)
-    for part, without in ((wants, haves), (others, [])):
-        looking.objects(part, without)
+    looking.objects(wants, haves)
+    problems += [Problem(where=ref, reason=reason) for ref, reason in looking.each(list(others.items()))]
     for stored in singles if files else ():
         before = len(looking.hits)
         looking.objects(_trees(baton, stored), haves)
@@ -75,20 +77,21 @@ def held(baton: Baton, hits: Sequence[Hit]) -> list[Hit]:
     return [replace(h, held=tuple(dict.fromkeys(holding.get(h.blob, ())))) if h.blob and h.line else h for h in hits]
 
 
-def _chosen(baton: Baton, names: Sequence[str], *, everything: bool) -> tuple[dict[str, Oid], list[Stored], list[Oid]]:
-    """The chains by ref, the checkpoints and the other objects to look at."""
+def _chosen(baton: Baton, names: Sequence[str], *, everything: bool) -> tuple[dict[str, Oid], list[Stored], dict[str, Oid]]:
+    """The chains by ref, the checkpoints and the other refs to look at."""
     store = baton.store
     if everything:
         refs = store.objects.refs("refs/baton/", TIPS)
         notes = store.objects.info(NOTES)
         chains = {ref: oid for ref, oid in refs.items() if _is_chain(ref)}
-        return chains, [], [*(oid for ref, oid in refs.items() if ref not in chains), *([notes.oid] if notes else [])]
+        others = {ref: oid for ref, oid in refs.items() if ref not in chains}
+        return chains, [], others | ({NOTES: notes.oid} if notes else {})
     known = store.chains()[0]
     tracks = [unicodedata.normalize("NFC", name) for name in names]
     singles = [baton.resolve(name) for name, track in zip(names, tracks, strict=True) if track not in known]
     if not names:
         tracks = [baton.tip().checkpoint.track]
-    return {chain_ref(track): known[track] for track in tracks if track in known}, singles, []
+    return {chain_ref(track): known[track] for track in tracks if track in known}, singles, {}
 
 
 def _is_chain(ref: str) -> bool:

@@ -60,12 +60,11 @@ class Plan:
     @property
     def parts(self) -> list[dict[str, tuple[Oid | None, Oid | None]]]:
         """The same, as it is sent: all at once, but for threads that are too many for that; what is no thread's goes first."""
-        threads: dict[tuple[str, str], list[str]] = {}
+        threads: dict[str, list[str]] = {}
         parts: list[list[str]] = [[]]
         for move in self.moves:
             if move.changes:
-                place = (move.thread, move.namespace) if move.thread is not None else None
-                (parts[0] if place is None else threads.setdefault(place, [])).append(move.ref)
+                (parts[0] if move.thread is None else threads.setdefault(move.thread, [])).append(move.ref)
         for refs in threads.values():
             if len(parts[-1]) + len(refs) > _AT_ONCE:
                 parts.append([])
@@ -270,37 +269,42 @@ class _Place:
         try:
             for part in made.parts:
                 rows += self.line.push(part, self.place)
-                if any(row.kind for row in rows):
-                    break
         finally:
             # Not after each part: git's time for the next one goes with the number of refs here.
-            self._remember([moves[row.ref] for row in rows if not row.kind])
+            done = [moves[row.ref] for row in rows if not row.kind]
+            self._remember(done)
+            if result.exposure is not None:
+                self._agreed(result, result.exposure, done)
         failed = [row for row in rows if row.kind]
         if not failed:
-            if result.exposure is not None:
-                self._agreed(result, result.exposure)
             return result
         if any(row.kind == "stale" for row in failed):
             hint = threads.SYNC if self.choice.threads else "git baton sync"
             raise RemoteError(f"somebody else pushed to '{self.shown}' meanwhile", hint, kind="stale")
         if rewriting and any(moves[row.ref].action in ("rewrite", "delete") and _refuses(row) for row in failed):
             return None
-        raise self._error(failed)
+        raise self._error(failed, len(done))
 
-    def _error(self, failed: Sequence[Pushed]) -> RemoteError:
+    def _error(self, failed: Sequence[Pushed], done: int) -> RemoteError:
         row = next((row for row in failed if _ATOMIC not in row.reason), failed[0])
         told = {
             "hook": f"a hook of '{self.shown}' refuses our refs: {row.reason}",
             "shallow": f"'{self.shown}' refuses what this shallow repository has: {row.reason}",
             "read-only": f"'{self.shown}' cannot be written: {row.reason}",
         }
-        return RemoteError(told.get(row.kind, f"'{self.shown}' refuses '{row.ref}': {row.reason}"), kind=row.kind)
+        hints = (
+            [f"{done:,} other refs were pushed; {len(failed):,} that go in one push with what is refused were not"]
+            if done
+            else []
+        )
+        return RemoteError(told.get(row.kind, f"'{self.shown}' refuses '{row.ref}': {row.reason}"), *hints, kind=row.kind)
 
-    def _agreed(self, result: Pushing, public: Exposure) -> None:
+    def _agreed(self, result: Pushing, public: Exposure, done: Sequence[Move]) -> None:
         """Remember what was sent with somebody's agreement."""
-        rooms = (("", public.tracks, result.declined), (RUN_ROOM, public.runs, result.declined))
-        for room, names, declined in (*rooms, (THREAD_ROOM, public.threads, result.private)):
-            sent = sorted(set(names).difference(declined))
+        tracks, runs, talks = ({getattr(move, kind) for move in done} for kind in ("track", "run", "thread"))
+        rooms = (("", public.tracks, result.declined, tracks), (RUN_ROOM, public.runs, result.declined, runs))
+        for room, names, declined, there in (*rooms, (THREAD_ROOM, public.threads, result.private, talks)):
+            sent = sorted(there.intersection(names).difference(declined))
             remember(self.baton.repo, self.line.remote.name, self.place, sent, room=room)
 
     def _remember(self, moves: Sequence[Move]) -> None:
