@@ -112,6 +112,8 @@ def test_names_are_looked_at_and_no_secret_is_printed_whatever_is_set(repo: Sand
         put(store, f"of {KEY}", 0)
         put(store, "y", 0, namespace=f"sub|{KEY}")
         write(store, "y", "id-0000", KEY, SECRET, namespace=f"sub|{KEY}")
+        put(store, "n" * 300 + " " + KEY, 0)
+        put(store, "n" * 300 + " ~", 0)
         for channel in range(130):
             put(store, f"same{channel:03}", 0, channels={"k": SECRET})
     for setting in ("on", "off"):
@@ -125,6 +127,7 @@ def test_names_are_looked_at_and_no_secret_is_printed_whatever_is_set(repo: Sand
             "name of thread 'y' (namespace 'sub|[redacted:aws-key]'): aws-key AKIA…",
         ]
         assert "'git baton thread delete THREAD'" in done.err
+        assert f"name of thread '{'n' * 200}...': aws-key" in repo.baton("scan", "--threads").out
         assert repo.baton("scan", "--threads").out.count("channel 'k': aws-key") == 130
 
 

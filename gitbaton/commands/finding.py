@@ -78,10 +78,11 @@ def refs_of(baton: Baton, places: Sequence[tuple[str, str]], *, everything: bool
 
 def called(baton: Baton, places: Sequence[tuple[str, str]], *, everything: bool) -> dict[str, str]:
     """The names of threads and namespaces, each under what it is called; ``everything``: of those that were fetched, too."""
-    found = [*places, *(fetched(baton) if everything else ())]
-    spaces = [f" (namespace '{name(space)}')" if space else "" for _, space in found]
-    said = [f"name of thread '{name(thread)}'{space}" for (thread, _), space in zip(found, spaces, strict=True)]
-    return dict(zip(said, map("\n".join, found), strict=True))
+    found: dict[str, str] = {}
+    for thread, space in (*places, *(fetched(baton) if everything else ())):
+        said = f"name of thread '{name(thread)}'" + (f" (namespace '{name(space)}')" if space else "")
+        found[said] = found.get(said, "") + f"{thread}\n{space}\n"  # long ones may begin alike
+    return found
 
 
 def states(baton: Baton, hits: Iterable[Hit]) -> dict[str, list[State]]:
