@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 _HELD = {"c": "channel", "w": "writes of task", "x": "writes of task"}
 _WHOLE = {"r.ck": "checkpoint", "r.md": "metadata"}
 _JOINED = re.compile(r"joined/[0-9a-f]{16}/")  # what a remote had when threads were last joined with its own
-
-
 REMOVE = "'git baton prune --threads' removes all but the newest of a thread, 'git baton thread delete THREAD' all of it"
 
 

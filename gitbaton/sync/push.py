@@ -29,7 +29,7 @@ from gitbaton.values import replace, value
 
 ATTEMPTS = 3
 _ATOMIC = "atomic"
-_AT_ONCE = 1000  # refs of one push: git's time goes with the square of them, and a command line has an end
+_AT_ONCE = 1000  # refs of one push: each stands on git's command line twice, and that has an end
 
 
 @value
@@ -292,11 +292,7 @@ class _Place:
             "shallow": f"'{self.shown}' refuses what this shallow repository has: {row.reason}",
             "read-only": f"'{self.shown}' cannot be written: {row.reason}",
         }
-        hints = (
-            [f"{done:,} other refs were pushed; {len(failed):,} that go in one push with what is refused were not"]
-            if done
-            else []
-        )
+        hints = [f"refs that were pushed all the same: {done:,}"] if done else []
         return RemoteError(told.get(row.kind, f"'{self.shown}' refuses '{row.ref}': {row.reason}"), *hints, kind=row.kind)
 
     def _agreed(self, result: Pushing, public: Exposure, done: Sequence[Move]) -> None:

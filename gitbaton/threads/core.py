@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gitbaton.errors import BatonError, GitError, RecordError
@@ -277,17 +277,23 @@ class Core:
             line = self.lines.get((thread, namespace)) or self.line(thread, namespace)
             if taken and not self._holds(line, parent, taken):
                 return False
-            try:
-                token, segment = wal.append(record), wal.segment
-                self.table.put(segment, line, entry, blobs)
-                self.table.weigh(segment, len(record))
-            except BatonError:  # nothing was appended
-                raise
-            except BaseException:
-                self.unsure = True
-                raise
+            token = self._append(record, lambda segment: self.table.put(segment, line, entry, blobs))
         wal.sync(token)
         return True
+
+    def _append(self, record: bytes, take_in: Callable[[int], None]) -> int:
+        """Append a record and have it in the table; a token for ``sync``. With the log's lock held."""
+        wal = self.wal
+        try:
+            token, segment = wal.append(record), wal.segment
+            take_in(segment)
+            self.table.weigh(segment, len(record))
+            return token
+        except BatonError:  # nothing was appended
+            raise
+        except BaseException:
+            self.unsure = True
+            raise
 
     def _new(self, given: Typed, blobs: dict[Id, bytes]) -> Id:
         data = blob_of(given)
@@ -314,15 +320,7 @@ class Core:
             if wal.changed or self.unsure:
                 self.catch_up()
             line = self.lines.get((thread, namespace)) or self.line(thread, namespace)
-            try:
-                token, segment = wal.append(record), wal.segment
-                self.table.writes(segment, line, id, rows, replace=replace)
-                self.table.weigh(segment, len(record))
-            except BatonError:  # nothing was appended
-                raise
-            except BaseException:
-                self.unsure = True
-                raise
+            token = self._append(record, lambda segment: self.table.writes(segment, line, id, rows, replace=replace))
         wal.sync(token)
 
 
