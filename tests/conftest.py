@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from gitbaton.threads.store import ThreadStore
-from tests.support import Sandbox, find_new_git
-from tests.support.threads import QUIET
+from tests.kit import Sandbox, find_new_git
+from tests.kit.places import ROOT
+from tests.kit.threads import QUIET
 
+DEEP = ROOT / "tests" / "deep"
 CLIENTS = ("CLAUDE", "CODEX", "GEMINI", "OPENCODE", "COPILOT", "CURSOR")  # what a client sets for its hooks
 GITCONFIG = """[user]
 \tname = A U Thor
@@ -42,17 +44,15 @@ LONGEST = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="run the long variants, too")
     parser.addoption("--clients", action="store_true", help="drive the real clients in tests/clients, too")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--long"):
-        os.environ |= {"GITBATON_TEST_LONG": "1", "GITBATON_TEST_PROCESSES": "1"}  # no process is a fork
-
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each worker of xdist's worksteal begins with one of as many equal parts."""
+    """What lies in ``tests/deep`` is deep; each worker of xdist's worksteal begins with one of as many equal parts."""
+    for item in items:
+        if DEEP in item.path.parents:
+            item.add_marker("deep")
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers < 2:
         return
@@ -95,9 +95,7 @@ def hermetic_seal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 @pytest.fixture
 def repo(tmp_path: Path) -> Sandbox:
     """A repository with one commit that holds ``a.txt``."""
-    sandbox = Sandbox.init(tmp_path / "repo")
-    sandbox.commit("first", a_txt="one\n")
-    return sandbox
+    return Sandbox.begun(tmp_path / "repo")
 
 
 @pytest.fixture

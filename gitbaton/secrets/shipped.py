@@ -1,4 +1,4 @@
-"""Rules of detect-secrets 1.5.0, made by ``python -m tests.rules`` and not by hand.
+"""Rules of detect-secrets 1.5.0, made by ``python -m tests.kit.rules`` and not by hand.
 
 Copyright Yelp, Inc.; they are used under the Apache License 2.0, https://www.apache.org/licenses/LICENSE-2.0. What is changed:
 quantifiers are bounded, groups that are not the secret do not capture, and some patterns must not begin or end within a word.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.clients.model import Model, Reply
 from tests.clients.workshop import Workshop
-from tests.support import Outcome
+from tests.kit import Outcome
 
 FULL = 985_000  # tokens: the window is a million
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.clients.model import Model
 from tests.clients.workshop import Dialogue, Workshop
-from tests.support import Outcome
+from tests.kit import Outcome
 
 CONFIG = """model = "gpt-5.5"
 model_provider = "scripted"

@@ -9,7 +9,7 @@ import pytest
 from tests.clients.client_claude import Claude
 from tests.clients.judge import MOVED, TITLE, assert_checkpoints, assert_once, assert_quiet, assert_told, skill, told
 from tests.clients.model import Reply
-from tests.support import Sandbox
+from tests.kit import Sandbox
 
 
 def test_killed_in_mid_turn_the_next_one_knows_what_was_edited(claude: Claude) -> None:

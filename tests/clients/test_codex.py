@@ -7,7 +7,7 @@ import pytest
 from tests.clients.client_codex import BYPASS, FREE, PATCH, SMALL, Codex
 from tests.clients.judge import MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, skill, told
 from tests.clients.model import Reply
-from tests.support import Sandbox
+from tests.kit import Sandbox
 
 
 def test_the_baton_is_there_after_start_compaction_and_cold_start(codex: Codex) -> None:

@@ -11,7 +11,7 @@ from tests.clients.judge import MOVED, assert_checkpoints, assert_once, assert_q
 from tests.clients.model import Model, Reply, serving
 from tests.clients.speech_chat import Chat
 from tests.clients.workshop import Workshop, client
-from tests.support import Outcome
+from tests.kit import Outcome
 
 WINDOW = 100_000
 FULL = 97_000

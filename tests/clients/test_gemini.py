@@ -12,7 +12,7 @@ from tests.clients.judge import MOVED, REMINDER, assert_checkpoints, assert_quie
 from tests.clients.model import Model, Reply, serving
 from tests.clients.speech_gemini import Generate
 from tests.clients.workshop import Workshop, client
-from tests.support import Outcome
+from tests.kit import Outcome
 
 SETTINGS = {
     "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},

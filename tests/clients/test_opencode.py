@@ -15,7 +15,7 @@ from tests.clients.judge import MOVED, assert_checkpoints, assert_quiet, assert_
 from tests.clients.model import Model, Reply, serving
 from tests.clients.speech_chat import Chat
 from tests.clients.workshop import Workshop, client
-from tests.support import Outcome
+from tests.kit import Outcome
 
 FULL = 99_000
 REGISTRY = "/npm"  # where the client looks for a package beside our plugin; there is none

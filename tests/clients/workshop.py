@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from tests.clients.terminal import Screen
-from tests.support import Outcome, Sandbox
+from tests.kit import Outcome, Sandbox
 
 TRACK = "work"
 STEP = "parser done"

@@ -1,0 +1,200 @@
+"""files-changed in repositories of many kinds, and where something stands in the way of counting."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gitbaton.git.filedrift import changed_paths, list_ahead
+from gitbaton.git.repo import discover
+from gitbaton.git.untracked import Rules
+from tests.kit import Outcome, Sandbox
+from tests.kit.capturekit import index_path, without_privilege
+from tests.promises.test_filedrift import repo, said, snapshot, state_of, verify_drift
+
+__all__ = ["repo"]
+
+
+@pytest.mark.parametrize("name", ["conflict", "unborn", "linked", "sha256", "autocrlf", "filter", "sparse-index"])
+def test_repositories_of_many_kinds(tmp_path: Path, name: str) -> None:
+    repo = {"conflict": conflict, "unborn": unborn, "linked": linked, "autocrlf": crlf, "filter": filtered}.get(name, plain)(
+        tmp_path, name
+    )
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
+    for count, names in enumerate((["one.txt"], ["one.txt", "three.txt"]), 1):
+        for each in names:
+            repo.write(each, f"edited {count}\r\n")
+        assert verify_drift(repo) == count
+    (repo.path / "one.txt").unlink()
+    assert verify_drift(repo) == 2
+
+
+def plain(path: Path, kind: str) -> Sandbox:
+    repo = Sandbox.init(path / "work", *(["--object-format=sha256"] if kind == "sha256" else []))
+    repo.commit("first", one_txt="1\n", two_txt="2\n")
+    repo.write("deep/er/file", "x\n")
+    repo.commit("second")
+    if kind == "sparse-index":
+        repo.git("sparse-checkout", "set", "--cone", "--sparse-index", "other")
+    return repo
+
+
+def conflict(path: Path, kind: str) -> Sandbox:
+    repo = plain(path, kind)
+    repo.git("checkout", "-q", "-b", "side")
+    repo.commit("theirs", one_txt="theirs\n", two_txt="theirs\n")
+    repo.git("checkout", "-q", "main")
+    repo.write("one.txt", "ours\n")
+    repo.git("rm", "-q", "two.txt")
+    repo.git("commit", "-q", "-am", "ours")
+    assert repo.try_git("merge", "side").code == 1
+    return repo
+
+
+def unborn(path: Path, kind: str) -> Sandbox:
+    repo = Sandbox.init(path / "work")
+    repo.write("one.txt", "1\n")
+    repo.write("two.txt", "2\n")
+    return repo
+
+
+def linked(path: Path, kind: str) -> Sandbox:
+    plain(path, kind).git("worktree", "add", "-q", str(path / "linked"))
+    return Sandbox(path / "linked")
+
+
+def crlf(path: Path, kind: str) -> Sandbox:
+    """CRLF that the index has, which git then keeps, and CRLF that it does not have, which git takes out."""
+    repo = plain(path, kind)
+    repo.commit("kept", kept_txt="a\r\nb\r\n")
+    repo.git("config", "core.autocrlf", "true")
+    repo.write("two.txt", "2\r\n")
+    repo.write("kept.txt", "a\r\nb\r\nc\r\n")
+    repo.write("untracked.txt", "u\r\n")
+    return repo
+
+
+def filtered(path: Path, kind: str) -> Sandbox:
+    repo = plain(path, kind)
+    repo.git("config", "filter.up.clean", "tr a-z A-Z")
+    repo.git("config", "filter.up.smudge", "tr A-Z a-z")
+    repo.git("config", "filter.up.required", "true")
+    repo.write(".gitattributes", "*.txt filter=up\n")
+    repo.write("untracked.txt", "never added\n")
+    return repo
+
+
+def test_a_file_whose_filter_is_missing_counts_as_it_would_be_captured(tmp_path: Path) -> None:
+    repo = filtered(tmp_path, "")
+    snapshot(repo, "t")
+    repo.git("config", "filter.up.clean", "no-such-program-anywhere")
+    for name in ("one.txt", "untracked.txt"):
+        os.utime(repo.path / name, (1, 1))
+    assert verify_drift(repo) == 1  # the filter does nothing to one.txt
+    assert {s.reason for s in snapshot(repo, "t").skipped} == {"filter-missing"}
+    assert said(repo) == (0, ())
+    repo.write("untracked.txt", "other\n")
+    assert said(repo) == (0, ())
+
+
+def test_a_filter_that_fails_on_many_files(tmp_path: Path) -> None:
+    repo = filtered(tmp_path, "")
+    for number in range(40):
+        repo.write(f"many/{number}.txt", f"{number} of many\n")
+    repo.write("many/odd name\nof.txt", "odd\n")
+    repo.git("config", "filter.up.clean", "no-such-program-anywhere")
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
+    repo.git("config", "filter.up.clean", "tr a-z A-Z")
+    repo.write("other.dat", "x\n")
+    assert verify_drift(repo) == 1  # what the filter failed on is in files.skipped
+    repo.git("config", "filter.up.clean", "no-such-program-anywhere")
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
+
+
+def test_a_racily_clean_file_whose_filter_is_missing(tmp_path: Path) -> None:
+    repo = filtered(tmp_path, "")
+    repo.write("one.txt", "same size\n")
+    repo.git("add", "-A")
+    snapshot(repo, "t")
+    os.utime(index_path(repo), (1, 1))  # older than every file: git must look at the content of each
+    repo.git("config", "filter.up.clean", "no-such-program-anywhere")
+    assert verify_drift(repo) == 2
+
+
+def test_what_may_not_be_read_counts_unless_the_checkpoint_says_so(tmp_path: Path) -> None:
+    lesser = without_privilege(sys.executable, "-m", "gitbaton")
+    if lesser is None:
+        pytest.skip("root reads everything here, and setpriv is missing")
+    repo = plain(tmp_path, "")
+    repo.write("shut/tracked", "t\n")
+    repo.write("untracked", "u\n")
+    repo.commit("more")
+    repo.git("rm", "-q", "--cached", "untracked")
+
+    def read(*words: str) -> Outcome:
+        for name, bits in (("one.txt", 0), ("untracked", 0), ("shut", 0)):
+            (repo.path / name).chmod(bits)
+        try:
+            return repo.run(*lesser, *words)
+        finally:
+            for name, bits in (("one.txt", 0o644), ("untracked", 0o644), ("shut", 0o755)):
+                (repo.path / name).chmod(bits)
+
+    snapshot(repo, "t")
+    for name in ("one.txt", "untracked", "shut/tracked"):
+        repo.write(name, "edited\n")
+    assert read("verify", "--track", "t", "--json").json["live"]["files_changed"] == 3
+    assert read("snapshot", "--track", "t", "--step", "s").code == 0
+    repo.write("shut/new", "n\n")
+    assert said(repo) == (0, ())
+
+
+def test_an_encoding_that_fits_no_more(tmp_path: Path) -> None:
+    repo = plain(tmp_path, "")
+    repo.write(".gitattributes", "*.u working-tree-encoding=UTF-16\n")
+    repo.write("good.u", "text".encode("utf-16"))
+    repo.write("new.u", "text".encode("utf-16"))
+    repo.git("add", "good.u")
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
+    repo.write("good.u", b"no mark")
+    repo.write("new.u", b"no mark")
+    assert said(repo)[0] == 2
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
+
+
+def test_an_index_that_cannot_be_read(repo: Sandbox) -> None:
+    index_path(repo).write_bytes(b"broken" * 10)
+    done = repo.baton("resume", "--live", "--json")
+    assert done.code == 0 and done.json["live"]["files_changed"] is None
+    assert "warning: the changed files are not counted: " in repo.ok("resume", "--live").err
+    for verb in ("verify", "status"):
+        assert "warning: the changed files are not counted: " in repo.ok(verb).err
+    assert repo.baton("verify", "--strict").code == 1
+
+
+def test_listings_started_ahead_count_while_the_index_stays(repo: Sandbox) -> None:
+    tree = state_of(repo)
+    for stage in (False, True):
+        opened = discover(str(repo.path), door="binary")
+        list_ahead(opened)
+        assert opened.listings is not None
+        repo.write("later.txt", "later\n")
+        if stage:
+            repo.git("add", "later.txt")
+        assert changed_paths(opened, Rules(), [tree]) in ({tree: ["later.txt"]}, {tree: []} if not stage else None)
+        assert opened.listings is None
+        opened.close()
+
+
+def test_a_folder_that_cannot_be_written(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(repo.path / "no such folder"))
+    assert "cannot be made" in repo.ok("verify").err
+    assert "cannot be made" in repo.ok("resume", "--live").err

@@ -1,0 +1,178 @@
+"""The rules of the house, held with ``ast``: floors, who may start git, who may write to a screen, loose ends."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.kit.places import ROOT
+
+PACKAGE = ROOT / "gitbaton"
+ROOMS = (
+    *("git", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands"),
+    *("transcripts", "secrets", "scanning", "sync", "retention", "journal", "running", "threads", "langgraph"),
+)
+FLOORS = (
+    ("errors", "values"),
+    ("model",),
+    ("codec", "drift", "git", "agents", "secrets"),
+    ("config", "render", "columns", "terminal", "store", "rewrites"),
+    ("names", "mirror", "ground", "exchange", "owners", "briefing", "progress"),
+    ("baton",),
+    ("transcripts", "scanning", "mirrors", "journal", "threads"),
+    ("running",),
+    ("hooks", "install", "restore", "retention", "sync", "porting", "branching", "bisection", "comparing"),
+    ("doctor", "drilling", "worktrees", "conversations", "rewinding"),
+    ("langgraph", "mcpserver"),
+    ("commands",),
+    ("cli",),
+    ("main",),
+    ("__main__",),
+)
+FLOOR = {name: number for number, names in enumerate(FLOORS, 1) for name in names}
+
+
+def imports(tree: ast.Module) -> Iterable[str]:
+    """Every module that code imports when it runs; TYPE_CHECKING blocks do not count."""
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            stack += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        stack += ast.iter_child_nodes(node)
+
+
+def place(module: str) -> str | None:
+    """The room or file of a module of ours."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "gitbaton" and len(parts) > 1 and parts[1] in FLOOR else None
+
+
+def floors(module: str, source: str) -> list[str]:
+    """Imports that do not go down; inside a room anything goes, but for circles."""
+    here = place(module)
+    assert here is not None, f"{module} stands on no floor"
+    wrong = []
+    for name in imports(ast.parse(source)):
+        there = place(name)
+        if there and not (there == here and here in ROOMS) and FLOOR[there] >= FLOOR[here]:
+            wrong.append(f"{module} imports {name}")
+    return wrong
+
+
+def circle(sources: dict[str, str]) -> list[str]:
+    """A circle of imports between modules; empty when there is none."""
+    edges = {m: {t for n in imports(ast.parse(s)) if (t := _module(n, sources)) and t != m} for m, s in sources.items()}
+    while edges:
+        free = [m for m, targets in edges.items() if not targets & edges.keys()]
+        if not free:
+            return sorted(edges)
+        for m in free:
+            del edges[m]
+    return []
+
+
+def _module(name: str, sources: dict[str, str]) -> str | None:
+    return next((m for m in (name, name.rpartition(".")[0]) if m in sources), None)
+
+
+def outsiders(module: str, source: str) -> list[str]:
+    """pygit2, processes and the screen where they are not allowed."""
+    tree, room = ast.parse(source), place(module)
+    wrong = []
+    for name in imports(tree):
+        first = name.split(".")[0]
+        if (first == "pygit2" and room != "git") or (first == "subprocess" and room not in ("git", "terminal")):
+            wrong.append(f"{module} imports {first}")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("posix_spawn") and room not in ("git", "terminal"):
+            wrong.append(f"{module} starts a process")
+        if room in ("terminal", "commands"):
+            continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            wrong.append(f"{module} prints")
+        written = isinstance(node, ast.Attribute) and node.attr in ("write", "writelines", "buffer")
+        if written and ast.unparse(node).startswith(("sys.stdout.", "sys.stderr.")):
+            wrong.append(f"{module} writes to the screen")
+    return wrong
+
+
+def loose(module: str, source: str) -> list[str]:
+    """A first line that does not say what the file is for, and loose ends."""
+    tree = ast.parse(source)
+    wrong = []
+    if source.strip() and not (ast.get_docstring(tree) and tree.body[0].lineno == 1):
+        wrong.append(f"{module} does not begin with a docstring")
+    words = ("TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error")
+    return wrong + [f"{module} has a {word}" for word in words if word in source]
+
+
+def undocumented(module: str, source: str) -> list[str]:
+    """Public functions, methods and classes without a docstring."""
+    wrong: list[str] = []
+
+    def visit(body: list[ast.stmt]) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
+                wrong.extend([] if ast.get_docstring(node) else [f"{module}: {node.name} has no docstring"])
+            if isinstance(node, ast.ClassDef) and node.name[0] != "_":
+                visit(node.body)
+
+    visit(ast.parse(source).body)
+    return wrong
+
+
+def modules(folder: Path) -> dict[str, str]:
+    """Module name to source, below a folder of the repository."""
+    found = {}
+    for path in sorted(folder.rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        found[name] = path.read_text(encoding="utf-8")
+    return found
+
+
+OURS = {name: source for name, source in modules(PACKAGE).items() if name != "gitbaton"}
+
+
+def test_modules_keep_the_rules() -> None:
+    rules = (floors, outsiders, loose, undocumented)
+    assert not [wrong for name, source in OURS.items() for rule in rules for wrong in rule(name, source)]
+
+
+def test_no_circles() -> None:
+    assert not circle(OURS)
+
+
+def test_tests_have_no_loose_ends() -> None:
+    assert not [wrong for name, source in modules(ROOT / "tests").items() for wrong in loose(name, source)]
+
+
+def test_two_runtime_dependencies() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert sorted(d.split(">")[0].strip() for d in project["dependencies"]) == ["pygit2", "typer"]
+
+
+def test_the_checks_can_fail() -> None:
+    assert floors("gitbaton.model", "from gitbaton.baton import Baton")
+    assert floors("gitbaton.git.run", "def f():\n from gitbaton import store")
+    assert floors("gitbaton.names", "import gitbaton.mirror")
+    assert not floors("gitbaton.git.run", "from gitbaton.git.repo import Repo\nfrom gitbaton.errors import X")
+    assert not floors("gitbaton.model", "if TYPE_CHECKING:\n from gitbaton.baton import Baton")
+    assert circle({"a.x": "from a.y import z", "a.y": "def f():\n import a.x"}) == ["a.x", "a.y"]
+    assert not circle({"a.x": "from a import y", "a.y": "import os"})
+    for bad in ("import pygit2", "from subprocess import run", "os.posix_spawnp('x')", "print(1)", "sys.stderr.write('')"):
+        assert outsiders("gitbaton.mirror", bad), bad
+    assert not outsiders("gitbaton.git.run", "import pygit2\nimport subprocess")
+    assert not outsiders("gitbaton.terminal", "import sys\nsys.stdout.write('')")
+    for bad in ("x = 1", '"""Doc."""\n# TO' + "DO"):
+        assert loose("gitbaton.mirror", bad), bad
+    assert not loose("gitbaton.mirror", '"""Doc."""\n')
+    assert undocumented("m", "def f(): pass") and undocumented("m", "class A:\n '''d'''\n def f(self): pass")
+    assert not undocumented("m", "def _f(): pass\nclass _A:\n def f(self): pass")

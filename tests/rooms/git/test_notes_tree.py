@@ -1,0 +1,154 @@
+"""Notes trees: git reads every note that we write, and we read every note that git writes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gitbaton.git.notes import edit, find
+from gitbaton.git.objects import Objects, TreeEntry, commit_data, new_object, tree_data
+from gitbaton.git.repo import discover
+from tests.kit import Sandbox
+
+REF = "refs/notes/checkpoints"
+AUTHOR = b"A U Thor <author@example.com> 1767225600 +0000"
+
+
+def ids(count: int, algorithm: str = "sha1", seed: str = "") -> list[str]:
+    """Made-up commit ids, spread as git's are."""
+    return [hashlib.new(algorithm, f"{seed}{n}".encode()).hexdigest() for n in range(count)]
+
+
+def open_at(box: Sandbox) -> Objects:
+    """The long-lived door where there is one."""
+    return discover(str(box.path)).objects
+
+
+def ours(objects: Objects, notes: Iterable[str], tree: str | None = None, text: str = "") -> str | None:
+    """A notes tree with a note for each id, written by us; the note says which id it is for, or ``text``."""
+    for oid in notes:
+        blob = new_object(objects.algorithm, "blob", (text or f"{oid}\n").encode())
+        made = [blob, *edit(objects, tree, oid, blob.oid)]
+        objects.write(made)
+        tree = made[-1].oid
+    return tree
+
+
+def publish(box: Sandbox, objects: Objects, tree: str) -> None:
+    """Make a tree git's notes."""
+    commit = new_object(objects.algorithm, "commit", commit_data(tree=tree, parents=(), author=AUTHOR, message=b"notes\n"))
+    objects.write([commit])
+    box.git("update-ref", REF, commit.oid)
+
+
+def theirs(box: Sandbox, notes: Iterable[str]) -> str:
+    """Notes ``x`` of HEAD and of ids, written by git itself; its tree."""
+    box.commit("noted")
+    box.git("notes", f"--ref={REF}", "add", "-m", "x", "HEAD")
+    head = box.head()
+    box.git("notes", f"--ref={REF}", "copy", "--stdin", stdin="".join(f"{head} {oid}\n" for oid in notes).encode())
+    return box.git("rev-parse", f"{REF}^{{tree}}")
+
+
+def listed(box: Sandbox) -> set[str]:
+    """The ids that git finds a note for."""
+    rows = box.git("notes", f"--ref={REF}", "list").splitlines()
+    return {row.split(" ")[1] for row in rows}
+
+
+@pytest.mark.parametrize("algorithm", ["sha1", "sha256"])
+@pytest.mark.parametrize("count", [1, 15, 50, 300])
+def test_git_reads_what_we_write(count: int, algorithm: str, tmp_path: Path) -> None:
+    box = Sandbox.init(tmp_path / "box", f"--object-format={algorithm}")
+    if algorithm == "sha256" and count > 15:
+        count = 50
+    objects, notes = open_at(box), ids(count, algorithm)
+    tree = ours(objects, notes)
+    assert tree is not None
+    publish(box, objects, tree)
+    assert listed(box) == set(notes)
+    for oid in notes:
+        assert len(find(objects, tree, oid)) == 1
+    box.fsck()
+    box.git("update-ref", "-d", REF)
+    judged = theirs(box, notes)
+    assert ours(objects, [box.head(), *notes], text="x\n") == judged  # fanned out where git does it
+
+
+@pytest.mark.parametrize("algorithm", ["sha1", "sha256"])
+@pytest.mark.parametrize("count", [1, 15, 50, 300, 2000])
+def test_we_read_and_change_what_git_writes(count: int, algorithm: str, tmp_path: Path) -> None:
+    box = Sandbox.init(tmp_path / "box", f"--object-format={algorithm}")
+    notes = ids(count, algorithm)
+    tree, objects = theirs(box, notes), open_at(box)
+    for oid in notes[:: max(1, count // 100)]:
+        found = [objects.read(blob) for blob in find(objects, tree, oid)]
+        assert [f.data for f in found if f] == [b"x\n"]
+    assert find(objects, tree, ids(1, algorithm, "no such note")[0]) == []
+    more = ids(20, algorithm, "more")
+    after = ours(objects, [*more, *notes[:5]], tree)
+    assert after is not None
+    publish(box, objects, after)
+    assert listed(box) == {*notes, *more, box.head()}
+    box.fsck()
+
+
+def test_mixed_fan_out_is_one_note_afterwards(repo: Sandbox) -> None:
+    objects, (oid, *others) = open_at(repo), ids(100)
+    blobs = [new_object("sha1", "blob", b"%d\n" % n) for n in range(3)]
+    inner = new_object("sha1", "tree", tree_data([TreeEntry(mode=b"100644", name=oid[2:].encode(), oid=blobs[0].oid)]))
+    flat = [TreeEntry(mode=b"100644", name=o.encode(), oid=blobs[1].oid) for o in (oid, *others)]
+    foreign = [TreeEntry(mode=b"100644", name=b"README", oid=blobs[2].oid)]
+    fan = TreeEntry(mode=b"40000", name=oid[:2].encode(), oid=inner.oid)
+    mixed = new_object("sha1", "tree", tree_data([*flat, fan, *foreign]))
+    objects.write([*blobs, inner, mixed])
+    assert set(find(objects, mixed.oid, oid)) == {blobs[0].oid, blobs[1].oid}
+    made = edit(objects, mixed.oid, oid, blobs[2].oid)
+    objects.write(made)
+    assert find(objects, made[-1].oid, oid) == [blobs[2].oid]
+    assert repo.tree(made[-1].oid)["README"].endswith(blobs[2].oid)
+    publish(repo, objects, made[-1].oid)
+    assert listed(repo) == {oid, *others}
+    repo.fsck()
+
+
+def test_foreign_entries_stay(repo: Sandbox) -> None:
+    objects, notes = open_at(repo), ids(120)
+    blob = new_object("sha1", "blob", b"not a note\n")
+    objects.write([blob])
+    file = notes[0][:2].encode()  # a file of somebody's where a folder of notes would be
+    names = [b"README", b"zz", b"abc", file, notes[0].upper().encode()]
+    tree = new_object("sha1", "tree", tree_data(TreeEntry(mode=b"100644", name=n, oid=blob.oid) for n in names))
+    objects.write([tree])
+    after = ours(objects, notes, tree.oid)
+    assert after is not None
+    held = repo.tree(after)
+    assert all(held[n.decode()] == f"100644 {blob.oid}" for n in names)
+    assert all(len(find(objects, after, oid)) == 1 for oid in notes)
+    publish(repo, objects, after)
+    repo.fsck()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    start=st.integers(0, 90),
+    edits=st.lists(st.tuples(st.integers(0, 120), st.integers(0, 9)), max_size=60),
+)
+def test_any_sequence_of_edits(repo: Sandbox, start: int, edits: list[tuple[int, int]]) -> None:
+    objects, names = open_at(repo), ids(121)
+    expected = {oid: f"{oid}\n".encode() for oid in names[:start]}
+    tree = ours(objects, names[:start])
+    for which, text in edits:
+        blob = new_object("sha1", "blob", b"%d" % text)
+        made = [blob, *edit(objects, tree, names[which], blob.oid)]
+        objects.write(made)
+        tree, expected[names[which]] = made[-1].oid, blob.data
+    for oid in names:
+        found = [objects.read(blob) for blob in find(objects, tree, oid)]
+        assert [f.data for f in found if f] == ([expected[oid]] if oid in expected else [])
+    objects.close()

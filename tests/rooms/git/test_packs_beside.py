@@ -1,0 +1,337 @@
+"""Packs beside git and other processes: nothing is lost while git collects, a writer is killed or the disk is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from gitbaton.errors import GitError
+from gitbaton.git import keeping, maintenance, packs
+from gitbaton.git.libgit2 import Libgit2Objects
+from gitbaton.git.objects import RefChange
+from gitbaton.git.run import write_all
+from tests.kit import Sandbox, examples
+from tests.kit.packkit import New, blobs, commits, folder, judged, missing, names, opened, read_all, trees, use_new_git
+
+
+def busy(commands: Sequence[Sequence[str]], repo: Sandbox, stop: threading.Event) -> None:
+    """Git at work all the time; two of its commands may well make each other fail."""
+    while not stop.is_set():
+        for command in commands:
+            repo.try_git(*command)
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_git_collects_and_packs_beside_us(
+    tmp_path: Path, newer: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if newer:
+        use_new_git(request, monkeypatch)
+    repo = Sandbox.init(tmp_path / "repo", "--bare")
+    store, stop = opened(repo), threading.Event()
+    packing = (("repack", "-adq"), ("gc", "-q", "--prune=now"), ("repack", "-dq", "--geometric=2"))
+    pruning = (("prune", "--expire=now"), ("pack-refs", "--all"))
+    others = [threading.Thread(target=busy, args=(c, repo, stop)) for c in (packing, pruning)]
+    for other in others:
+        other.start()
+    written: list[New] = []
+    reader = opened(repo, cache=0)
+    tip: bytes | None = None
+    end = time.monotonic() + examples(20, 1)
+    try:
+        while time.monotonic() < end:
+            made = trees(store, 3, len(written) // 10)
+            made += commits(store, made, tip)
+            with store.write(made):
+                old, tip = tip, made[-1][1]
+                store.repo.objects.update([_moved(tip, old)])
+            written += made
+            read_all(reader, written[:: max(1, len(written) // 40)])
+    finally:
+        stop.set()
+        for other in others:
+            other.join()
+    assert len(written) > 100
+    assert names(repo, ".keep") == [] and not any(re.match("tmp_[a-z]+_[0-9a-f]{12}$", n) for n in names(repo, ""))
+    repo.git("gc", "-q", "--prune=now")
+    judged(repo, written)
+    read_all(reader, written)
+    for item in (reader, store):
+        item.close()
+
+
+def _moved(new: bytes, old: bytes | None) -> RefChange:
+    return RefChange(name="refs/baton/threads/t/_", new=new.hex(), old=old.hex() if old else None)
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_past_many_packs_git_makes_fewer_of_them(
+    tmp_path: Path, newer: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if newer:
+        use_new_git(request, monkeypatch)
+    repo = Sandbox.init(tmp_path / "repo", "--bare")
+    store, reader = opened(repo), opened(repo, cache=0)
+    written: list[New] = []
+    for number in range(34):
+        made = blobs(store, [b"%d" % number * 9])
+        kept = store.write(made)
+        if number:
+            kept.release()
+        written += made
+        assert store.tidy() == (number == 33)
+        read_all(reader, made)
+    during = blobs(store, [b"during"])
+    store.write(during)
+    lock = os.path.join(store.repo.shared_dir, "repacking")
+    with store.repo.lock((), of="repacking"):
+        assert os.path.exists(lock)
+    assert len(names(repo, ".pack")) == 3 and len(names(repo, ".keep")) == 2
+    fresh = opened(repo)
+    for item in (store, reader, fresh):
+        read_all(item, written + during)
+    judged(repo, written + during)
+    for item in (store, reader, fresh):
+        item.close()
+    assert names(repo, ".keep") == []
+
+
+def test_not_where_the_user_wants_no_packing(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "PACKS", 2)
+    store = opened(repo)
+    repo.git("config", "gc.auto", "0")
+    for number in range(4):
+        store.write(blobs(store, [b"%d" % number])).release()
+    assert not store.tidy() and len(names(repo, ".pack")) == 4
+    repo.git("config", "--unset", "gc.auto")
+    (repo.path / ".git/gc.pid").write_text("1 here\n")
+    assert not store.tidy()
+    os.utime(repo.path / ".git/gc.pid", (1, 1))
+    with store.repo.lock((), of="repacking"):
+        assert not store.tidy()
+    assert store.tidy()
+    with store.repo.lock((), of="repacking"):
+        assert len(names(repo, ".pack")) == 1
+    store.close()
+
+
+# -- processes that end, and disks that are full -----------------------------------------------------------------------------
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Do something in a forked process; its exit status."""
+    pid = os.fork()
+    if not pid:
+        code = 70
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def deadly(function: Callable[..., object], left: list[int]) -> Callable[..., object]:
+    """A function whose caller ends at the last of so many calls."""
+
+    def call(*args: object, **options: object) -> object:
+        left[0] -= 1
+        if not left[0]:
+            os._exit(9)
+        return function(*args, **options)
+
+    return call
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_killed_at_every_step_nothing_stays_but_what_git_removes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    monkeypatch.setattr(keeping, "_UNNAMED", 0 if named else keeping._UNNAMED)
+    monkeypatch.setattr(keeping, "_DEAD", -1.0)
+    repo = Sandbox.init(tmp_path / "repo", "--bare")
+    store = opened(repo)
+    made = trees(store, 5)
+
+    def killed_at(step: int) -> int:
+        def work() -> None:
+            left = [step]
+            for name in ("open", "rename", "link", "fsync", "unlink"):
+                setattr(os, name, deadly(getattr(os, name), left))
+            monkeypatch.setattr(keeping, "write_all", deadly(write_all, left))
+            store.write(made)
+            os._exit(0)
+
+        return in_child(work)
+
+    step, ends = 1, []
+    while (code := killed_at(step)) == 9:
+        ends.append(tuple(sorted(path.suffix for path in folder(repo).iterdir())))
+        repo.fsck()
+        again = opened(repo)
+        assert names(repo, ".keep") == [] and len(names(repo, ".pack")) == len(names(repo, ".idx"))
+        again.close()
+        step += 1
+    assert code == 0 and step > 9 and (".keep", ".pack") in [tuple(s for s in e if s) for e in ends]
+    opened(repo).close()
+    repo.git("gc", "-q", "--prune=now")
+    assert [path.name for path in folder(repo).iterdir()] == []
+    store.close()
+
+
+def test_what_another_process_keeps_stays_while_it_runs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "_DEAD", -1.0)
+    store = opened(repo)
+    kept = store.write(blobs(store, [b"x"]))
+    (folder(repo) / "pack-1.keep").write_text("a user's reason")
+    (folder(repo) / "pack-2.keep").write_text("gitbaton 1 2.3 pid:[4]\n")
+    opened(repo).close()
+    assert len(names(repo, ".keep")) == 3
+    os.utime(folder(repo) / "pack-2.keep", (1, 1))
+    opened(repo).close()
+    assert len(names(repo, ".keep")) == 2 and "pack-1.keep" in names(repo, ".keep")
+    kept.release()
+    store.close()
+
+
+def test_a_forked_child_has_packs_of_its_own(tmp_path: Path) -> None:
+    repo = Sandbox.init(tmp_path / "repo", "--object-format=sha256")
+    store = opened(repo, cache=0)
+    mine = blobs(store, [b"mine"])
+    store.write(mine)
+    other = opened(repo, cache=0)
+    read_all(other, mine)  # its process of git's runs now
+
+    def work() -> None:
+        with other._lock:
+            read_all(other, mine)
+        theirs = blobs(store, [b"theirs"])
+        store.write(theirs)
+        read_all(store, mine + theirs)
+        read_all(other, theirs)
+        store.close()
+        other.close()
+
+    with store._lock, other._lock:
+        assert in_child(work) == 0
+    assert len(names(repo, ".keep")) == 1
+    read_all(other, [*mine, ("blob", store.id("blob", b"theirs"), b"theirs")])
+    other.close()
+    store.close()
+    assert names(repo, ".keep") == []
+
+
+@pytest.mark.parametrize("at", range(1, 5))
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    repo = Sandbox.init(tmp_path / "repo", "--bare")
+    store = opened(repo)
+    made, left, real = trees(store, 3), [at], write_all
+
+    def full(fd: int, data: bytes) -> None:
+        left[0] -= 1
+        if not left[0]:
+            os.write(fd, data[:7])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(fd, data)
+
+    monkeypatch.setattr(keeping, "write_all", full)
+    if at < 4:
+        with pytest.raises(GitError, match="a pack cannot be written: No space left on device"):
+            store.write(made)
+        assert list(folder(repo).iterdir()) == []
+        with pytest.raises(GitError):
+            store.read(made[0][1])
+    store.write(made).release()
+    read_all(store, made)
+    store.close()
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_git_takes_away_what_is_under_way(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, named: bool) -> None:
+    monkeypatch.setattr(keeping, "_UNNAMED", 0 if named else keeping._UNNAMED)
+    store = opened(repo)
+    made, real, left = trees(store, 3), os.fsync, [3]
+
+    def pruned(fd: int) -> None:
+        real(fd)
+        if left[0]:
+            left[0] -= 1
+            repo.git("prune", "--expire=now")
+
+    monkeypatch.setattr(os, "fsync", pruned)
+    with store.write(made):
+        judged(repo, made)
+    assert left == [0]
+    store.close()
+
+
+def test_many_threads_write_and_read(repo: Sandbox) -> None:
+    store, wrong = opened(repo, cache=1 << 16), []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(3):
+                made = trees(store, 4, 50 * number + 10 * turn)
+                with store.write(made):
+                    read_all(store, made)
+                assert missing(store, [oid for _, oid, _ in made]) == set()
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == [] and names(repo, ".keep") == [] and len(names(repo, ".pack")) == 12
+    repo.fsck()
+    store.close()
+
+
+def test_packs_past_those_that_are_known_are_read_too(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packs, "_KNOWN", 20)
+    store = opened(repo, cache=0)
+    assert isinstance(store.repo.objects, Libgit2Objects)
+    made = trees(store, 20)
+    for number in range(0, len(made), 10):
+        store.write([*made[number : number + 10], made[0]]).release()
+    assert len(store._own) <= 20
+    read_all(store, made)
+    repo.git("gc", "-q", "--prune=now")
+    read_all(store, made[-10:])  # git has done away with their files
+    store.close()
+
+
+def test_all_is_on_disk_before_it_has_its_name(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    sync, rename = os.fsync, os.rename
+
+    def synced(fd: int) -> None:
+        seen.append("sync " + re.sub("tmp_([a-z]+)_.*", r"\1", os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))))
+        sync(fd)
+
+    def renamed(old: str, new: str) -> None:
+        seen.append("name " + new.rpartition(".")[2])
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "rename", renamed)
+    monkeypatch.setattr(keeping, "_UNNAMED", 0)
+    store = opened(repo)
+    store.write(blobs(store, [b"x"]))
+    assert [s for s in seen if not s.startswith("sync objects")] == [
+        "name keep",
+        "sync pack",
+        "name pack",
+        "sync idx",
+        "name idx",
+        "sync pack",  # the folder
+    ]
+    store.close()

@@ -1,0 +1,294 @@
+"""What is recorded stays: over power cuts, full disks, many writers and git's garbage collection."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitbaton.errors import BatonError
+from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.objects import TreeEntry, new_object, tree_data
+from gitbaton.git.repo import Door
+from gitbaton.journal.chain import run_ref
+from gitbaton.journal.values import Logged
+from gitbaton.journal.verify import verify
+from tests.kit import Sandbox
+from tests.kit.journals import RUN, journal, record, step_of, tree
+from tests.kit.places import ROOT
+from tests.kit.powercut import CALLS, Disk, replay
+from tests.kit.tiers import FULL
+from tests.promises.test_restore_room import disk, fill
+
+__all__ = ["disk"]
+DRIVER = """
+import os, sys
+from pathlib import Path
+from tests.kit import Sandbox
+from tests.kit.journals import RUN, journal, record, step_of
+box = Sandbox(Path(sys.argv[1]))
+j = journal(box, door=sys.argv[2])
+said = open(sys.argv[3], "ab", buffering=0)
+for number in range(int(sys.argv[4])):
+    logged = step_of(j, f"step{number}", f"text {number}")
+    said.write(logged.commit.encode() + b"\\n")
+"""
+
+
+def traced(box: Sandbox, door: Door, said: Path, count: int) -> str:
+    """The calls of a process that appends so many steps, as strace saw them."""
+    trace = said.with_suffix(".trace")
+    words = [sys.executable, "-c", DRIVER, str(box.path), door, str(said), str(count)]
+    argv = ["strace", "-f", "-y", "-s", "200", "-e", f"trace={CALLS}", "-e", "signal=none", "-o", str(trace), *words]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)
+    if done.returncode and "ptrace" in done.stderr.lower():
+        pytest.skip(f"nothing can be traced here: {done.stderr.strip()[:100]}")
+    assert done.returncode == 0, done.stderr
+    return trace.read_text(errors="replace")
+
+
+def reachable(box: Sandbox, commit: str) -> list[str]:
+    """The files of the loose objects that a commit of a run needs."""
+    listed = box.git("rev-list", "--objects", "--no-object-names", commit).split("\n")
+    folder = box.path.resolve() / ".git/objects"
+    return [str(folder / oid[:2] / oid[2:]) for oid in listed]
+
+
+def cuts(box: Sandbox, trace: str, said: Path) -> tuple[list[tuple[str, set[str]]], list[str]]:
+    """Each value that the run's ref may have after a power cut, with the objects that are sure to be there then; and what is
+    wrong: a ref that may name what is not there, or a record that was acknowledged and may be gone."""
+    ref, drive = str(box.path.resolve() / ".git" / run_ref(RUN)), Disk()
+    values: list[tuple[str, set[str]]] = []
+    wrong: list[str] = []
+    for call, path in replay(trace, drive, str(box.path.resolve())):
+        if call == "name" and path == ref:
+            number = drive.now[ref]
+            value = drive.text[number][:40]
+            if number not in drive.clean:
+                wrong.append(f"the ref may be empty when it should be {value}")
+            there = {p for p in drive.now if "/objects/" in p and drive.sure(p)}
+            wrong += [f"{value} may be without {p}" for p in reachable(box, value) if not drive.sure(p)]
+            values.append((value, there))
+        elif call == "write" and path == str(said.resolve()):
+            wrong += [] if drive.sure(ref) else [f"what was acknowledged may be gone: {drive.text[drive.now[ref]]}"]
+    return values, wrong
+
+
+@pytest.mark.parametrize("door", ["libgit2", "binary"])
+def test_r19_a_power_cut_leaves_a_prefix(tmp_path: Path, door: Door) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("there is no strace to see what is brought to disk when")
+    count = 3
+    box, said = Sandbox.init(tmp_path / "box"), tmp_path / "said"
+    trace = traced(box, door, said, count)
+    values, wrong = cuts(box, trace, said)
+    assert not wrong, wrong[:5]
+    full = journal(box).records(RUN)
+    assert [value for value, _ in values] == [logged.commit for logged in full] and len(full) == 2 * count
+    assert said.read_text().split() == [logged.commit for logged in full[1::2]]
+    for number, (value, there) in enumerate(values, 1):
+        after_a_cut(tmp_path / f"cut{number}", box, value, there, full[:number])
+    forgetful = "\n".join(line for line in trace.splitlines() if "/objects/" not in line or "fsync(" not in line)
+    assert cuts(box, forgetful, said)[1], "the check can fail: for objects"
+    late = "\n".join(line for line in trace.splitlines() if f"{run_ref(RUN)}.lock>" not in line or "fsync(" not in line)
+    assert cuts(box, late, said)[1], "for the ref's bytes"
+    lost = "\n".join(line for line in trace.splitlines() if "/refs/baton/runs>" not in line or "fsync(" not in line)
+    assert cuts(box, lost, said)[1], "and for its name"
+
+
+def after_a_cut(path: Path, box: Sandbox, value: str, there: set[str], expected: tuple[Logged, ...]) -> None:
+    """A repository with those objects only, and the ref."""
+    left = Sandbox.init(path)
+    for name in there:
+        if os.path.isfile(name):
+            target = path / ".git" / os.path.relpath(name, box.path.resolve() / ".git")
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy(name, target)
+    (path / ".git/refs/baton/runs").mkdir(parents=True)
+    (path / ".git" / run_ref(RUN)).write_text(value + "\n")
+    j = journal(left)
+    assert j.records(RUN) == expected
+    assert verify(j, RUN).problems == ()
+
+
+@pytest.mark.parametrize("door", ["libgit2", "binary"])
+def test_r20_the_disk_is_full_at_each_write(disk: Path, door: Door) -> None:
+    box = Sandbox.init(disk / "box")
+    j = journal(box, door=door)
+    step_of(j, "first", "one")
+    before, failed = j.records(RUN), 0
+    for number, kilobytes in enumerate(range(0, 100, 4)):
+        texts = {"stdout": f"{number}".encode() * 3000, "stderr": f"{number} err\n".encode()}
+        orphan = tree(j.repo, {"x": f"orphan {number}"})
+        filler = fill(disk, kilobytes << 10)
+        try:
+            j.append(RUN, record("gate", f"step{number}", text=f"{number}"), blobs=texts, trees={"orphan": orphan})
+        except BatonError:
+            failed += 1
+        else:
+            assert number, "there was no room at all"
+            before = (*before, j.records(RUN)[-1])
+        filler.unlink()
+        fresh = journal(box, door=door)
+        assert fresh.records(RUN) == before == j.records(RUN), f"{kilobytes}k"
+    assert verify(fresh, RUN).problems == () and len(before) > 3 and failed > 2
+    step_of(j, "last", "two")
+    assert len(journal(box).records(RUN)) == len(before) + 2
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.kit import Sandbox
+from tests.kit.journals import RUN, journal, record
+from tests.kit.tiers import FULL
+j = journal(Sandbox(Path(sys.argv[1])), door=sys.argv[2])
+sys.stdin.readline()
+for number in range(int(sys.argv[3])):
+    print(j.append(RUN, record("gate", f"{sys.argv[4]}-{number}")).commit, flush=True)
+"""
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Path]:
+    """A place where bringing something to disk costs nothing, if there is one."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        yield Path(place)
+
+
+def test_r43_many_processes_append_to_one_run(memory: Path) -> None:
+    processes, each = 8, 100 if FULL else 25
+    box = Sandbox.init(memory / "box")
+    running = []
+    for number in range(processes):
+        door = "binary" if number == 0 else "libgit2"
+        words = [sys.executable, "-c", WRITER, str(box.path), door, str(each), f"p{number}"]
+        running.append(subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+    for child in running:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    said = [child.communicate()[0].split() for child in running]
+    assert [child.returncode for child in running] == [0] * processes
+    j = journal(box)
+    records = j.records(RUN)
+    assert [logged.record.seq for logged in records] == list(range(processes * each))
+    assert {logged.commit for logged in records} == {commit for part in said for commit in part}
+    for number, part in enumerate(said):
+        own = [logged for logged in records if (logged.record.step or "").startswith(f"p{number}-")]
+        assert [logged.commit for logged in own] == part, "in the order in which each was told"
+    assert verify(j, RUN).problems == ()
+    box.fsck()
+
+
+def test_r43_many_threads_of_one_process(memory: Path) -> None:
+    repo = Sandbox.init(memory / "box")
+    j = journal(repo)
+
+    def work(name: str) -> None:
+        for number in range(20):
+            step_of(j, f"{name}{number}", f"{name} {number}")
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [logged.record.seq for logged in journal(repo).records(RUN)] == list(range(120))
+    assert verify(j, RUN).problems == ()
+
+
+@pytest.mark.parametrize("door", ["libgit2", "binary"])
+def test_a_writer_killed_at_any_moment_leaves_a_prefix(memory: Path, door: Door) -> None:
+    box, told = Sandbox.init(memory / "box"), memory / "told"
+    times = random.Random(7)
+    step_of(journal(box), "first", "x")
+    for number in range(12):
+        child = os.fork()
+        if child == 0:
+            with open(told, "ab", buffering=0) as said:
+                j = journal(box, door=door)
+                while True:
+                    said.write(step_of(j, f"s{number}", os.urandom(4).hex()).commit.encode() + b"\n")
+        time.sleep(times.uniform(0.01, 0.06 if door == "libgit2" else 0.15))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        j = journal(box)
+        found = {logged.commit for logged in j.records(RUN)}
+        assert not set(told.read_text().split() if told.exists() else ()) - found, "what was acknowledged is there"
+        assert verify(j, RUN).problems == ()
+        j.append(RUN, record("gate", f"g{number}"))
+    assert len(told.read_text().split()) > 2, "some had time to write"
+    box.fsck()
+
+
+@pytest.mark.parametrize("door", ["libgit2", "binary"])
+def test_r44_git_collects_garbage_between_any_two_records(repo: Sandbox, door: Door) -> None:
+    j = journal(repo, door=door)
+    for number in range(4):
+        step_of(j, f"step{number}", f"text {number}")
+        j.append(RUN, record("abort", "x"), trees={"orphan": tree(j.repo, {"torn": f"{number}"})})
+        repo.git("gc", "-q", "--prune=now")
+        if number == 2:
+            repo.git("pack-refs", "--all", "--prune")
+    for again in (j, journal(repo, door=door)):
+        found = again.records(RUN)
+        assert [logged.record.seq for logged in found] == list(range(12))
+        assert verify(again, RUN).problems == ()
+    first = j.records(RUN)[1]
+    assert repo.git("cat-file", "-p", f"{first.parts['writes']}:out") == "text 0"
+    repo.fsck()
+
+
+def test_a_lock_that_a_killed_process_left_is_waited_for_and_named(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gitbaton.journal.chain.RETRY_SECONDS", 0.3)
+    j = journal(repo)
+    step_of(j, "a", "x")
+    lock = repo.path / ".git" / f"{run_ref(RUN)}.lock"
+    lock.touch()
+    with pytest.raises(BatonError, match="nothing is recorded: cannot update a ref"):
+        j.append(RUN, record("gate", "b"))
+    assert len(j.records(RUN)) == 2
+    os.utime(lock, (1, 1))
+    assert j.append(RUN, record("gate", "b")).record.seq == 2, "an old one is nobody's"
+
+
+def test_packs_are_brought_to_disk_too_and_what_is_old_is_left(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    j = journal(repo, door="binary")
+    objects = j.repo.objects
+    assert isinstance(objects, BinaryObjects)
+    blob = new_object("sha1", "blob", b"packed")
+    some = new_object("sha1", "tree", tree_data([TreeEntry(mode=b"100644", name=b"x", oid=blob.oid)]))
+    objects.write_pack([blob, some])
+    old = tree(j.repo, {"old": "text"})
+    for oid in (old, repo.git("rev-parse", f"{old}:old")):
+        os.utime(repo.path / ".git/objects" / oid[:2] / oid[2:], (1, 1))
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noting(fd: int) -> None:
+        synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{fd}"), (repo.path / ".git").resolve()))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    logged = j.append(RUN, record("gate", "a"), trees={"orphan": some.oid, "undeclared": old})
+    packs = [name for name in synced if name.startswith("objects/pack")]
+    assert {name.rpartition(".")[2] for name in packs if "." in name} == {"pack", "idx"} and "objects/pack" in packs
+    assert f"objects/{logged.commit[:2]}/{logged.commit[2:]}" in synced
+    assert not any(old[2:] in name for name in synced), "the kernel wrote it long ago"
+    synced.clear()
+    j.append(RUN, record("gate", "b"), trees={"orphan": some.oid})
+    assert not any(name.startswith("objects/pack") for name in synced), "once is enough"

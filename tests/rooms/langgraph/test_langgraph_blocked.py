@@ -1,0 +1,117 @@
+"""What GitSaver says of a class that it does not build, and what ``allow`` takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pytest
+
+from gitbaton.errors import UsageError
+from tests.kit.saverkit import config, number, put
+
+pytest.importorskip("langgraph.graph")
+
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.graph import START, StateGraph
+from pydantic import BaseModel
+
+from gitbaton.langgraph import GitSaver, blocked
+
+
+class Plan(BaseModel):
+    name: str = "x"
+
+
+@dataclasses.dataclass
+class Other:
+    x: int
+
+
+class State(TypedDict):
+    v: Plan
+
+
+@pytest.fixture(autouse=True)
+def nothing_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(blocked, "_told", set())
+    caplog.set_level(logging.WARNING)
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The warnings of ours."""
+    return [item.getMessage() for item in caplog.records if item.name == "gitbaton.langgraph" and item.levelname == "WARNING"]
+
+
+def line(kind: type) -> str:
+    """What a user is to write."""
+    return f"GitSaver(..., allow=[({kind.__module__!r}, {kind.__name__!r})])"
+
+
+def test_each_class_that_is_not_built_is_told_once_with_the_line_to_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = tmp_path / "threads.git"
+    with GitSaver(place, fsync=False) as saver:
+        put(saver, number(0), {"a": Plan(), "b": [Plan(name="y")]})
+        saver.put_writes(config(id=number(0)), [("a", Other(1))], "task")
+        assert not told(caplog)
+        for _ in range(4):  # by its parts, and joined
+            assert saver.get(config())["channel_values"] == {"a": {"name": "x"}, "b": [{"name": "y"}]}  # type: ignore[index]
+        first, second = told(caplog)
+        assert line(Plan) in first and line(Other) in second and "'Plan' of the module" in first
+        assert "LANGGRAPH_STRICT_MSGPACK=true" in first and "If it is a class of yours" in first
+    with GitSaver(place, fsync=False) as saver:  # another one says it no more
+        assert saver.get(config()) and len(told(caplog)) == 2
+        more = saver.with_allowlist([("no", "Such")])
+        blocked._told.clear()
+        assert more.get(config()) and len(told(caplog)) == 4
+
+
+def test_who_brings_a_serialiser_is_told_nothing_of_allow(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    place = tmp_path / "threads.git"
+    strict = JsonPlusSerializer(allowed_msgpack_modules=None)
+    with GitSaver(place, fsync=False) as ours, GitSaver(place, fsync=False, serde=strict) as theirs:
+        put(ours, number(0), {"a": Plan()})
+        for _ in range(4):
+            assert theirs.get(config())["channel_values"] == {"a": {"name": "x"}}  # type: ignore[index]
+        assert strict.loads_typed(strict.dumps_typed(Plan())) == {"name": "x"} and not told(caplog)
+        assert ours.get(config()) and len(told(caplog)) == 1
+        assert strict.loads_typed(strict.dumps_typed(Other(1))) == {"x": 1} and len(told(caplog)) == 1
+
+
+def test_what_a_stranger_names_is_one_line_and_not_without_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with GitSaver(tmp_path / "threads.git", fsync=False) as saver:
+        odd = [type(name, (Plan,), {"__module__": "os\n\x1b[31m"}) for name in ("a\nb", "x" * 9999)]
+        put(saver, number(0), {"a": [kind() for kind in odd]})
+        assert saver.get(config())
+    (only,) = told(caplog)
+    assert only.isprintable() and r"allow=[('os\n\x1b[31m', 'a\nb')]" in only
+
+
+@pytest.mark.parametrize("wrong", ["a.b", b"a", Plan, ("m", "Name"), [["m", "Name"]], [("m",)], [("m", "")], True, None, [1]])
+def test_allow_takes_classes_and_pairs_and_nothing_else(tmp_path: Path, wrong: Any) -> None:
+    with pytest.raises(UsageError, match="'allow' takes a list of classes and of pairs of module and name, not ") as found:
+        GitSaver(tmp_path / "x", allow=wrong)
+    assert found.value.hints == ("GitSaver(..., allow=[MyClass, ('my_module', 'MyClass')])",)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("way", ["nothing", "allow", "strict"])
+def test_a_graph_gets_its_own_types_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """After an interrupt; with LANGGRAPH_STRICT_MSGPACK, which LangGraph reads when it is imported, nothing need be allowed."""
+    monkeypatch.setattr("langgraph._internal._serde.STRICT_MSGPACK_ENABLED", way == "strict")
+    with GitSaver(tmp_path / "x", fsync=False, allow=[Plan] if way == "allow" else ()) as saver:
+        graph = StateGraph(State).add_node("a", lambda state: {"v": state["v"].model_copy()}).add_edge(START, "a")
+        app = graph.compile(checkpointer=saver, interrupt_before=["a"])
+        app.invoke({"v": Plan()}, config())
+        if way == "nothing":
+            with pytest.raises(AttributeError):
+                app.invoke(None, config())
+            assert [line(Plan) in text for text in told(caplog)] == [True]
+        else:
+            assert app.invoke(None, config()) == {"v": Plan()} and not told(caplog)

@@ -1,0 +1,105 @@
+"""Retention and its neighbours: nobody waits while a prune thinks, and nothing that others write meanwhile is lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gitbaton.errors import RefConflictError
+from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.objects import NewObject
+from gitbaton.git.repo import Repo
+from gitbaton.retention.forgetting import forget
+from gitbaton.retention.planning import apply, plan, prune
+from gitbaton.retention.rules import Rules
+from gitbaton.retention.wishes import Wish
+from gitbaton.store.join import insert, links
+from gitbaton.store.revision import Revision
+from gitbaton.values import replace
+from tests.kit import Sandbox
+from tests.verbs.test_retention import checkpoint, every_ref, filled, ids
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a track of automatic checkpoints."""
+    with pytest.MonkeyPatch.context() as patch:
+        for role in ("AUTHOR", "COMMITTER"):
+            patch.setenv(f"GIT_{role}_NAME", "A")
+            patch.setenv(f"GIT_{role}_EMAIL", "a@example.com")
+        repo = Sandbox.init(tmp_path_factory.mktemp("template") / "repo")
+        repo.commit("first", a_txt="one\n")
+        filled(repo, 16)
+    return repo.path
+
+
+@pytest.fixture
+def kept(template: Path, tmp_path: Path) -> Sandbox:
+    """A copy of it."""
+    shutil.copytree(template, tmp_path / "kept", symlinks=True)
+    return Sandbox(tmp_path / "kept")
+
+
+def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrote: list[tuple[bool, str]] = []
+    inside = [False]
+    rivals = [0]
+    write, lock = BinaryObjects.write, Repo.lock
+
+    def noted(self: BinaryObjects, items: Iterable[NewObject]) -> None:
+        made = list(items)
+        wrote.extend((inside[0], item.kind) for item in made)
+        write(self, made)
+
+    @contextmanager
+    def counted(self: Repo, names: tuple[str, ...], wait: float = 60.0) -> Iterator[None]:
+        if rivals[0]:
+            rivals[0] -= 1
+            with kept.open() as other, lock(self, ()):
+                insert(other.store, "t", [checkpoint(other, "t", len(wrote) + 900 - rivals[0], ["x"], None)])
+        with lock(self, names, wait):
+            inside[0] = True
+            yield
+            inside[0] = False
+
+    monkeypatch.setattr(BinaryObjects, "write", noted)
+    monkeypatch.setattr(Repo, "lock", counted)
+    with kept.open(door="binary") as baton:
+        apply(baton, plan(baton, Wish(rules=Rules(last=9))))
+        assert (False, "commit") in wrote and not any(held for held, _ in wrote)
+        rivals[0] = 3
+        prune(baton, Wish(rules=Rules(last=2)))
+        assert not rivals[0] and len(links(baton.store, "t")) == 2
+        rivals[0] = 2
+        oldest = links(baton.store, "t")[0].id
+        made, said = forget(baton, ["t~1"], everywhere=False)
+        assert made.ids == (oldest,) and not said and oldest not in [link.id for link in links(baton.store, "t")]
+    kept.fsck()
+
+
+def test_a_pin_that_comes_while_the_objects_are_written_is_not_lost(kept: Sandbox) -> None:
+    with kept.open() as baton:
+        revision = Revision(baton.store)
+        revision.meta = replace(revision.meta, pruned=frozenset(ids(kept, "t")[-3:]))
+        revision.keep("t", ids(kept, "t")[:-3])
+        revision.prepare()
+        kept.ok("pin", ids(kept, "t")[-1])
+        refs = every_ref(kept)
+        with baton.repo.lock(()), pytest.raises(RefConflictError):
+            revision.apply()
+    assert every_ref(kept) == refs
+
+
+@pytest.mark.parametrize("name", ["refs/baton/tracks/u", "refs/checkpoints/t"])
+def test_t17_a_symbolic_ref_in_our_namespace_moves_nobody_elses(kept: Sandbox, name: str) -> None:
+    kept.git("branch", "mine", "refs/baton/tracks/t")
+    kept.git("symbolic-ref", name, "refs/heads/mine")
+    refs = every_ref(kept)
+    for words in (("prune", "--keep-last", "1"), ("forget", "t~1")):
+        done = kept.baton(*words)
+        assert done.code == 128 and f"'{name}' is a symbolic ref, for 'refs/heads/mine'" in done.err
+    assert every_ref(kept) == refs

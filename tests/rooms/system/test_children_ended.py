@@ -1,0 +1,110 @@
+"""The end of a command and of what came of it: time limits, what is left running, who may be ended."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitbaton.git import groups
+from gitbaton.git.children import alive, end
+from tests.kit.commands import driver, ran, runs, sh, sweep, until
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A folder for a command; what wrote its process id into a ``*.pid`` there is ended afterwards."""
+    (tmp_path / "place").mkdir()
+    yield tmp_path / "place"
+    sweep(tmp_path / "place")
+
+
+def test_r36_timeout_kills_grandchildren(place: Path) -> None:
+    line = """
+        trap '' TERM
+        (trap '' TERM; echo $$ > ignored; sh -c 'echo $$ > same.pid; trap "" TERM; while :; do sleep 1; done') &
+        setsid sh -c 'trap "" TERM; echo $$ > session.pid; while :; do sleep 1; done' &
+        (setsid sh -c 'echo $$ > orphan.pid; exec sleep 60' &)
+        env -i "$(command -v setsid)" /bin/sh -c 'echo $$ > bare.pid; exec /bin/sleep 60' &
+        echo out; while :; do sleep 1; done
+    """
+    began = time.monotonic()
+    ended = ran(sh(line, place, timeout=0.5, grace=0.3, show=False))
+    assert (ended.exit, ended.signal, ended.timeout, ended.interrupted) == (137, "SIGKILL", True, False)
+    assert ended.out == b"out\n" and 0.8 <= time.monotonic() - began < 3
+    for name in ("same", "session", "orphan", "bare"):
+        assert not runs(place / f"{name}.pid"), name
+
+
+def test_a_timeout_asks_first_and_output_on_the_way_out_is_kept(place: Path) -> None:
+    line = "trap 'echo cleaned; exit 5' TERM; echo on; while :; do sleep 0.01; done"
+    ended = ran(sh(line, place, timeout=0.2, grace=20, show=False))
+    assert (ended.exit, ended.timeout, ended.out) == (5, True, b"on\ncleaned\n")
+    began = time.monotonic()
+    ended = ran(sh("kill -s STOP $$", place, timeout=0.2, grace=20, show=False))  # TERM wakes who was stopped
+    assert (ended.exit, ended.timeout) == (143, True) and time.monotonic() - began < 3
+
+
+def test_what_a_step_that_succeeded_left_running_is_left_alone(place: Path) -> None:
+    began = time.monotonic()
+    line = "sh -c 'echo $$ > daemon.pid; exec sleep 60' & (sleep 0.05; echo late) & head -c 300000 /dev/zero"
+    ended = ran(sh(line, place, show=False))
+    assert ended.exit == 0 and time.monotonic() - began < 3
+    assert ended.out == b"\0" * 300000 + b"late\n"
+    assert runs(place / "daemon.pid")
+
+
+def test_what_a_step_that_failed_left_running_is_ended(place: Path) -> None:
+    line = "sh -c 'echo $$ > daemon.pid; exec sleep 60' & until test -s daemon.pid; do sleep 0.01; done; exit 4"
+    ended = ran(sh(line, place, show=False))
+    assert ended.exit == 4 and not runs(place / "daemon.pid")
+
+
+def test_end_and_alive_know_a_child_by_its_beginning(place: Path) -> None:
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
+        mark = groups.mark(other.pid)
+        assert mark is not None
+        for wrong in ("1" + mark, mark.split(".")[0] + ".ffffffff", "", "x y"):
+            assert not alive(other.pid, wrong) and end(other.pid, wrong, 0.1)
+        assert other.poll() is None and alive(other.pid, mark)
+        assert end(other.pid, mark, 5)
+        assert other.wait() == -signal.SIGTERM
+        assert not alive(other.pid, mark) and groups.mark(other.pid) is None
+
+
+def test_a_child_whose_parent_was_killed_is_found_and_ended(place: Path) -> None:
+    one, two = (f"sh -c 'echo $$ > {name}.pid; exec sleep 60' & " for name in ("group", "session"))
+    for last in ("exec sleep 60", "until test -s group.pid -a -s session.pid; do sleep 0.01; done; exit 0"):
+        with subprocess.Popen(
+            driver(place / "result", "sh", "-c", f"{one} setsid {two} echo $$ > head.pid; {last}"), cwd=place
+        ) as process:
+            until(lambda: all((place / f"{n}.pid").exists() for n in ("group", "session", "head")))
+            process.kill()
+        group, mark = (place / "result.group").read_text().split()
+        until(lambda: runs(place / "head.pid") == last.startswith("exec"))  # noqa: B023
+        assert alive(int(group), mark) and runs(place / "group.pid") and runs(place / "session.pid")
+        assert end(int(group), mark, 5)
+        assert not alive(int(group), mark)
+        for name in ("group", "session", "head"):
+            assert not runs(place / f"{name}.pid"), name
+            (place / f"{name}.pid").unlink()
+
+
+def test_nobody_ends_the_command_that_it_is_part_of(place: Path) -> None:
+    program = "import sys; from gitbaton.git.children import end; print(end(int(sys.argv[1]), sys.argv[2], 0.1))"
+    line = f'set -- $GIT_BATON_GROUP; {sys.executable} -c \'{program}\' "${{1%%:*}}" "${{1#*:}}"'
+    ended = ran(sh(line, place, show=False))
+    assert (ended.exit, ended.out) == (0, b"False\n"), ended.err
+
+
+def test_without_proc_the_same_is_asked_of_ps(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "_linux", lambda: False)
+    one, two = (f"sh -c 'echo $$ > {name}.pid; exec sleep 60' & " for name in ("same", "child"))
+    ended = ran(sh(f"trap '' TERM; {one} setsid {two} wait; wait", place, timeout=0.5, grace=0.3, show=False))
+    assert (ended.exit, ended.timeout) in ((0, True), (137, True))
+    assert not runs(place / "same.pid") and not runs(place / "child.pid")

@@ -1,0 +1,181 @@
+"""A store in a program that runs for days: what is opened is closed, nothing piles up on the disk or among the processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pygit2
+import pytest
+
+from gitbaton.errors import GitError
+from gitbaton.git import libgit2
+from gitbaton.git import packer as packing
+from gitbaton.git import packs as module
+from gitbaton.git.packer import Packer
+from gitbaton.git.run import leave
+from gitbaton.threads import worker
+from gitbaton.threads.names import ref_of
+from gitbaton.threads.store import ThreadStore
+from tests.kit import Sandbox
+from tests.kit.threads import QUIET, put
+from tests.rooms.git.test_packer import ended, waited
+from tests.rooms.threads.test_threads_stuck import stuck
+
+__all__ = ["stuck"]
+
+
+@pytest.fixture
+def few_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Libgit2 is made to have four packs open at a time, as it is made to have more."""
+    monkeypatch.setattr(libgit2, "_FILES", 4)
+    before, pygit2.settings.mwindow_file_limit = pygit2.settings.mwindow_file_limit, 0
+    yield
+    assert pygit2.settings.mwindow_file_limit == 4
+    pygit2.settings.mwindow_file_limit = before
+
+
+def test_who_set_the_number_of_open_packs_keeps_it(bare: Sandbox) -> None:
+    before, pygit2.settings.mwindow_file_limit = pygit2.settings.mwindow_file_limit, 7
+    with bare.open(door="libgit2"):
+        assert pygit2.settings.mwindow_file_limit == 7
+    pygit2.settings.mwindow_file_limit = before
+
+
+def packs_open() -> int:
+    """Packs, and what is left of them, that this process has open."""
+    found = 0
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            found += "/objects/pack/" in os.readlink(f"/proc/self/fd/{fd}")
+        except FileNotFoundError:  # the folder that is being listed
+            continue
+    return found
+
+
+def children() -> list[str]:
+    """The states of our child processes."""
+    said = subprocess.run(["ps", "-o", "pid=,stat=", "--ppid", str(os.getpid())], capture_output=True, text=True).stdout
+    return [line.split()[1] for line in said.splitlines()]
+
+
+@pytest.mark.usefixtures("few_files")
+@pytest.mark.parametrize("collects", [True, False])
+def test_a_flush_leaves_no_file_open(bare: Sandbox, monkeypatch: pytest.MonkeyPatch, collects: bool) -> None:
+    monkeypatch.setattr(module, "_OPEN", 40)
+    bare.git("config", "gc.auto", "6700" if collects else "0")
+    before = packs_open()
+    with ThreadStore.open(bare.path, **QUIET) as store:
+        for number in range(120):
+            put(store, "t", f"{number:04}", f"{number - 1:04}" if number else None, channels={"c": ("bytes", b"%d" % number)})
+            store.flush()
+            if number % 40 == 39 and collects:
+                assert waited(lambda: len(list((bare.path / "objects/pack").glob("*.pack"))) < 40)
+        assert packs_open() - before < 60
+        assert [entry.id for entry in store.walk("t", "")] == [f"{number:04}" for number in range(119, -1, -1)]
+        assert store.blob(next(store.walk("t", "")).channels["c"]) == ("bytes", b"119")
+    bare.fsck()
+
+
+def test_programs_that_nobody_waits_for_do_not_pile_up(tmp_path: Path) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    before = children().count("Z")
+    for _ in range(5):
+        leave([sys.executable, "-c", ""], os.environ, null, null, null)
+        time.sleep(0.2)
+    os.close(null)
+    assert children().count("Z") - before < 4
+
+
+def test_a_line_that_cannot_be_brought_writes_nothing_again_and_again(stuck: Sandbox) -> None:
+    folder = stuck.path / "objects/pack"
+    with ThreadStore.open(stuck.path, **QUIET) as store:
+        put(store, "bad", "3", channels={"c": ("bytes", os.urandom(5000))})
+        seen = set()
+        for _ in range(4):
+            with pytest.raises(GitError, match="thread 'bad'"):
+                store.flush()
+            seen.add(len(list(folder.glob("*.pack"))))
+        put(store, "good", "1")
+        with pytest.raises(GitError, match="thread 'bad'"):
+            store.flush()
+        assert stuck.git("rev-list", "--count", ref_of("good", "")) == "1" and len(seen) == 1
+        store.delete("bad")
+
+
+def test_a_log_that_never_rests_is_flushed_when_it_is_time(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_LONGEST", 5)
+    with ThreadStore.open(bare.path, sync=False, every=1 << 20, idle=0.2) as store:
+        began, number = time.monotonic(), 0
+        while bare.try_git("rev-parse", "-q", "--verify", ref_of("t", "")).code and time.monotonic() - began < 20:
+            for _ in range(20):
+                put(store, "t", f"{number:06}")
+                number += 1
+                time.sleep(0.002)
+        assert 0.9 < time.monotonic() - began < 10
+
+
+@pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
+def test_a_process_that_was_begun_packs_what_it_was_begun_for(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed: list[object] = []
+    pack = Packer.pack
+
+    def counted(packer: Packer, *rest: Any) -> Any:
+        packed.append(pack(packer, *rest))
+        return packed[-1]
+
+    monkeypatch.setattr(Packer, "pack", counted)
+    monkeypatch.setattr(worker, "_BUSY", 1.0)
+    with ThreadStore.open(bare.path, sync=False, every=40, idle=0.1) as store:
+        for number in range(12):
+            put(store, "t", f"{number:02}")
+        assert waited(lambda: store._core.shelf.packs._packer is not None)
+        pid = store._core.shelf.packs._packer._pid  # type: ignore[union-attr]
+        assert waited(lambda: len(packed) == 1) and packed[0] is not None and pid
+        assert waited(lambda: store._core.shelf.packs._packer is None) and ended(pid)
+
+
+@pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_process_of_another_version_is_not_listened_to(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    monkeypatch.setattr(packing, "_VERSION", version)
+    packer, began = Packer(), time.monotonic()
+    assert packer.pack("sha1", [[("blob", bytes(20), b"x")]]) is None and not packer._pid
+    assert time.monotonic() - began < 30
+    packer.close()
+
+
+@pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
+def test_a_pack_of_other_objects_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    packer = Packer()
+    send = Packer._send
+    monkeypatch.setattr(Packer, "_send", lambda self, algorithm, part: send(self, algorithm, part[:1]))
+    assert packer.pack("sha1", [[("blob", bytes(20), b"x"), ("blob", bytes(19) + b"y", b"y")]]) is None and not packer._pid
+    packer.close()
+
+
+@pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
+def test_a_program_whose_pipes_kill_lives_on(bare: Sandbox) -> None:
+    code = f"""
+import os, signal, time
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+from gitbaton.threads.store import ThreadStore
+with ThreadStore.open({str(bare.path)!r}, sync=False, every=1 << 30, idle=1e6) as store:
+    packs = store._core.shelf.packs
+    packs.hurry(True)
+    for number in range(2):
+        store.put("t", "", str(number), None, b"{{}}", b"{{}}", {{"c": ("bytes", bytes(1 << 20))}})
+        store.flush()
+        os.kill(packs._packer._pid, 9) if packs._packer._pid else None
+        time.sleep(0.1)
+print("alive")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+    assert bare.git("rev-list", "--count", ref_of("t", "")) == "2" and done.returncode != -signal.SIGPIPE

@@ -1,0 +1,185 @@
+"""What is known of unchanged files: never read twice, never believed where it may be wrong, and of use to the next process."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gitbaton.git import fileread, filesets
+from gitbaton.git.filecache import FileCache
+from gitbaton.git.filesets import Files
+from gitbaton.git.repo import Repo, discover
+from gitbaton.git.signatures import Signature, settled, signature
+from tests.kit import Sandbox
+
+RACY = 0.07  # seconds after which a file's times can be relied on
+
+
+@pytest.fixture
+def opened(repo: Sandbox) -> Iterator[Repo]:
+    found = discover(os.fspath(repo.path), door="binary")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that are read."""
+    said: list[str] = []
+    real = fileread.Reader.read
+
+    def note(self: fileread.Reader, path: str, name: str, **words: object) -> object:
+        said.append(name)
+        return real(self, path, name, **words)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fileread.Reader, "read", note)
+    monkeypatch.setattr(filesets, "_PAYS", 0)
+    return said
+
+
+def files(opened: Repo, *, cached: bool = True) -> Files:
+    return Files(opened, opened.layout.root or "", cached=cached)
+
+
+def test_an_unchanged_file_is_read_once(repo: Sandbox, opened: Repo, reads: list[str]) -> None:
+    repo.write("d/a", "a")
+    repo.write("d/b", "b")
+    time.sleep(RACY)
+    seen = files(opened)
+    first = seen.scan(["d/**"])
+    assert sorted(reads) == ["d/a", "d/b"]
+    repo.write("d/b", "c")
+    assert seen.scan(["d/*"]).tree != first.tree and reads[2:] == ["d/b"]
+    seen.scan(["d/a"])
+    assert reads[2:] == ["d/b"]
+
+
+def coarse(stat: os.stat_result) -> Signature:
+    """As where a file system keeps times in steps of 20 ms."""
+    step = 20_000_000
+    return (stat.st_ino, stat.st_size, stat.st_mtime_ns // step * step, stat.st_ctime_ns // step * step, stat.st_mode)
+
+
+@pytest.mark.parametrize("module", [None, "coarse"])
+@pytest.mark.parametrize("old", [False, True])
+def test_same_size_edits_of_the_same_moment_are_seen(
+    repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch, module: str | None, old: bool
+) -> None:
+    if module:
+        for place in (filesets, fileread):
+            monkeypatch.setattr(place, "signature", coarse)
+    seen = files(opened)
+    path = repo.path / "d"
+    for number in range(15):
+        path.write_bytes(b"%04d" % number)
+        if old:
+            os.utime(path, ns=(0, 0))
+        assert seen.scan(["d"]).tree == files(opened, cached=False).scan(["d"]).tree, number
+
+
+def test_times_of_whole_seconds_are_not_relied_on_so_soon() -> None:
+    second = 1_000_000_000
+    for ctime, later, sure in (
+        (7 * second, 9 * second, False),
+        (7 * second, 9 * second + 1, True),
+        (7 * second + 1, 8 * second, True),
+    ):
+        assert settled((1, 1, 5 * second, ctime, 0o100644), later) == sure
+
+
+def test_the_next_process_reads_nothing_again(repo: Sandbox, opened: Repo, reads: list[str]) -> None:
+    repo.write("d/a\n\xe9", "a")
+    repo.write("d/b", "b" * 100).chmod(0o755)
+    (repo.path / "d/l").symlink_to("b")
+    time.sleep(RACY)
+    with files(opened) as seen:
+        first = seen.scan(["d/**"])
+        none = seen.scan(["d/**"], store="none")
+    reads.clear()
+    with files(opened) as seen:
+        assert seen.scan(["d/**"]) == first and seen.scan(["d/**"], store="none") == none
+    assert reads == []
+    repo.write("d/b", "B" * 100)
+    with files(opened) as seen:
+        assert seen.scan(["d/**"]).tree != first.tree
+    assert reads == ["d/b"]
+
+
+@pytest.mark.parametrize("again", ["same object", "next process"])
+def test_r44_what_gc_collected_is_written_again(repo: Sandbox, opened: Repo, reads: list[str], again: str) -> None:
+    for number in range(150):
+        repo.write(f"d/{number % 5}/{number}", str(number))
+    time.sleep(RACY)
+    seen = files(opened)
+    first = seen.scan(["d/**", "a.txt"])
+    assert seen.scan(["d/**", "a.txt"]) == first
+    seen.close()
+    repo.git("gc", "-q", "--prune=now")
+    assert repo.try_git("cat-file", "-e", first.tree).code != 0
+    reads.clear()
+    if again == "next process":
+        seen = files(opened)
+    assert seen.scan(["d/**", "a.txt"]) == first
+    assert len(reads) == 150  # and not what a commit keeps
+    listed = "".join(f"{row.split(' ')[1]}\n" for row in repo.tree(first.tree).values())
+    assert "missing" not in repo.git("cat-file", "--batch-check", stdin=listed.encode())
+    assert len(repo.tree(first.tree)) == 151
+
+
+def test_loose_objects_that_were_pruned_are_written_again(repo: Sandbox, opened: Repo) -> None:
+    repo.write("d/a", "alone")
+    time.sleep(RACY)
+    seen = files(opened)
+    first = seen.scan(["d/**"])
+    for _ in range(2):
+        repo.git("prune", "--expire=now")
+        assert repo.try_git("cat-file", "-e", first.tree).code != 0
+        assert seen.scan(["d/**"]) == first
+        assert len(repo.tree(first.tree)) == 1 and repo.git("cat-file", "blob", first.entries["d/a"].oid) == "alone"
+
+
+def test_what_is_relied_on_is_as_good_as_new(repo: Sandbox, opened: Repo) -> None:
+    repo.write("d/a", "alone")
+    time.sleep(RACY)
+    first = files(opened).scan(["d/**"])
+    oid = first.entries["d/a"].oid
+    loose = repo.path / ".git/objects" / oid[:2] / oid[2:]
+    os.utime(loose, (0, 0))
+    with files(opened) as seen:
+        seen.scan(["d/**"])
+        os.utime(loose, (0, 0))
+    seen.store._fresh.clear()
+    seen.scan(["d/**"])
+    repo.git("prune", "--expire=1.day.ago")
+    assert loose.exists()
+
+
+@pytest.mark.parametrize("harm", ["cut", "flipped", "empty", "another root", "nonsense"])
+def test_a_broken_cache_is_no_cache(repo: Sandbox, opened: Repo, reads: list[str], harm: str) -> None:
+    repo.write("d/a", "a")
+    time.sleep(RACY)
+    with files(opened) as seen:
+        first = seen.scan(["d/**"])
+    place = repo.path / ".git/baton/files.cache"
+    data = place.read_bytes()
+    oid = first.entries["d/a"].oid.encode()
+    flipped = data.replace(oid, oid[::-1])
+    assert flipped != data
+    harmed = {"cut": data[:-7], "flipped": flipped, "empty": b"", "nonsense": b"x" * 50, "another root": data}[harm]
+    place.write_bytes(harmed)
+    reads.clear()
+    if harm == "another root":
+        other = FileCache("/elsewhere", os.fspath(place))
+        assert other.get("d/a", signature(os.stat(repo.path / "d/a")), digest=False) is None
+    else:
+        assert files(opened).scan(["d/**"]) == first and reads == ["d/a"]
+
+
+def test_a_few_files_are_not_worth_a_cache(repo: Sandbox, opened: Repo) -> None:
+    time.sleep(RACY)
+    with files(opened) as seen:
+        seen.scan(["**"])
+    assert not (repo.path / ".git/baton/files.cache").exists()

@@ -1,0 +1,171 @@
+"""A swap of files that is killed at any of its calls, and one that finds the disk full."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gitbaton.errors import GitError
+from gitbaton.git import fileswap
+from gitbaton.git.repo import Repo, discover
+from tests.kit import Sandbox
+from tests.kit.filekit import Kit, State, disk, put
+
+
+@pytest.fixture
+def opened(repo: Sandbox) -> Iterator[Repo]:
+    found = discover(os.fspath(repo.path), door="binary")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def kit(repo: Sandbox, opened: Repo) -> Kit:
+    (repo.path / "a.txt").unlink()
+    return Kit(opened)
+
+
+BEFORE: State = {
+    "d/a": ("100644", b"old a"),
+    "d/gone": ("100644", b"old"),
+    "x/y": ("120000", b"../d/a"),
+    "keep": ("100644", b"k"),
+}
+AFTER: dict[str, tuple[str, bytes] | None] = {
+    "d/a": ("100755", b"new a"),
+    "d/gone": None,
+    "x/y": ("120000", b"z"),
+    "n/e/w": ("100644", b"new" * 50_000),
+    "keep": ("100644", b"k"),
+}
+
+
+def begin(kit: Kit) -> None:
+    for path in os.listdir(kit.top):
+        if path != ".git":
+            put(kit.top, path, None)
+    for path, what in BEFORE.items():
+        put(kit.top, path, what)
+    kit.entries(BEFORE)
+    kit.entries({p: w for p, w in AFTER.items() if w})
+
+
+def check_old_or_new(kit: Kit) -> None:
+    found = disk(kit.top)
+    for path in {*BEFORE, *AFTER}:
+        assert found.get(path) in (BEFORE.get(path), AFTER.get(path)), path
+    strange = found.keys() - BEFORE.keys() - AFTER.keys()
+    assert all(".baton-" in path for path in strange), strange
+
+
+def mutations(monkeypatch: pytest.MonkeyPatch, strike: Callable[[str], None]) -> None:
+    """``strike`` before each call that changes a folder or a file on disk."""
+
+    def wrap(name: str) -> None:
+        real = getattr(os, name)
+
+        def wrapped(*args: Any, **words: Any) -> Any:
+            writing = name != "open" or args[1] & os.O_CREAT
+            if name == "write":
+                found = os.fstat(args[0])
+                writing = bool(stat.S_ISREG(found.st_mode) and found.st_nlink)
+            if writing:
+                strike(name)
+            return real(*args, **words)
+
+        monkeypatch.setattr(os, name, wrapped)
+
+    for name in ("open", "write", "symlink", "link", "rename", "unlink", "mkdir", "rmdir"):
+        wrap(name)
+
+
+def killer(number: int) -> Callable[[str], None]:
+    """Kills this process at the ``number``-th call."""
+    left = iter(range(number, -1, -1))
+
+    def strike(_: str) -> None:
+        if next(left) == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return strike
+
+
+def test_r20_a_swap_that_is_killed_anywhere_leaves_each_file_old_or_new(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    number, killed = 0, True
+    while killed:
+        begin(kit)
+        child = os.fork()
+        if child == 0:
+            mutations(monkeypatch, killer(number))
+            mine = Kit(discover(os.fspath(kit.top), door="binary"))
+            mine.blobs = kit.blobs
+            mine.swap(AFTER, BEFORE)
+            os._exit(0)
+        killed = os.waitpid(child, 0)[1] == signal.SIGKILL
+        check_old_or_new(kit)
+        assert kit.swap(AFTER, {p: w for p, w in disk(kit.top).items() if p in BEFORE}) == ()
+        assert disk(kit.top) == {p: w for p, w in AFTER.items() if w}, number
+        number += 1
+    assert number > 15
+
+
+def test_a_swap_that_is_killed_after_each_file_can_be_done_again(kit: Kit) -> None:
+    for number in range(10):
+        begin(kit)
+        done = [0]
+
+        def stop(most: int = number, done: list[int] = done) -> None:
+            done[0] += 1
+            if done[0] > most:
+                raise KeyboardInterrupt
+
+        try:
+            kit.swap(AFTER, BEFORE, between=stop)
+        except KeyboardInterrupt:
+            check_old_or_new(kit)
+            assert not list(kit.top.rglob(".baton-*"))
+            assert kit.swap(AFTER, BEFORE) == ()
+        assert disk(kit.top) == {p: w for p, w in AFTER.items() if w}
+    assert done[0] == 4
+
+
+def test_r20_a_full_disk_leaves_the_old_bytes_and_no_rubbish(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    number, failed = 0, True
+    while failed:
+        begin(kit)
+        strikes = iter([*range(number, -1, -1)])
+
+        def full(name: str, strikes: Iterator[int] = strikes) -> None:
+            if name in ("open", "write", "symlink", "link", "mkdir") and next(strikes, 1) == 0:
+                raise OSError(28, os.strerror(28))
+
+        with monkeypatch.context() as patched:
+            mutations(patched, full)
+            try:
+                kit.swap(AFTER, BEFORE)
+                failed = False
+            except GitError as error:
+                assert "cannot be written: No space left on device" in error.message
+                assert error.message.split("'")[1] in AFTER
+        check_old_or_new(kit)
+        assert not list(kit.top.rglob(".baton-*")), number
+        assert failed == ((kit.top / "n").exists() is False or disk(kit.top).get("x/y") == BEFORE["x/y"]), number
+        number += 1
+    assert number > 7
+    assert disk(kit.top) == {p: w for p, w in AFTER.items() if w}
+
+
+def test_a_file_moved_aside_by_a_killed_swap_stays_unless_it_is_stored(kit: Kit) -> None:
+    put(kit.top, "f", ("100644", b"one"))
+    aside = kit.top / fileswap._names("f")[1]
+    aside.write_bytes(b"an edit that nobody has")
+    assert kit.swap({"f": ("100644", b"two")}, {"f": ("100644", b"one")}) == ()
+    assert aside.read_bytes() == b"an edit that nobody has" and (kit.top / "f").read_bytes() == b"two"
+    aside.write_bytes(b"one")
+    assert kit.swap({"f": None}, {"f": ("100644", b"two")}) == ()
+    assert os.listdir(kit.top) == [".git"]

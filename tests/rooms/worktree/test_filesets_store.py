@@ -1,0 +1,106 @@
+"""How sets of files reach the object store: few objects as files of our own, many as a pack, in shared repositories by git."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitbaton.errors import GitError
+from gitbaton.git import loose
+from gitbaton.git.filestore import ObjectStore
+from gitbaton.git.loose import FEW, write_few
+from gitbaton.git.objects import NewObject, new_object
+from gitbaton.git.repo import discover
+from tests.kit import Sandbox
+
+
+def blobs(count: int, algorithm: Any = "sha1") -> list[NewObject]:
+    return [new_object(algorithm, "blob", b"%d\n" % number * number) for number in range(count)]
+
+
+def stored(sandbox: Sandbox, objects: list[NewObject]) -> None:
+    """Git must find every object, byte for byte, and nothing wrong."""
+    for item in objects[:: max(1, len(objects) // 10)]:
+        assert sandbox.run("git", "cat-file", "blob", item.oid).out == item.data.decode()
+    sandbox.fsck()
+
+
+@pytest.mark.parametrize("algorithm", ["sha1", "sha256"])
+@pytest.mark.parametrize(("count", "packs"), [(FEW, 0), (FEW + 1, 0), (150, 1)])
+def test_objects_are_stored_as_git_stores_them(tmp_path: Path, algorithm: str, count: int, packs: int) -> None:
+    sandbox = Sandbox.init(tmp_path / "r", f"--object-format={algorithm}")
+    opened = discover(os.fspath(sandbox.path), door="binary")
+    for _ in range(2):
+        ObjectStore(opened).write(blobs(count, algorithm))
+    stored(sandbox, blobs(count, algorithm))
+    found = sandbox.path / ".git/objects"
+    assert len(list(found.glob("pack/*.pack"))) == packs
+    assert len(list(found.glob("??/*"))) == (0 if packs else count)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in found.glob("??/*")}
+    assert modes <= {0o444}
+    assert not ObjectStore(opened).missing([item.oid for item in blobs(count, algorithm)])
+    assert ObjectStore(opened).missing(["1" * len(blobs(1, algorithm)[0].oid)])
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_in_a_shared_repository_git_sets_the_modes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_hand: bool) -> None:
+    sandbox = Sandbox.init(tmp_path / "r", "--shared=all")
+    opened = discover(os.fspath(sandbox.path), door="binary")
+    if by_hand:
+        (sandbox.path / ".git/objects").chmod(0o755)
+    monkeypatch.setattr(loose, "_umask", [])
+    before = os.umask(0o077)
+    try:
+        ObjectStore(opened).write(blobs(3))
+    finally:
+        os.umask(before)
+    assert loose._umask == [0o077]
+    stored(sandbox, blobs(3))
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in (sandbox.path / ".git/objects").glob("??/*"))
+
+
+def test_the_door_of_libgit2_is_used_as_it_is(tmp_path: Path) -> None:
+    sandbox = Sandbox.init(tmp_path / "r")
+    opened = discover(os.fspath(sandbox.path), door="libgit2")
+    ObjectStore(opened).write(blobs(150))
+    stored(sandbox, blobs(150))
+    found = sandbox.path / ".git/objects"
+    assert (len(list(found.glob("pack/*.pack"))), len(list(found.glob("??/*")))) == (0, 150)
+    opened.close()
+
+
+def test_r20_a_full_disk_leaves_no_torn_object(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = discover(os.fspath(repo.path), door="binary")
+    folder = repo.path / ".git/objects"
+    before = sorted(folder.rglob("*/*"))
+
+    def full(*_: object) -> int:
+        raise OSError(28, os.strerror(28))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(GitError, match=r"^an object cannot be written: No space left on device$"):
+            write_few(opened.objects, blobs(2))
+    assert [path for path in sorted(folder.rglob("*/*")) if path.is_file()] == [path for path in before if path.is_file()]
+    write_few(opened.objects, blobs(2))
+    stored(repo, blobs(2))
+
+
+def test_a_folder_that_gc_removes_meanwhile_is_made_again(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = discover(os.fspath(repo.path), door="binary")
+    real, times = loose._fill, [2]
+
+    def removed(fresh: str, raw: bytes) -> None:
+        if times[0]:
+            times[0] -= 1
+            os.rmdir(os.path.dirname(fresh))
+        real(fresh, raw)
+
+    monkeypatch.setattr(loose, "_fill", removed)
+    write_few(opened.objects, blobs(1))
+    stored(repo, blobs(1))
+    assert times == [0]

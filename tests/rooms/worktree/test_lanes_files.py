@@ -1,0 +1,289 @@
+"""What a lane holds: the same files as the user's work tree, whatever happens on either side, and what a command changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gitbaton.git import lanesync
+from gitbaton.git.lanes import Lane
+from gitbaton.git.lanesync import Tree
+from gitbaton.git.signatures import signature
+from tests.kit import Sandbox
+from tests.rooms.worktree.test_lanes import inside, lane, shown
+
+__all__ = ["lane"]
+
+NONE = (0, None, 0)
+PATHS = ("a", "b", "d", "d/x", "d/y", "d/e", "d/e/z", "a/b")
+_SLOW = 10**6
+WHAT = (
+    "write",
+    "write",
+    "sneak",
+    "sneak",
+    "append",
+    "mode",
+    "gone",
+    "folder",
+    "link",
+    "touch",
+    "rename",
+    "fifo",
+    "shut",
+    "hard",
+)
+EDIT = st.tuples(st.sampled_from(WHAT), st.sampled_from(PATHS), st.sampled_from(PATHS), st.integers(0, 9))
+
+
+def clear(path: Path) -> None:
+    """Make room for something else."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    elif path.is_symlink() or path.exists():
+        path.unlink()
+
+
+def write(top: Path, path: Path, text: str) -> None:
+    """A new file, whatever is in its way."""
+    for folder in (*path.relative_to(top).parents,)[-2::-1]:
+        if not (top / folder).is_dir() or (top / folder).is_symlink():
+            clear(top / folder)
+            (top / folder).mkdir()
+    clear(path)
+    path.write_text(text)
+
+
+def sneak(path: Path, number: int) -> None:
+    """Other content of the same size, and the old time again."""
+    at = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"%d" % number)
+    os.utime(path, ns=(at.st_atime_ns, at.st_mtime_ns))
+
+
+def edit(top: Path, what: str, name: str, other: str, number: int) -> None:
+    """One thing that somebody does to a file; what cannot be done there is not done."""
+    path = top / name
+    try:
+        if what == "write":
+            write(top, path, f"{number}" * (1 + number % 3))
+        elif what == "sneak" and path.is_file() and not path.is_symlink():
+            sneak(path, number)
+        elif what == "append" and path.is_file():
+            with path.open("ab") as file:
+                file.write(b"more")
+        elif what == "mode":
+            path.chmod(0o600 + 0o10 * number)
+        elif what == "touch":
+            os.utime(path, ns=(number, number * 1_000_000_007), follow_symlinks=False)
+        elif what == "rename":
+            path.rename(top / other)
+        elif what == "shut" and path.is_dir():
+            path.chmod(0o500)
+        elif what == "hard":
+            os.link(path, top / other)
+        elif what in ("gone", "folder", "link", "fifo"):
+            clear(path)
+            if what == "folder":
+                path.mkdir(parents=True)
+            elif what == "link":
+                path.symlink_to(other if number % 2 else "missing/there")
+            elif what == "fifo":
+                os.mkfifo(path)
+    except (OSError, shutil.Error):
+        pass
+
+
+@settings(max_examples=120, deadline=None)
+@given(rounds=st.lists(st.lists(st.tuples(st.booleans(), EDIT), max_size=8), min_size=1, max_size=4), coarse=st.booleans())
+def test_whatever_happens_both_are_the_same_after_a_sync(
+    rounds: list[list[tuple[bool, tuple[str, str, str, int]]]], coarse: bool
+) -> None:
+    """Also where the clock of files stands still for a while, as on older kernels: only the content then tells of a change."""
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        if coarse:
+            patch.setattr(
+                lanesync, "signature", lambda at: (*signature(at)[:3], at.st_ctime_ns // _SLOW * _SLOW + 1, at.st_mode)
+            )
+            patch.setattr(lanesync, "_TICK", 2 * _SLOW)
+        theirs, ours = Path(name) / "theirs", Path(name) / "ours"
+        theirs.mkdir()
+        ours.mkdir()
+        for number, path in enumerate(("a", "b", "d/x", "d/e/z", "d/e", "d")):
+            edit(theirs, "touch" if number > 3 else "write", path, path, number)
+        tree = Tree(str(theirs), str(ours), (), lambda path, text: False)
+        time.sleep(0.005 if coarse else 0)  # whose files are young is not blamed for what cannot be told
+        tree.sync()
+        assert shown(ours) == shown(theirs)
+        for edits in rounds:
+            for mine, (what, path, other, number) in edits:
+                edit(ours if mine else theirs, what, path, other, number)
+            if not any(mine for mine, _ in edits):
+                assert tree.changed() == []
+            if all(mine for mine, _ in edits):
+                now, then = shown(ours), shown(theirs)
+                differ = {p for p in now.keys() | then.keys() if now.get(p, NONE)[:2] != then.get(p, NONE)[:2]}
+                real = {p for p in differ if any(not stat.S_ISDIR(side[p][0]) for side in (now, then) if p in side)}
+                assert real <= set(tree.changed())
+            time.sleep(0.005 if coarse else 0)
+            tree.sync()
+            assert shown(ours) == shown(theirs)
+            assert {p.name for p in ours.rglob("*") if p.is_fifo()} == set()
+        tree.sync()
+        assert tree.changed() == []
+
+
+def test_what_has_not_changed_is_not_copied_again(repo: Sandbox, lane: Lane) -> None:
+    for number in range(40):
+        repo.write(f"d/{number}", f"{number}\n")
+    lane.sync()
+    time.sleep(0.03)
+    lane.sync()
+    made = {p: p.stat().st_ino for p in Path(lane.path, "d").iterdir()}
+    time.sleep(0.03)
+    lane.sync()
+    assert len(made) == 40 and {p: p.stat().st_ino for p in made} == made
+    best = 1.0
+    for _ in range(5):
+        began = time.process_time()
+        lane.sync()
+        best = min(best, time.process_time() - began)
+    assert best < 0.003
+
+
+def test_a_large_file_with_holes_keeps_them(repo: Sandbox, lane: Lane) -> None:
+    with (repo.path / "image").open("wb") as file:
+        file.truncate(64 << 20)
+        file.seek(8 << 20)
+        file.write(os.urandom(200_000))
+        file.seek(40 << 20)
+        file.write(b"x")
+    repo.write("dense", os.urandom(300_000))
+    lane.sync()
+    for name in ("image", "dense"):
+        assert Path(lane.path, name).read_bytes() == (repo.path / name).read_bytes()
+    copy = Path(lane.path, "image").stat()
+    assert copy.st_size == 64 << 20 and copy.st_blocks * 512 < 1 << 20
+
+
+def test_files_that_somebody_always_appends_to(repo: Sandbox, lane: Lane) -> None:
+    small, large = repo.write("small.log", ""), repo.write("large.log", b"x" * 300_000)
+    stop = threading.Event()
+
+    def append() -> None:
+        while not stop.is_set():
+            for path in (small, large):
+                with path.open("ab") as file:
+                    file.write(b"one more line\n")
+
+    thread = threading.Thread(target=append)
+    thread.start()
+    try:
+        for _ in range(20):
+            lane.sync()
+            assert {s.path for s in lane.changed(lambda path: False)} == set()
+    finally:
+        stop.set()
+        thread.join()
+    for path in (small, large):
+        assert path.read_bytes().startswith(Path(lane.path, path.name).read_bytes())
+    lane.sync()
+    for path in (small, large):
+        assert path.read_bytes() == Path(lane.path, path.name).read_bytes()
+
+
+def test_only_what_is_a_file_is_taken(repo: Sandbox, lane: Lane) -> None:
+    os.mkfifo(repo.path / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")  # the current directory is the test's
+        os.rename("socket", repo.path / "socket")
+        repo.write("node_modules/x/i.js", "ignored, too\n")
+        repo.write(".gitignore", "node_modules\n")
+        lane.sync()
+    assert sorted(os.listdir(lane.path)) == [".git", ".gitignore", "a.txt", "node_modules"]
+    assert Path(lane.path, "node_modules/x/i.js").read_text() == "ignored, too\n"
+
+
+def test_what_cannot_be_read_is_left_out(repo: Sandbox, lane: Lane) -> None:
+    """Root reads everything, so the work is done by somebody else."""
+    repo.write("shut/f", "1")
+    repo.write("open", "2")
+    repo.write("secret", "3").chmod(0)
+    repo.write("fixed/f", "4")
+    (repo.path / "shut").chmod(0)
+    (repo.path / "fixed").chmod(0o555)
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o777)
+        for folder in repo.path.parents:
+            if not folder.stat().st_mode & 0o001:
+                folder.chmod(folder.stat().st_mode | 0o011)
+        target = Path(name) / "lane"
+        child = os.fork()
+        if child == 0:
+            try:
+                if os.getuid() == 0:
+                    os.setgid(65534)
+                    os.setuid(65534)
+                target.mkdir()
+                tree = Tree(str(repo.path), str(target), (str(repo.path / ".git"),), lambda path, text: False)
+                for _ in range(2):
+                    tree.sync()
+                    assert sorted(tree.left_out) == ["secret", "shut"]
+                os.chmod(target / "fixed", 0)
+                (target / "open").unlink()
+                tree.sync()
+                os._exit(0)
+            except BaseException as error:
+                print(repr(error), file=sys.stderr)
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert sorted(os.listdir(target)) == ["a.txt", "fixed", "open"]
+        assert os.listdir(target / "fixed") == ["f"] and stat.S_IMODE((target / "fixed").stat().st_mode) == 0o555
+    (repo.path / "shut").chmod(0o700)
+
+
+def test_what_a_command_changes_is_told_with_ids(repo: Sandbox, lane: Lane) -> None:
+    repo.write("kept", "kept\n")
+    repo.write("gone/f", "gone\n")
+    repo.write("run", "run\n")
+    repo.write("theirs", "1\n")
+    repo.write(".gitignore", "*.cache\n")
+    lane.sync()
+    blobs = {name: repo.git("hash-object", name) for name in ("a.txt", "gone/f", "run")}
+    inside(
+        lane,
+        "sh",
+        "-c",
+        "echo x >a.txt; rm -r gone; echo x >gone; chmod +x run; echo kept >kept; ln -s y link; mkdir out; "
+        "echo 1 >out/f; echo 2 >more; touch x.cache theirs",
+    )
+    repo.write("theirs", "2\n")
+    found = {s.path: (s.before, s.after) for s in lane.changed(lambda path: path.startswith("out/"))}
+    new = {
+        name: repo.git("hash-object", "--stdin", stdin=text)
+        for name, text in (("x", b"x\n"), ("2", b"2\n"), ("y", b"y"), ("1", b"1\n"))
+    }
+    assert found == {
+        "a.txt": (blobs["a.txt"], new["x"]),
+        "gone": (None, new["x"]),
+        "gone/f": (blobs["gone/f"], None),
+        "run": (blobs["run"], blobs["run"]),
+        "link": (None, new["y"]),
+        "more": (None, new["2"]),
+        "theirs": (None, new["1"]),
+    }
+    assert repo.try_git("cat-file", "-e", new["y"]).code != 0  # nothing was written for it
+    lane.sync()
+    assert lane.changed(lambda path: False) == ()

@@ -1,0 +1,231 @@
+"""The parts that keep raw bytes: which paths are asked about at all, and reading and putting back what was kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitbaton.errors import GitError, RecordError
+from gitbaton.exchange import Request
+from gitbaton.git import rawbytes
+from gitbaton.git.conversions import may_convert
+from gitbaton.git.index import PrivateIndex
+from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
+from gitbaton.git.rawbytes import differing, entries, read_raw, temporary_name, write_raw
+from gitbaton.git.untracked import Rules
+from gitbaton.git.worktree import capture_with_index, private_folder, with_raw
+from tests.kit import Sandbox
+from tests.rooms.worktree.test_rawbytes import MIXED, check_gives_back, kept, snapshot
+
+
+def git_log(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a git on PATH that writes down what it is asked."""
+    real, log = shutil.which("git"), sandbox.path.parent / "asked"
+    wrapper = sandbox.write("../bin/git", f'#!/bin/sh\nprintf "%s " "$@" >>{log}\necho >>{log}\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}")
+    return log
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_plain_repository_costs_no_process(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, many: bool) -> None:
+    for number in range(520 if many else 3):
+        repo.write(f"d/new{number}", MIXED)
+    repo.write("a.txt", MIXED)
+    log = git_log(repo, monkeypatch)
+    assert snapshot(repo).checkpoint.files
+    asked = log.read_text()
+    assert "add -A" in asked
+    for word in ("check-attr", "--filters", "ls-tree", "hash-object", "gitattributes"):
+        assert word not in asked
+    assert asked.count("config -z --get-regexp") == 1
+
+
+def test_line_feeds_where_nothing_converts_them_cost_one_process(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.write(".gitattributes", "* text=auto\n")
+    repo.write("b.txt", "plain\n")
+    log = git_log(repo, monkeypatch)
+    assert kept(repo, snapshot(repo)) == {}
+    asked = log.read_text()
+    assert asked.count("check-attr") == 1 and "--filters" not in asked and "ls-tree" not in asked
+
+
+@pytest.mark.parametrize("place", ["info", "home", "xdg", "setting", "folder"])
+def test_wherever_attributes_are_found(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    with repo.open() as baton:
+        assert may_convert(baton.repo, str(repo.path), ["d/e/f.txt"]) == []
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg") if place == "xdg" else "")
+    files = {
+        "info": repo.path / ".git/info/attributes",
+        "home": tmp_path / "home/.config/git/attributes",
+        "xdg": tmp_path / "xdg/git/attributes",
+        "setting": tmp_path / "elsewhere",
+        "folder": repo.path / "d/.gitattributes",
+    }
+    files[place].parent.mkdir(parents=True, exist_ok=True)
+    files[place].write_text("*.txt eol=crlf\n")
+    if place == "setting":
+        repo.git("config", "core.attributesFile", str(files[place]))
+    repo.write("d/e/f.txt", "one\n")
+    with repo.open() as baton:
+        assert may_convert(baton.repo, str(repo.path), ["d/e/f.txt", "d/e/f.bin"]) == ["d/e/f.txt"]
+    check_gives_back(repo, "d/e/f.txt")
+
+
+def test_more_paths_before_a_restore(repo: Sandbox) -> None:
+    """A tracked file that git finds unchanged, and whose checkout would be another."""
+    repo.git("config", "core.autocrlf", "input")
+    repo.write("b.txt", MIXED)
+    repo.write("sub/c.txt", b"plain\n")
+    repo.commit("mixed on disk")
+    repo.write("a.txt", MIXED)
+    with repo.open() as baton, private_folder(baton.repo) as folder:
+        captured, index, facts = capture_with_index(baton.repo, folder, Rules(), set())
+        assert [path for path, _, _ in captured.raw] == ["a.txt"]
+        more = with_raw(captured, index, facts, ["a.txt", "b.txt", "sub/c.txt", "absent"])
+        assert [path for path, _, _ in more.raw] == ["a.txt", "b.txt"]
+        assert more.tree == captured.tree and more.stages[-1].oid != captured.stages[-1].oid
+        baton.repo.objects.write(more.stages)
+        assert set(read_raw(baton.repo.objects, more.stages[-1].oid)) == {"a.txt", "b.txt"}
+        assert isinstance(index, PrivateIndex) and with_raw(more, index, facts, ["sub/c.txt"]) is more
+
+
+def tree(algorithm: Any, *entries: tuple[bytes, bytes, str]) -> NewObject:
+    return new_object(algorithm, "tree", tree_data(TreeEntry(mode=m, name=n, oid=o) for m, n, o in entries))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        (b"120000", b"link"),
+        (b"160000", b"module"),
+        (b"100664", b"odd-mode"),
+        (b"40000", b".git"),
+        *((b"100644", name) for name in (b"..", b".GIT", b"git~1", ".g\u200cit".encode(), b"a/b")),
+    ],
+)
+def test_what_no_snapshot_writes_is_refused(repo: Sandbox, entry: tuple[bytes, bytes]) -> None:
+    with repo.open() as baton:
+        objects = baton.repo.objects
+        blob = new_object(objects.algorithm, "blob", b"evil")
+        inner = tree(objects.algorithm, (b"100644", b"x", blob.oid))
+        low = tree(objects.algorithm, (*entry, inner.oid if entry[0] == b"40000" else blob.oid))
+        raw = tree(objects.algorithm, (b"40000", b"fine", low.oid))
+        top = tree(objects.algorithm, (b"40000", b"raw", raw.oid))
+        flat = tree(objects.algorithm, (b"100644", b"raw", blob.oid))
+        baton.repo.git.out("hash-object", "-w", "--stdin", stdin=b"evil")
+        for item in (inner, low, raw, top, flat):
+            baton.repo.git.out("hash-object", "-t", "tree", "-w", "--literally", "--stdin", stdin=item.data)
+        for wrong in (top, flat):
+            with pytest.raises(RecordError):
+                read_raw(objects, wrong.oid)
+        assert read_raw(objects, inner.oid) == {}
+
+
+def test_bytes_are_put_back(repo: Sandbox) -> None:
+    root = str(repo.path)
+    repo.write("d/f", "old")
+    assert write_raw(root, "d/f", MIXED, "100755") is None
+    assert (repo.path / "d/f").read_bytes() == MIXED
+    assert (repo.path / "d/f").stat().st_mode & 0o111
+    assert write_raw(root, "d/f", b"", "100644") is None
+    assert not (repo.path / "d/f").stat().st_mode & 0o111 and (repo.path / "d/f").read_bytes() == b""
+    assert write_raw(root, "d/\udcff\n", b"x", "100644") is None
+    repo.write("d/" + temporary_name("d/f"), "of a killed writer")
+    assert write_raw(root, "d/f", b"again", "100644") is None
+    assert (
+        sorted(os.listdir(repo.path / "d"))
+        == ["\udcff\n".encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape"), "f"][::-1]
+    )
+
+
+def test_bytes_go_through_no_symlink(repo: Sandbox, tmp_path: Path) -> None:
+    root, outside = str(repo.path), repo.write("../outside/f", "theirs")
+    (repo.path / "dir").symlink_to(outside.parent)
+    (repo.path / "link").symlink_to(outside)
+    (repo.path / "dangling").symlink_to(tmp_path / "nowhere")
+    (repo.path / "folder").mkdir()
+    os.mkfifo(repo.path / "fifo")
+    for path in (
+        "dir/f",
+        "dir/new",
+        "link",
+        "dangling",
+        "folder",
+        "fifo",
+        "a.txt/x",
+        "no/such",
+        "../outside/f",
+        ".git/x",
+        "",
+        "a//b",
+    ):
+        assert write_raw(root, path, b"evil", "100644")
+    assert outside.read_text() == "theirs" and sorted(os.listdir(outside.parent)) == ["f"]
+    assert not (tmp_path / "nowhere").exists() and not (repo.path / ".git/x").exists()
+    assert (repo.path / "link").is_symlink() and (repo.path / "dangling").is_symlink()
+
+
+def test_full_disk_or_closed_directory_is_a_reason(repo: Sandbox) -> None:
+    repo.write("d/" + temporary_name("d/f") + "/x", "a directory in the way")
+    assert write_raw(str(repo.path), "d/f", b"x", "100644") == "it cannot be written: File exists"
+    assert not (repo.path / "d/f").exists()
+
+
+def test_garbage_collection_between_capture_and_record(repo: Sandbox) -> None:
+    """The captured tree is HEAD's and stays; only the kept bytes are gone, and a checkpoint must not claim them."""
+    repo.git("config", "core.autocrlf", "input")
+    repo.write("a.txt", b"one\r\n")
+    with repo.open() as baton:
+        plan = baton.plan(Request(track="t", step="state"))
+        files = plan.checkpoint.files
+        assert files and files.raw == 1 and files.tree == repo.git("rev-parse", "HEAD^{tree}")
+        repo.git("gc", "-q", "--prune=now")
+        with pytest.raises(GitError, match="collected"):
+            baton.apply(plan)
+        assert baton.snapshot("again", track="t").stored.checkpoint.files
+    repo.fsck()
+
+
+def test_dry_run_leaves_no_bytes(repo: Sandbox) -> None:
+    repo.git("config", "core.autocrlf", "input")
+    repo.write("a.txt", MIXED)
+    repo.write("big.txt", b"line\r\n" * 200_000)
+    before = repo.git("count-objects", "-v")
+    with repo.open() as baton:
+        files = baton.dry_run(Request(track="t", step="state")).checkpoint.files
+        assert files and files.raw == 2
+    assert repo.git("count-objects", "-v") == before
+
+
+def test_many_files_are_written_in_portions(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rawbytes, "_HELD", 10)
+    repo.git("config", "core.autocrlf", "input")
+    for number in range(5):
+        repo.write(f"f{number}", b"%d" % number + MIXED)
+    check_gives_back(repo, *(f"f{number}" for number in range(5)))
+
+
+def test_entries_of_more_paths_than_a_command_line_takes(repo: Sandbox) -> None:
+    repo.write("d/b.txt", "two\n")
+    (repo.path / "link").symlink_to("a.txt")
+    repo.commit("more")
+    absent = [f"absent/{number}/{'x' * 200}" for number in range(5200)]
+    blob = repo.git("rev-parse", "HEAD:d/b.txt")
+    with repo.open() as baton:
+        for more in (absent, absent[:700], []):
+            found = entries(baton.repo.git, "HEAD", ["d/b.txt", "link", "d", *more])
+            assert found == [("d/b.txt", "100644", blob)]
+
+
+def test_blob_that_is_not_there_is_no_reason_to_stop(repo: Sandbox) -> None:
+    repo.git("config", "core.autocrlf", "input")
+    repo.write("b.txt", MIXED)
+    oid = repo.git("rev-parse", "HEAD:a.txt")
+    with repo.open() as baton:
+        files = [("b.txt", "100644", "1" * 40), ("a.txt", "100644", oid)]
+        assert list(differing(baton.repo.git, str(repo.path), files)) == ["b.txt"]

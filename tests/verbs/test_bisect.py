@@ -1,0 +1,237 @@
+"""``git baton bisect``: the first bad checkpoint, found in a work tree that nobody sees afterwards."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gitbaton import bisection
+from gitbaton.errors import BatonError
+from gitbaton.store import History, Store
+from gitbaton.values import replace
+from tests.kit import Outcome, Sandbox
+
+
+def state(repo: Sandbox) -> tuple[object, ...]:
+    """What a bisection must not touch, byte for byte."""
+    index = repo.path / ".git/index"
+    return (
+        (repo.path / ".git/HEAD").read_bytes(),
+        index.read_bytes(),
+        repo.git("for-each-ref"),
+        repo.git("worktree", "list", "--porcelain"),
+        repo.git("--no-optional-locks", "status", "--porcelain=v2", "--branch", "--ignored"),
+        sorted(p.name for p in (repo.path / ".git").iterdir()),
+        (repo.path / ".git/config").read_bytes(),
+    )
+
+
+@pytest.fixture
+def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The system's temporary directory, as a test sees it."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # it remembers the one before
+    return folder
+
+
+@pytest.fixture
+def track(repo: Sandbox, temp: Path) -> Sandbox:
+    """Eight checkpoints of a growing file, an untracked one among them; ``bad`` is in it from the sixth on."""
+    with repo.open() as baton:
+        for number in range(8):
+            repo.write("a.txt", "".join(f"line {n}\n" for n in range(number)) + ("bad\n" if number >= 5 else ""))
+            repo.write(f"new{number}.txt", f"{number}\n")
+            baton.snapshot(f"step {number}", track="t", note=f"note {number}\nmore")
+    repo.write("a.txt", "the user's own\n")
+    repo.git("add", "a.txt")
+    repo.write("a.txt", "and not staged\n")
+    return repo
+
+
+@contextmanager
+def untouched(repo: Sandbox, temp: Path) -> Iterator[None]:
+    """Nothing of the user's differs afterwards, and nothing of ours is left."""
+    before = state(repo)
+    yield
+    check_gone(repo, temp)
+    assert state(repo) == before
+
+
+def check_gone(repo: Sandbox, temp: Path) -> None:
+    assert list(temp.iterdir()) == []
+    assert not (repo.path / ".git/worktrees").exists()
+
+
+def ids(repo: Sandbox, track: str = "t") -> list[str]:
+    """The track's checkpoints, oldest first."""
+    return [c["id"] for c in reversed(repo.ok("log", track, "--json").json["checkpoints"])]
+
+
+def bisect(repo: Sandbox, *command: str, options: tuple[str, ...] = ("--good", "t~7")) -> Outcome:
+    return repo.baton("bisect", *options, "--", *command)
+
+
+NOT_BAD = ("sh", "-c", "! grep -q bad a.txt")
+
+
+def test_finds_the_first_bad_one(track: Sandbox, temp: Path) -> None:
+    with untouched(track, temp):
+        done = bisect(track, *NOT_BAD)
+    assert (done.code, done.err) == (0, "")
+    tried = [row for row in done.out.splitlines() if row.startswith("trying ")]
+    assert tried[0] == f"trying {ids(track)[4][:10]} step 4 (3 left to try after this, about 2 steps)"
+    assert len(tried) == 3 and tried[-1].endswith("(0 left to try after this, about 0 steps)")
+    rows = done.out.splitlines()[len(tried) :]
+    assert rows[:5] == [
+        f"{ids(track)[5]} is the first bad checkpoint",
+        "step=step 5",
+        "note=note 5",
+        "\tmore",
+        f"against {ids(track)[4][:10]} step 4:",
+    ]
+    assert "\n".join(rows[5:]) == track.git("diff", "--stat=80", "--summary", "refs/baton/tracks/t~3", "refs/baton/tracks/t~2")
+
+
+def test_finds_each_place(track: Sandbox, temp: Path) -> None:
+    with untouched(track, temp), track.open() as baton:
+        for first in range(1, 8):
+            plan = bisection.plan(baton, "t~7", None)
+            verdict = bisection.search(baton, plan, ("test", "!", "-e", f"new{first}.txt"), say=lambda step: None)
+            assert verdict.found and verdict.tried <= 3
+            assert [verdict.good.id, verdict.candidates[0].id] == ids(track)[first - 1 : first + 1]
+            assert [c.added for c in verdict.changes if c.path == f"new{first}.txt"] == [1]
+
+
+def test_bad_may_be_named_and_both_by_id(track: Sandbox) -> None:
+    oids = ids(track)
+    found = bisect(track, "false", options=("--json", "--good", oids[2], "--bad", oids[6][:12]))
+    assert found.json["first_bad"]["id"] == oids[3] and found.json["good"]["id"] == oids[2]
+    found = bisect(track, "true", options=("--json", "--good", oids[2], "--bad", oids[6][:12]))
+    assert found.json["first_bad"]["id"] == oids[6]
+    neighbours = bisect(track, "false", options=("--good", oids[2], "--bad", oids[3]))
+    assert neighbours.code == 0 and neighbours.out.startswith(f"{oids[3]} is the first bad checkpoint\n")
+
+
+def test_the_command_runs_as_is_in_a_repository_of_its_own(track: Sandbox, temp: Path, tmp_path: Path) -> None:
+    code = (
+        "import os, subprocess, sys\n"
+        "def git(*args): return subprocess.run(['git', *args], capture_output=True, text=True).stdout.strip()\n"
+        "top = git('rev-parse', '--show-toplevel')\n"
+        "names = sorted(n for n in os.environ if n.startswith('GIT_') and n in sys.argv[3].split())\n"
+        "here = os.getcwd() == top == os.environ['PWD']\n"
+        "says = [here, git('status', '--porcelain'), names, sys.argv[1:3], os.environ['MINE']]\n"
+        f"open({str(tmp_path / 'said')!r}, 'a').write(repr(says) + '\\n')\n"
+    )
+    local = track.git("rev-parse", "--local-env-vars").replace("\n", " ")
+    env = {"GIT_DIR": str(track.path / ".git"), "GIT_WORK_TREE": str(track.path), "MINE": "x y", "GIT_INDEX_FILE": ".git/index"}
+    words = ("bisect", "--good", "t~7", "--", sys.executable, "-c", code, "$HOME *", "", local)
+    with untouched(track, temp):
+        assert track.baton(*words, env=env).code == 0
+    said = (tmp_path / "said").read_text().splitlines()
+    assert set(said) == {repr([True, "", [], ["$HOME *", ""], "x y"])}
+
+
+def test_output_passes_through_and_json_stays_alone(track: Sandbox) -> None:
+    done = bisect(track, "sh", "-c", "echo out; echo err >&2; exit 1")
+    assert done.out.splitlines()[1] == "out" and "err\n" in done.err
+    found = bisect(track, "sh", "-c", "echo out; exit 1", options=("--json", "--good", "t~7"))
+    assert found.json["first_bad"]["id"] == ids(track)[1]
+    assert found.err.splitlines()[:2] == [
+        f"trying {ids(track)[4][:10]} step 4 (3 left to try after this, about 2 steps)",
+        "out",
+    ]
+
+
+def test_standard_input_is_the_users(track: Sandbox) -> None:
+    done = track.baton("bisect", "--good", "t~1", "--bad", "t", "--", "true", stdin=b"")
+    assert done.code == 0
+    script = "read -r word && test $word = good"
+    found = track.baton("bisect", "--json", "--good", "t~2", "--", "sh", "-c", script, stdin=b"good\n")
+    assert found.json["first_bad"]["id"] == ids(track)[7]
+
+
+def test_125_skips(track: Sandbox, temp: Path) -> None:
+    script = "test -e new4.txt && ! test -e new6.txt && exit 125; ! test -e new7.txt"
+    found = bisect(track, "sh", "-c", script, options=("--json", "--good", "t~7"))
+    assert found.json["first_bad"]["id"] == ids(track)[7]
+    with untouched(track, temp):
+        done = bisect(track, "sh", "-c", "test -e new4.txt && ! test -e new6.txt && exit 125; ! test -e new6.txt")
+    assert done.code == 1
+    rows = done.out.splitlines()
+    at = rows.index("only checkpoints that cannot be tried are left; the first bad one is one of")
+    assert rows[at + 1 :] == [f"{ids(track)[n][:10]} step {n}" for n in (4, 5, 6)]
+    found = bisect(track, "sh", "-c", "exit 125", options=("--json", "--good", "t~7"))
+    assert found.code == 1 and found.json["first_bad"] is None
+    assert [c["id"] for c in found.json["candidates"]] == ids(track)[1:]
+
+
+@pytest.mark.parametrize("script", ["exit 128", "exit 255", "kill -9 $$", "kill -15 $$"])
+def test_128_and_more_end_it(track: Sandbox, temp: Path, script: str) -> None:
+    with untouched(track, temp):
+        done = bisect(track, "sh", "-c", script)
+    assert done.code == 128
+    code = {"exit 128": 128, "exit 255": 255, "kill -9 $$": 137, "kill -15 $$": 143}[script]
+    said = f"fatal: the bisection ends: 'sh' exited with {code} on checkpoint '{ids(track)[4][:10]}'"
+    assert done.err.splitlines()[-1] == said
+
+
+def test_a_command_that_is_not_there_makes_no_checkpoint_bad(track: Sandbox, temp: Path) -> None:
+    with untouched(track, temp):
+        done = bisect(track, "no-such-command")
+    assert done.code == 128 and "is the first bad" not in done.out
+    said = f"'no-such-command' exited with 127 on the good checkpoint '{ids(track)[0][:10]}', too; it cannot be run"
+    assert done.err.splitlines()[-1] == f"fatal: the bisection ends: {said}"
+    found = bisect(track, "sh", "-c", "test -e new5.txt && exit 127; exit 0", options=("--json", "--good", "t~7"))
+    assert found.json["first_bad"]["id"] == ids(track)[5]
+
+
+def test_checkpoints_without_files_are_skipped(track: Sandbox) -> None:
+    track.ok("snapshot", "--track", "t", "--step", "words only", "--no-files")
+    track.write("new9.txt", "9\n")
+    track.ok("snapshot", "--track", "t", "--step", "last")
+    done = bisect(track, "test", "!", "-e", "new9.txt", options=("--good", "t~4"))
+    assert f"warning: checkpoint '{ids(track)[8][:10]}' has no files and is skipped\n" in done.err
+    assert done.code == 1
+    assert done.out.splitlines()[-2:] == [f"{ids(track)[8][:10]} words only", f"{ids(track)[9][:10]} last"]
+
+
+def test_good_must_come_before_bad_on_one_chain(track: Sandbox, temp: Path) -> None:
+    track.ok("snapshot", "--track", "u", "--step", "other")
+    oids = ids(track)
+    g, b, other = oids[5][:10], oids[2][:10], ids(track, "u")[0][:10]
+    cases = {
+        (oids[5], oids[2]): f"fatal: the good checkpoint '{g}' comes after the bad one '{b}' on track 't'\n",
+        (oids[5], oids[5]): f"fatal: the good checkpoint '{g}' is also the bad one on track 't'\n",
+        (oids[5], "u"): f"fatal: the good checkpoint '{g}' and the bad one '{other}' are on different tracks, 't' and 'u'\n",
+    }
+    for (good, bad), said in cases.items():
+        with untouched(track, temp):
+            done = bisect(track, "touch", str(temp / "ran"), options=("--good", good, "--bad", bad))
+        assert (done.code, done.out, done.err) == (128, "", said)
+    assert bisect(track, "true", options=("--good", "nothing")).code == 2
+    assert track.baton("bisect", "--good", "t~7").code == 129
+    assert track.baton("bisect", "--", "true").code == 129
+
+
+def test_foreign_checkpoints_must_be_asked_for(track: Sandbox, temp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Store.history
+
+    def fetched(self: Store, name: str, limit: int | None = None) -> History:
+        found = real(self, name, limit)
+        return replace(found, items=tuple(replace(s, foreign=s.checkpoint.step == "step 4") for s in found.items))
+
+    monkeypatch.setattr(Store, "history", fetched)
+    with track.open() as baton:
+        with pytest.raises(BatonError, match=f"checkpoint '{ids(track)[4][:10]}' is foreign") as raised:
+            bisection.plan(baton, "t~7", None)
+        assert raised.value.hints == ("--foreign lets it",)
+        assert len(bisection.plan(baton, "t~7", None, foreign=True).candidates) == 7
+        assert len(bisection.plan(baton, "t~3", None).candidates) == 3
+    assert list(temp.iterdir()) == []

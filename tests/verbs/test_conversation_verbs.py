@@ -1,0 +1,320 @@
+"""``transcript show``, ``export`` and ``restore --conversation``, end to end, with transcripts as the clients write them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from gitbaton import cli, conversations
+from gitbaton.agents.conversation import claude_folder
+from gitbaton.agents.values import Event
+from gitbaton.baton import Baton
+from gitbaton.codec import transcript_text
+from gitbaton.errors import BatonError, NoAnswerError
+from gitbaton.model import Agent, Stored
+from gitbaton.transcripts import Mode, record
+from gitbaton.values import replace
+from tests.kit import Sandbox
+from tests.kit.state import assert_same, state_of
+from tests.rooms.agents.test_conversation_formats import CLAUDE, CODEX, GEMINI, OLD, said
+from tests.rooms.agents.test_conversation_formats import rows as lines
+
+UUID4 = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+FILES = {
+    "claude": f".claude/projects/-else/{OLD}.jsonl",
+    "codex": f".codex/sessions/2026/11/20/rollout-2026-11-20T16-30-52-{OLD}.jsonl",
+    "gemini": f".gemini/tmp/repo/chats/session-2026-11-20T16-30-{OLD[:8]}.jsonl",
+}
+TALK = {"claude": lines(*CLAUDE), "codex": lines(*CODEX), "gemini": lines(*GEMINI)}
+
+
+def home() -> Path:
+    return Path(os.environ["HOME"])
+
+
+def talk(box: Sandbox, agent: str, data: bytes | None = None, mode: Mode = "position") -> str:
+    """A checkpoint of track ``agent``, taken when the client had written this; its id."""
+    path = home() / FILES[agent]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(TALK[agent] if data is None else data)
+    with box.open(door="binary") as baton:
+        event = Event(agent=agent, name="Stop", moment="turn", session=OLD, transcript=str(path))
+        found = record(baton, event, mode, None)
+        text = transcript_text(found) if found else None
+        return baton.snapshot("talk", track=agent, agent=Agent(name=agent, session=OLD, transcript=text)).stored.id
+
+
+def sessions() -> set[Path]:
+    """Every file that a client would find."""
+    return {p for name in (".claude", ".codex", ".gemini") for p in (home() / name).rglob("*") if p.is_file()}
+
+
+def assert_wrote_nothing(box: Sandbox, *words: str, code: int) -> str:
+    """A command that is refused and leaves everything as it was; what it said."""
+    before, there = state_of(box), sessions()
+    done = box.baton(*words)
+    assert (done.code, done.out) == (code, ""), done.out + done.err
+    assert_same(before, state_of(box), " ".join(words))
+    assert sessions() == there
+    return done.err
+
+
+@pytest.fixture
+def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every checkpoint that is named was fetched from elsewhere."""
+    resolve = Baton.resolve
+
+    def fetched(self: Baton, name: str = "@") -> Stored:
+        return replace(resolve(self, name), foreign=True)
+
+    monkeypatch.setattr(Baton, "resolve", fetched)
+
+
+def call(box: Sandbox, *words: str) -> int:
+    return cli.call(["--repo-root", str(box.path), *words])
+
+
+def test_show_prints_a_block_for_each_message(repo: Sandbox) -> None:
+    talk(repo, "claude", TALK["claude"] + lines(said("u9", "u7", "user", "\x1b[2Jx\r\nassistant:\n\tforged\u202e")))
+    assert repo.ok("transcript", "show", "claude").out == (
+        "user:\n    hello\n\nassistant:\n    I look\n\ntool Bash:\n    ls\n\ntool Bash:\n    a.txt\n    [image]\n\n"
+        "system:\n    a reminder\n\nsystem:\n    Conversation compacted\n\nsystem:\n    step=x\n\n"
+        "user:\n    ?[2Jx\n    assistant:\n    \tforged?\n"
+    )
+
+
+@pytest.mark.parametrize("mode", ["position", "full"])
+@pytest.mark.parametrize("agent", FILES)
+def test_export_gives_the_bytes_up_to_the_checkpoint(repo: Sandbox, tmp_path: Path, agent: str, mode: Mode) -> None:
+    data = TALK[agent] + b'{"odd": "\xff\r"}\n\n'
+    first = talk(repo, agent, data, mode)
+    talk(repo, agent, data + b'{"later": 1}\n', mode)
+    for words in (("export", first), ("show", "--json", f"{agent}~1")):
+        done = repo.ok("transcript", *words)
+        assert done.out.encode("utf-8", "surrogateescape") == data
+    repo.ok("transcript", "export", agent, "-o", str(tmp_path / "out"))
+    assert (tmp_path / "out").read_bytes() == data + b'{"later": 1}\n'
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o600
+
+
+def test_export_never_writes_over_anything(repo: Sandbox) -> None:
+    talk(repo, "claude")
+    (repo.path / "there").write_text("mine")
+    (repo.path / "link").symlink_to("nowhere")
+    for name in ("there", "link", ".git"):
+        assert_wrote_nothing(repo, "transcript", "export", "-o", name, code=128)
+    assert (repo.path / "there").read_text() == "mine" and not (repo.path / "nowhere").exists()
+
+
+def test_what_cannot_be_answered_is_one_line(repo: Sandbox) -> None:
+    said = assert_wrote_nothing(repo, "transcript", "show", code=2)
+    assert said.startswith("fatal: no track is current in this work tree\n")
+    repo.ok("snapshot", "--track", "t", "--step", "s")
+    assert "knows of no conversation" in assert_wrote_nothing(repo, "transcript", "show", code=128)
+    assert "knows of no conversation" in assert_wrote_nothing(repo, "restore", "--conversation-only", code=128)
+    talk(repo, "claude")
+    (home() / FILES["claude"]).unlink()
+    said = assert_wrote_nothing(repo, "transcript", "export", "claude", code=128)
+    assert "is not stored, and the client has no file of it here" in said
+    assert "hint: 'full', the default, stores what was said, redacted; 'position' stores how far" in said
+    talk(repo, "claude", b'{"type": "mode"}\n')
+    assert "nothing can be shown" in assert_wrote_nothing(repo, "transcript", "show", "claude", code=128)
+    for words in (("tell",), ("show", "-o", "x"), ("export", "--json"), ("show", "a", "b"), ()):
+        assert_wrote_nothing(repo, "transcript", *words, code=129)
+
+
+def test_foreign_lines_are_quoted(repo: Sandbox, foreign: None, capsys: pytest.CaptureFixture[str]) -> None:
+    talk(repo, "gemini")
+    assert call(repo, "transcript", "show", "gemini") == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[:4] == ["> user:", ">     hello", ">", "> assistant:"] and all(row.startswith(">") for row in rows)
+
+
+def written(out: str, agent: str) -> tuple[Path, str]:
+    """The new session that a command says it wrote, and the line that resumes it."""
+    match = re.search(rf"^written: '(.*?({UUID4})\.jsonl)'$", out, re.M)
+    assert match, out
+    command = {"claude": "claude --resume", "codex": "codex resume"}[agent]
+    line = re.search(r"^resume it with: (.*)$", out, re.M)
+    assert line and line.group(1).endswith(f"{command} {match.group(2)}"), out
+    return Path(match.group(1)), line.group(1)
+
+
+def test_a_claude_session_comes_back_beside_the_old_one(repo: Sandbox) -> None:
+    talk(repo, "claude")
+    there = sessions()
+    before = state_of(repo)
+    path, line = written(repo.ok("restore", "--conversation-only", "claude").out, "claude")
+    assert_same(before, state_of(repo), "restore --conversation-only")
+    assert path.parent == home() / ".claude/projects" / claude_folder(str(repo.path.resolve()))
+    assert sessions() - there == {path} and stat.S_IMODE(path.stat().st_mode) == 0o600
+    new = path.stem
+    assert [json.loads(row) for row in path.read_bytes().splitlines()] == [
+        {**row, "sessionId": new} if "sessionId" in row else row for row in CLAUDE
+    ]
+    assert line == f"claude --resume {new}" and (home() / FILES["claude"]).read_bytes() == TALK["claude"]
+
+
+def test_a_codex_session_comes_back_beside_the_old_one(repo: Sandbox, tmp_path: Path) -> None:
+    talk(repo, "codex", mode="full")
+    (home() / FILES["codex"]).unlink()
+    done = repo.baton("--repo-root", str(repo.path), "restore", "--conversation-only", "codex", cwd=tmp_path)
+    assert "warning: it ends within a call of the tool 'local_shell'" in done.err
+    path, line = written(done.out, "codex")
+    assert re.fullmatch(rf"sessions/(\d{{4}})/(\d\d)/(\d\d)/rollout-\1-\2-\3T\d\d-\d\d-\d\d-{UUID4}\.jsonl", str(below(path)))
+    assert json.loads(path.read_bytes().splitlines()[0])["payload"]["id"] in path.name
+    assert line == f"cd {repo.path} && codex resume {path.stem[-36:]}"
+
+
+def below(path: Path) -> Path:
+    return path.relative_to(home() / ".codex")
+
+
+def test_the_clients_own_variables_count(repo: Sandbox, tmp_path: Path) -> None:
+    talk(repo, "claude", mode="full")
+    env = {"CLAUDE_CONFIG_DIR": str(tmp_path / "config")}
+    done = repo.ok("restore", "--conversation-only", "--json", "claude", env=env)
+    assert done.json["path"].startswith(f"{tmp_path}/config/projects/") and Path(done.json["path"]).is_file()
+    assert done.json["command"] == f"claude --resume {done.json['session']}" and done.json["v"] == 1
+
+
+def test_files_and_conversation_come_back_together(repo: Sandbox) -> None:
+    repo.write("a.txt", "then\n")
+    talk(repo, "claude")
+    repo.write("a.txt", "now\n")
+    there = sessions()
+    dry = repo.ok("restore", "--conversation", "--dry-run", "claude")
+    assert re.search(rf"^would write: '.*{UUID4}\.jsonl'$", dry.out, re.M) and "would write a.txt" in dry.out
+    assert (repo.path / "a.txt").read_text() == "now\n" and sessions() == there
+    done = repo.ok("restore", "--conversation", "claude")
+    path, _ = written(done.out, "claude")
+    assert done.out.index("write a.txt") < done.out.index("written: ") and path.is_file()
+    assert (repo.path / "a.txt").read_text() == "then\n"
+    repo.ok("undo")
+    assert (repo.path / "a.txt").read_text() == "now\n" and path.is_file()
+
+
+def test_a_conflict_does_not_keep_the_conversation_back(repo: Sandbox) -> None:
+    repo.write("a.txt", "then\n")
+    talk(repo, "claude")
+    (repo.path / "a.txt").unlink()
+    (repo.path / "a.txt").mkdir()
+    repo.write("a.txt/mine", "mine\n")
+    done = repo.baton("restore", "--conversation", "claude")
+    assert done.code == 1 and written(done.out, "claude")[0].is_file()
+    assert (repo.path / "a.txt/mine").read_text() == "mine\n"
+
+
+def test_nothing_is_restored_where_the_conversation_cannot_be(repo: Sandbox) -> None:
+    repo.write("a.txt", "then\n")
+    for agent in ("gemini", "claude", "codex"):
+        talk(repo, agent, None if agent == "gemini" else b'{"type": "mode"}\n')
+    repo.ok("snapshot", "--track", "words", "--step", "s")
+    talk(repo, "claude")
+    (home() / FILES["claude"]).unlink()
+    repo.write("a.txt", "now\n")
+    said = assert_wrote_nothing(repo, "restore", "--conversation-only", "gemini", code=1)
+    assert said.startswith("fatal: a conversation of 'gemini' cannot be written back as a session that it resumes\nhint: ")
+    cases = (
+        ("gemini", 1, "cannot be written back"),
+        ("codex", 1, "holds nothing that 'codex' could resume"),
+        ("claude~1", 1, "holds nothing that 'claude' could resume"),
+        ("claude", 128, "the client has no file of it here"),
+        ("words", 128, "knows of no conversation"),
+    )
+    for name, code, text in cases:
+        if name == "claude~1":
+            (home() / FILES["claude"]).write_bytes(b'{"type": "mode"}\n')
+        for options in (("--conversation",), ("--conversation", "-n"), ("--conversation", "--force", "--exact")):
+            said = assert_wrote_nothing(repo, "restore", *options, name, code=code)
+            assert text in said and "hint: nothing is restored; without --conversation the files are\n" in said
+        (home() / FILES["claude"]).unlink(missing_ok=True)
+    assert (repo.path / "a.txt").read_text() == "now\n"
+    repo.ok("restore", "gemini")
+    assert (repo.path / "a.txt").read_text() == "then\n"
+
+
+def test_options_that_say_nothing_together_are_refused(repo: Sandbox) -> None:
+    talk(repo, "claude")
+    for words in (
+        ("--conversation", "--conversation-only"),
+        ("--conversation", "--json"),
+        *(("--conversation-only", option) for option in ("--exact", "--index", "--force")),
+        ("--conversation-only", "claude", "--", "a.txt"),
+    ):
+        assert "exclude each other" in assert_wrote_nothing(repo, "restore", *words, code=129)
+    assert "there is no" in assert_wrote_nothing(repo, "restore", "--conversation", "nothing", code=2)
+
+
+def test_a_strangers_conversation_must_be_asked_for(repo: Sandbox, foreign: None, capsys: pytest.CaptureFixture[str]) -> None:
+    talk(repo, "claude")
+    there = sessions()
+    for words in (("--conversation-only",), ("--conversation-only", "-n")):
+        assert call(repo, "restore", *words, "claude") == 128
+        assert "was fetched from elsewhere" in capsys.readouterr().err and sessions() == there
+    repo.write("a.txt", "now\n")
+    assert call(repo, "restore", "--conversation", "claude") == 128
+    said = capsys.readouterr().err
+    assert "was fetched from elsewhere" in said and "without --conversation" not in said
+    assert (repo.path / "a.txt").read_text() == "now\n" and sessions() == there
+    assert call(repo, "restore", "--conversation-only", "--foreign", "claude") == 0
+    path, _ = written(capsys.readouterr().out, "claude")
+    assert b"obey" not in path.read_bytes() and b"I look" in path.read_bytes()
+
+
+def planned(box: Sandbox, session: str, **env: str) -> conversations.Plan:
+    with box.open(door="binary") as baton:
+        return conversations.plan(baton, baton.resolve("claude"), {**os.environ, **env}, session)
+
+
+def test_a_session_that_exists_is_not_written_over(repo: Sandbox) -> None:
+    talk(repo, "claude")
+    plan = planned(repo, OLD)
+    for kind in ("file", "link", "folder"):
+        path = Path(plan.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        {"file": path.touch, "link": lambda path=path: path.symlink_to("x"), "folder": path.mkdir}[kind]()
+        with pytest.raises(BatonError, match="exists, and is not written over"):
+            conversations.apply(plan)
+        path.rmdir() if kind == "folder" else path.unlink()
+    conversations.apply(plan)
+    assert Path(plan.path).read_bytes() == plan.data
+
+
+def test_a_plan_writes_nothing_and_needs_a_home(repo: Sandbox) -> None:
+    talk(repo, "claude", mode="full")
+    there = sessions()
+    assert planned(repo, "n").session == "n" and sessions() == there
+    with pytest.raises(NoAnswerError):
+        planned(repo, "n", HOME="")
+
+
+def test_what_cannot_be_written_leaves_no_part(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        conversations.save(str(tmp_path / "new"), b"x")
+    assert not (tmp_path / "new").exists()
+
+
+def test_ids_are_random_uuids() -> None:
+    found = {conversations.new_id() for _ in range(200)}
+    assert len(found) == 200 and all(re.fullmatch(UUID4, name) for name in found)
+
+
+def test_a_linked_work_tree_has_its_own_folder(repo: Sandbox, tmp_path: Path) -> None:
+    talk(repo, "claude")
+    repo.git("worktree", "add", "-q", "-b", "other", str(tmp_path / "other tree"))
+    other = Sandbox(tmp_path / "other tree")
+    (other.path / "sub").mkdir()
+    done = other.baton("restore", "--conversation-only", "claude", cwd=other.path / "sub")
+    path, line = written(done.out, "claude")
+    assert path.parent.name == claude_folder(str(other.path.resolve())) != claude_folder(str(repo.path.resolve()))
+    assert line.startswith(f"cd '{other.path}' && claude --resume ")

@@ -1,0 +1,281 @@
+"""What came from elsewhere: tracks that exist only as fetched, marks in every list, and the first snapshot that follows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from gitbaton import Baton
+from gitbaton.cli import call
+from gitbaton.exchange import Request
+from gitbaton.hooks.auto import carry
+from gitbaton.model import Stored
+from gitbaton.store import foreign, meta
+from gitbaton.store.fetched import strays
+from gitbaton.store.refs import META, fetched_ref, remote_ref
+from gitbaton.values import replace
+from tests.kit import Outcome, Sandbox, integer_clock
+from tests.kit.repos import SOME_TIME
+from tests.promises.test_crash import DRIVER, age_locks, killed
+
+Run = Callable[..., Outcome]
+LATER = SOME_TIME + timedelta(hours=1)
+
+
+@pytest.fixture
+def theirs(repo: Sandbox, tmp_path: Path) -> Iterator[Sandbox]:
+    """Another clone, with a track ``work`` of three checkpoints."""
+    repo.git("clone", "-q", str(repo.path), str(tmp_path / "theirs"))
+    box = Sandbox(tmp_path / "theirs")
+    with box.open(clock=integer_clock()) as baton:
+        for n in range(3):
+            box.write("a.txt", f"theirs {n}\n")
+            baton.snapshot(f"their step {n}", track="work", next_cmd="rm -rf here", label="first" if n == 0 else None)
+    yield box
+    box.fsck()
+
+
+@pytest.fixture
+def run(repo: Sandbox, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(repo.path)
+
+    def go(*words: str) -> Outcome:
+        capfd.readouterr()
+        code = call(list(words))
+        return Outcome(code, *capfd.readouterr())
+
+    return go
+
+
+def fetch(repo: Sandbox, box: Sandbox, remote: str = "origin") -> None:
+    """As a fetch would, and nothing joined."""
+    tracks, place = "refs/baton/tracks/*", remote_ref(remote)
+    repo.git("fetch", "-q", str(box.path), f"+{tracks}:{place}tracks/*")
+    if box.try_git("rev-parse", "-q", "--verify", META).code == 0:
+        repo.git("fetch", "-q", str(box.path), f"+{META}:{place}meta")
+
+
+def steps(baton: Baton, track: str = "work") -> list[str]:
+    return [s.checkpoint.step for s in baton.store.history(track).items]
+
+
+def test_a_fetched_track_is_shown_and_marked_everywhere(repo: Sandbox, theirs: Sandbox, run: Run) -> None:
+    fetch(repo, theirs)
+    before = repo.git("for-each-ref")
+    for words in (["tracks"], ["status"], ["log", "--all"]):
+        out = run(*words).out
+        assert "> their step 2 (foreign: origin)" in out
+        rows = run(*words, "--porcelain").out.splitlines()
+        strange = [row for row in rows if row.startswith("# foreign ")]
+        assert len(strange) == len(out.splitlines()) and rows[-len(strange) - 1].startswith("# ")
+        found = run(*words, "--json").json
+        listed = found["checkpoints"] if "log" in words else [t["checkpoint"] for t in found["tracks"]]
+        assert {c["foreign"] for c in listed} == {True}
+    for words in (["resume"], ["resume", "--track", "work"], ["show", "work"], ["show", "work@{manual}"]):
+        out = run(*words).out
+        assert "> next_cmd=rm -rf here\n" in out and "\nnext_cmd" not in out and "\n> step=their step 2\n" in out
+    assert run("resume", "--json").json["checkpoint"]["foreign"] is True
+    verified = run("verify")
+    assert "is foreign" in verified.err and run("verify", "--json").json["foreign"] is True
+    assert "is foreign" in run("diff", "work~1", "work").err
+    assert repo.git("for-each-ref") == before and "their" not in (repo.path / "runtime/checkpoints/LATEST.md").read_text()
+
+
+def test_names_of_a_fetched_track(repo: Sandbox, theirs: Sandbox) -> None:
+    fetch(repo, theirs)
+    with theirs.open() as other, repo.open() as baton:
+        for name in ("work", "work~1", "work~2", "first", "work@{manual}", other.resolve("work~1").id[:12]):
+            assert baton.resolve(name) == replace(other.resolve(name), foreign=True), name
+        baton.use("work")
+        assert baton.current() == "work" and baton.resolve("@~1").checkpoint.step == "their step 1"
+    assert repo.baton("show", "work~3").code == 2 and repo.baton("log", "nobody").code == 2
+
+
+def test_what_would_run_or_overwrite_asks_first(repo: Sandbox, theirs: Sandbox) -> None:
+    fetch(repo, theirs)
+    for words in (["restore", "work~1"], ["bisect", "--good", "work~2", "work", "--", "true"]):
+        done = repo.baton(*words)
+        assert done.code == 128 and "--foreign" in done.err
+    assert (repo.path / "a.txt").read_text() != "theirs 1\n"
+    repo.ok("restore", "--foreign", "work~1")
+    assert (repo.path / "a.txt").read_text() == "theirs 1\n"
+
+
+@pytest.mark.parametrize("door", ["binary", "libgit2"])
+def test_the_first_snapshot_follows_what_was_fetched(repo: Sandbox, theirs: Sandbox, tmp_path: Path, door: str) -> None:
+    other = Sandbox(tmp_path / "other")
+    repo.git("clone", "-q", str(theirs.path), str(other.path))
+    with other.open(clock=integer_clock(LATER)) as baton:
+        baton.snapshot("other step", track="work")
+    with theirs.open(clock=integer_clock(LATER + timedelta(days=1))) as baton:
+        gone = baton.resolve("work~1").id
+        baton.store.objects.write(objects := meta.objects_for(baton.store, meta.Meta(forgotten=frozenset([gone]))))
+        theirs.git("update-ref", META, objects[-1].oid)
+        baton.snapshot("from the future", track="work")
+    fetch(repo, theirs)
+    fetch(repo, other, "a/b")
+    with repo.open(clock=integer_clock(LATER + timedelta(hours=1)), door=door) as baton:
+        assert steps(baton) == ["from the future", "other step", "their step 2", "their step 0"]
+        made = baton.snapshot("mine", track="work")
+        assert made.warnings == () and not made.stored.foreign
+        assert steps(baton) == ["mine", "other step", "their step 2", "their step 0"]
+        assert not any(s.foreign for s in baton.store.history("work").items)
+        assert meta.read(baton.store).forgotten == {gone} and baton.refresh() == []
+        assert made.stored.checkpoint.previous == baton.resolve("work~1").id
+        assert baton.resume("work").warnings == ()
+    assert repo.git("rev-parse", "refs/checkpoints/work") == made.stored.id
+    assert set(repo.git("notes", "--ref=refs/notes/checkpoints", "show").split()) >= {"checkpoint", made.stored.id}
+    repo.fsck()
+
+
+def test_an_automatic_checkpoint_follows_foreign_words_and_says_so(repo: Sandbox, theirs: Sandbox, run: Run) -> None:
+    fetch(repo, theirs)
+    with repo.open(clock=integer_clock(LATER), door="binary") as baton:
+        tip = baton.store.tip("work")
+        assert tip is not None and tip.foreign
+
+        def follow(draft: object, newest: Stored | None) -> object:
+            assert newest is not None and newest.foreign and newest.id == tip.id
+            return carry(draft.checkpoint, newest, 1)  # type: ignore[attr-defined]
+
+        plan = baton.plan(Request(track="work", step="turn ended", kind="auto"))
+        made = baton.apply(replace(plan, draft=replace(plan.draft, follow=follow)))
+        carried = made.stored.checkpoint.carried
+        assert carried is not None and carried.foreign and carried.id == tip.id and not made.stored.foreign
+        assert not any(s.foreign for s in baton.store.history("work").items)
+    for words in (["status"], ["tracks"], ["log"]):
+        assert "(foreign)" in run(*words).out.splitlines()[0]
+    assert "> next_cmd=rm -rf here" in run("resume", "--track", "work").out
+
+
+def test_a_broken_fetched_chain_keeps_nobody_from_working(repo: Sandbox, theirs: Sandbox) -> None:
+    fetch(repo, theirs)
+    head, ref = repo.head(), fetched_ref("origin", "work")
+    repo.git("update-ref", ref, head)
+    assert "is left out" in repo.ok("tracks").err
+    done = repo.ok("snapshot", "--track", "work", "--step", "mine", "--no-files")
+    assert "what 'origin' has of track 'work' is not joined" in done.err
+    with repo.open() as baton:
+        assert steps(baton) == ["mine"]
+    repo.git("update-ref", fetched_ref("origin", "files"), head)
+    assert "is not joined" in repo.ok("snapshot", "--track", "files", "--step", "with files").err
+    raw = theirs.git("cat-file", "commit", "refs/baton/tracks/work").split("\n")
+    cut = repo.git("hash-object", "-t", "commit", "-w", "--stdin", stdin="\n".join(raw[:1] + raw[2:]).encode())
+    for track, commit in (("none", head), ("cut", cut)):  # its tip cannot be read, or only what is below it
+        repo.git("update-ref", fetched_ref("origin", track), commit)
+        event = {"session_id": track, "hook_event_name": "PreCompact", "cwd": str(repo.path)}
+        repo.ok("hook", "--track", track, "claude", "PreCompact", stdin=json.dumps(event).encode())
+        with repo.open() as baton:
+            assert steps(baton, track) == ["before compaction (auto)"]
+
+
+def test_a_name_that_differs_only_in_case_is_listed_and_not_joined(repo: Sandbox, theirs: Sandbox) -> None:
+    fetch(repo, theirs)
+    repo.ok("snapshot", "--track", "WORK", "--step", "mine")
+    out = repo.ok("tracks").out
+    assert "> their step 2 (foreign: origin)" in out and "WORK" in out
+    done = repo.baton("snapshot", "--track", "work", "--step", "mine")
+    assert done.code == 129 and "only in case" in done.err
+    assert repo.git("for-each-ref", "--format=%(refname)", "refs/baton/tracks") == "refs/baton/tracks/WORK"
+
+
+def test_newer_ones_elsewhere_are_said(repo: Sandbox, theirs: Sandbox, run: Run) -> None:
+    fetch(repo, theirs)
+    with repo.open(clock=integer_clock(LATER)) as baton:
+        baton.snapshot("mine", track="work")
+        assert baton.resume("work").warnings == ()
+    with theirs.open(clock=integer_clock(LATER + timedelta(hours=1))) as baton:
+        newer = [baton.snapshot(f"newer {n}", track="work").stored.id for n in range(2)]
+        baton.clock = integer_clock(LATER + timedelta(days=365_0))
+        baton.snapshot("from the future", track="work")
+    fetch(repo, theirs)
+    said = "origin has 2 newer checkpoints of track 'work': 'git baton sync origin' joins them"
+    for words in (["resume"], ["status"], ["tracks"]):
+        assert run(*words).err.count(said) == 1, words
+    with repo.open(clock=integer_clock(LATER + timedelta(hours=2))) as baton:
+        objects = meta.objects_for(baton.store, meta.Meta(pruned=frozenset(newer[:1])))
+        baton.store.objects.write(objects)
+        repo.git("update-ref", META, objects[-1].oid)
+        assert baton.resume().warnings == (said.replace("2 newer checkpoints", "1 newer checkpoint"),)
+        baton.clock = integer_clock(LATER)
+        assert baton.resume().warnings == ()
+
+
+def test_refs_that_are_not_ours_below_the_remotes(repo: Sandbox, theirs: Sandbox) -> None:
+    fetch(repo, theirs)
+    head = repo.head()
+    strange = [
+        "x y/tracks/t",
+        "origin/tracks/a.b",
+        "origin/more",
+        "origin/tracks/a/b",
+        "o.o/notes",
+        "origin/notes/x",
+        "origin/runs/a.b",
+    ]
+    fine = [
+        "origin/notes",
+        "origin/meta",
+        "origin/transcripts/claude/1",
+        "origin/threads/x",
+        "origin/runs/r%2E1",
+        "a%2Fb/tracks/t",
+    ]
+    for name in (*strange[1:], *[f for f in fine if f != "origin/notes"]):
+        repo.git("update-ref", f"refs/baton/remotes/{name}", head)
+    with repo.open() as baton:
+        assert {p.where for p in strays(baton.store)} == {f"refs/baton/remotes/{name}" for name in strange[1:]}
+        assert set(baton.store.fetched()) == {"work", "t"} and baton.store.chains() == ({}, [])
+    assert repo.baton("doctor").out.count("is left alone: the name is not one that gitbaton writes") == len(strange) - 1
+
+
+def test_marks_are_read_anew_when_they_change(repo: Sandbox) -> None:
+    with repo.open(clock=integer_clock()) as baton, repo.open() as other:
+        made = baton.snapshot("one", track="a/b", files=False).stored
+        assert not baton.tip("a/b").foreign
+        foreign.mark(other.store, "a/b", [made.id])
+        assert baton.tip("a/b").foreign and foreign.marked(baton.store, "a/b") == {made.id}
+        foreign.mark(other.store, "a/b", ["1" * 40])
+        assert foreign.marked(baton.store, "a/b") == {made.id, "1" * 40}
+        foreign.clear(other.store, "a/b")
+        foreign.clear(other.store, "a/b")
+        assert not baton.tip("a/b").foreign
+        foreign.mark(other.store, "a/b", [made.id])
+        baton.refresh()
+    latest = json.loads((repo.path / "runtime/checkpoints/LATEST.json").read_text())
+    assert latest["tracks"]["a/b"]["foreign"] is True
+    text = (repo.path / "runtime/checkpoints/LATEST.md").read_text()
+    assert "\n    foreign=yes\n    > id=" in text and "\n    > step=one\n" in text
+
+
+def test_killed_while_it_follows(repo: Sandbox, theirs: Sandbox) -> None:
+    fetch(repo, theirs)
+    model, at = repo.git("for-each-ref"), 1
+    seen = set()
+    while True:
+        over = not killed(repo, ["-c", DRIVER, str(at), "snapshot", "--track", "work", "--step", "mine", "--no-files"])
+        age_locks(repo)
+        with repo.open() as baton:
+            assert baton.resume("work").warnings == ()
+            found = steps(baton)
+            assert found[-3:] == ["their step 2", "their step 1", "their step 0"] and found[:-3] in ([], ["mine"])
+            own = "work" in baton.store.chains()[0]
+            assert baton.tip("work").foreign == (found[:-3] == [])
+            seen.add((own, len(found)))
+        repo.fsck()
+        if over:
+            break
+        names = {row.split("\t")[1] for row in repo.git("for-each-ref").splitlines()} - {
+            row.split("\t")[1] for row in model.splitlines()
+        }
+        for name in names:
+            repo.git("update-ref", "-d", name)
+        for name in ("foreign/work", "revision"):
+            (repo.path / ".git/baton" / name).unlink(missing_ok=True)
+        at += int(os.environ.get("GITBATON_TEST_STRIDE", "9"))
+    assert (True, 4) in seen and (False, 3) in seen

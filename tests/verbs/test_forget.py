@@ -1,0 +1,359 @@
+"""Forgetting: afterwards no object, note, file or log of ours holds the words, or what still holds them is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gitbaton.exchange import Request
+from gitbaton.git.objects import TreeEntry, new_object
+from gitbaton.model import Agent, Carried, Transcript
+from gitbaton.store.join import links
+from gitbaton.store.meta import read as read_meta
+from gitbaton.transcripts import proofs
+from gitbaton.transcripts.layout import frame, meta, transcript_ref
+from tests.kit import Sandbox
+
+SECRETS = ("SECRET-STEP", "SECRET-NOTE", "SECRET-NEXT", "SECRET-DECISION", "SECRET-EXTRA", "SECRET-FILE", "SECRET-STAGED")
+
+
+@pytest.fixture
+def spilled(repo: Sandbox) -> Sandbox:
+    """Three checkpoints, of which the second holds secrets in words, in a file and in the index; reflogs are on."""
+    repo.git("config", "baton.redact", "off")
+    repo.git("config", "core.logAllRefUpdates", "always")
+    repo.ok("snapshot", "--track", "t", "--step", "before")
+    repo.write("s.txt", "SECRET-STAGED\n")
+    repo.git("add", "s.txt")
+    repo.write("s.txt", "the SECRET-FILE\n")
+    words = (
+        "--next-cmd",
+        "curl SECRET-NEXT",
+        "--decision",
+        "use SECRET-DECISION",
+        "--label",
+        "spilled",
+        "--extra",
+        "k=SECRET-EXTRA",
+    )
+    repo.ok("snapshot", "--track", "t", "--step", "has SECRET-STEP", "--note", "two\nlines SECRET-NOTE", *words)
+    repo.git("rm", "-q", "-f", "--cached", "s.txt")
+    (repo.path / "s.txt").unlink()
+    repo.ok("snapshot", "--track", "t", "--step", "after")
+    return repo
+
+
+def holding(repo: Sandbox) -> list[str]:
+    """Where any of the secrets still is: in an object, or in a file outside git's objects."""
+    repo.git("gc", "-q", "--prune=now")
+    objects = repo.run("git", "cat-file", "--batch-all-objects", "--batch").out
+    found = [f"object: {secret}" for secret in SECRETS if secret in objects]
+    for path in repo.path.rglob("*"):
+        if path.is_file() and ".git/objects" not in str(path):
+            data = path.read_bytes()
+            found += [f"{path}: {secret}" for secret in SECRETS if secret.encode() in data]
+    return found
+
+
+def test_t25_forgotten_everywhere_nothing_holds_the_words(spilled: Sandbox) -> None:
+    named = spilled.ok("show", "spilled", "--json").json["checkpoint"]["id"]
+    spilled.ok("pin", "spilled")
+    spilled.ok("restore", "spilled", "--index")
+    spilled.ok("undo")
+    spilled.ok("export", "--history")
+    (spilled.path / ".git/baton/log").write_text("hook: SECRET-NOTE\n")
+    assert len(holding(spilled)) > 10
+    told = spilled.ok("forget", "spilled", "--everywhere", "-n").out
+    assert (
+        f"would forget {named[:10]} has SECRET-STEP" in told
+        and told.count("would be written again without what is forgotten") == 2
+    )
+    assert len(holding(spilled)) > 10
+    done = spilled.ok("forget", "spilled", "--everywhere")
+    assert "no ref, index or reflog of this repository reaches" in done.out and "git gc --prune=now" in done.out
+    assert holding(spilled) == []
+    spilled.fsck()
+    assert [r["step"] for r in spilled.ok("log", "--json", "t").json["checkpoints"]] == ["after", "before"]
+    with spilled.open() as baton:
+        assert read_meta(baton.store).forgotten == {named}
+    assert spilled.ok("resume").code == 0 and spilled.ok("forget", named[:12]).code == 0  # once more changes nothing
+
+
+def test_automatic_ones_that_carry_its_words_go_with_it(repo: Sandbox) -> None:
+    with repo.open(door="binary") as baton:
+        first = baton.snapshot("SECRET-STEP", track="t", note="SECRET-NOTE")
+        c = first.stored.checkpoint
+        carried = Carried(
+            id=first.stored.id, step=c.step, created=c.created, branch=c.branch, head=c.head, tree=first.stored.tree
+        )
+        for n in range(2):
+            repo.write("a.txt", f"{n}\n")
+            request = Request(step=f"turn {n}", track="t", kind="auto", note=c.note, carried=carried)
+            baton.apply(baton.plan(request))
+        kept = baton.snapshot("mine", track="u")
+    done = repo.ok("forget", first.stored.id, "--everywhere")
+    assert "2 automatic checkpoints that carry their words went with them" in done.out
+    assert "track 't' has no checkpoint left and is gone" in done.out
+    assert holding(repo) == []
+    assert [r["id"] for r in repo.ok("log", "--all", "--json").json["checkpoints"]] == [kept.stored.id]
+    assert repo.git("for-each-ref", "--format=%(refname)", "refs/baton/tracks", "refs/checkpoints").split() == [
+        "refs/baton/tracks/u",
+        "refs/checkpoints/u",
+    ]
+    assert "SECRET" not in (repo.path / "runtime/checkpoints/LATEST.md").read_text()
+
+
+def test_the_last_one_of_the_current_track_ends_it(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "--step", "only")
+    document = repo.ok("forget", "@", "--json").json
+    assert document["ended"] == ["t"] and document["held"] == [] and not document["dry_run"]
+    assert repo.try_git("symbolic-ref", "-q", "BATON_HEAD").code == 1
+    assert not (repo.path / ".git/baton/expect").exists()
+    assert repo.baton("resume").code == 2 and "checkpoint" not in repo.run("git", "notes", "--ref=checkpoints", "show").out
+    repo.ok("snapshot", "--track", "t", "--step", "anew")
+    repo.fsck()
+
+
+def test_what_still_holds_a_file_is_named(spilled: Sandbox) -> None:
+    spilled.write("copy/s.txt", "the SECRET-FILE\n")
+    spilled.ok("snapshot", "--track", "u", "--step", "other")
+    other = spilled.ok("show", "u", "--json").json["checkpoint"]["id"][:10]
+    done = spilled.baton("forget", "spilled", "--everywhere")
+    assert done.code == 1 and f"the file 's.txt' is still in checkpoint {other} of track 'u'" in done.out
+    assert "no ref, index or reflog" not in done.out
+    spilled.git("add", "copy")
+    spilled.git("commit", "-q", "-m", "public")
+    done = spilled.baton("forget", other, "--everywhere")
+    assert done.code == 0 and "1 of its files is also in the history of your own branches" in done.out
+    assert all("SECRET-FILE" in row for row in holding(spilled))
+
+
+def test_a_branch_at_its_commit_still_holds_its_record(spilled: Sandbox) -> None:
+    spilled.git("branch", "mine", "refs/baton/tracks/t~1")
+    done = spilled.baton("forget", "spilled", "--everywhere", "--json")
+    assert done.code == 1
+    held = {(row["what"].split(" checkpoint")[0], row["by"]) for row in done.json["held"]}
+    assert ("the commit of", "'refs/heads/mine'") in held
+    spilled.git("branch", "-D", "mine")
+    again = spilled.ok("forget", done.json["forgotten"][0], "--everywhere")
+    assert "(removed before)" in again.out
+    assert holding(spilled) == []
+
+
+KEY = "ghp_" + "016C7a1Jd9PqLs8VxYb2Wf3Tk5Rm6Nu4Hz0e"
+
+
+def test_unsaved_work_in_a_safety_checkpoint_survives_and_undo_brings_it_back(repo: Sandbox) -> None:
+    repo.git("rm", "-q", "-r", "--cached", ".")
+    repo.git("clean", "-fdqx")  # only the forgotten file is left: no tree may lose its folder
+    repo.write("f", "SECRET-FILE\n")
+    repo.ok("snapshot", "--track", "t", "--step", "has SECRET-STEP")
+    named = repo.ok("show", "t", "--json").json["checkpoint"]["id"]
+    repo.write("f", "PRECIOUS UNSAVED WORK\n")
+    repo.write("g", "also PRECIOUS\n")
+    repo.ok("restore", "t", "f", "--force")
+    told = repo.ok("forget", "--everywhere", "-n", named).out
+    assert "safety checkpoint" in told and "would be written again without what is forgotten; no longer in it: 'f'" not in told
+    done = repo.ok("forget", "--everywhere", named)
+    assert "'f' in the work tree still holds it; the next snapshot takes it in again" in done.out
+    assert not [row for row in holding(repo) if not row.startswith(str(repo.path / "f"))]
+    repo.fsck()
+    assert "undone: restore of a forgotten checkpoint" in repo.ok("undo").out
+    assert (repo.path / "f").read_text() == "PRECIOUS UNSAVED WORK\n" and (repo.path / "g").read_text() == "also PRECIOUS\n"
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_undo_and_redo_leave_a_forgotten_file_alone_and_bring_the_rest_back(repo: Sandbox, staged: bool) -> None:
+    repo.write("f", "one\n")
+    repo.ok("snapshot", "--track", "t", "--step", "first")
+    repo.write("f", "two\n")
+    repo.write("s", "SECRET-FILE\n")
+    if staged:
+        repo.git("add", "s", "f")
+    repo.ok("snapshot", "--track", "t", "--step", "the SECRET-STEP")
+    named = repo.ok("show", "t", "--json").json["checkpoint"]["id"]
+    repo.write("f", "PRECIOUS\n")
+    repo.ok("restore", "t~1", "--exact", *(["--index"] if staged else []), "--force")
+    assert (repo.path / "f").read_text() == "one\n" and not (repo.path / "s").exists()
+    repo.ok("undo")
+    repo.ok("redo")
+    done = repo.ok("forget", "--everywhere", named, "--json").json
+    assert [row["taken"] for row in done["safety"]].count(["s", "f (staged)"] if staged else ["s"]) == 2 and done["held"] == []
+    assert holding(repo) == []
+    repo.fsck()
+    repo.write("s", "mine\n")
+    repo.ok("undo")
+    assert (repo.path / "f").read_text() == "PRECIOUS\n" and (repo.path / "s").read_text() == "mine\n"
+    repo.ok("redo")
+    assert (repo.path / "f").read_text() == "one\n" and (repo.path / "s").read_text() == "mine\n"
+    assert repo.baton("doctor").code in (0, 1)
+
+
+def test_ordinary_files_of_the_same_track_are_no_alarm(repo: Sandbox) -> None:
+    for n in range(15):
+        repo.write(f"u{n}", f"an ordinary file {n}\n")
+    for n in range(4):
+        repo.ok("snapshot", "--track", "t", "--step", f"number {n}", "--note", f"SECRET-NOTE {n}")
+    done = repo.ok("forget", "--everywhere", "t~3", "t~1")
+    assert "its files are also in 2 other checkpoints; 'git baton scan --files'" in done.out
+    assert "no ref, index or reflog" in done.out and "still" not in done.out
+    repo.ok("snapshot", "--track", "later", "--step", "of the same files")
+    assert "its files are also in 2 other checkpoints" in repo.ok("forget", "--everywhere", "later").out
+
+
+def test_a_secret_that_others_hold_is_named_once_with_all_of_them(repo: Sandbox) -> None:
+    repo.write("conf", f"token = {KEY}\n")
+    ids = []
+    for n in range(4):
+        repo.ok("snapshot", "--track", "t", "--step", f"number {n}")
+        ids.append(repo.ok("show", "t", "--json").json["checkpoint"]["id"][:10])
+    done = repo.baton("forget", "--everywhere", ids[1])
+    rows = [row for row in done.out.splitlines() if "the file 'conf'" in row]
+    assert done.code == 1 and len(rows) == 1 and rows[0].endswith("is still in 3 checkpoints")
+    [line] = [row for row in done.out.splitlines() if "forget --everywhere" in row and "too:" in row]
+    assert set(line.rpartition("--everywhere ")[2].split()) == {ids[0], ids[2], ids[3]}
+    last = repo.ok(*line.partition("git baton ")[2].split())
+    assert "'conf' in the work tree still holds it" in last.out
+
+
+def test_its_own_output_says_no_secret(repo: Sandbox) -> None:
+    repo.git("config", "baton.redact", "off")
+    repo.ok("snapshot", "--track", "t", "--step", "kept")
+    repo.ok("snapshot", "--track", "t", "--step", f"bad key {KEY}")
+    repo.git("config", "baton.redact", "on")
+    for args in (("forget", "t", "-n"), ("forget", KEY), ("prune", "--keep-last", "1", "-n"), ("prune", "-n", "--json")):
+        done = repo.baton(*args)
+        assert KEY not in done.out + done.err
+    done = repo.ok("forget", "t")
+    assert KEY not in done.out and "bad key [redacted:" in done.out
+
+
+def test_who_repeats_its_words_is_named(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "--step", "one", "--note", "the phrase\nis correct horse")
+    repo.ok("snapshot", "--track", "u", "--step", "two", "--note", "said: the phrase\nis correct horse")
+    other = repo.ok("show", "u", "--json").json["checkpoint"]["id"][:10]
+    (repo.path / ".git/objects/pack").mkdir(exist_ok=True)
+    (repo.path / ".git/objects/pack/pack-x.keep").write_text("")
+    done = repo.baton("forget", "--everywhere", "t")
+    assert done.code == 1 and f"checkpoint {other} repeats its note" in done.out.splitlines()
+    assert "git keeps all that lies in packs with a '.keep' file" in done.out
+    assert repo.ok("forget", "--everywhere", other).code == 0
+
+
+def test_what_a_fetched_copy_still_holds_is_named(spilled: Sandbox) -> None:
+    tree = spilled.git("rev-parse", "refs/baton/tracks/t~1^{tree}")
+    copy = "refs/baton/remotes/origin/threads/x"
+    spilled.git("update-ref", copy, spilled.git("commit-tree", "-m", "a thread", tree))
+    done = spilled.baton("forget", "spilled", "--everywhere")
+    assert done.code == 1 and f"the file 's.txt' is still in '{copy}'" in done.out
+
+
+def test_asked_again_it_still_names_what_holds_files_and_words(spilled: Sandbox) -> None:
+    spilled.ok("branch", "mine", "spilled")
+    spilled.git(
+        "branch", "words", spilled.git("commit-tree", "mine^{tree}", "-m", spilled.git("log", "-1", "--format=%B", "mine"))
+    )
+    done = spilled.baton("forget", "spilled", "--everywhere", "--json")
+    held = {(row["what"].split(" checkpoint")[0], row["by"]) for row in done.json["held"]}
+    assert done.code == 1 and ("words of", "'refs/heads/words'") in held
+    assert done.json["said"] == ["1 of its files is also in the history of your own branches or tags"]
+    again = spilled.baton("forget", done.json["forgotten"][0], "--everywhere", "--json")
+    assert again.code == 1 and {(row["what"].split(" checkpoint")[0], row["by"]) for row in again.json["held"]} == held
+    spilled.git("branch", "-D", "mine", "words")
+    assert "reaches their record" in spilled.ok("forget", done.json["forgotten"][0], "--everywhere").out
+    assert holding(spilled) == []
+    assert "is not known here any more" in spilled.ok("forget", done.json["forgotten"][0], "--everywhere").out
+
+
+def test_a_label_stays_in_no_name_of_a_file(repo: Sandbox) -> None:
+    repo.git("config", "baton.redact", "off")
+    repo.ok("snapshot", "--track", "t", "--step", "kept")
+    repo.ok("snapshot", "--track", "t", "--step", "gone", "--label", "SECRET-STEP")
+    repo.ok("export", "--history")
+    assert "SECRET-STEP" in (repo.path / ".git/info/exclude").read_text()
+    repo.ok("forget", "SECRET-STEP", "--everywhere")
+    assert holding(repo) == [] and "context_checkpoint_" in (repo.path / ".git/info/exclude").read_text()
+    assert "runtime" not in repo.git("status", "--short", "-uall")
+
+
+def test_fetched_copies_go_and_the_remote_is_named(spilled: Sandbox, tmp_path: Path) -> None:
+    chain = spilled.git("rev-parse", "refs/baton/tracks/t")
+    for name, value in (("tracks/t", chain), ("notes", spilled.git("rev-parse", "refs/notes/checkpoints"))):
+        spilled.git("update-ref", f"refs/baton/remotes/origin/{name}", value)
+    spilled.git("update-ref", "refs/baton/remotes/origin/tracks/other", spilled.git("rev-parse", f"{chain}~2"))
+    done = spilled.ok("forget", "t~1", "--everywhere")
+    assert "2 fetched refs went as well" in done.out and "'origin' has it: run 'git baton push origin'" in done.out
+    assert holding(spilled) == []
+    assert "refs/baton/remotes/origin/tracks/other" in spilled.git("for-each-ref")
+
+
+def test_a_plain_forget_leaves_a_tombstone_and_its_words_unreachable_from_chain_and_note(spilled: Sandbox) -> None:
+    named = spilled.ok("show", "t~1", "--json").json["checkpoint"]["id"]
+    done = spilled.ok("forget", "t~1", "t~1")
+    assert done.out.count("forgot") == 1 and "no ref, index" not in done.out
+    with spilled.open() as baton:
+        assert named in read_meta(baton.store).forgotten
+        assert named not in {link.id for link in links(baton.store, "t")}
+    assert "SECRET" not in spilled.git("log", "--format=%B", "refs/baton/tracks/t", "refs/notes/checkpoints")
+    assert "SECRET" not in spilled.git("notes", "--ref=checkpoints", "show")
+    assert spilled.baton("show", named).code == 2
+
+
+def test_the_conversation_that_it_names_goes_and_what_was_noted_of_it(repo: Sandbox) -> None:
+    repo.git("config", "baton.redact", "off")
+    repo.git("config", "core.logAllRefUpdates", "always")
+    with repo.open(door="binary") as baton:
+        objects = baton.repo.objects
+        blob = new_object("sha1", "blob", b'{"text": "SECRET-NOTE"}\n')
+        said = meta(Transcript(size=24, lines=1), 24, "claude", "s1")
+        made = [blob, *frame(objects, [TreeEntry(mode=b"100644", name=b"00000000", oid=blob.oid)], said)]
+        objects.write(made)
+        ref = transcript_ref("claude", "s1")
+        for name in (ref, f"refs/baton/remotes/origin/{ref.removeprefix('refs/baton/')}"):
+            repo.git("update-ref", name, repo.git("commit-tree", "-m", "conversation", made[-1].oid))
+        agent = Agent(name="claude", session="s1")
+        baton.apply(baton.plan(Request(step="SECRET-STEP", track="t", agent=agent)))
+        baton.apply(baton.plan(Request(step="later", track="t", agent=agent)))
+        proofs.save(baton.repo, ref, proofs.Proof(commit=made[-1].oid, size=24, digest="0" * 64))
+    session = repo.write(".git/baton/sessions/claude-s1", '{"prompt": "SECRET-NEXT"}')
+    done = repo.ok("forget", "t~1", "--everywhere")
+    assert "1 transcript went as well" in done.out and "1 fetched ref went as well" in done.out
+    assert holding(repo) == [] and not session.exists()
+    left = [path for path in (repo.path / ".git/baton/transcripts").rglob("*") if path.is_file()]
+    assert [path.read_text() for path in left] == ["forgotten\n"]
+
+
+def test_latest_of_every_work_tree_is_written_again(repo: Sandbox) -> None:
+    repo.git("worktree", "add", "-q", "-b", "side", "../side")
+    side = Sandbox(repo.path.parent / "side")
+    repo.ok("snapshot", "--track", "t", "--step", "before")
+    repo.ok("snapshot", "--track", "t", "--step", "SECRET-STEP")
+    side.ok("snapshot", "--track", "u", "--step", "mine")
+    assert "SECRET-STEP" in (side.path / "runtime/checkpoints/LATEST.md").read_text()
+    done = repo.baton("forget", "t", "--everywhere")
+    assert done.code == 0, done.out
+    assert "SECRET-STEP" not in (side.path / "runtime/checkpoints/LATEST.md").read_text()
+    assert "before" in (side.path / "runtime/checkpoints/LATEST.json").read_text()
+    assert holding(repo) == []
+
+
+def test_names_that_mean_nothing_change_nothing(spilled: Sandbox) -> None:
+    refs = spilled.git("for-each-ref")
+    assert spilled.baton("forget", "t", "nothing").code == 2 and spilled.baton("forget").code == 129
+    assert spilled.git("for-each-ref") == refs
+
+
+def test_pins_are_told_and_turn(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "--step", "s")
+    short = repo.ok("show", "--json").json["checkpoint"]["id"][:10]
+    assert repo.ok("pin", "t").out == f"pinned {short} s\n" and repo.ok("pin", "@").out == f"'{short}' is pinned already\n"
+    assert "(pinned)" in repo.ok("log").out and repo.ok("log", "--json").json["checkpoints"][0]["pinned"] is True
+    assert "pinned=yes" in repo.ok("show").out.splitlines() and repo.ok("show", "--json").json["checkpoint"]["pinned"] is True
+    assert repo.ok("unpin", "t").out == f"no longer pinned {short} s\n"
+    assert repo.ok("unpin", "t").out == f"'{short}' is not pinned\n" and "(pinned)" not in repo.ok("log").out
+    repo.ok("pin", "t")
+    with repo.open() as baton:
+        assert list(read_meta(baton.store).pins.values()) == [3]
+    assert repo.baton("pin", "nothing").code == 2
+    repo.fsck()

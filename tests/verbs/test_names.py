@@ -1,0 +1,198 @@
+"""What a checkpoint may be called, and that a name that means two is an error which lists them."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gitbaton import Baton
+from gitbaton.codec import encode, encode_track, message
+from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
+from gitbaton.git.repo import Door
+from gitbaton.model import Stored
+from tests.kit import Sandbox
+from tests.rooms.codec.test_codec import blob_id, checkpoint
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(params=["binary", "libgit2"])
+def baton(repo: Sandbox, request: pytest.FixtureRequest) -> Iterator[Baton]:
+    door: Door = request.param
+    with repo.open(door=door) as opened:
+        yield opened
+
+
+def fill(repo: Sandbox, track: str, *rows: dict[str, Any]) -> list[str]:
+    """A chain of checkpoints, one a row, oldest first, written by git fast-import; their ids."""
+    who = "gitbaton <gitbaton@localhost>"
+    out = [f"commit refs/made/root\nmark :1\ncommitter {who} 0 +0000\ndata 16\ngitbaton root 1\n\n".encode()]
+    ids = []
+    for number, row in enumerate(rows):
+        c = checkpoint(**{"track": track, "created": START + timedelta(seconds=number), **row})
+        raw = encode(c)
+        text = message(c.step, raw)
+        date = f"{who} {int(c.created.timestamp())} +0000"
+        head = f"commit refs/baton/tracks/{encode_track(track)}\nmark :{number + 2}\nauthor {date}\ncommitter {date}\n"
+        out += [head.encode(), b"data %d\n" % len(text), text, f"\nfrom :{number + 1}\n\n".encode()]
+        ids.append(blob_id(raw))
+    subprocess.run(["git", "fast-import", "--quiet", "--force"], input=b"".join(out), cwd=repo.path, check=True)
+    return ids
+
+
+def take(baton: Baton, track: str, count: int = 1, **words: Any) -> list[Stored]:
+    return [baton.snapshot(f"{track} {n}", track=track, files=False, **words).stored for n in range(count)]
+
+
+def test_every_kind_of_name(repo: Sandbox, baton: Baton) -> None:
+    main = take(baton, "main", 3)
+    side = take(baton, "side work", 2, set_current=False)
+    (ready,) = take(baton, "main", label="v1 ready")
+    head = repo.head()
+    newest = {"main": ready, "main~": main[2], "main~1": main[2], "main~3": main[0], "main@{0}": ready, "main@{2}": main[1]}
+    newest |= {"@": ready, "@~1": main[2], "@{1}": main[2], "side work": side[1], "side work~1": side[0], "v1 ready": ready}
+    newest |= {"refs/checkpoints/side%20work": side[1], "refs/baton/tracks/main": ready}
+    newest |= {head: ready, head[:12]: ready, "HEAD": ready, "HEAD^{commit}": ready, main[0].id: main[0]}
+    newest |= {main[1].id[:12]: main[1], "main@{now}": ready}
+    for name, stored in newest.items():
+        assert baton.resolve(name).id == stored.id, name
+
+
+def test_a_time_is_read_by_git(repo: Sandbox, baton: Baton) -> None:
+    now = datetime.now(UTC)
+    ids = fill(repo, "t", *({"created": now - timedelta(hours=hours)} for hours in (50, 10, 3, 1)))
+    for text, wanted in (("2 hours ago", ids[2]), ("yesterday", ids[0]), ("5 minutes ago", ids[3]), ("now", ids[3])):
+        assert baton.resolve(f"t@{{{text}}}").id == wanted, text
+    assert baton.resolve("t@{" + (now - timedelta(hours=9)).isoformat(timespec="seconds") + "}").id == ids[1]
+    with pytest.raises(NotFoundError, match="no checkpoint as old as '1 year ago'"):
+        baton.resolve("t@{1 year ago}")
+    with pytest.raises(UsageError, match="'blurb' is not a time that git understands"):
+        baton.resolve("t@{blurb}")
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        ("", UsageError, "empty"),
+        ("nothing", NotFoundError, "there is no checkpoint 'nothing'"),
+        ("main~2", NotFoundError, "track 'main' has only 2 checkpoints"),
+        ("main~999999999", NotFoundError, "track 'main' has only 2 checkpoints"),
+        ("main@{7}", NotFoundError, "has only 2"),
+        ("ffff", NotFoundError, "'ffff'"),
+        ("--output=x", NotFoundError, "no checkpoint"),
+        ("a\0b", NotFoundError, "no checkpoint"),
+        ("\udcff", NotFoundError, "no checkpoint"),
+        ("refs/checkpoints/none", NotFoundError, "no checkpoint"),
+        ("refs/heads/main~5", NotFoundError, "no checkpoint"),
+        (":/first", NotFoundError, "no checkpoint"),
+    ],
+)
+def test_names_that_mean_nothing(repo: Sandbox, baton: Baton, name: str, error: type[Exception], said: str) -> None:
+    repo.commit("second, with a note")
+    take(baton, "main", 2)
+    before = sorted(p.name for p in repo.path.iterdir())
+    with pytest.raises(error, match=said):
+        baton.resolve(name)
+    assert sorted(p.name for p in repo.path.iterdir()) == before
+
+
+def test_at_without_a_current_track(repo: Sandbox, baton: Baton) -> None:
+    take(baton, "main", set_current=False)
+    for name in ("@", "@~1", "@{1}"):
+        with pytest.raises(NotFoundError, match="no track is current"):
+            baton.resolve(name)
+
+
+def ambiguous(baton: Baton, name: str, *candidates: Stored) -> None:
+    with pytest.raises(AmbiguousNameError) as caught:
+        baton.resolve(name)
+    assert caught.value.message == f"'{name}' could mean {len(candidates)} checkpoints"
+    lines = {f"{baton.short(s.id)} {s.checkpoint.track}: {s.checkpoint.step}" for s in candidates}
+    assert set(caught.value.hints) == lines and caught.value.exit_code == 128
+
+
+def test_a_name_that_means_two_checkpoints_lists_them(repo: Sandbox, baton: Baton) -> None:
+    (one,) = take(baton, "v1")
+    (two,) = take(baton, "other", label="v1")
+    ambiguous(baton, "v1", one, two)
+    three, four = take(baton, "twice", 2, label="again")
+    ambiguous(baton, "again", three, four)
+    assert baton.resolve("refs/checkpoints/v1").id == one.id and baton.resolve(two.id).id == two.id
+    take(baton, "other", label="v1~0")
+    ambiguous(baton, "v1~0", one, baton.resolve("other"))
+
+
+def test_a_label_or_track_that_looks_like_an_id_or_a_commit(repo: Sandbox, baton: Baton) -> None:
+    (one,) = take(baton, "one")
+    (two,) = take(baton, "two", label=one.id[:8])
+    ambiguous(baton, one.id[:8], one, two)
+    assert baton.resolve(one.id).id == one.id
+    repo.commit("next")
+    (three,) = take(baton, "three", label=repo.head()[:7])
+    assert baton.resolve(repo.head()[:7]).id == three.id  # one checkpoint by two ways
+    repo.commit("next")
+    (four,) = take(baton, repo.head()[:9])
+    (five,) = take(baton, "five")
+    assert baton.resolve(repo.head()[:9]).id == four.id and baton.resolve(repo.head()).id == five.id
+
+
+def test_an_id_prefix_of_two_is_ambiguous(repo: Sandbox, baton: Baton) -> None:
+    ids = fill(repo, "many", *({"step": f"s{n}"} for n in range(800)))
+    by_prefix: dict[str, list[str]] = {}
+    for oid in ids:
+        by_prefix.setdefault(oid[:4], []).append(oid)
+    twins = next(group for group in by_prefix.values() if len(group) > 1)
+    ambiguous(baton, twins[0][:4], *(baton.resolve(oid) for oid in twins))
+    assert baton.resolve(twins[0][:12]).id == twins[0]
+    with pytest.raises(NotFoundError):
+        baton.resolve(ids[0][:3])
+
+
+def test_a_track_with_a_branchs_name_is_the_track(repo: Sandbox, baton: Baton) -> None:
+    mine = take(baton, "main", 2)
+    repo.commit("second")
+    take(baton, "side", 3)
+    assert [baton.resolve(n).id for n in ("main", "main~1")] == [mine[1].id, mine[0].id]
+    assert baton.resolve("HEAD").checkpoint.track == "side" and baton.resolve("refs/heads/main~1").id == mine[1].id
+
+
+def test_a_record_that_is_not_canonical_is_found_by_its_label(repo: Sandbox, baton: Baton) -> None:
+    take(baton, "main")
+    root = repo.git("rev-parse", "refs/baton/tracks/main~1")
+    for number, text in enumerate(('"label": "\\u006cike this"', '"label"\t:\n"like this"')):
+        raw = encode(checkpoint(label="L", track="odd")).decode().replace('"label": "L"', text)
+        commit = repo.git("commit-tree", "-p", root, f"{root}^{{tree}}", stdin=message("x", raw.encode()))
+        repo.git("update-ref", "refs/baton/tracks/odd", commit)
+        assert baton.resolve("like this").commit == commit, number
+
+
+def test_a_broken_chain_hides_nothing_of_the_others(repo: Sandbox, baton: Baton) -> None:
+    (one,) = take(baton, "main", label="L")
+    blob = repo.git("hash-object", "-w", "--stdin", stdin=b"x")
+    repo.git("update-ref", "refs/baton/tracks/blob", blob)
+    repo.git("update-ref", "refs/baton/tracks/alien", repo.head())
+    repo.git("update-ref", "refs/baton/tracks/not%2", repo.head())
+    for name in ("main", "L", one.id[:10], "HEAD"):
+        assert baton.resolve(name).id == one.id
+
+
+def test_names_among_10000_checkpoints(repo: Sandbox) -> None:
+    rows = ({"step": f"s{n}", "note": "x" * 100, "label": f"L{n}" if n % 100 == 0 else None} for n in range(10_000))
+    ids = fill(repo, "long", *rows)
+    with repo.open(door="binary") as baton:
+        for name, wanted in (("long", ids[-1]), ("L5000", ids[5000]), ("long~9999", ids[0]), (ids[77], ids[77])):
+            begun = time.perf_counter()
+            assert baton.resolve(name).id == wanted
+            assert time.perf_counter() - begun < 30  # a bound against taking every record apart many times; it takes 0.1 to 0.3
+
+
+def test_a_moment_with_a_nul_is_none(repo: Sandbox) -> None:
+    with repo.open() as baton:
+        baton.snapshot("s", track="t")
+        with pytest.raises(UsageError, match="not a time that git understands"):
+            baton.resolve("t@{a\0}")

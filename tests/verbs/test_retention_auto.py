@@ -1,0 +1,126 @@
+"""The prune that nobody asked for: once a day, in a process of its own, and silent."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gitbaton import Baton
+from gitbaton.git import maintenance
+from gitbaton.retention import auto
+from gitbaton.store.join import links
+from tests.kit import Sandbox
+from tests.verbs.test_retention import filled
+
+
+@pytest.fixture
+def long(repo: Sandbox) -> Sandbox:
+    """A track of 230 automatic checkpoints of long ago, the first of them manual, and the stamp of two days ago."""
+    filled(repo, 1, kind="manual")
+    with repo.open(door="libgit2") as baton:
+        first = links(baton.store, "t")
+    filled(repo, 230, seed=1)
+    with repo.open(door="libgit2") as baton:
+        assert len(links(baton.store, "t")) == 231 and first
+    stamp = repo.path / ".git/baton/pruned"
+    stamp.touch()
+    os.utime(stamp, (time.time() - 2 * maintenance.DAY,) * 2)
+    return repo
+
+
+def count(repo: Sandbox) -> int:
+    return int(repo.git("rev-list", "--first-parent", "--count", "refs/baton/tracks/t")) - 1
+
+
+def waited(repo: Sandbox, wanted: int) -> None:
+    deadline = time.monotonic() + 20
+    while count(repo) != wanted and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert count(repo) == wanted, (repo.path / ".git/baton/log").read_text()
+
+
+def test_a_snapshot_starts_it_and_says_nothing(long: Sandbox) -> None:
+    done = long.ok("snapshot", "--track", "t", "--step", "now")
+    assert done.err == ""
+    waited(long, 201)  # the newest 200, and the manual one
+    deadline = time.monotonic() + 10
+    while not (long.path / ".git/baton/log").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert "automatic prune: removed 31 of 't'" in (long.path / ".git/baton/log").read_text()
+    steps = [row["step"] for row in long.ok("log", "--json", "t").json["checkpoints"]]
+    assert steps[0] == "now" and steps[-1] == "step 0"
+    long.fsck()
+
+
+def test_it_looks_at_one_file_on_other_days(long: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(maintenance, "detach", lambda argv, env, stdin: started.append(list(argv)))
+    with long.open() as baton:
+        assert maintenance.look_back(baton.repo) and len(started) == 1 and started[0][-1] == str(long.path / ".git")
+        assert not maintenance.look_back(baton.repo)  # not a second time today
+        stamp = long.path / ".git/baton/pruned"
+        os.utime(stamp, (time.time() + 9999,) * 2)
+        assert not maintenance.look_back(baton.repo) and stamp.stat().st_mtime <= time.time()
+        os.utime(stamp, (1, 1))
+        baton.repo.settings()["baton.autoprune"] = ["false"]
+        assert not maintenance.look_back(baton.repo) and len(started) == 1
+        stamp.unlink()
+        assert not maintenance.look_back(baton.repo) and stamp.exists()  # it begins a day later
+
+
+def test_nothing_of_the_current_directory_is_imported(long: Sandbox) -> None:
+    long.write("gitbaton/__init__.py", "raise SystemExit('a stranger')\n")
+    long.write("json.py", "raise SystemExit('a stranger')\n")
+    done = long.run("git-baton", "snapshot", "--track", "t", "--step", "now")
+    assert done.code == 0, done.err
+    waited(long, 201)
+
+
+def test_one_at_a_time_and_only_where_there_is_slack(long: Sandbox, tmp_path: Path) -> None:
+    with long.open() as baton:
+        assert auto.slack(baton)
+        with auto.alone(baton.repo) as free:
+            assert free
+            auto.run(str(long.path / ".git"))
+            assert count(long) == 231
+        auto.run(str(long.path / ".git"))
+        assert count(long) == 201 and not auto.work(baton)
+    other = Sandbox.init(tmp_path / "other")
+    other.ok("snapshot", "--track", "t", "--step", "s")
+    with other.open() as baton:
+        assert not auto.slack(baton)
+    auto.run(str(tmp_path / "nothing"))
+
+
+def test_it_looks_at_no_repository_around(long: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner, files = long.path / "inner.git", long.path / "files"
+    long.git("init", "-q", "--bare", "inner.git")
+    files.mkdir()
+    env = {"GIT_DIR": str(inner), "GIT_WORK_TREE": str(files)}
+    started: list[list[str]] = []
+    monkeypatch.setattr(maintenance, "detach", lambda argv, env, stdin: started.append(list(argv)))
+    with monkeypatch.context() as patch:
+        for name, text in env.items():
+            patch.setenv(name, text)
+        with Baton() as baton:
+            baton.snapshot("s", track="t")
+            os.utime(inner / "baton/pruned", (1, 1))
+            assert maintenance.look_back(baton.repo)
+        auto.run(started[0][-1])
+    assert started[0][-1] == str(inner)
+    (inner / "HEAD").unlink()
+    auto.run(str(inner))
+    assert count(long) == 231
+
+
+def test_it_never_fails_its_caller_and_removes_nothing_where_anything_is_amiss(long: Sandbox) -> None:
+    long.git("update-ref", "refs/baton/mine", "HEAD")
+    auto.run(str(long.path / ".git"))
+    assert count(long) == 231
+    said = (long.path / ".git/baton/log").read_text()
+    assert "automatic prune: nothing is removed: 'refs/baton/mine' is not a ref that gitbaton writes" in said
+    assert said.startswith(f"{datetime.now(UTC):%Y-}")

@@ -1,0 +1,108 @@
+"""Which run a plan goes on with, what is refused, and what `steps` still shows where something cannot be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gitbaton.errors import GitError
+from gitbaton.git.filesets import Files
+from gitbaton.running import plans
+from gitbaton.running.claims import Claims
+from tests.kit import Sandbox
+from tests.kit.planned import Planned
+
+PLAN = '[step.s]\nrun = "true"\nreads = ["a"]\n'
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Sandbox:
+    box = Sandbox.init(tmp_path / "repo")
+    for name in ("a", "b"):
+        box.write(f"{name}.toml", PLAN)
+    box.write("a", "a\n")
+    return box
+
+
+def names(repo: Sandbox) -> list[str]:
+    return [line.rpartition("/")[2] for line in repo.git("for-each-ref", "--format=%(refname)", "refs/baton/runs").splitlines()]
+
+
+def test_a_run_that_is_in_use_is_refused(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    for words in (("--plan", "b.toml", "--run", "r"), ("--step", "x", "--run", "s", "--", "true")):
+        assert repo.here("run", *words).code == 0
+    before = repo.git("for-each-ref", "refs/baton")
+    found = repo.here("run", "--plan", "a.toml", "--run", "r")
+    assert found.code == 129 and "run 'r' is in use: it is of plan 'b.toml'" in found.err and "name another" in found.err
+    monkeypatch.setenv("GIT_BATON_RUN", "r")
+    found = repo.here("run", "--plan", "a.toml", "--run", "s")
+    assert found.code == 129 and "run 's' is in use: it is of single steps 'x'" in found.err
+    assert repo.here("run", "--plan", "a.toml", "-n").code == 129
+    assert repo.git("for-each-ref", "refs/baton") == before
+    assert repo.here("run", "--plan", "./b.toml", "--run", "r").code == 0
+
+
+def test_a_plan_goes_on_with_its_own_run(repo: Sandbox) -> None:
+    for plan in ("a.toml", "b.toml", "a.toml", "b.toml"):
+        assert repo.here("run", "--plan", plan).code == 0
+    assert len(names(repo)) == 2, "each plan has one run, whichever was used last"
+    assert repo.here("run", "--step", "x", "--run", "own", "--", "true").code == 0
+    assert repo.here("run", "--plan", "a.toml").code == 0
+    assert len(names(repo)) == 3
+
+
+def test_what_was_refused_names_no_run_that_is_none(repo: Sandbox) -> None:
+    repo.write("bad.toml", "[step.s]\n")
+    last = json.loads(repo.here("run", "--plan", "bad.toml", "--json").out.splitlines()[-1])
+    assert last["event"] == "finished" and last["run"] is None and last["code"] == 129
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--step", "x", "--jobs", "0", "--", "true"), "--step and --jobs exclude each other"),
+        (("--step", "x", "--max-wall", "0", "--", "true"), "--max-wall must be more than nothing"),
+        (("--step", "x", "--reads", "/etc", "--", "true"), "on a command line to the current directory"),
+    ],
+)
+def test_what_is_refused(repo: Sandbox, words: tuple[str, ...], said: str) -> None:
+    found = repo.here("run", *words)
+    assert found.code == 129 and said in found.err and not names(repo)
+
+
+def test_a_mark_of_byte_order_before_a_plan_is_passed_over() -> None:
+    assert plans.read(b"\xef\xbb\xbf" + PLAN.encode(), "/").steps[0].name == "s"
+
+
+def test_one_that_cannot_be_read_does_not_hide_the_others(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = Files.scan
+
+    def broken(self: Files, globs: tuple[str, ...], **more: object) -> object:
+        if "a" in globs:
+            raise GitError("'a' cannot be read: permission denied")
+        return scan(self, globs, **more)  # type: ignore[arg-type]
+
+    with Planned(repo, {"s": {"run": "true", "reads": ["a"]}, "t": {"run": "true", "reads": ["b"]}}) as run:
+        assert run.go().code == 0
+        monkeypatch.setattr(Files, "scan", broken)
+        lines = run.look()
+    assert (lines["s"].state, lines["t"].state) == ("unreadable", "ok")
+    found = repo.here("steps").out.splitlines()
+    assert found[0].startswith("s: it cannot be told: 'a' cannot be read: permission denied") and found[1].startswith("t: ok")
+
+
+def test_a_step_that_only_was_given_up_is_listed(repo: Sandbox) -> None:
+    with Planned(repo) as run:
+        assert run.single("t", "kill -INT $PPID; kill -INT $$").code == 130
+        assert [logged.record.type for logged in run.records()] == ["begin", "abort"]
+        assert run.look()["t"].state == "crashed"
+
+
+def test_claims_are_looked_at_where_nothing_can_be_written(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Planned(repo, {"s": {"run": "true", "reads": ["a"]}}) as run:
+        assert run.go().code == 0
+        monkeypatch.setattr("os.access", lambda path, mode: False)
+        monkeypatch.setattr("gitbaton.git.repo.Repo.lock", lambda *_, **__: pytest.fail("the lock cannot be taken"))
+        assert Claims(run.baton.repo).others() == ()
