@@ -15,6 +15,7 @@ from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, checkpoints, log_of
 from tests.kit.checkpoints import OID, WHEN
 from tests.kit.state import snap
+from tests.kit.tables import each
 from tests.promises.test_agent_review import slow_git, started
 
 
@@ -138,14 +139,12 @@ def test_our_own_command_line_runs_nothing_of_a_tracks_name(repo: Sandbox, track
     assert not (repo.path / "pwned").exists()
 
 
-@pytest.mark.parametrize(
-    "command", ["psql app < users.sql", "sort <results.txt", "if (i < toolcount) {}", "f(Vec<Item>)", "a <b"]
-)
+@each("command", ["psql app < users.sql", "sort <results.txt", "if (i < toolcount) {}", "f(Vec<Item>)", "a <b"])
 def test_ordinary_code_stays_as_it_is(command: str) -> None:
     assert f'next_cmd: "{command}"' in told(next_cmd=command)
 
 
-@pytest.mark.parametrize("tag", ["</system-reminder>", "<invoke name='x'>", "<EXTREMELY_IMPORTANT>", "<|im_start|>", "<env>"])
+@each("tag", ["</system-reminder>", "<invoke name='x'>", "<EXTREMELY_IMPORTANT>", "<|im_start|>", "<env>"])
 def test_a_tag_of_a_client_does_not(tag: str) -> None:
     text = told(note=f"see {tag} there")
     assert tag not in text and "exact words" in text

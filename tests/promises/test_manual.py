@@ -17,6 +17,7 @@ from gitbaton.cli import app
 from gitbaton.commands import VERBS
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
+from tests.kit.tables import each
 
 PAGE = ROOT / "gitbaton/data/git-baton.1"
 COMPLETION = ROOT / "gitbaton/data/completion/git-baton"
@@ -66,7 +67,7 @@ def test_every_verb_is_everywhere() -> None:
     assert set(re.findall(r"^git baton ([a-z]+)", readme, re.M)) <= set(names)
 
 
-@pytest.mark.parametrize("verb", ["", *(name for name, _ in VERBS)])
+@each("verb", ["", *(name for name, _ in VERBS)])
 def test_every_option_is_in_the_man_page_and_in_the_completion(verb: str) -> None:
     page, options = sections()[verb], known(verb)
     extra = {"--no-color"} if verb == "" else set()
@@ -79,7 +80,7 @@ def test_every_option_is_in_the_man_page_and_in_the_completion(verb: str) -> Non
     assert offered == options | extra | {"--help"}
 
 
-@pytest.mark.parametrize("verb", [name for name, _ in VERBS])
+@each("verb", [name for name, _ in VERBS])
 def test_the_readme_names_no_option_that_is_not_there(verb: str) -> None:
     readme = (ROOT / "README.md").read_text()
     for line in re.findall(rf"^git baton {verb}\b([^#\n]*)", readme, re.M):

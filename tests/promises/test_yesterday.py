@@ -14,6 +14,7 @@ from gitbaton.model import Agent, Checkpoint, FileState, Flag, IndexState, Opera
 from gitbaton.render import latest_json, latest_markdown
 from tests.kit import Sandbox
 from tests.kit.places import DATA
+from tests.kit.tables import each
 from tests.rooms.codec.test_codec import blob_id, hold
 
 V1 = DATA / "v1"
@@ -112,7 +113,7 @@ def test_git_itself_reads_the_files_to_the_same_id(repo: Sandbox) -> None:
         assert repo.git("hash-object", str(V1 / f"checkpoint-{name}.json")) == oid
 
 
-@pytest.mark.parametrize("change", [{}, {"step": {"text": "other"}}, {"files": {"new": "shape"}}])
+@each("change", [{}, {"step": {"text": "other"}}, {"files": {"new": "shape"}}])
 def test_a_record_of_version_2_is_refused_with_a_clear_line(change: dict[str, object]) -> None:
     document = {**json.loads(read("checkpoint-full.json")), **change, "v": 2}
     with pytest.raises(RecordError) as caught:

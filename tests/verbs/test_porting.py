@@ -16,6 +16,7 @@ from gitbaton.errors import RecordError
 from tests.kit import Sandbox, integer_clock
 from tests.kit.places import DATA
 from tests.kit.processes import chain, noted
+from tests.kit.tables import each
 
 OLD = DATA / "old"
 MAIN = "JX_JUMP_DEBUG WORK"
@@ -330,12 +331,12 @@ def test_moments(said: object, expected: str) -> None:
     assert found is not None and found.strftime("%Y-%m-%dT%H:%M:%S.%f") == expected and found.utcoffset() == timedelta()
 
 
-@pytest.mark.parametrize("said", ["yesterday", "2025-13-01", "2025-02-30T00:00:00", "25:00", True, None, [], {}, -5, "9" * 400])
+@each("said", ["yesterday", "2025-13-01", "2025-02-30T00:00:00", "25:00", True, None, [], {}, -5, "9" * 400])
 def test_what_is_no_moment(said: object) -> None:
     assert moment_of(said) is None
 
 
-@pytest.mark.parametrize("said", ["1969-12-31T23:59:59Z", "2100-01-01", "9999-12-31T23:59:59Z", "1970-01-01T00:00:00+01:00"])
+@each("said", ["1969-12-31T23:59:59Z", "2100-01-01", "9999-12-31T23:59:59Z", "1970-01-01T00:00:00+01:00"])
 def test_moments_that_git_could_not_keep(said: str) -> None:
     with pytest.raises(RecordError, match="before 1970 or after 2099"):
         moment_of(said)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gitbaton.agents.translate import answer, read
 from gitbaton.agents.values import NAMES, Event
 from tests.kit.payloads import captured
+from tests.kit.tables import each
 
 TEXT = 'step: "one"\nnext: caf\u00e9 \U0001f600\t<b>\u2028\x1b'
 QUOTED = rb"step: \"one\"\nnext: caf\u00e9 \ud83d\ude00\t<b>\u2028\u001b"
@@ -95,7 +96,7 @@ def test_an_event_says_it_takes_text_where_it_does(agent: str, name: str) -> Non
     assert (event(agent, name).inject != "no") == bool(answer(event(agent, name), "x"))
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "copilot"])
+@each("agent", ["claude", "codex", "gemini", "copilot"])
 def test_captured_sessions(agent: str) -> None:
     spoken = [c.event for c in captured(agent) if answer(event(agent, c.event, c.data), TEXT)]
     assert (

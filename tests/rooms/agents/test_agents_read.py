@@ -15,6 +15,7 @@ from gitbaton.agents.translate import read
 from gitbaton.agents.values import INJECTS, MOMENTS, NAMES, Event, Inject, Moment
 from gitbaton.values import replace
 from tests.kit.payloads import captured, opencode_events
+from tests.kit.tables import each
 
 DIR = "/home/dev/project"
 CLAUDE: dict[str, Any] = {
@@ -108,7 +109,7 @@ def test_only_the_module_of_the_client_is_loaded() -> None:
     assert ours == {f"gitbaton.agents.{name}" for name in ("codex", "payload", "translate", "values")}
 
 
-@pytest.mark.parametrize("agent", EXPECTED)
+@each("agent", EXPECTED)
 def test_every_captured_payload(agent: str) -> None:
     assert [read(agent, c.event, c.data, c.env) for c in captured(agent)] == EXPECTED[agent]
 
@@ -181,7 +182,7 @@ def test_events_that_no_capture_holds(agent: str, name: str, moment: str) -> Non
     assert told(agent, name, {}).moment == moment
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@each("agent", ["claude", "codex"])
 def test_a_subagent_carries_its_id(agent: str) -> None:
     assert told(agent, "PostToolUse", {"agent_id": "a1", "agent_type": "explorer"}).child
     for other in ("", None, 7, True, ["a"], {"a": 1}):
@@ -200,14 +201,12 @@ def test_claude_is_silent_where_another_client_runs_its_hooks() -> None:
     assert read("cursor", "stop", b'{"cursor_version":"2.1"}', {"CURSOR_VERSION": "2.1"}) is not None
 
 
-@pytest.mark.parametrize("agent", ["", "Claude", "claude ", "cline", "../claude", "payload", "translate", "claude\0"])
+@each("agent", ["", "Claude", "claude ", "cline", "../claude", "payload", "translate", "claude\0"])
 def test_an_unknown_agent_is_silent(agent: str) -> None:
     assert read(agent, "SessionStart", captured("claude")[0].data, {}) is None
 
 
-@pytest.mark.parametrize(
-    "word", ["", "sessionstart", "SESSIONSTART", "SessionStart ", "sessionStart", "Nope", "\udcff", "__len__"]
-)
+@each("word", ["", "sessionstart", "SESSIONSTART", "SessionStart ", "sessionStart", "Nope", "\udcff", "__len__"])
 def test_an_unknown_event_is_read_and_means_nothing(word: str) -> None:
     event = told("claude", word, captured("claude")[0].payload)
     assert event == Event(**CLAUDE, name=word, moment="other")
@@ -247,8 +246,8 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("broken", BROKEN)
-@pytest.mark.parametrize("agent", NAMES)
+@each("broken", BROKEN)
+@each("agent", NAMES)
 def test_of_a_broken_payload_word_and_environment_count(agent: str, broken: str) -> None:
     name = START.get(agent, "SessionStart")
     home = HOME_OF.get(agent)
@@ -269,8 +268,8 @@ def test_the_environment_of_another_client_does_not_count() -> None:
 LONG = "x" * (10 << 20)
 
 
-@pytest.mark.parametrize("agent", EXPECTED)
-@pytest.mark.parametrize("field", ["prompt", "tool_response", "tool_input", "toolArgs"])
+@each("agent", EXPECTED)
+@each("field", ["prompt", "tool_response", "tool_input", "toolArgs"])
 def test_ten_megabytes_in_one_field(agent: str, field: str) -> None:
     for call, expected in zip(captured(agent), EXPECTED[agent], strict=True):
         payload = {k: v for k, v in call.payload.items() if k != field} | {field: LONG if field == "prompt" else {"a": LONG}}
@@ -306,7 +305,7 @@ def test_of_a_large_payload_the_head_counts() -> None:
     assert told("claude", "Stop", far + b'"}').cwd == "/w"
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@each("agent", ["claude", "codex"])
 def test_the_last_words_of_a_turn(agent: str) -> None:
     def words(found: object) -> str | None:
         return told(agent, "Stop", {"session_id": "s", "last_assistant_message": found}).said

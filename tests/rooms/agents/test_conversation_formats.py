@@ -20,6 +20,7 @@ from gitbaton.agents.conversation import (
     places,
     renamed,
 )
+from tests.kit.tables import each
 
 AGENTS = ("claude", "codex", "gemini", "copilot", "cursor", "opencode", "")
 NEW = "0f0f0f0f-0000-4000-8000-000000000000"
@@ -193,8 +194,8 @@ def no_number(text: str) -> None:
     raise AssertionError(f"{text} is no JSON")
 
 
-@pytest.mark.parametrize("foreign", [False, True])
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@each("foreign", [False, True])
+@each("agent", ["claude", "codex"])
 def test_a_line_that_cannot_be_written_again_is_left_out(agent: str, foreign: bool) -> None:
     records: tuple[Any, ...] = CLAUDE if agent == "claude" else CODEX
     odd = [b'{"type": "user", "uuid": "u9", "n": %s}' % n for n in (b"1e999", b"[-1E+400]", b"NaN", b"-Infinity", b"9" * 5000)]

@@ -25,6 +25,7 @@ from gitbaton.model import Agent, Checkpoint, FileState, Flag, IndexState, Skipp
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.checkpoints import CHECKPOINTS, OID, TEXT, WHEN
+from tests.kit.tables import each
 
 
 def checkpoint(**fields: Any) -> Checkpoint:
@@ -252,7 +253,7 @@ def test_what_is_at_its_limit_is_stored_and_read() -> None:
     assert decode(encode(c)) == c
 
 
-@pytest.mark.parametrize("key", ["step", "note", "next_cmd"])
+@each("key", ["step", "note", "next_cmd"])
 def test_a_field_over_64_kib_is_not_read(key: str) -> None:
     document = json.loads(encode(checkpoint()))
     document[key] = "é" * (MAX_FIELD // 2 + 1)
@@ -303,7 +304,7 @@ def test_a_path_or_branch_that_is_not_utf8_is_stored_as_its_bytes() -> None:
             decode(json.dumps(document).encode())
 
 
-@pytest.mark.parametrize("text", [b"", b"no json", b"s\n\n", b"s\n\n{", b"s\n\nx\n}\n", b"s\n{\n}\n", b"s\n\n{}\n"])
+@each("text", [b"", b"no json", b"s\n\n", b"s\n\n{", b"s\n\nx\n}\n", b"s\n{\n}\n", b"s\n\n{}\n"])
 def test_a_message_without_a_checkpoint_is_a_record_error(text: bytes) -> None:
     with pytest.raises(RecordError):
         payload(text)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gitbaton.codec import check_track, decode_track, encode_track, is_control
 from gitbaton.errors import UsageError
 from tests.kit import Sandbox
+from tests.kit.tables import each
 
 NAMES = st.text(max_size=40)
 
@@ -91,7 +92,7 @@ def test_names_and_their_form(name: str, encoded: str) -> None:
     assert decode_track(encoded) == unicodedata.normalize("NFC", name)
 
 
-@pytest.mark.parametrize(
+@each(
     "encoded",
     [
         *("", "a b", "a.b", "a/b", "%2f", "%41", "%", "%2", "%GG", "%FF", "%C3", "%65%CC%81", "e%CC%81", "%00", "%0A", "%20"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gitbaton.agents.clients import CLIENTS, Client, entries
 from gitbaton.agents.settings import Document, MalformedError, undone
 from gitbaton.install.agentmerge import found, merge, strip
+from tests.kit.tables import each
 
 BY_NAME = {client.name: client for client in CLIENTS}
 CLAUDE, GEMINI = BY_NAME["claude"], BY_NAME["gemini"]
@@ -110,8 +111,8 @@ def check_round(text: str, client: Client, *, comments: bool = False) -> str:
     return once.text
 
 
-@pytest.mark.parametrize("client", SHAPED, ids=lambda client: client.name)
-@pytest.mark.parametrize("name", TABLE)
+@each("client", SHAPED)
+@each("name", TABLE)
 def test_merge_keeps_the_rest(name: str, client: Client) -> None:
     text = TABLE[name]
     merged = check_round(text, client)
@@ -122,7 +123,7 @@ def test_merge_keeps_the_rest(name: str, client: Client) -> None:
     assert all(char in kept for char in text), "every character is still there, in its order"
 
 
-@pytest.mark.parametrize("name", WITH_COMMENTS)
+@each("name", WITH_COMMENTS)
 def test_comments_survive_where_the_format_allows_them(name: str) -> None:
     text = WITH_COMMENTS[name]
     merged = check_round(text, GEMINI, comments=True)
@@ -132,7 +133,7 @@ def test_comments_survive_where_the_format_allows_them(name: str) -> None:
         merge(text, CLAUDE, None)
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_what_is_not_settings_is_refused(name: str) -> None:
     text, reason = REFUSED[name]
     with pytest.raises(MalformedError) as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from gitbaton.journal.state import EffectState, RunState, StepState, fold
 from gitbaton.journal.values import TYPES, Logged, Record, Writes
 from gitbaton.values import replace
 from tests.kit.journals import record
+from tests.kit.tables import each
 
 PRE, OUT, TORN = "1" * 40, "2" * 40, "3" * 40
 KEY, OTHER = "a" * 64, "b" * 64
@@ -95,7 +95,7 @@ def test_of_a_once_that_failed_nobody_knows() -> None:
     assert fold(log(b, after("fail", b, exit=127), settled)).finished
 
 
-@pytest.mark.parametrize("kind", ["once", "idempotent"])
+@each("kind", ["once", "idempotent"])
 def test_an_interrupted_effect_leaves_its_run_unfinished(kind: str) -> None:
     b = begin(effect=kind)
     stopped = after("abort", b, exit=143)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gitbaton.errors import UsageError
 from gitbaton.retention.rules import Duration, Item, Rules, day, keep, keep_auto, parse_count, parse_duration, week
 from gitbaton.retention.wishes import rules_of
+from tests.kit.tables import each
 
 NOON = datetime(2026, 3, 31, 12, tzinfo=UTC)
 
@@ -114,13 +115,13 @@ def test_durations(text: str, before: datetime) -> None:
     assert parse_duration(text, "x").before(NOON) == before
 
 
-@pytest.mark.parametrize("text", ["", "0", "0h", "24", "h", "1x", "1h1h", "1 h", "-1h", "1.5h", "1H", "9999999h", "1h\n"])
+@each("text", ["", "0", "0h", "24", "h", "1x", "1h1h", "1 h", "-1h", "1.5h", "1H", "9999999h", "1h\n"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(UsageError, match="--keep-within is "):
         parse_duration(text, "--keep-within")
 
 
-@pytest.mark.parametrize("text", ["0", "", "-1", "x", "1.0", " 1", "1\n", "10000000000", "1_0"])
+@each("text", ["0", "", "-1", "x", "1.0", " 1", "1\n", "10000000000", "1_0"])
 def test_what_is_no_count(text: str) -> None:
     with pytest.raises(UsageError, match="it must be a whole number of 1 or more"):
         parse_count(text, "--keep-last")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gitbaton.errors import UsageError
 from gitbaton.running import plans, tomllines
+from tests.kit.tables import each
 from tests.rooms.runs.test_plans import PLAN, REFUSED
 
 SCHEMA = json.loads((Path(plans.__file__).parents[1] / "data" / "baton.schema.json").read_text())
@@ -229,7 +230,7 @@ def test_what_is_accepted_is_right_by_the_schema() -> None:
     assert len(set(accepted)) > 20, "the check means something"
 
 
-@pytest.mark.parametrize("key", KEYS)
+@each("key", KEYS)
 def test_each_key_is_judged_alike(key: str) -> None:
     """Values of every kind for one key: the schema takes what the reader takes, and nothing else."""
     values: list[Any] = [True, 0, -1, 3, 0.5, 1e9, [], ["x"], [""], [1], ["a\0"], ["../y"], ["A=1"], {}, "", "x", " ", "x\0"]

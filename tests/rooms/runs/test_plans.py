@@ -18,6 +18,7 @@ from gitbaton.journal.values import Backoff, Plan, Step
 from gitbaton.running import graph, options, plans
 from gitbaton.values import replace
 from tests.kit import Sandbox
+from tests.kit.tables import each
 
 PLAN = """\
 max-wall = 90
@@ -335,9 +336,7 @@ def test_durations(text: str, seconds: float) -> None:
     assert options.duration(text) == seconds
 
 
-@pytest.mark.parametrize(
-    "text", ["", " 1s", "1 s", "-1", "1s1s", "1x", "s", "1e3", "1.s", "9999d", "1\n", "1h30", "\u0661s", "1.5.5s"]
-)
+@each("text", ["", " 1s", "1 s", "-1", "1s1s", "1x", "s", "1e3", "1.s", "9999d", "1\n", "1h30", "\u0661s", "1.5.5s"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(UsageError, match=r"^--timeout is "):
         options.duration(text, "--timeout")

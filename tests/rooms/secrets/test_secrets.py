@@ -23,6 +23,7 @@ from tests.kit import rules
 from tests.kit.checkpoints import WHEN
 from tests.kit.keys import ALNUM, BASE64, Maker, keys
 from tests.kit.lookalikes import lookalikes
+from tests.kit.tables import each
 
 ON = Redactor()
 PLACEHOLDER = re.compile(r"\[redacted:[a-z][a-z0-9-]+\]")
@@ -53,7 +54,7 @@ WORDS = st.lists(PIECES | st.text(max_size=8), max_size=8).map("".join)
 JSON = st.recursive(LEAVES | WORDS, lambda x: st.lists(x, max_size=3) | st.dictionaries(WORDS, x, max_size=3), max_leaves=6)
 
 
-@pytest.mark.parametrize("name", KEYS)
+@each("name", KEYS)
 def test_a_key_goes(name: str) -> None:
     for seed in range(4):
         text, secret = keys(seed)[name]

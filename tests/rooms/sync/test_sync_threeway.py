@@ -15,6 +15,7 @@ from gitbaton.threads.codec import blob_of
 from gitbaton.threads.values import Entry, Id, Row
 from tests.kit import examples
 from tests.kit.heaps import Heap, mutations
+from tests.kit.tables import each
 
 IDS = st.integers(0, 45).map(lambda n: f"1ef{n:03}")
 VALUES = st.dictionaries(st.sampled_from(("a", "b")), st.binary(max_size=1), max_size=2)
@@ -188,7 +189,7 @@ def test_a_pointer_into_another_chain_is_found() -> None:
     assert "points at what is not below it" in broken(side(heap, a.place))
 
 
-@pytest.mark.parametrize("text", [b"[]", b"[1", b"null,"])
+@each("text", [b"[]", b"[1", b"null,"])
 def test_a_checkpoint_that_is_no_object_is_found(text: bytes) -> None:
     heap = Heap()
     a = Peer(heap)

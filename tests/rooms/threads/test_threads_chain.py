@@ -16,6 +16,7 @@ from gitbaton.threads.codec import rows_of
 from gitbaton.threads.commits import commit_data, entry_of, tree_data, tree_parts
 from gitbaton.threads.values import Entry, Id, Jump
 from tests.kit.heaps import Heap, mutations
+from tests.kit.tables import each
 
 ROW = ("~p", "t1", 0, "c", "bytes", b"x")
 
@@ -179,7 +180,7 @@ def test_a_chain_that_is_not_sorted_is_refused() -> None:
                 chain.find(name(3))
 
 
-@pytest.mark.parametrize("limit", [1 << 20, 0])
+@each("limit", [1 << 20, 0])
 def test_circles_end(limit: int) -> None:
     """An object store that gives other bytes than the id says: even then there is an end."""
     heap, ours, _ = two()

@@ -22,6 +22,7 @@ from gitbaton.threads.commits import commit_data, entry_of, names_data, subject_
 from gitbaton.threads.late import Late
 from gitbaton.threads.values import Entry, Put, Row, Writes
 from tests.kit.heaps import Heap, mutations
+from tests.kit.tables import each
 
 NAMES = st.text(st.characters(exclude_categories=()), max_size=12).filter(
     lambda text: text == text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
@@ -83,7 +84,7 @@ def circle() -> Any:
     return item
 
 
-@pytest.mark.parametrize(
+@each(
     "item",
     (
         *({1: 2}, {None: 1}, {True: 1}, {"a": {2.5: 1}}, {"a", "b"}, b"x", [b"x"], math.nan, {"a": [math.inf]}, object()),
@@ -98,7 +99,6 @@ def circle() -> Any:
         ),
         *(deep(200), deep(100_000), circle(), "\ud83d\ude00", {"\ud83d\ude00": 1}, ["a", {"b": "\udbff\udfff"}], 10**5000, 1j),
     ),
-    ids=lambda item: type(item).__name__,
 )
 def test_what_json_would_change_is_left_to_the_serialiser(item: Any) -> None:
     assert codec.json_text(item) is None
@@ -110,7 +110,7 @@ def test_tuples_are_lists_and_halves_of_surrogates_stay() -> None:
     assert codec.loads(codec.json_text(deep(90)) or b"") == deep(90)
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"NaN", b'{"a":Infinity}', b'"\xff"', b"[" * 100_000, b"9" * 5000, b"'a'", b"1 2"])
+@each("raw", [b"", b"{", b"NaN", b'{"a":Infinity}', b'"\xff"', b"[" * 100_000, b"9" * 5000, b"'a'", b"1 2"])
 def test_text_that_is_not_json_is_refused(raw: bytes) -> None:
     with pytest.raises(RecordError, match=r"^stored text is not JSON$"):
         codec.loads(raw)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gitbaton.errors import UsageError
 from gitbaton.threads.names import LATE, THREADS, Cut, cut, escape, late_ref, names_of, prefix_of, ref_of, tree_name, unescape
 from tests.kit import Sandbox
+from tests.kit.tables import each
 
 UUID = "6f1c2c1e-9b0a-4a58-8f6e-0d9c5b7a1e2f"
 NESTED = "|".join(f"child{n}:{UUID}" for n in range(8))
@@ -74,7 +75,7 @@ def test_a_ref_that_we_would_not_write_is_not_ours(rest: str) -> None:
     assert unescape(rest) is None or escape(unescape(rest) or "") == rest
 
 
-@pytest.mark.parametrize(
+@each(
     "rest",
     (
         *("", "_", "=a", "=a/", "/=a", "=a/=b/=c", "a/_", "_/a", "=/_", "_/=", "=%61/_", "=%2f/_", "=%C3/_", "=%/=a/_"),

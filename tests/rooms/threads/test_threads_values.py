@@ -26,6 +26,7 @@ from gitbaton.codec import is_control
 from gitbaton.secrets import Redactor
 from gitbaton.threads.decoding import SCREEN, WHOLE, document, documents, opaque, opened
 from gitbaton.threads.showing import MOST, pretty
+from tests.kit.tables import each
 
 SERDE = JsonPlusSerializer(pickle_fallback=True)
 REDACTOR = Redactor("on")
@@ -126,7 +127,7 @@ def test_a_map_cannot_pass_for_an_object() -> None:
     assert said({"$cut": "all"}) == "{'$cut': 'all'}" and said([{"$text": "a", "$cut": "b"}]) == "[{'$text': 'a', '$cut': 'b'}]"
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         b"\xdd\xff\xff\xff\xff",
