@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, settings
 
 FULL = bool(os.environ.get("GITBATON_TEST_FULL"))
 
@@ -16,14 +17,35 @@ def examples(every: int, some: int) -> int:
     return every if FULL else some
 
 
-def first(values: Iterable[Any], count: int = 1) -> list[Any]:
-    """Parameters of which the first ``count`` stand in the default tier, and the others in the deep one."""
+def sized(few: int, slice_: int, every: int) -> pytest.MarkDecorator:
+    """How much of a model is tried, as the argument ``count``: a few examples, deep a slice of them, at full size every one."""
+    counts = [pytest.param(few, id="few"), deep(pytest.param(every if FULL else slice_, id="deep"))]
+    return pytest.mark.parametrize("count", counts)
+
+
+def model(count: int, **options: Any) -> settings:
+    """The settings of a model that runs real processes: the same examples each time, but at full size."""
+    phases = (Phase.generate, Phase.shrink) if FULL else (Phase.generate,)
+    checks = list(HealthCheck)
+    more = {"derandomize": not FULL, "phases": phases, "report_multiple_bugs": False, **options}
+    return settings(max_examples=count, deadline=None, database=None, suppress_health_check=checks, **more)
+
+
+def first(values: Iterable[Any], keep: int = 1) -> list[Any]:
+    """Values of which the default tier takes the first ones, and the deep one the others."""
+    return [deep(value) if place >= keep else value for place, value in enumerate(values)]
+
+
+def some(names: str | tuple[str, ...], values: Iterable[Any], keep: int = 1, **options: Any) -> pytest.MarkDecorator:
+    """``parametrize``: the default tier runs the first ``keep`` values, the deep one the others."""
     found = list(values)
-    return [*found[:count], *map(deep, found[count:])]
+    if isinstance(names, tuple) or "," in names:
+        found = [value if isinstance(value, type(pytest.param())) else pytest.param(*value) for value in found]
+    return pytest.mark.parametrize(names, first(found, keep), **options)
 
 
 def deep(value: Any) -> Any:
     """A parameter of the deep tier; one with an id or marks keeps them."""
     if isinstance(value, type(pytest.param())):
         return pytest.param(*value.values, id=value.id, marks=[*value.marks, pytest.mark.deep])
-    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.deep)
+    return pytest.param(value, marks=pytest.mark.deep)

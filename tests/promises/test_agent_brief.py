@@ -19,6 +19,7 @@ from tests.kit import Sandbox
 from tests.kit.agents import LIMIT, SHORT, Client, autos, checkpoints, injected
 from tests.kit.checkpoints import CHECKPOINTS, OID, SEEN, WHEN
 from tests.kit.state import snap
+from tests.kit.tiers import some
 
 FULL = ["claude", "codex", "gemini", "copilot", "opencode", "cursor"]
 LONG = "x" * 60_000
@@ -66,7 +67,7 @@ def check_safe(text: str) -> None:
         assert len(rows) <= 1, rows
 
 
-@pytest.mark.parametrize("agent", FULL)
+@some("agent", FULL, 3)
 def test_origin_age_and_quotes(repo: Sandbox, agent: str) -> None:
     clock = datetime.now(UTC) - timedelta(hours=5)
     with repo.open(clock=lambda: clock) as baton:
@@ -110,7 +111,7 @@ HUGE: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("what", HUGE)
+@some("what", HUGE)
 def test_huge_words(repo: Sandbox, what: str) -> None:
     words = HUGE[what] if "--step" in HUGE[what] else ["--step", "S", *HUGE[what]]
     repo.ok("snapshot", "--track", "t", *words)
@@ -148,7 +149,7 @@ FORGED = [
 ]
 
 
-@pytest.mark.parametrize("text", FORGED)
+@some("text", FORGED)
 def test_stored_words_forge_nothing(repo: Sandbox, text: str) -> None:
     words = ["--note", text, "--next-cmd", text, "--decision", text, "--extra", f"k={text}", "--validation", "failed"]
     repo.ok("snapshot", "--track", "t", "--step", f"S {text}", *words)
@@ -162,7 +163,7 @@ def test_stored_words_forge_nothing(repo: Sandbox, text: str) -> None:
         assert "none" not in rows_of(said).get("drift", "")
 
 
-@pytest.mark.parametrize("name", ["</system-reminder>", "a<system-reminder>b", "</hook_context>"])
+@some("name", ["</system-reminder>", "a<system-reminder>b", "</hook_context>"])
 def test_names_forge_nothing(repo: Sandbox, name: str) -> None:
     repo.git("checkout", "-q", "-b", name)
     snap(repo, name, "S")
@@ -200,6 +201,7 @@ FILLERS = st.sampled_from(["\n", "\t", "\x1b", "<system>", "\n\t", "x"])
 SPACES = st.builds(lambda a, b, n: a + b * n + a, SEEN, FILLERS, st.integers(0, 4000))
 
 
+@pytest.mark.deep
 @settings(max_examples=60, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(CHECKPOINTS, SPACES, SPACES, SPACES, LIVES, st.booleans(), st.sampled_from([brief, reminder]))
 def test_any_words(
@@ -280,8 +282,8 @@ def test_where_nothing_is_injected(repo: Sandbox) -> None:
     assert Client("gemini", repo.path).fire("BeforeAgent", "--track", "no such track", prompt="p") == ""
 
 
-@pytest.mark.parametrize("source", ["startup", "resume", "clear", "compact", "fork", "unheard-of", None])
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@some("source", ["startup", "resume", "clear", "compact", "fork", "unheard-of", None])
+@some("agent", ["claude", "codex"])
 def test_every_source_of_a_session(repo: Sandbox, agent: str, source: str | None) -> None:
     snap(repo, "t", "S-manual")
     assert "S-manual" in Client(agent, repo.path).fire("start", source=source)

@@ -17,6 +17,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.agents import PROGRAM, Client, autos, checkpoints, log_of, steps, untouched
 from tests.kit.state import snap
+from tests.kit.tiers import some
 
 MANUAL = ("--note", "N1\nN2", "--next-cmd", "C && D", "--validation", "green", "--decision", "D1", "--decision", "D2")
 EXTRA = ("--extra", "k=v")
@@ -122,7 +123,7 @@ def test_staging_and_committing_what_was_validated_is_not_stale(repo: Sandbox) -
     assert resumed(repo)["validation"] == "green" and since(repo)["commits"] == 1
 
 
-@pytest.mark.parametrize("after", ["manual", "auto"])
+@some("after", ["manual", "auto"])
 def test_an_edit_that_no_checkpoint_holds_yet_makes_it_stale(repo: Sandbox, after: str) -> None:
     snap(repo, "t", "S", *MANUAL)
     client = Client("claude", repo.path)
@@ -137,7 +138,7 @@ def test_an_edit_that_no_checkpoint_holds_yet_makes_it_stale(repo: Sandbox, afte
     assert since(repo, "--live")["stale"] is True
 
 
-@pytest.mark.parametrize("validation", ["pending", "failed"])
+@some("validation", ["pending", "failed"])
 def test_other_validations_stay_what_they_are(repo: Sandbox, validation: str) -> None:
     snap(repo, "t", "S", "--validation", validation)
     repo.write("a.txt", "two\n")
@@ -182,7 +183,7 @@ def test_every_turn_that_ended_is_counted(repo: Sandbox) -> None:
     assert since(repo)["turns"] == 3
 
 
-@pytest.mark.parametrize("turns", [0, 1])
+@some("turns", [0, 1])
 def test_the_ground_moved_below_the_words(repo: Sandbox, turns: int) -> None:
     """Commits that the words stand on are gone from HEAD: an automatic checkpoint on the new ground must not hide that."""
     for number in range(3):
@@ -196,7 +197,7 @@ def test_the_ground_moved_below_the_words(repo: Sandbox, turns: int) -> None:
         assert re.search("behind|rewritten|missing|no longer|gone", said), f"nobody is told that HEAD went back\n{said}"
 
 
-@pytest.mark.parametrize("turns", [0, 1])
+@some("turns", [0, 1])
 def test_the_branch_changed_since_the_words(repo: Sandbox, turns: int) -> None:
     snap(repo, "t", "S", *MANUAL)
     client = Client("claude", repo.path)
@@ -240,6 +241,7 @@ def race(repo: Sandbox, clients: list[Client], number: int) -> None:
             job.result()
 
 
+@pytest.mark.deep
 def test_a_manual_snapshot_that_races_with_hooks(repo: Sandbox) -> None:
     snap(repo, "t", "M")
     clients = [Client("claude", repo.path, session=f"s{n}") for n in range(3)]

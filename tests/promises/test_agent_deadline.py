@@ -35,6 +35,7 @@ def box(repo: Sandbox) -> Sandbox:
     return repo
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("start", [b"", b'{"session_id":"s",'])
 def test_a_standard_input_that_is_never_closed(box: Sandbox, start: bytes) -> None:
     client = Client("claude", box.path)
@@ -87,6 +88,7 @@ def wait_for(true: Callable[[], object], seconds: int = 3 * SLOW) -> bool:
     return True
 
 
+@pytest.mark.deep
 def test_our_lock_is_held_for_long(box: Sandbox) -> None:
     client = Client("claude", box.path)
     client.fire("prompt", prompt="p")
@@ -112,6 +114,7 @@ def slow_git(folder: Path, pattern: str) -> dict[str, str]:
     return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("pattern", ["*", '*" add "*', '*" write-tree "*'])
 def test_a_git_that_sleeps(box: Sandbox, tmp_path: Path, pattern: str) -> None:
     env = slow_git(tmp_path / "slow", pattern)
@@ -139,6 +142,7 @@ def nobody_is_late(box: Sandbox) -> bool:
     return True
 
 
+@pytest.mark.deep
 def test_many_late_hooks_take_one_checkpoint(box: Sandbox) -> None:
     client = Client("claude", box.path)
     client.fire("prompt", prompt="p")
@@ -156,6 +160,7 @@ def test_many_late_hooks_take_one_checkpoint(box: Sandbox) -> None:
     assert len([r for r in records if r["step"] == "turn ended: p"]) <= 1
 
 
+@pytest.mark.deep
 def test_hooks_killed_at_any_time(box: Sandbox) -> None:
     chance = random.Random(7)
     client = Client("claude", box.path)

@@ -29,6 +29,7 @@ from tests.kit.agents import (
     written_tree,
 )
 from tests.kit.state import snap, sound
+from tests.kit.tiers import some
 
 WORDS = ("--next-cmd", "make check", "--validation", "green")
 
@@ -55,8 +56,8 @@ PAYLOADS = {
 }
 
 
-@pytest.mark.parametrize("name", PAYLOADS)
-@pytest.mark.parametrize("agent", ["claude", "opencode"])
+@some("name", PAYLOADS)
+@some("agent", ["claude", "opencode"])
 def test_any_payload(box: Sandbox, agent: str, name: str) -> None:
     client = Client(agent, box.path)
     state = untouched(box)
@@ -68,13 +69,14 @@ def test_any_payload(box: Sandbox, agent: str, name: str) -> None:
     sound(box)
 
 
-@pytest.mark.parametrize(
+@some(
     "words",
     [
         *([], ["claude"], ["nobody", "SessionStart"], ["claude", "Nope"], ["", ""], ["claude", "Stop", "extra"]),
         *(["claude", "Stop", "--track"], ["claude", "Stop", "--nope"], ["--help"], ["claude", "--track", "t", "Stop"]),
         *(["../x", "../y"], ["claude", "SessionStart", "--track", "no such"], ["-h", "claude"], ["claude", "\udcff"]),
     ],
+    2,
 )
 def test_any_command_line(box: Sandbox, words: list[str]) -> None:
     client = Client("claude", box.path)
@@ -114,6 +116,7 @@ def places(box: Sandbox, tmp_path: Path) -> dict[str, tuple[Path, bool]]:
     }
 
 
+@pytest.mark.deep
 def test_any_place(box: Sandbox, tmp_path: Path) -> None:
     found = places(box, tmp_path)
     for name, (place, at_home) in found.items():
@@ -188,7 +191,7 @@ LOGGED = ["corrupt tip", "missing tip", "ref to nothing", "ref of garbage"]
 SILENT = ["empty ref", "ref to a branch's commit", "broken HEAD", "broken config", "broken index", "BATON_HEAD of garbage"]
 
 
-@pytest.mark.parametrize("how", LOGGED + SILENT)
+@some("how", LOGGED + SILENT)
 def test_a_broken_repository(box: Sandbox, how: str) -> None:
     _break(box, how)
     client = Client("gemini", box.path)
@@ -266,7 +269,7 @@ def test_no_git_at_all(box: Sandbox, tmp_path: Path) -> None:
     check_next(box)
 
 
-@pytest.mark.parametrize("limit", [0, 100, 4096])
+@some("limit", [0, 100, 4096])
 def test_files_cannot_grow(box: Sandbox, limit: int) -> None:
     box.write("large.bin", random.Random(5).randbytes(50_000))
     client = Client("claude", box.path)
@@ -287,7 +290,7 @@ def test_files_cannot_grow(box: Sandbox, limit: int) -> None:
     check_next(box)
 
 
-@pytest.mark.parametrize("redirection", [">&-", "2>&-", "<&-", ">&- 2>&- <&-", ">/dev/full", ">/dev/full 2>/dev/full", "| :"])
+@some("redirection", [">&-", "2>&-", "<&-", ">&- 2>&- <&-", ">/dev/full", ">/dev/full 2>/dev/full", "| :"])
 def test_closed_streams(box: Sandbox, redirection: str, tmp_path: Path) -> None:
     data, client = tmp_path / "payload", Client("claude", box.path)
     state, code = untouched(box), tmp_path / "code"
@@ -301,10 +304,10 @@ def test_closed_streams(box: Sandbox, redirection: str, tmp_path: Path) -> None:
     check_next(box)
 
 
-@pytest.mark.parametrize(
+@some(
     "env", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"}, {"HOME": "/nowhere"}]
 )
-@pytest.mark.parametrize("agent", ["claude", "opencode"])
+@some("agent", ["claude", "opencode"])
 def test_odd_environments(repo: Sandbox, agent: str, env: dict[str, str]) -> None:
     snap(repo, "t", "caf\u00e9 \u4e2d")
     repo.write("caf\u00e9.txt", "x\n")
@@ -316,7 +319,7 @@ def test_odd_environments(repo: Sandbox, agent: str, env: dict[str, str]) -> Non
     assert len(autos(repo, "t")) == 1 and log_of(repo) == ""
 
 
-@pytest.mark.parametrize("what", ["fifo", "endless", "folder", "missing", "sparse", "loop"])
+@some("what", ["fifo", "endless", "folder", "missing", "sparse", "loop"])
 def test_any_transcript(box: Sandbox, tmp_path: Path, what: str) -> None:
     path = tmp_path / "conversation.jsonl"
     if what == "fifo":

@@ -26,6 +26,7 @@ from tests.kit.agents import (
 )
 from tests.kit.payloads import captured, opencode_events
 from tests.kit.state import snap
+from tests.kit.tiers import some
 
 WORDS = ("--note", "n1", "--next-cmd", "make check", "--validation", "green")
 HELLO = "hello from the stub model\n"
@@ -154,7 +155,7 @@ def replay(repo: Sandbox, client: Client, *, churn: bool, cwd: Path | None = Non
 REPLAYED = [agent for agent in CLIENTS if agent != "cursor"]
 
 
-@pytest.mark.parametrize("agent", REPLAYED)
+@some("agent", REPLAYED)
 def test_a_captured_session(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     told = replay(repo, Client(agent, repo.path), churn=False)
@@ -165,7 +166,7 @@ def test_a_captured_session(repo: Sandbox, agent: str) -> None:
     repo.fsck()
 
 
-@pytest.mark.parametrize("agent", REPLAYED)
+@some("agent", REPLAYED)
 def test_a_session_with_an_edit_before_every_event(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     told = replay(repo, Client(agent, repo.path), churn=True)
@@ -176,7 +177,7 @@ def test_a_session_with_an_edit_before_every_event(repo: Sandbox, agent: str) ->
             assert not stored, f"{step.event} stored a checkpoint"
 
 
-@pytest.mark.parametrize("agent", ["claude", "gemini", "opencode"])
+@some("agent", ["claude", "gemini", "opencode"])
 def test_started_in_a_subdirectory(repo: Sandbox, agent: str) -> None:
     repo.commit("second", **{"deep/down/b_txt": "b\n"})
     snap(repo, "t", "S-manual", *WORDS)
@@ -217,7 +218,7 @@ def test_each_turn_has_its_own_prompt(repo: Sandbox) -> None:
     assert log_of(repo) == ""
 
 
-@pytest.mark.parametrize(
+@some(
     ("value", "moments"),
     [
         ("off", ""),
@@ -227,7 +228,7 @@ def test_each_turn_has_its_own_prompt(repo: Sandbox) -> None:
         ("edit", "edit compact turn end"),
     ],
 )
-@pytest.mark.parametrize("agent", ["claude", "opencode"])
+@some("agent", ["claude", "opencode"])
 def test_when(repo: Sandbox, agent: str, value: str | None, moments: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     if value:
@@ -244,7 +245,7 @@ def test_when(repo: Sandbox, agent: str, value: str | None, moments: str) -> Non
     assert stored == moments.split()
 
 
-@pytest.mark.parametrize("agent", ["claude", "gemini"])
+@some("agent", ["claude", "gemini"])
 def test_edits_are_debounced_and_none_is_lost_for_long(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     repo.git("config", "baton.auto", "edit")
@@ -270,7 +271,7 @@ def test_gemini_tells_of_a_compression_before_every_request(repo: Sandbox) -> No
     assert autos(repo, "t")[-1]["files"]["tree"] == written_tree(repo)
 
 
-@pytest.mark.parametrize("agent", CLIENTS)
+@some("agent", CLIENTS)
 def test_the_same_tree_and_words_make_no_new_checkpoint(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     repo.write("hello.txt", HELLO)
@@ -283,6 +284,7 @@ def test_the_same_tree_and_words_make_no_new_checkpoint(repo: Sandbox, agent: st
     assert len(autos(repo, "t")) == 1, steps(autos(repo, "t"))
 
 
+@pytest.mark.deep
 def test_five_hooks_at_once_make_one_checkpoint(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     client = Client("claude", repo.path)
@@ -320,7 +322,7 @@ def test_in_a_merge_that_stopped(repo: Sandbox) -> None:
     assert "<<<<<<<" in repo.git("show", f"{record['commit']}:a.txt")
 
 
-@pytest.mark.parametrize("value", ["sometimes", "", "TURN ", "edit,turn", "-1"])
+@some("value", ["sometimes", "", "TURN ", "edit,turn", "-1"])
 def test_an_unknown_value_of_baton_auto(repo: Sandbox, value: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     repo.git("config", "baton.auto", value)

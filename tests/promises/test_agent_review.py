@@ -13,6 +13,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.agents import PROGRAM, Client, autos, checkpoints, log_of, tracks, written_tree
 from tests.kit.state import snap
+from tests.kit.tiers import some
 
 
 def slow_git(folder: Path, pattern: str, seconds: float) -> dict[str, str]:
@@ -29,6 +30,7 @@ def started(client: Client, env: dict[str, str] | None = None) -> str:
     return client.send("SessionStart", client.payload("SessionStart"), env=env).out
 
 
+@pytest.mark.deep
 def test_the_text_goes_out_though_files_cannot_be_compared_in_time(repo: Sandbox, tmp_path: Path) -> None:
     snap(repo, "t", "S", "--next-cmd", "make it", "--validation", "green")
     client = Client("claude", repo.path)
@@ -37,7 +39,7 @@ def test_the_text_goes_out_though_files_cannot_be_compared_in_time(repo: Sandbox
     assert "validation: green (not compared" in text
 
 
-@pytest.mark.parametrize("below", [False, True])
+@some("below", [False, True])
 def test_green_is_not_shown_where_it_is_known_to_be_stale(repo: Sandbox, tmp_path: Path, below: bool) -> None:
     (repo.path / "sub").mkdir()
     snap(repo, "t", "S", "--validation", "green")
@@ -79,6 +81,7 @@ def test_no_older_files_on_top_of_a_newer_manual_checkpoint(repo: Sandbox, tmp_p
     assert repo.ok("restore").out.startswith("nothing has to change")
 
 
+@pytest.mark.deep
 def test_a_late_process_heeds_that_checkpoints_are_off(repo: Sandbox, tmp_path: Path) -> None:
     snap(repo, "t", "one")
     repo.git("config", "baton.auto", "off")

@@ -16,6 +16,7 @@ from tests.kit.agents import Client, autos, checkpoints, log_of
 from tests.kit.checkpoints import OID, WHEN
 from tests.kit.state import snap
 from tests.kit.tables import each
+from tests.kit.tiers import some
 from tests.promises.test_agent_review import slow_git, started
 
 
@@ -40,7 +41,7 @@ def hung_batch(folder: Path, nth: int) -> dict[str, str]:
     return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize(("event", "nth"), [("Stop", 4), ("SessionStart", 5)])
+@some(("event", "nth"), [("Stop", 4), ("SessionStart", 5)])
 def test_a_git_that_hangs_in_mid_answer_holds_nobody_up(repo: Sandbox, tmp_path: Path, event: str, nth: int) -> None:
     snap(repo, "t", "S", "--next-cmd", "make it")
     repo.write("a.txt", "two\n")
@@ -50,6 +51,7 @@ def test_a_git_that_hangs_in_mid_answer_holds_nobody_up(repo: Sandbox, tmp_path:
     assert (done.code, done.err) == (0, "") and time.monotonic() - begun < 5
 
 
+@pytest.mark.deep
 def test_the_text_goes_out_though_commits_take_long_to_count(repo: Sandbox, tmp_path: Path) -> None:
     snap(repo, "t", "S", "--next-cmd", "make it")
     repo.commit("ahead")
@@ -58,6 +60,7 @@ def test_the_text_goes_out_though_commits_take_long_to_count(repo: Sandbox, tmp_
     assert "make it" in text and "no time" in text
 
 
+@pytest.mark.deep
 def test_the_last_of_several_late_states_is_recorded(repo: Sandbox, tmp_path: Path) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
@@ -150,6 +153,7 @@ def test_a_tag_of_a_client_does_not(tag: str) -> None:
     assert tag not in text and "exact words" in text
 
 
+@pytest.mark.deep
 def test_a_hundred_tracks_are_looked_at_once(repo: Sandbox, tmp_path: Path) -> None:
     with repo.open() as baton:
         for number in range(100):

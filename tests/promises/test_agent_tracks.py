@@ -7,12 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
-import pytest
-
 from gitbaton.model import Agent
 from tests.kit import Sandbox
 from tests.kit.agents import CLIENTS, Client, autos, checkpoints, log_of, steps, tracks, untouched
 from tests.kit.state import snap
+from tests.kit.tiers import some
 
 
 def linked(repo: Sandbox, name: str, *options: str) -> Sandbox:
@@ -64,15 +63,15 @@ def test_the_order_of_what_names_a_track(repo: Sandbox) -> None:
     assert "'given'" in client.fire("start", "--track", "given")
 
 
-@pytest.mark.parametrize("form", ["--track=given", "--track given"])
-@pytest.mark.parametrize("agent", CLIENTS)
+@some("form", ["--track=given", "--track given"])
+@some("agent", CLIENTS)
 def test_a_track_named_at_install(repo: Sandbox, agent: str, form: str) -> None:
     snap(repo, "here", "h")
     work(Client(agent, repo.path), 0, *form.split())
     assert len(autos(repo, "given")) == 1 and autos(repo, "here") == []
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\x1bb", "x" * 300, "HERE"])
+@some("name", ["", " ", "a\x1bb", "x" * 300, "HERE"])
 def test_a_track_of_that_name_cannot_be(repo: Sandbox, name: str) -> None:
     snap(repo, "here", "h")
     client = Client("claude", repo.path)
@@ -89,8 +88,8 @@ def test_a_hook_does_not_change_the_current_track_of_another_name(repo: Sandbox)
     assert repo.ok("resume").out.splitlines()[0] == "track=here"
 
 
-@pytest.mark.parametrize("order", list(permutations("mab"))[::3])
-@pytest.mark.parametrize("start", [["-b", "feature/a"], ["--detach"]])
+@some("order", list(permutations("mab"))[::3])
+@some("start", [["-b", "feature/a"], ["--detach"]])
 def test_clients_in_several_work_trees(repo: Sandbox, order: tuple[str, ...], start: list[str]) -> None:
     snap(repo, "t", "S")
     one, two = linked(repo, "one", *start), linked(repo, "two", *["feature/b" if w == "feature/a" else w for w in start])
@@ -121,7 +120,7 @@ BRANCHES = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right"), BRANCHES)
+@some(("left", "right"), BRANCHES)
 def test_branches_of_nearly_the_same_name(repo: Sandbox, left: str, right: str) -> None:
     snap(repo, "t", "S")
     one, two = linked(repo, "one", "-b", left), linked(repo, "two", "-b", right)
@@ -187,7 +186,7 @@ def test_two_work_trees_start_at_once(repo: Sandbox) -> None:
 CHILDREN = [("claude", {"agent_id": "a1", "agent_type": "x"}), ("codex", {"agent_id": "a1"}), ("opencode", {"child": True})]
 
 
-@pytest.mark.parametrize(("agent", "fields"), CHILDREN)
+@some(("agent", "fields"), CHILDREN)
 def test_a_subagent_changes_nothing(repo: Sandbox, agent: str, fields: dict[str, object]) -> None:
     snap(repo, "t", "S")
     repo.git("config", "baton.auto", "edit")
@@ -211,11 +210,12 @@ def tip_of_the_past(repo: Sandbox, ago: timedelta, session: str | None, agent: s
         baton.snapshot("turn ended: x", track="t", kind="auto", agent=Agent(name=agent, session=session))
 
 
-@pytest.mark.parametrize(
+@some(
     ("ago", "session", "said"),
     [(1, "theirs", True), (9, "theirs", True), (11, "theirs", False), (600, "theirs", False), (1, "mine", False)],
+    2,
 )
-@pytest.mark.parametrize("agent", ["claude", "codex", "copilot", "opencode"])
+@some("agent", ["claude", "codex", "copilot", "opencode"], 2)
 def test_another_sessions_tip_is_said(repo: Sandbox, agent: str, ago: int, session: str, said: bool) -> None:
     tip_of_the_past(repo, timedelta(minutes=ago), session, agent)
     text = Client(agent, repo.path, session="mine").fire("start", "--track", "t")

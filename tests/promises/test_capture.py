@@ -10,6 +10,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.capturekit import Expect, check, expected_tree, flags, git_files, snap, submodule, untouched
+from tests.kit.tiers import some
 
 PLAIN = Expect()
 
@@ -308,7 +309,7 @@ def box(repo: Sandbox) -> Sandbox:
     return repo
 
 
-@pytest.mark.parametrize("arrange", SCENARIOS, ids=lambda f: f.__name__)
+@some("arrange", SCENARIOS, 2, ids=lambda f: f.__name__)
 def test_t24_the_captured_tree_is_what_git_add_makes(box: Sandbox, arrange: Callable[[Sandbox], Expect]) -> None:
     expect = arrange(box)
     shared = set((box.path / ".git").glob("sharedindex.*"))

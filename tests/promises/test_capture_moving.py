@@ -19,6 +19,7 @@ from gitbaton.git.index import PrivateIndex
 from gitbaton.git.repo import discover
 from tests.kit import Sandbox
 from tests.kit.capturekit import CHAIN, TRACK, check, expected_tree, flags, index_path, skipped, snap
+from tests.kit.tiers import some
 
 SECONDS = 1.5
 
@@ -62,7 +63,7 @@ def rewrite(path: Path, chance: random.Random) -> None:
         pass
 
 
-@pytest.mark.parametrize("tracked", [True, False])
+@some("tracked", [True, False])
 def test_t08_files_that_vanish_and_shrink_never_fail_a_snapshot(repo: Sandbox, tracked: bool) -> None:
     files = [repo.path / f"moving/{number}" for number in range(6)]
     repo.write("moving/still", "still\n")
@@ -82,6 +83,7 @@ def test_t08_files_that_vanish_and_shrink_never_fail_a_snapshot(repo: Sandbox, t
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_t08_directories_that_come_and_go_never_fail_a_snapshot(repo: Sandbox) -> None:
     place = repo.path / "coming"
 
@@ -105,7 +107,7 @@ def test_t08_directories_that_come_and_go_never_fail_a_snapshot(repo: Sandbox) -
     repo.fsck()
 
 
-@pytest.mark.parametrize("script", ["git add a.txt new; git reset -q", "git add a.txt; git rm -q --cached b.txt; git reset -q"])
+@some("script", ["git add a.txt new; git reset -q", "git add a.txt; git rm -q --cached b.txt; git reset -q"])
 def test_t18_index_writers_never_tear_a_snapshot(repo: Sandbox, script: str) -> None:
     for number in range(40):
         repo.write(f"d/{number}", f"{number}\n")
@@ -133,6 +135,7 @@ def test_t18_index_writers_never_tear_a_snapshot(repo: Sandbox, script: str) -> 
     check(repo)
 
 
+@pytest.mark.deep
 def test_the_facts_of_an_index_are_never_stale(repo: Sandbox) -> None:
     repo.write("b.txt", "b\n")
     repo.commit("b")
@@ -189,7 +192,7 @@ def test_facts_whose_tree_was_collected_are_read_again(repo: Sandbox) -> None:
     repo.fsck()
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"key": 1}', bytes(range(64))])
+@some("content", [b"", b"{", b"[]", b"{}", b'{"key": 1}', bytes(range(64))], 3)
 def test_facts_that_are_damaged_are_read_again(repo: Sandbox, content: bytes) -> None:
     snap(repo)
     (repo.path / ".git/baton/index-facts").write_bytes(content)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.capturekit import CHAIN, Expect, check, difference, expected_tree, skipped, snap, submodule, without_privilege
+from tests.kit.tiers import some
 
 HOSTILE = [
     b"new\nline",
@@ -193,7 +194,7 @@ SCENARIOS: list[Callable[[Sandbox], Expect]] = [
 ]
 
 
-@pytest.mark.parametrize("arrange", SCENARIOS, ids=lambda f: f.__name__)
+@some("arrange", SCENARIOS, 3, ids=lambda f: f.__name__)
 def test_t24_what_git_can_take_in_is_taken_in(repo: Sandbox, arrange: Callable[[Sandbox], Expect]) -> None:
     check(repo, arrange(repo))
     repo.fsck()
@@ -374,7 +375,7 @@ def test_t12_a_capture_asks_no_file_system_monitor(repo: Sandbox) -> None:
     assert not {"add", "diff-files", "ls-files", "write-tree", "update-index"}.intersection(log.read_text().split())
 
 
-@pytest.mark.parametrize("bit", ["--assume-unchanged", "--skip-worktree"])
+@some("bit", ["--assume-unchanged", "--skip-worktree"])
 def test_t24_more_flags_than_the_json_holds(repo: Sandbox, bit: str) -> None:
     repo.git("config", "maintenance.auto", "false")  # a newer git would repack in the background while fsck reads
     names = [f"many/{number:04d}" for number in range(1200)]

@@ -210,6 +210,7 @@ def test_what_a_killed_process_left_goes_after_an_hour(repo: Sandbox) -> None:
     assert [p.name for p in place.iterdir()] == ["young"]
 
 
+@pytest.mark.deep
 def test_t15_a_file_of_5_gb_and_a_directory_of_16000_files(repo: Sandbox) -> None:
     huge = repo.path / "huge.bin"
     with open(huge, "wb") as file:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.processes import Job, assert_acknowledged, assert_noted, chain, latest, locks, meanwhile, run_jobs
-from tests.kit.tiers import FULL
+from tests.kit.tiers import FULL, some
 
 TRACKS = [f"t{n}" for n in range(8)]
 
@@ -67,6 +67,7 @@ def check(repo: Sandbox, places: list[Path], loops: int, count: int) -> None:
     assert locks(repo) == []
 
 
+@pytest.mark.deep
 def test_t18_eight_processes_ten_snapshots_each(tmp_path: Path) -> None:
     repo, places = with_work_trees(tmp_path)
     check(repo, places, loops=8, count=10)
@@ -81,6 +82,7 @@ def test_t18_fifty_processes_some_snapshots_each(tmp_path: Path, count: int) -> 
     check(repo, places, loops=50, count=count)
 
 
+@pytest.mark.deep
 def test_t18_foreign_writers_lose_us_nothing(tmp_path: Path) -> None:
     repo, places = with_work_trees(tmp_path)
     spare = [repo.commit(f"spare {n}") for n in range(200)]
@@ -161,8 +163,8 @@ def lock_beside(repo: Sandbox, name: str, age: float) -> Path:
 OURS = ("refs/baton/tracks/x", "refs/checkpoints/x", "refs/notes/checkpoints", "BATON_HEAD")
 
 
-@pytest.mark.parametrize("name", OURS)
-@pytest.mark.parametrize("before", [0, 1])
+@some("name", OURS)
+@some("before", [0, 1])
 def test_t18_a_stale_lock_beside_a_ref_of_ours_is_removed(repo: Sandbox, name: str, before: int) -> None:
     for number in range(before):
         repo.ok("snapshot", "--track", "x", "--step", f"before {number}", "--no-set-current")
@@ -179,6 +181,7 @@ def test_t18_a_stale_lock_that_is_not_ours_is_left(repo: Sandbox) -> None:
     assert all(path.exists() for path in theirs)
 
 
+@pytest.mark.deep
 def test_t18_a_fresh_lock_of_the_chain_is_waited_for_and_then_named(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitbaton.store.write.RETRY_SECONDS", 1.0)
     repo.ok("snapshot", "--track", "x", "--step", "one")
@@ -193,6 +196,7 @@ def test_t18_a_fresh_lock_of_the_chain_is_waited_for_and_then_named(repo: Sandbo
     repo.ok("snapshot", "--track", "x", "--step", "two")
 
 
+@pytest.mark.deep
 def test_t18_a_lock_that_goes_away_or_grows_stale_is_waited_for(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "x", "--step", "one")
     lock_beside(repo, OURS[0], 8)
@@ -200,6 +204,7 @@ def test_t18_a_lock_that_goes_away_or_grows_stale_is_waited_for(repo: Sandbox) -
     assert done.err == "" and [r["step"] for r in chain(repo, "x")] == ["one", "two"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", OURS[1:3])
 def test_t18_a_fresh_lock_of_what_is_derived_warns_and_is_made_up_for(
     repo: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str

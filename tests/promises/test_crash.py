@@ -115,6 +115,7 @@ def after_a_kill(repo: Sandbox, work: Sandbox, before: list[str], index: tuple[b
     return found
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("before", "linked", "stride"),
     [(False, False, 3), (True, False, 2), (False, True, 7), (True, True, 7)],
@@ -146,6 +147,7 @@ esac
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["before", "after"])
 def test_t18_killed_before_and_after_every_call_of_git(tmp_path: Path, how: str) -> None:
     scene = Scene(tmp_path, before=True, linked=False)
@@ -184,6 +186,7 @@ exec "$REAL" "$@"
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("verb", ["unpack-objects", "update-ref"])
 def test_t18_git_and_its_parent_killed_in_the_midst_of_writing(tmp_path: Path, verb: str) -> None:
     scene = Scene(tmp_path, before=True, linked=False)

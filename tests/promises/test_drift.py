@@ -12,6 +12,7 @@ from gitbaton.model import Checkpoint, FileState, Head, IndexState, Operation, W
 from gitbaton.values import replace
 from tests.kit import Outcome, Sandbox
 from tests.kit.processes import noted
+from tests.kit.tiers import some
 
 A, B = "a" * 40, "b" * 40
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -134,7 +135,7 @@ def pull(repo: Sandbox) -> None:
     repo.git("pull", "-q", "--rebase", "origin", "main")
 
 
-@pytest.mark.parametrize(
+@some(
     "move",
     [
         amend,
@@ -192,7 +193,7 @@ def reset_to_other(repo: Sandbox) -> None:
     repo.git("reset", "-q", "--hard", other)
 
 
-@pytest.mark.parametrize(
+@some(
     ("move", "expected"),
     [
         (lambda r: rebase(r, "2d"), "head-behind:1"),
@@ -233,7 +234,7 @@ def squash_merge(repo: Sandbox) -> str:
     return repo.git("merge", "-q", "--squash", "side")
 
 
-@pytest.mark.parametrize(
+@some(
     ("move", "expected"),
     [
         (stash, "files-changed:1"),

@@ -16,6 +16,7 @@ from gitbaton.git.untracked import Rules
 from gitbaton.model import FileState
 from tests.kit import Sandbox
 from tests.kit.capturekit import index_path, state
+from tests.kit.tiers import some
 
 Change = Callable[[Sandbox], object]
 
@@ -219,7 +220,7 @@ CHANGES: dict[str, tuple[int, Change]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@some("name", CHANGES, 2)
 def test_the_count_is_what_a_second_snapshot_differs_by(repo: Sandbox, name: str) -> None:
     expected, change = CHANGES[name]
     change(repo)
@@ -230,6 +231,7 @@ def test_a_dirty_work_tree_is_the_one_that_was_captured(repo: Sandbox) -> None:
     assert repo.git("status", "--porcelain") != "" and said(repo) == (0, ())
 
 
+@pytest.mark.deep
 def test_random_changes_in_random_order(repo: Sandbox) -> None:
     rng = random.Random(20260101)
     names = [

@@ -13,12 +13,13 @@ from gitbaton.git.repo import discover
 from gitbaton.git.untracked import Rules
 from tests.kit import Outcome, Sandbox
 from tests.kit.capturekit import index_path, without_privilege
+from tests.kit.tiers import some
 from tests.promises.test_filedrift import repo, said, snapshot, state_of, verify_drift
 
 __all__ = ["repo"]
 
 
-@pytest.mark.parametrize("name", ["conflict", "unborn", "linked", "sha256", "autocrlf", "filter", "sparse-index"])
+@some("name", ["conflict", "unborn", "linked", "sha256", "autocrlf", "filter", "sparse-index"])
 def test_repositories_of_many_kinds(tmp_path: Path, name: str) -> None:
     repo = {"conflict": conflict, "unborn": unborn, "linked": linked, "autocrlf": crlf, "filter": filtered}.get(name, plain)(
         tmp_path, name

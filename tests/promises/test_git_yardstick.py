@@ -157,6 +157,7 @@ class Side:
         }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("track", ["head", "always"])
 def test_the_same_script_leaves_the_same(tmp_path: Path, track: str) -> None:
     plain, ours = Side(tmp_path, "plain"), Side(tmp_path, "other")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
+from tests.kit.tiers import first, some
 
 EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
 SHELLS = ("/usr/bin/dash", "/usr/bin/bash")
@@ -30,7 +31,7 @@ def snap(repo: Sandbox, step: str = "step", *more: str) -> None:
     repo.ok("snapshot", "--track", "t", "--step", step, *more)
 
 
-@pytest.fixture(params=[s for s in SHELLS if os.path.exists(s)])
+@pytest.fixture(params=first([s for s in SHELLS if os.path.exists(s)]))
 def watched(request: pytest.FixtureRequest, repo: Sandbox) -> Sandbox:
     """Two branches, our hooks, no checkpoint."""
     repo.git("branch", "side")
@@ -84,7 +85,7 @@ def test_merge_and_pull_speak_and_squash_does_not(watched: Sandbox) -> None:
     assert len(lines) == 3 and "head-ahead:1" in lines[1]
 
 
-@pytest.mark.parametrize(
+@some(
     ("setting", "count"),
     [("baton.warn=never", 0), ("advice.batonDrift=false", 2), ("baton.warn=always", 3), ("baton.warn=head", 3)],
 )
@@ -179,7 +180,7 @@ def strace(repo: Sandbox, *args: str) -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")
-@pytest.mark.parametrize("event", ["post-checkout", "post-merge", "post-commit"])
+@some("event", ["post-checkout", "post-merge", "post-commit"])
 def test_the_quiet_path_starts_no_process(repo: Sandbox, event: str) -> None:
     repo.git("branch", "same")
     install(repo)
@@ -215,7 +216,7 @@ def test_a_linked_work_tree_is_as_quiet(repo: Sandbox) -> None:
     assert spoken(tree, "checkout", "-q", "new") == []
 
 
-@pytest.mark.parametrize("name", ["with space", "quo\"te's", "-dash", "new\nline", "back\\slash", "trailing "])
+@some("name", ["with space", "quo\"te's", "-dash", "new\nline", "back\\slash", "trailing "], 2)
 def test_paths_of_any_kind(tmp_path: Path, name: str) -> None:
     repo = Sandbox.init(tmp_path / "top" / name)
     repo.commit("first", a_txt="1\n")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 
 EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
 COMMANDS = (
@@ -125,8 +126,8 @@ DAMAGE = (
 )
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("shell", ["/bin/dash", "/bin/bash"])
+@some("damage", DAMAGE)
+@some("shell", ["/bin/dash", "/bin/bash"])
 def test_t09_every_command_exits_as_without_us(
     tmp_path: Path, damage: Callable[[Sandbox, Path, pytest.MonkeyPatch], None], shell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +156,7 @@ def held(repo: Sandbox) -> Iterator[None]:
         yield
 
 
+@pytest.mark.deep
 def test_t09_a_lock_that_somebody_holds_delays_and_changes_nothing(tmp_path: Path) -> None:
     repo = make(tmp_path / "r", tmp_path)
     repo.ok("install")
@@ -230,7 +232,7 @@ def test_t11_partial_commits_hold_what_they_hold_without_us(tmp_path: Path) -> N
     assert trees[0] == trees[1]
 
 
-@pytest.mark.parametrize("index", ["index.lock", "next-index-1234.lock"])
+@some("index", ["index.lock", "next-index-1234.lock"])
 def test_t11_our_calls_with_a_hooks_environment_leave_the_index_alone(repo: Sandbox, index: str) -> None:
     repo.ok("install")
     repo.ok("snapshot", "--track", "t", "--step", "s")
@@ -258,6 +260,7 @@ def test_t12_no_command_of_this_part_writes_the_index(repo: Sandbox) -> None:
     assert index_state(repo) == before
 
 
+@pytest.mark.deep
 def test_t14_hooks_look_at_no_history(repo: Sandbox) -> None:
     """Quiet or not, the number of processes and of files that a hook opens is the same with 10,000 refs and 300 checkpoints."""
     repo.git("branch", "side")

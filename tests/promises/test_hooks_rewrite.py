@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 
 ZERO_CONTEXT = ("-c", "advice.mergeConflict=false")
 
@@ -54,7 +55,7 @@ def check_run(repo: Sandbox, *args: str, **env: str) -> None:
     assert [line for line in done.err.splitlines() if any(w in line for w in words)] == []
 
 
-@pytest.mark.parametrize("warn", ["head", "always"])
+@some("warn", ["head", "always"])
 def test_t19_amend_and_rebase_take_the_checkpoint_along(work: Sandbox, warn: str) -> None:
     work.git("config", "baton.warn", warn)
     check_run(work, "commit", "-q", "--amend", "-m", "three, again")
@@ -69,7 +70,7 @@ def test_t19_amend_and_rebase_take_the_checkpoint_along(work: Sandbox, warn: str
     assert expect == work.head()
 
 
-@pytest.mark.parametrize(
+@some(
     ("script", "subject"),
     [
         ("3s/^pick/squash/", "two"),
@@ -179,7 +180,7 @@ def test_a_rebase_that_stops_is_silent_until_its_end(work: Sandbox) -> None:
     assert drift(work) == (0, "none") and list(noted(work)) == ["clash", "edited"]
 
 
-@pytest.mark.parametrize("how", ["no rewriteRef", "told not to", "the variable"])
+@some("how", ["no rewriteRef", "told not to", "the variable"])
 def test_notes_are_carried_where_git_did_not(work: Sandbox, how: str) -> None:
     env = {}
     if how == "no rewriteRef":

@@ -45,6 +45,7 @@ def run(words: list[str], place: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
+@pytest.mark.deep
 def test_the_commands_of_the_example_do_what_it_says(tmp_path: Path) -> None:
     pytest.importorskip("langgraph")
     shutil.copy(EXAMPLE, tmp_path)

@@ -54,6 +54,7 @@ def test_past_a_few_thousand_they_are_packed_and_nothing_is_pruned(crowded: tupl
     assert repo.ok("log", "t", "--json").json["checkpoints"][0]["step"] == "one"
 
 
+@pytest.mark.deep
 def test_a_step_packs_them_too(crowded: tuple[Sandbox, str]) -> None:
     repo, unreferenced = crowded
     repo.ok("run", "--run", "r", "--step", "s", "--", "true")
@@ -62,6 +63,7 @@ def test_a_step_packs_them_too(crowded: tuple[Sandbox, str]) -> None:
     assert repo.git("cat-file", "-t", unreferenced) == "blob"
 
 
+@pytest.mark.deep
 def test_not_where_the_user_wants_no_packing(crowded: tuple[Sandbox, str]) -> None:
     repo, _ = crowded
     repo.git("config", "gc.auto", "0")

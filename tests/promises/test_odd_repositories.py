@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Outcome, Sandbox
+from tests.kit.tiers import some
 
 VERBS = (
     ("snapshot", "--track", "main", "--step", "done"),
@@ -92,7 +93,7 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@some("kind", KINDS)
 def test_t23_every_verb(kind: str, tmp_path: Path) -> None:
     check_every_verb(shape(tmp_path, kind))
 
@@ -132,6 +133,7 @@ def test_t23_inside_the_git_directory(repo: Sandbox) -> None:
     assert repo.git("cat-file", "-p", "refs/baton/tracks/main:new.txt") == "new"
 
 
+@pytest.mark.deep
 def test_t23_git_dir_and_work_tree_given(repo: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "deep" / "er").mkdir(parents=True)
     check_every_verb(repo, env={"GIT_DIR": "../../repo/.git", "GIT_WORK_TREE": "../../repo"}, cwd=tmp_path / "deep" / "er")
@@ -202,7 +204,7 @@ def test_t23_a_repository_of_somebody_else(repo: Sandbox) -> None:
     assert f"hint: git config --global --add safe.directory {repo.path}" in repo.baton("status").err
 
 
-@pytest.mark.parametrize("name", ["a b", "quo'te\"d", "ü\u202e", "dollar$(x)", "back\\slash", "*?[", "-dash"])
+@some("name", ["a b", "quo'te\"d", "ü\u202e", "dollar$(x)", "back\\slash", "*?[", "-dash"])
 def test_t23_odd_paths(name: str, tmp_path: Path) -> None:
     box = Sandbox.init(tmp_path / name)
     box.commit("first", a_txt="one\n")

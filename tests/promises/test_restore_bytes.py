@@ -13,11 +13,12 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.capturekit import without_privilege
 from tests.kit.state import SAFETY, actions, assert_same, snap, sound, state_of
+from tests.kit.tiers import some
 
 ALL = ("--exact", "--index", "--force")
 
 
-@pytest.mark.parametrize("options", [(), ("--exact",), ALL], ids=["default", "exact", "all"])
+@some("options", [(), ("--exact",), ALL], ids=["default", "exact", "all"])
 def test_t08_a_nested_repository_without_commits_is_not_known(repo: Sandbox, options: tuple[str, ...]) -> None:
     nest = Sandbox.init(repo.path / "nest")
     nest.write("inside", "then\n")
@@ -33,8 +34,8 @@ def test_t08_a_nested_repository_without_commits_is_not_known(repo: Sandbox, opt
     assert (repo.path / "a.txt").read_text() == "one\n"
 
 
-@pytest.mark.parametrize("options", [(), ("--exact",), ALL], ids=["default", "exact", "all"])
-@pytest.mark.parametrize("way", ["excluded", "too-large", "untracked"])
+@some("options", [(), ("--exact",), ALL], ids=["default", "exact", "all"])
+@some("way", ["excluded", "too-large", "untracked"])
 def test_t08_what_was_left_out_of_the_checkpoint_is_never_touched(repo: Sandbox, way: str, options: tuple[str, ...]) -> None:
     settings = {
         "excluded": ("baton.exclude", "big*"),
@@ -108,7 +109,7 @@ def fingerprint(place: Path) -> dict[str, tuple[bytes, int, int]]:
     return {p.name: (p.read_bytes(), p.stat().st_ino, p.stat().st_mtime_ns) for p in place.iterdir()}
 
 
-@pytest.mark.parametrize("options", [(), ("--exact",), ALL], ids=["default", "exact", "all"])
+@some("options", [(), ("--exact",), ALL], ids=["default", "exact", "all"])
 def test_t24_a_directory_swapped_for_a_link_is_never_written_through(repo: Sandbox, options: tuple[str, ...]) -> None:
     repo.write("d/b.txt", "b\n")
     repo.write("d/deep/c.txt", "c\n")
@@ -129,7 +130,7 @@ def test_t24_a_directory_swapped_for_a_link_is_never_written_through(repo: Sandb
     assert_same(mess, state_of(repo), "undone")
 
 
-@pytest.mark.parametrize("shape", ["parent", "top-of-two", "file"])
+@some("shape", ["parent", "top-of-two", "file"])
 def test_t24_links_that_were_there_then_are_links_again(repo: Sandbox, shape: str) -> None:
     place = outside(repo)
     before = fingerprint(place)
@@ -264,8 +265,8 @@ def test_t24_a_case_only_rename_goes_back(repo: Sandbox) -> None:
     assert_same(mess, state_of(repo), "undone")
 
 
-@pytest.mark.parametrize("staged", [False, True], ids=["edited", "staged"])
-@pytest.mark.parametrize("kind", ["mixed", "ident", "one-way-filter"])
+@some("staged", [False, True], ids=["edited", "staged"])
+@some("kind", ["mixed", "ident", "one-way-filter"])
 def test_t24_bytes_that_no_filter_gives_back_are_in_the_safety_checkpoint(repo: Sandbox, kind: str, staged: bool) -> None:
     """Contract 2: every byte that restore overwrites. Cleaned content alone is not those bytes."""
     if kind == "mixed":

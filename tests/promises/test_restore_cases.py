@@ -17,6 +17,7 @@ from tests.kit.state import (
     spoken,
     state_of,
 )
+from tests.kit.tiers import some
 
 STRANGERS = {"notes.txt": "outside\n", "d/beside": "outside, too\n", "new/deep/er": "far out\n"}
 
@@ -98,7 +99,7 @@ def test_t01_exact_leaves_what_no_safety_checkpoint_can_hold(box: Sandbox) -> No
     assert "SECRET" not in box.git("log", "--format=", "-p", "--root", "-m", "--first-parent", SAFETY)
 
 
-@pytest.mark.parametrize("way", ["excluded", "too-large"])
+@some("way", ["excluded", "too-large"])
 def test_t01_what_cannot_be_kept_safe_is_refused_and_named(box: Sandbox, way: str) -> None:
     box.write("mine.txt", "then\n")
     snap(box)
@@ -112,8 +113,8 @@ def test_t01_what_cannot_be_kept_safe_is_refused_and_named(box: Sandbox, way: st
     assert (box.path / "a.txt").read_text() == "one\n"
 
 
-@pytest.mark.parametrize("options", [(), ("--exact",), ("--exact", "--force", "--index")], ids=["default", "exact", "all"])
-@pytest.mark.parametrize("place", [".gitignore", ".git/info/exclude"])
+@some("options", [(), ("--exact",), ("--exact", "--force", "--index")], ids=["default", "exact", "all"])
+@some("place", [".gitignore", ".git/info/exclude"])
 def test_t02_what_is_ignored_now_stays_byte_for_byte(box: Sandbox, place: str, options: tuple[str, ...]) -> None:
     box.write("data/known", "then\n")
     snap(box)
@@ -130,8 +131,8 @@ def test_t02_what_is_ignored_now_stays_byte_for_byte(box: Sandbox, place: str, o
     sound(box)
 
 
-@pytest.mark.parametrize("options", [("--exact",), ("--exact", "--force", "--index")], ids=["exact", "all"])
-@pytest.mark.parametrize("way", ["edited", "removed", "negated", "nested"])
+@some("options", [("--exact",), ("--exact", "--force", "--index")], ids=["exact", "all"])
+@some("way", ["edited", "removed", "negated", "nested"])
 def test_t02_what_was_ignored_then_stays_byte_for_byte(box: Sandbox, way: str, options: tuple[str, ...]) -> None:
     rules = "sub/.gitignore" if way == "nested" else ".gitignore"
     folder = "sub/data" if way == "nested" else "data"
@@ -168,7 +169,7 @@ def test_t02_a_directory_that_holds_ignored_files_is_not_replaced_by_a_file(box:
     sound(box)
 
 
-@pytest.mark.parametrize("options", [(), ("--exact", "--index")], ids=["default", "exact"])
+@some("options", [(), ("--exact", "--index")], ids=["default", "exact"])
 def test_t03_a_commit_after_the_checkpoint_stays_where_it_is(box: Sandbox, options: tuple[str, ...]) -> None:
     snap(box)
     after = box.commit("the user's", a_txt="committed\n", n_txt="new and committed\n")
@@ -194,7 +195,7 @@ def test_t03_by_force_the_files_come_back_and_head_stays(box: Sandbox) -> None:
     assert (box.path / "a.txt").read_text() == "committed\n" and box.git("status", "--porcelain") == ""
 
 
-@pytest.mark.parametrize("move", ["detach", "amend", "rebase", "switch", "stash"])
+@some("move", ["detach", "amend", "rebase", "switch", "stash"])
 def test_t03_wherever_head_went(box: Sandbox, move: str) -> None:
     box.git("branch", "other")
     box.write("work.txt", "in progress\n")
@@ -216,7 +217,7 @@ def test_t03_wherever_head_went(box: Sandbox, move: str) -> None:
     assert (box.path / "work.txt").read_text() == "in progress\n"
 
 
-@pytest.mark.parametrize("staged", [False, True], ids=["worktree", "staged"])
+@some("staged", [False, True], ids=["worktree", "staged"])
 def test_t04_deleted_before_the_checkpoint_is_absent_again(box: Sandbox, staged: bool) -> None:
     box.git(*(("rm", "-q", "a.txt") if staged else ("rm", "-q", "-r", "d")))
     if not staged:
@@ -232,7 +233,7 @@ def test_t04_deleted_before_the_checkpoint_is_absent_again(box: Sandbox, staged:
     assert_same(mess, state_of(box), "undone")
 
 
-@pytest.mark.parametrize("way", ["unlink", "rm", "committed"])
+@some("way", ["unlink", "rm", "committed"])
 def test_t04_deleted_after_the_checkpoint_is_present_again(box: Sandbox, way: str) -> None:
     then = state_of(box)
     snap(box)
@@ -303,7 +304,7 @@ def test_t05_by_force_or_by_name_it_comes_back(two: Sandbox) -> None:
     assert (two.path / "fresh.txt").exists()
 
 
-@pytest.mark.parametrize("path", [".", "d", "*.txt", ":(glob)**/*.txt", ":/"])
+@some("path", [".", "d", "*.txt", ":(glob)**/*.txt", ":/"])
 def test_t05_a_directory_or_a_pattern_names_nothing(two: Sandbox, path: str) -> None:
     restored(two, "--", path, code=1)
     assert contents(two)["d/c.txt"] == "A's work, too\n" and contents(two)["a.txt"] == "A's work\n"

@@ -15,6 +15,7 @@ from gitbaton.restore import Order, apply, planned
 from tests.kit import Sandbox
 from tests.kit.capturekit import without_privilege
 from tests.kit.state import SAFETY, actions, assert_same, files_of, snap, sound, state_of
+from tests.kit.tiers import some
 
 ALL = ("--exact", "--index", "--force")
 
@@ -24,7 +25,7 @@ def held(box: Sandbox, data: bytes) -> bool:
     return box.git("hash-object", "--stdin", stdin=data) in box.git("rev-list", "--objects", "--all")
 
 
-@pytest.mark.parametrize("change", ["edit", "new", "delete", "index", "head"])
+@some("change", ["edit", "new", "delete", "index", "head"])
 def test_a_plan_runs_against_no_other_state(repo: Sandbox, change: str) -> None:
     repo.write("b.txt", "b\n")
     repo.commit("b")
@@ -50,7 +51,7 @@ def test_a_plan_runs_against_no_other_state(repo: Sandbox, change: str) -> None:
     sound(repo)
 
 
-@pytest.mark.parametrize("victim", ["z.txt", "aa.txt", "fresh.txt"])
+@some("victim", ["z.txt", "aa.txt", "fresh.txt"])
 def test_t24_what_is_written_while_restore_runs_is_never_lost(repo: Sandbox, victim: str) -> None:
     """A filter plays the user who saves a file in the midst of it."""
     script = repo.path.parent / "smudge"
@@ -74,7 +75,7 @@ def test_t24_what_is_written_while_restore_runs_is_never_lost(repo: Sandbox, vic
     sound(repo)
 
 
-@pytest.mark.parametrize(("way", "options"), [("new", ("--exact", "--index")), ("gone", ()), ("edited", ())], ids=str)
+@some(("way", "options"), [("new", ("--exact", "--index")), ("gone", ()), ("edited", ())], ids=str)
 def test_t24_bytes_come_back_with_the_attributes(repo: Sandbox, way: str, options: tuple[str, ...]) -> None:
     end = b"\n" if way == "new" else b"\r\n"
     if way != "new":
@@ -113,8 +114,8 @@ def test_t05_undo_does_not_take_back_what_another_track_made_of_it(repo: Sandbox
     assert (repo.path / "a.txt").read_text() == "spoilt\n" and held(repo, b"A's work\n")
 
 
-@pytest.mark.parametrize("options", [(), ALL], ids=["default", "all"])
-@pytest.mark.parametrize("way", ["file", "link", "parent"])
+@some("options", [(), ALL], ids=["default", "all"])
+@some("way", ["file", "link", "parent"])
 def test_t02_what_is_ignored_and_in_the_way_stays(repo: Sandbox, way: str, options: tuple[str, ...]) -> None:
     repo.write("x/d/b.txt", "b\n")
     snap(repo)
@@ -185,7 +186,7 @@ def literal_tree(repo: Sandbox, *entries: tuple[str, str, str]) -> str:
 EVIL = "the stranger's\n"
 
 
-@pytest.mark.parametrize("way", [".git", ".GIT", "git~1", "..", "link", "slash", "gitmodules-link"])
+@some("way", [".git", ".GIT", "git~1", "..", "link", "slash", "gitmodules-link"])
 def test_a_checkpoint_made_by_hand_writes_nowhere_else(repo: Sandbox, way: str) -> None:
     outside = repo.path.parent / "outside"
     outside.mkdir()
@@ -210,7 +211,7 @@ def test_a_checkpoint_made_by_hand_writes_nowhere_else(repo: Sandbox, way: str) 
     assert repo.try_git("status").code == 0 and not list((repo.path / ".git").glob("*.lock"))
 
 
-@pytest.mark.parametrize("where", ["d", "."])
+@some("where", ["d", "."])
 def test_a_directory_that_may_not_be_written_is_named_and_nothing_is_torn(repo: Sandbox, where: str) -> None:
     lesser = without_privilege(sys.executable, "-m", "gitbaton", "restore", "--exact", "--index")
     if lesser is None:
@@ -270,11 +271,9 @@ def test_a_private_file_is_not_opened_to_others(repo: Sandbox) -> None:
     assert (repo.path / "token").read_text() == "then\n"
 
 
-@pytest.mark.parametrize("options", [(), ("--exact", "--index")], ids=["default", "exact"])
-@pytest.mark.parametrize(
-    "bits", [("--assume-unchanged",), ("--skip-worktree",), ("--assume-unchanged", "--skip-worktree")], ids=str
-)
-@pytest.mark.parametrize("intent", [True, False], ids=["intent", "staged"])
+@some("options", [(), ("--exact", "--index")], ids=["default", "exact"])
+@some("bits", [("--assume-unchanged",), ("--skip-worktree",), ("--assume-unchanged", "--skip-worktree")], ids=str)
+@some("intent", [True, False], ids=["intent", "staged"])
 def test_t24_an_entry_with_two_flags_comes_back(
     repo: Sandbox, intent: bool, bits: tuple[str, ...], options: tuple[str, ...]
 ) -> None:

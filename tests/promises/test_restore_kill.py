@@ -190,6 +190,7 @@ def test_t07_killed_at_each_named_step(scene: Scene) -> None:
     assert seen == {True, False}, "some kills leave it undone, others done"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("verb", ["restore", "undo", "redo"])
 def test_t07_killed_at_each_writing_event(repo: Sandbox, verb: str) -> None:
     everything(repo)
@@ -228,6 +229,7 @@ def filtered(repo: Sandbox) -> None:
         repo.write(f"{number}.k", f"spoilt {number}\n")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["all", "git"])
 def test_t07_git_killed_in_the_midst_of_writing_files(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     counter = repo.path.parent / "count"
@@ -245,6 +247,7 @@ def test_t07_git_killed_in_the_midst_of_writing_files(repo: Sandbox, monkeypatch
         assert scene.check_recovery(at, f"git killed at file {at}: {done.err}") or done.code != 0
 
 
+@pytest.mark.deep
 def test_t07_the_next_restore_and_undo_recover_first(scene: Scene) -> None:
     names = names_of(scene)
     for at in range(1, len(names) + 1, 2):

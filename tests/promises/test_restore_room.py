@@ -58,6 +58,7 @@ def full_of_noise(box: Sandbox) -> None:
     box.write("3.bin", noise(99, 20_000))
 
 
+@pytest.mark.deep
 def test_t07_the_disk_is_full_at_each_write(disk: Path) -> None:
     box = Sandbox.init(disk / "repo")
     full_of_noise(box)
@@ -77,6 +78,7 @@ def test_t07_the_disk_is_full_at_each_write(disk: Path) -> None:
     assert codes[0] != 0 and codes[-1] == 0, codes
 
 
+@pytest.mark.deep
 def test_t07_recovery_on_a_full_disk_loses_nothing(disk: Path) -> None:
     box = Sandbox.init(disk / "repo")
     full_of_noise(box)
@@ -90,6 +92,7 @@ def test_t07_recovery_on_a_full_disk_loses_nothing(disk: Path) -> None:
         scene.check_recovery(0, f"killed at step {at}, then no room")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("size", [1 << 10, 16 << 10, 1 << 20, 8 << 20], ids=["1k", "16k", "1m", "8m"])
 def test_t07_a_file_of_16_mib_meets_a_limit(repo: Sandbox, size: int) -> None:
     """RLIMIT_FSIZE cuts the writing of the file in the midst, in whichever process writes it."""
@@ -116,6 +119,7 @@ def big_file(repo: Sandbox) -> None:
     repo.write("c.txt", "spoilt, too\n")
 
 
+@pytest.mark.deep
 def test_t07_killed_while_a_file_of_16_mib_is_written(repo: Sandbox) -> None:
     big_file(repo)
     scene = Scene(repo)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.state import State, actions, assert_same, forget_what_no_ref_holds, snap, sound, state_of
-from tests.kit.tiers import FULL
+from tests.kit.tiers import FULL, some
 from tests.promises.test_capture_odd import HOSTILE, write_bytes_path
 
 Step = Callable[[Sandbox], None]
@@ -333,8 +333,8 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("dirty", [False, True], ids=["clean", "dirty"])
-@pytest.mark.parametrize("name", SHAPES)
+@some("dirty", [False, True], ids=["clean", "dirty"])
+@some("name", SHAPES)
 def test_t24_a_shape_goes_there_and_back(repo: Sandbox, name: str, dirty: bool) -> None:
     if not dirty and not FULL:
         pytest.skip("from a clean work tree: only at full size")

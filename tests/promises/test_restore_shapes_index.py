@@ -11,7 +11,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.capturekit import submodule
 from tests.kit.state import actions, assert_same, snap, sound, state_of
-from tests.kit.tiers import FULL
+from tests.kit.tiers import FULL, some
 from tests.promises.test_restore_shapes import Shape, check_round_trip, nothing
 
 ORDINARY = {"d/b.txt": "b\n", "d/c.txt": "c\n", "e.txt": "e\n"}
@@ -292,21 +292,21 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("dirty", [False, True], ids=["clean", "dirty"])
-@pytest.mark.parametrize("name", SHAPES)
+@some("dirty", [False, True], ids=["clean", "dirty"])
+@some("name", SHAPES)
 def test_t24_an_index_goes_there_and_back(repo: Sandbox, name: str, dirty: bool) -> None:
     if not dirty and not FULL:
         pytest.skip("from a clean work tree: only at full size")
     check_round_trip(repo, SHAPES[name], dirty=dirty)
 
 
-@pytest.mark.parametrize("dirty", [False, True], ids=["clean", "dirty"])
+@some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_an_empty_repository(repo: Sandbox, dirty: bool) -> None:
     empty = Sandbox.init(repo.path.parent / "empty")
     check_round_trip(empty, Shape(nothing, unborn_dirty, unborn_mess), dirty=dirty)
 
 
-@pytest.mark.parametrize("dirty", [False, True], ids=["clean", "dirty"])
+@some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_a_linked_work_tree(repo: Sandbox, dirty: bool) -> None:
     ordinary(repo)
     linked = Sandbox(repo.path.parent / "linked")
@@ -316,13 +316,13 @@ def test_t24_a_linked_work_tree(repo: Sandbox, dirty: bool) -> None:
     assert state_of(repo).files == before
 
 
-@pytest.mark.parametrize("dirty", [False, True], ids=["clean", "dirty"])
+@some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_sha256(repo: Sandbox, dirty: bool) -> None:
     box = Sandbox.init(repo.path.parent / "sha256", "--object-format=sha256")
     check_round_trip(box, Shape(ordinary, work, mess), dirty=dirty)
 
 
-@pytest.mark.parametrize("dirty", [False, True], ids=["clean", "dirty"])
+@some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_a_file_of_40_mib(repo: Sandbox, dirty: bool) -> None:
     def big(text: bytes) -> None:
         with (repo.path / "big.bin").open("wb") as file:
@@ -345,8 +345,8 @@ def test_t24_a_file_of_40_mib(repo: Sandbox, dirty: bool) -> None:
     assert_same(then, state_of(repo), "redone")
 
 
-@pytest.mark.parametrize("required", ["missing", "failing"])
-@pytest.mark.parametrize("dirty", [False, True], ids=["clean", "dirty"])
+@some("required", ["missing", "failing"])
+@some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_a_required_filter_that_is_gone_spoils_nothing_else(repo: Sandbox, dirty: bool, required: str) -> None:
     repo.write(".gitattributes", "*.f filter=f\n")
     repo.git("config", "filter.f.clean", "sed s/secret/clean/")
@@ -372,7 +372,7 @@ def test_t24_a_required_filter_that_is_gone_spoils_nothing_else(repo: Sandbox, d
     assert state_of(repo).files == then.files
 
 
-@pytest.mark.parametrize(
+@some(
     ("dirty", "options"),
     [(False, ()), (True, ("--index",)), (True, ("--exact", "--index"))],
     ids=["clean", "dirty-index", "dirty-exact"],

@@ -20,6 +20,7 @@ from tests.kit.state import (
     stale_locks,
     state_of,
 )
+from tests.kit.tiers import some
 
 
 @pytest.fixture
@@ -182,9 +183,7 @@ def test_t06_each_work_tree_undoes_its_own(repo: Sandbox) -> None:
     assert (repo.path / "a.txt").read_text() == "main\n" and (linked.path / "a.txt").read_text() == "one\n"
 
 
-@pytest.mark.parametrize(
-    "options", [(), ("--exact",), ("--index",), ("--exact", "--index")], ids=lambda o: "".join(o) or "none"
-)
+@some("options", [(), ("--exact",), ("--index",), ("--exact", "--index")], ids=lambda o: "".join(o) or "none")
 def test_a_dry_run_is_the_plan_that_runs(box: Sandbox, options: tuple[str, ...]) -> None:
     target = snap(box)
     mess = spoil(box)
@@ -217,7 +216,7 @@ def test_another_state_is_another_plan(box: Sandbox) -> None:
     assert box.ok("restore", "--dry-run", "--json").json["plan"] != one
 
 
-@pytest.mark.parametrize("verb", ["undo", "redo"])
+@some("verb", ["undo", "redo"])
 def test_undo_and_redo_have_a_dry_run_too(box: Sandbox, verb: str) -> None:
     snap(box)
     spoil(box)
@@ -253,7 +252,7 @@ def test_a_safety_checkpoint_says_what_it_was_taken_before(box: Sandbox) -> None
     assert listed.count(target) == 1 and "safety" not in listed, "no safety checkpoint among the track's"
 
 
-@pytest.mark.parametrize(
+@some(
     ("words", "code"),
     [
         (["restore", "no-such"], 2),
@@ -265,6 +264,7 @@ def test_a_safety_checkpoint_says_what_it_was_taken_before(box: Sandbox) -> None
         (["restore", "@", "--", "/etc/passwd"], 128),
         (["restore", "--", "no-such-file"], 128),
     ],
+    2,
     ids=lambda v: " ".join(v) if isinstance(v, list) else "",
 )
 def test_bad_input_writes_nothing(box: Sandbox, words: list[str], code: int) -> None:

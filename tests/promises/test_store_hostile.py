@@ -11,6 +11,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.processes import chain
+from tests.kit.tiers import some
 
 CHAIN = "refs/baton/tracks/t"
 NO_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -104,7 +105,7 @@ def everybody_else_goes_on(repo: Sandbox) -> None:
     assert sorted(p.name for p in repo.path.iterdir()) == [".git", "a.txt", "runtime"]
 
 
-@pytest.mark.parametrize("kind", BROKEN)
+@some("kind", BROKEN)
 def test_t08_a_broken_chain_is_one_line_and_hurts_no_other(hostile: Sandbox, kind: str) -> None:
     commit = BROKEN[kind](hostile)
     hostile.write(f".git/{CHAIN}", f"{commit}\n")
@@ -173,7 +174,7 @@ def test_a_head_that_is_no_commit_gets_no_note(hostile: Sandbox) -> None:
     assert hostile.git("rev-parse", "refs/notes/checkpoints") == before
 
 
-@pytest.mark.parametrize("kind", ["blob", "tree", "tag", "ordinary"])
+@some("kind", ["blob", "tree", "tag", "ordinary"])
 def test_a_tip_of_the_wrong_type_is_repaired_and_a_notes_ref_is_left(hostile: Sandbox, kind: str) -> None:
     oid = BROKEN[kind](hostile)
     hostile.write(".git/refs/checkpoints/t", f"{oid}\n")
@@ -188,7 +189,7 @@ def test_a_tip_of_the_wrong_type_is_repaired_and_a_notes_ref_is_left(hostile: Sa
     assert hostile.git("rev-parse", "refs/notes/checkpoints") == oid
 
 
-@pytest.mark.parametrize("size", [1 << 16, 5 << 20])
+@some("size", [1 << 16, 5 << 20])
 def test_a_note_that_strangers_wrote_is_kept(hostile: Sandbox, size: int) -> None:
     theirs = b"\x00\x1b[31m\xff" + b"z" * size
     blob = put(hostile, "blob", theirs)

@@ -60,6 +60,7 @@ def objects_with(repo: Sandbox, text: str) -> list[str]:
     return [text] if text in out else []
 
 
+@pytest.mark.deep
 def test_one_prunes_one_pins_one_goes_on(fleet: Fleet) -> None:
     a, b, c = fleet.clones
     ids = [snap(a, f"s{n}") for n in range(5)]
@@ -107,6 +108,7 @@ def test_a_track_forgotten_whole_and_continued_elsewhere(fleet: Fleet) -> None:
     same(a, b, c)
 
 
+@pytest.mark.deep
 def test_a_track_forgotten_whole_is_pruned_at_the_remote_by_whoever_syncs_next(fleet: Fleet) -> None:
     a, b, _ = fleet.clones
     oid = snap(a, "only")
@@ -133,6 +135,7 @@ def test_two_clones_with_the_very_same_checkpoints(fleet: Fleet) -> None:
     assert sorted(noted) == sorted(item.id for item in a.state().chains["work"])
 
 
+@pytest.mark.deep
 def test_what_was_pruned_or_forgotten_is_not_imported_again(fleet: Fleet) -> None:
     a, b, _ = fleet.clones
     ok(a, "import", str(fleet.place / "old0"))
@@ -146,6 +149,7 @@ def test_what_was_pruned_or_forgotten_is_not_imported_again(fleet: Fleet) -> Non
     assert (second.id in a.state().meta.pruned, first.id in a.state().meta.forgotten) == (True, True)
 
 
+@pytest.mark.deep
 def test_a_clone_of_a_clone(fleet: Fleet) -> None:
     a, b, c = fleet.clones
     b.git("remote", "set-url", "origin", "../c0")
@@ -169,6 +173,7 @@ def test_a_clone_of_a_clone(fleet: Fleet) -> None:
     same(a, b, c)
 
 
+@pytest.mark.deep
 def test_a_clone_that_lost_its_refs_gets_all_back_and_nothing_dropped(fleet: Fleet) -> None:
     a, b, _ = fleet.clones
     ids = [snap(a, f"s{n}") for n in range(3)]
@@ -209,6 +214,7 @@ def test_checkpoints_from_the_future_wait_and_are_safe(fleet: Fleet) -> None:
     assert steps(a) == ["now", "and on", "half an hour ahead", "the last"]
 
 
+@pytest.mark.deep
 def test_whatever_follows_a_killed_change_finishes_it(fleet: Fleet) -> None:
     a, b, _ = fleet.clones
     ids = [snap(a, f"s{n}") for n in range(4)]

@@ -15,6 +15,7 @@ from gitbaton.errors import BatonError
 from gitbaton.store import History, Store
 from gitbaton.values import replace
 from tests.kit import Outcome, Sandbox
+from tests.kit.tiers import some
 
 
 def state(repo: Sandbox) -> tuple[object, ...]:
@@ -172,7 +173,7 @@ def test_125_skips(track: Sandbox, temp: Path) -> None:
     assert [c["id"] for c in found.json["candidates"]] == ids(track)[1:]
 
 
-@pytest.mark.parametrize("script", ["exit 128", "exit 255", "kill -9 $$", "kill -15 $$"])
+@some("script", ["exit 128", "exit 255", "kill -9 $$", "kill -15 $$"])
 def test_128_and_more_end_it(track: Sandbox, temp: Path, script: str) -> None:
     with untouched(track, temp):
         done = bisect(track, "sh", "-c", script)

@@ -24,6 +24,7 @@ from gitbaton.git.scratch import Scratch, scratch
 from tests.kit import Sandbox
 from tests.kit.doors import build
 from tests.kit.forkserver import python
+from tests.kit.tiers import some
 from tests.verbs.test_bisect import check_gone, state, temp, untouched
 
 __all__ = ["temp"]
@@ -91,7 +92,7 @@ def bisecting(repo: Sandbox, note: Path, script: str) -> Iterator[tuple[subproce
             child.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@some("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_every_signal_clears_away(track: Sandbox, temp: Path, tmp_path: Path, number: signal.Signals) -> None:
     note = tmp_path / "note"
     script = f"touch left; sleep 600 & echo $$ $! >{note}; echo go >>{note}; wait"
@@ -109,6 +110,7 @@ def test_every_signal_clears_away(track: Sandbox, temp: Path, tmp_path: Path, nu
     assert state(track) == before
 
 
+@pytest.mark.deep
 def test_a_command_that_does_not_listen_is_ended(track: Sandbox, temp: Path, tmp_path: Path) -> None:
     note = tmp_path / "note"
     with bisecting(track, note, f"trap '' TERM; echo $$ >{note}; echo go >>{note}; while :; do sleep 0.1; done") as (
@@ -199,7 +201,7 @@ WILD = {
 }
 
 
-@pytest.mark.parametrize("what", WILD)
+@some("what", WILD)
 def test_what_a_command_does_stays_in_the_work_tree(track: Sandbox, temp: Path, what: str) -> None:
     """Each candidate has its own files again, and what lies beside them stays, as with ``git bisect run``."""
     want = "case $(cat a.txt) in 1|2) ;; *) exit 128 ;; esac; "

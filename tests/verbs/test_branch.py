@@ -14,6 +14,7 @@ from gitbaton.git.objects import RefChange
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.doors import build
+from tests.kit.tiers import some
 
 
 def state(repo: Sandbox) -> tuple[object, ...]:
@@ -78,7 +79,7 @@ def test_the_clock_dates_the_commit(edited: Sandbox) -> None:
     assert edited.git("log", "-1", "--format=%at %ct", made.at) == "1893542400 1893542400"
 
 
-@pytest.mark.parametrize("name", ["-x", "a..b", "a b", "a~1", "", "HEAD", "x.lock", "a/", "new\nline", "@{-1}x"])
+@some("name", ["-x", "a..b", "a b", "a~1", "", "HEAD", "x.lock", "a/", "new\nline", "@{-1}x"], 2)
 def test_git_decides_on_names(edited: Sandbox, name: str) -> None:
     before = state(edited)
     done = edited.baton("branch", "--", name, "t")

@@ -7,10 +7,9 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from gitbaton import conversations
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 from tests.rooms.agents.test_conversation_formats import CLAUDE
 from tests.rooms.agents.test_conversation_formats import rows as lines
 from tests.verbs.test_conversation_verbs import TALK, assert_wrote_nothing, sessions, talk, written
@@ -37,7 +36,7 @@ def test_export_to_a_terminal_is_refused(repo: Sandbox, tmp_path: Path) -> None:
     assert repo.ok("transcript", "export", "claude").out.encode("utf-8", "surrogateescape") == RAW
 
 
-@pytest.mark.parametrize("pager", ["cat", "cat >&1"])
+@some("pager", ["cat", "cat >&1"])
 def test_what_is_shown_is_plain_with_a_pager_and_without(repo: Sandbox, pager: str) -> None:
     talk(repo, "claude", RAW)
     for words in (("--no-pager",), ()):
@@ -59,7 +58,7 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@some("name", NAMES, 2)
 def test_the_line_that_resumes_names_any_directory(tmp_path: Path, name: bytes) -> None:
     place = os.fsdecode(os.fsencode(tmp_path) + b"/" + name)
     os.mkdir(place)

@@ -21,6 +21,7 @@ from gitbaton.transcripts import Mode, record
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.state import assert_same, state_of
+from tests.kit.tiers import some
 from tests.rooms.agents.test_conversation_formats import CLAUDE, CODEX, GEMINI, OLD, said
 from tests.rooms.agents.test_conversation_formats import rows as lines
 
@@ -88,8 +89,8 @@ def test_show_prints_a_block_for_each_message(repo: Sandbox) -> None:
     )
 
 
-@pytest.mark.parametrize("mode", ["position", "full"])
-@pytest.mark.parametrize("agent", FILES)
+@some("mode", ["position", "full"])
+@some("agent", FILES)
 def test_export_gives_the_bytes_up_to_the_checkpoint(repo: Sandbox, tmp_path: Path, agent: str, mode: Mode) -> None:
     data = TALK[agent] + b'{"odd": "\xff\r"}\n\n'
     first = talk(repo, agent, data, mode)

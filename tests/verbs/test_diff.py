@@ -12,6 +12,7 @@ import pytest
 from tests.kit import Outcome, Sandbox
 from tests.kit.capturekit import git_files, index_path, state
 from tests.kit.places import ROOT
+from tests.kit.tiers import some
 from tests.verbs.test_tty import on_terminal, tool
 
 CHAIN = "refs/baton/tracks/t"
@@ -59,7 +60,7 @@ def verify_fatal(done: Outcome, code: int, text: str) -> None:
     assert first.startswith("fatal: ") and text in first, first
 
 
-@pytest.mark.parametrize("form", [(), ("--stat",), ("--name-status",), ("--patch",), ("-p",), ("--stat", "-p")])
+@some("form", [(), ("--stat",), ("--name-status",), ("--patch",), ("-p",), ("--stat", "-p")])
 def test_between_two_checkpoints_it_is_git_diff(work: Sandbox, form: tuple[str, ...]) -> None:
     verify_same(work.baton("diff", "t~1", "t", *form), work, "diff", *form, f"{CHAIN}~1", CHAIN)
     verify_same(work.baton("diff", *form, "t", "t~1"), work, "diff", *form, CHAIN, f"{CHAIN}~1")
@@ -74,7 +75,7 @@ def test_the_kinds_of_change_are_all_there(work: Sandbox) -> None:
     assert "Binary files a/bytes and b/bytes differ" in patch and "new mode 100755" in patch and "new file mode 120000" in patch
 
 
-@pytest.mark.parametrize("words", [(), ("t",), ("@",), ("--",), ("t", "--")])
+@some("words", [(), ("t",), ("@",), ("--",), ("t", "--")])
 def test_until_now_is_what_a_snapshot_would_hold(work: Sandbox, words: tuple[str, ...]) -> None:
     work.git("add", "later.txt")
     work.write("new/deep.txt", "never added\n")
@@ -156,7 +157,7 @@ def test_stored_words_never_reach_git_as_options(repo: Sandbox) -> None:
     assert sorted(p.name for p in repo.path.iterdir()) == [".git", "a.txt", "runtime"]
 
 
-@pytest.mark.parametrize(
+@some(
     ("key", "setting", "seen"),
     [
         ("diff.noprefix", "true", "diff --git a.txt a.txt"),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox, integer_clock
+from tests.kit.tiers import some
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def test_a_repository_that_is_well(well: Sandbox) -> None:
     assert names == [*expected, "derived", "locks", "history", "filters"]
 
 
-@pytest.mark.parametrize(("name", "fault"), [(name, fault) for name, faults in FAULTS.items() for fault in faults])
+@some(("name", "fault"), [(name, fault) for name, faults in FAULTS.items() for fault in faults])
 def test_each_fault_is_found_and_nothing_else(well: Sandbox, name: str, fault: Callable[[Sandbox], None]) -> None:
     fault(well)
     assert mended(well) == {name}
@@ -198,7 +199,7 @@ def test_a_long_history_is_said_with_its_cure(well: Sandbox, monkeypatch: pytest
         assert next(f for f in doctor.examine(baton) if f.name == "history").ok
 
 
-@pytest.mark.parametrize("fault", [stale_latest, tip_behind, stale_lock, stale_head_lock])
+@some("fault", [stale_latest, tip_behind, stale_lock, stale_head_lock])
 def test_fix_repairs(well: Sandbox, fault: Callable[[Sandbox], None]) -> None:
     fault(well)
     assert well.baton("doctor").code == 1
@@ -207,7 +208,7 @@ def test_fix_repairs(well: Sandbox, fault: Callable[[Sandbox], None]) -> None:
     well.fsck()
 
 
-@pytest.mark.parametrize("shape", ["bare", "unborn", "sha256", "reftable", "none", "detached", "broken chain", "linked"])
+@some("shape", ["bare", "unborn", "sha256", "reftable", "none", "detached", "broken chain", "linked"])
 def test_odd_repositories(repo: Sandbox, tmp_path: Path, shape: str, request: pytest.FixtureRequest) -> None:
     there, git = repo, "git"
     if shape == "bare":

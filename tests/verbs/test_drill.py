@@ -20,6 +20,7 @@ from gitbaton.git.run import Result
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.doors import build
+from tests.kit.tiers import some
 from tests.promises.test_readme import block_with
 from tests.verbs.test_bisect import state, temp
 from tests.verbs.test_bisect_gone import until
@@ -113,6 +114,7 @@ def test_it_proves_recovery_and_changes_nothing(track: Sandbox, temp: Path) -> N
     assert state(track) == before and list(temp.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_files_that_filters_and_line_ends_change(repo: Sandbox, temp: Path) -> None:
     repo.git("config", "core.autocrlf", "true")
     repo.git("config", "core.safecrlf", "true")
@@ -133,7 +135,7 @@ def test_files_that_filters_and_line_ends_change(repo: Sandbox, temp: Path) -> N
     assert state(repo) == before and (temp / "elsewhere/LATEST.json").read_bytes() == latest
 
 
-@pytest.mark.parametrize("name", ["sha256", "reftable", "libgit2"])
+@some("name", ["sha256", "reftable", "libgit2"])
 def test_in_every_format(tmp_path: Path, temp: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     repo = build(tmp_path / name, name, monkeypatch).sandbox
     repo.ok("snapshot", "--track", "t", "--step", "s")
@@ -141,6 +143,7 @@ def test_in_every_format(tmp_path: Path, temp: Path, monkeypatch: pytest.MonkeyP
         assert set(drill.states), "what the steps proved is compared with these"
 
 
+@pytest.mark.deep
 def test_unborn_detached_linked_and_shallow(repo: Sandbox, temp: Path, tmp_path: Path) -> None:
     empty = Sandbox.init(tmp_path / "empty")
     empty.ok("snapshot", "--track", "t", "--step", "s")
@@ -218,6 +221,7 @@ def test_a_snapshot_that_is_not_killed_or_leaves_half(track: Sandbox) -> None:
             check_fails(drill, "kill snapshot", "commit message holds no checkpoint")
 
 
+@pytest.mark.deep
 def test_a_resume_that_changes_a_word_or_mends_nothing(track: Sandbox) -> None:
     with drilled(track, "place", "record") as drill:
         with lying(drill.copy, "resume", lambda r: replace(r, out=r.out.replace(b"never run", b"ever run"))):
@@ -241,6 +245,7 @@ def test_a_resume_that_changes_a_word_or_mends_nothing(track: Sandbox) -> None:
         check_holds(drill, "resume")
 
 
+@pytest.mark.deep
 def test_a_restore_that_gives_back_something_else(track: Sandbox, temp: Path) -> None:
     with drilled(track, "place", "record", "change", "resume") as drill:
         with lying(drill.copy, "restore", runs=False):
@@ -263,6 +268,7 @@ def test_a_restore_that_gives_back_something_else(track: Sandbox, temp: Path) ->
             check_fails(drill, "kill restore", "neither the old nor the new ones")
 
 
+@pytest.mark.deep
 def test_what_garbage_collection_took_is_missed(track: Sandbox) -> None:
     with drilled(track, *QUICK) as drill:
         drill._baton("restore", drill._id("words"), "--exact", "--index", "--force")
@@ -289,7 +295,7 @@ def test_the_repository_is_watched(track: Sandbox, monkeypatch: pytest.MonkeyPat
     assert (last.name, last.ok, last.text) == ("untouched", False, "changed meanwhile: refs, index, status")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@some("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_killed_it_leaves_nothing(track: Sandbox, temp: Path, number: signal.Signals) -> None:
     before = state(track)
     words = [sys.executable, "-m", "gitbaton", "drill"]
@@ -305,6 +311,7 @@ def test_killed_it_leaves_nothing(track: Sandbox, temp: Path, number: signal.Sig
     assert state(track) == before
 
 
+@pytest.mark.deep
 def test_the_readme_shows_what_runs(repo: Sandbox, temp: Path) -> None:
     repo.write("check.sh", "test ! -e broken.txt\n")
     for step in ("lexer", "grammar", "printer"):

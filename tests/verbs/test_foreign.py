@@ -21,6 +21,7 @@ from gitbaton.store.refs import META, fetched_ref, remote_ref
 from gitbaton.values import replace
 from tests.kit import Outcome, Sandbox, integer_clock
 from tests.kit.repos import SOME_TIME
+from tests.kit.tiers import some
 from tests.promises.test_crash import DRIVER, age_locks, killed
 
 Run = Callable[..., Outcome]
@@ -106,7 +107,7 @@ def test_what_would_run_or_overwrite_asks_first(repo: Sandbox, theirs: Sandbox) 
     assert (repo.path / "a.txt").read_text() == "theirs 1\n"
 
 
-@pytest.mark.parametrize("door", ["binary", "libgit2"])
+@some("door", ["binary", "libgit2"])
 def test_the_first_snapshot_follows_what_was_fetched(repo: Sandbox, theirs: Sandbox, tmp_path: Path, door: str) -> None:
     other = Sandbox(tmp_path / "other")
     repo.git("clone", "-q", str(theirs.path), str(other.path))

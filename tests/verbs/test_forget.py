@@ -14,6 +14,7 @@ from gitbaton.store.meta import read as read_meta
 from gitbaton.transcripts import proofs
 from gitbaton.transcripts.layout import frame, meta, transcript_ref
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 
 SECRETS = ("SECRET-STEP", "SECRET-NOTE", "SECRET-NEXT", "SECRET-DECISION", "SECRET-EXTRA", "SECRET-FILE", "SECRET-STAGED")
 
@@ -163,7 +164,7 @@ def test_unsaved_work_in_a_safety_checkpoint_survives_and_undo_brings_it_back(re
     assert (repo.path / "f").read_text() == "PRECIOUS UNSAVED WORK\n" and (repo.path / "g").read_text() == "also PRECIOUS\n"
 
 
-@pytest.mark.parametrize("staged", [False, True])
+@some("staged", [False, True])
 def test_undo_and_redo_leave_a_forgotten_file_alone_and_bring_the_rest_back(repo: Sandbox, staged: bool) -> None:
     repo.write("f", "one\n")
     repo.ok("snapshot", "--track", "t", "--step", "first")

@@ -16,12 +16,13 @@ from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.git.repo import Door
 from gitbaton.model import Stored
 from tests.kit import Sandbox
+from tests.kit.tiers import deep, some
 from tests.rooms.codec.test_codec import blob_id, checkpoint
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture(params=["binary", "libgit2"])
+@pytest.fixture(params=["binary", deep("libgit2")])
 def baton(repo: Sandbox, request: pytest.FixtureRequest) -> Iterator[Baton]:
     door: Door = request.param
     with repo.open(door=door) as opened:
@@ -75,7 +76,7 @@ def test_a_time_is_read_by_git(repo: Sandbox, baton: Baton) -> None:
         baton.resolve("t@{blurb}")
 
 
-@pytest.mark.parametrize(
+@some(
     ("name", "error", "said"),
     [
         ("", UsageError, "empty"),
@@ -91,6 +92,7 @@ def test_a_time_is_read_by_git(repo: Sandbox, baton: Baton) -> None:
         ("refs/heads/main~5", NotFoundError, "no checkpoint"),
         (":/first", NotFoundError, "no checkpoint"),
     ],
+    5,
 )
 def test_names_that_mean_nothing(repo: Sandbox, baton: Baton, name: str, error: type[Exception], said: str) -> None:
     repo.commit("second, with a note")
@@ -181,6 +183,7 @@ def test_a_broken_chain_hides_nothing_of_the_others(repo: Sandbox, baton: Baton)
         assert baton.resolve(name).id == one.id
 
 
+@pytest.mark.deep
 def test_names_among_10000_checkpoints(repo: Sandbox) -> None:
     rows = ({"step": f"s{n}", "note": "x" * 100, "label": f"L{n}" if n % 100 == 0 else None} for n in range(10_000))
     ids = fill(repo, "long", *rows)

@@ -17,6 +17,7 @@ from tests.kit import Sandbox, integer_clock
 from tests.kit.places import DATA
 from tests.kit.processes import chain, noted
 from tests.kit.tables import each
+from tests.kit.tiers import some
 
 OLD = DATA / "old"
 MAIN = "JX_JUMP_DEBUG WORK"
@@ -139,7 +140,7 @@ def test_in_sha256_a_head_of_sha1_is_kept_as_a_word(tmp_path: Path) -> None:
     repo.fsck()
 
 
-@pytest.mark.parametrize("order", ["newer", "older", "interleaved"])
+@some("order", ["newer", "older", "interleaved"])
 def test_into_a_track_with_checkpoints_of_its_own(repo: Sandbox, tmp_path: Path, order: str) -> None:
     start = {"newer": datetime(2026, 1, 1, tzinfo=UTC), "older": datetime(2025, 1, 1, tzinfo=UTC)}.get(order)
     clock = iter(datetime(2025, 6, 1, 0, n, 30, tzinfo=UTC) for n in (1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9))
@@ -232,6 +233,7 @@ def test_a_branch_called_like_an_id_is_not_taken_for_one(repo: Sandbox, tmp_path
     assert not (repo.path / "x").exists()
 
 
+@pytest.mark.deep
 def test_an_ambiguous_head_is_kept_as_a_word(repo: Sandbox, tmp_path: Path) -> None:
     tree, seen = repo.git("rev-parse", "HEAD^{tree}"), {}
     for number in range(2000):
@@ -244,6 +246,7 @@ def test_an_ambiguous_head_is_kept_as_a_word(repo: Sandbox, tmp_path: Path) -> N
     assert [c["head"] for c in chain(repo, "t")] == [None, oid]
 
 
+@pytest.mark.deep
 def test_a_thousand_records_take_seconds(repo: Sandbox, tmp_path: Path) -> None:
     lines = "".join(f"commit refs/heads/many\ncommitter A <a@b> {n} +0000\ndata 1\nx\n" for n in range(300))
     repo.git("fast-import", "--quiet", stdin=lines.encode())

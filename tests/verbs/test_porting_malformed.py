@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 from tests.verbs.test_porting import folder, record
 
 BAD = "context_checkpoint_20250601T000500Z_bad.json"
@@ -86,7 +87,7 @@ MALFORMED: dict[str, tuple[object, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", MALFORMED)
+@some("name", MALFORMED, 5)
 def test_a_malformed_record(repo: Sandbox, tmp_path: Path, name: str) -> None:
     data, word = MALFORMED[name]
     check_refused(repo, folder(tmp_path / "old", {**GOOD, BAD: data}), BAD, word)
@@ -106,7 +107,7 @@ LATEST: dict[str, tuple[object, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", LATEST)
+@some("name", LATEST, 6)
 def test_a_malformed_latest(repo: Sandbox, tmp_path: Path, name: str) -> None:
     data, word = LATEST[name]
     check_refused(repo, folder(tmp_path / "old", {**GOOD, "LATEST.json": data}), "LATEST.json", word)
@@ -144,8 +145,8 @@ SPECIAL: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("file", [BAD, "LATEST.json"])
-@pytest.mark.parametrize("name", SPECIAL)
+@some("file", [BAD, "LATEST.json"], 2)
+@some("name", SPECIAL, 2)
 def test_what_is_no_file_to_read(repo: Sandbox, tmp_path: Path, name: str, file: str) -> None:
     make, word = SPECIAL[name]
     if name == "unreadable" and os.geteuid() == 0:

@@ -21,6 +21,7 @@ from gitbaton.running.engine import Engine
 from gitbaton.running.region import graph, readers
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
+from tests.kit.tiers import some
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_an_output_that_is_not_as_recorded_is_said(run: Planned) -> None:
     assert "build: ok, but not as recorded: 'dist/app', exit 0" in run.box.here("steps").out
 
 
-@pytest.mark.parametrize("name", ["r1", "r2"], ids=["of this run", "of another run"])
+@some("name", ["r1", "r2"], ids=["of this run", "of another run"])
 def test_an_output_that_somebody_else_wrote_is_foretold(run: Planned, name: str) -> None:
     run.go()
     run.box.write("dist/app", "by hand\n")

@@ -25,7 +25,7 @@ from gitbaton.store.join import Link, insert, links
 from gitbaton.store.meta import read as read_meta
 from gitbaton.store.safety import steps
 from tests.kit import Sandbox
-from tests.kit.tiers import FULL
+from tests.kit.tiers import FULL, some
 from tests.promises.test_crash import DRIVER, age_locks, killed
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -232,7 +232,7 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize("ref", FOREIGN)
+@some("ref", FOREIGN, 2)
 def test_t17_a_foreign_ref_in_our_namespace_stops_everything(kept: Sandbox, ref: str) -> None:
     kept.git("update-ref", ref, "HEAD")
     refs = every_ref(kept)
@@ -262,7 +262,7 @@ def wreck(repo: Sandbox, what: str) -> str:
     return oid
 
 
-@pytest.mark.parametrize("what", ["commit", "tree", "blob", "corrupt", "meta", "ref"])
+@some("what", ["commit", "tree", "blob", "corrupt", "meta", "ref"], 3)
 def test_t17_an_unreadable_record_stops_everything_and_is_named(kept: Sandbox, what: str) -> None:
     named = wreck(kept, what)
     refs = every_ref(kept)
@@ -351,6 +351,7 @@ def test_a_conversation_that_nothing_mentions_any_more_goes_after_fourteen_days(
 WRITING = DRIVER.replace("    global count\n", "    global count\n    if not count and event != 'fcntl.flock': return\n")
 
 
+@pytest.mark.deep
 def test_t16_killed_at_every_step_of_writing_leaves_before_or_after(kept: Sandbox) -> None:
     kept.git("gc", "-q")  # fewer files to copy
     at, seen, wish = 1, set(), Wish(tracks=("t",), rules=Rules(last=4))
@@ -396,6 +397,7 @@ def estimated(path: Path, seed: int) -> float:
     return abs(made.bytes - real) / real
 
 
+@pytest.mark.deep
 def test_t16_what_it_frees_is_told_before_on_ten_seeds(tmp_path: Path) -> None:
     off = sorted(estimated(tmp_path / f"seed{seed}", seed) for seed in range(10))
     assert (off[4] + off[5]) / 2 <= 0.02 and off[-1] <= 0.05, off

@@ -13,6 +13,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.rewindkit import SURE, WHAT, WHICH, Screen, spoken_to, steps, take
 from tests.kit.state import State, assert_same, state_of
+from tests.kit.tiers import some
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_pick_by_number_see_the_plan_restore_and_undo(box: Sandbox) -> None:
     assert_same(then, state_of(box), "undone")
 
 
-@pytest.mark.parametrize("name", ["good", "t~1", "@~1", "@{1}"])
+@some("name", ["good", "t~1", "@~1", "@{1}"])
 def test_pick_by_name(box: Sandbox, name: str) -> None:
     screen = Screen(box)
     screen.answer(WHICH, f" {name} \n")
@@ -91,7 +92,7 @@ def test_the_words_are_those_of_a_dry_run_and_of_restore(box: Sandbox) -> None:
     assert not (box.path / "b.txt").exists()
 
 
-@pytest.mark.parametrize("answers", [[""], ["q"], ["1", ""], ["1", "q"], ["1", "quit"], ["nonsense", "q"]])
+@some("answers", [[""], ["q"], ["1", ""], ["1", "q"], ["1", "quit"], ["nonsense", "q"]])
 def test_leaving_changes_nothing(box: Sandbox, answers: list[str]) -> None:
     then, refs, kept = state_of(box), all_refs(box), objects(box)
     screen = Screen(box)
@@ -103,8 +104,8 @@ def test_leaving_changes_nothing(box: Sandbox, answers: list[str]) -> None:
     assert objects(box) == kept and not list((box.path / ".git/baton").glob("tmp/*"))
 
 
-@pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x04", 0)], ids=["ctrl-c", "end-of-input"])
-@pytest.mark.parametrize("raw", [False, True], ids=["cooked", "raw"])
+@some(("key", "code"), [("\x03", 130), ("\x04", 0)], ids=["ctrl-c", "end-of-input"])
+@some("raw", [False, True], ids=["cooked", "raw"])
 def test_ctrl_c_and_the_end_of_input_at_each_prompt(two: Sandbox, key: str, code: int, raw: bool) -> None:
     then, refs = state_of(two), all_refs(two)
     enter = "\r" if raw else "\n"
@@ -127,7 +128,7 @@ def test_an_unfinished_line_is_no_answer(box: Sandbox) -> None:
     check_untouched(box, then, refs)
 
 
-@pytest.mark.parametrize("end", ["\r", "\r\n"])
+@some("end", ["\r", "\r\n"])
 def test_a_terminal_that_sends_carriage_returns(box: Sandbox, end: str) -> None:
     screen = Screen(box, raw=True)
     screen.answer(WHICH, "2" + end)
@@ -213,9 +214,7 @@ def test_what_changed_after_it_was_shown_is_shown_anew(box: Sandbox) -> None:
     assert (box.path / "b.txt").read_text() == "mine, since\n"
 
 
-@pytest.mark.parametrize(
-    "move", [("commit", "-q", "--allow-empty", "-m", "x"), ("add", "a.txt"), ("switch", "-q", "-c", "other")]
-)
+@some("move", [("commit", "-q", "--allow-empty", "-m", "x"), ("add", "a.txt"), ("switch", "-q", "-c", "other")])
 def test_head_and_index_count_as_well(box: Sandbox, move: tuple[str, ...]) -> None:
     screen = Screen(box)
     screen.answer(WHICH, "2\n")
@@ -307,7 +306,7 @@ def sessions(home: Path) -> list[Path]:
     return [path for path in home.rglob("*.jsonl") if path.parent.name != "-there"]
 
 
-@pytest.mark.parametrize(("answer", "files"), [("c", False), ("both", True), ("f", True)])
+@some(("answer", "files"), [("c", False), ("both", True), ("f", True)])
 def test_the_conversation_is_written_back_as_a_new_session(box: Sandbox, tmp_path: Path, answer: str, files: bool) -> None:
     home = tmp_path / "home"
     box.write("a.txt", "four\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gitbaton.journal.chain import Journal
 from tests.kit import Sandbox
 from tests.kit.terminals import Terminal
@@ -57,6 +59,7 @@ def test_the_status_line_of_a_plan_fits_the_terminal_and_leaves_nothing(repo: Sa
     assert ERASE in terminal.shown[last:]
 
 
+@pytest.mark.deep
 def test_no_status_line_and_no_colour_where_they_are_not_wanted(repo: Sandbox) -> None:
     with Terminal(repo.path, *sh("sleep 0.8"), env={"TERM": "dumb"}) as terminal:
         assert terminal.end() == 0

@@ -8,6 +8,7 @@ import pytest
 
 from tests.kit import Outcome, Sandbox
 from tests.kit.agents import Client
+from tests.kit.tiers import some
 from tests.rooms.runs.test_run_events import valid
 
 BUILD = ("--step", "build", "--run", "r", "--reads", "a.txt", "--writes", "out.txt")
@@ -30,7 +31,7 @@ def files(repo: Sandbox) -> dict[str, bytes]:
     return {str(p.relative_to(repo.path)): p.read_bytes() for p in found}
 
 
-@pytest.mark.parametrize(
+@some(
     ("words", "said"),
     [
         ((), "none of --step, --plan and --continue is given"),
@@ -71,6 +72,7 @@ def files(repo: Sandbox) -> dict[str, bytes]:
         (("--step", "a", "--frob", "--", "true"), "unknown option '--frob'"),
         (("--key", "--", "true"), "none of --step"),
     ],
+    15,
 )
 def test_a_command_line_that_cannot_be_meant_is_refused_before_anything_runs(
     repo: Sandbox, words: tuple[str, ...], said: str

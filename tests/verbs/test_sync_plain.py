@@ -17,6 +17,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
 from gitbaton.langgraph import GitSaver
+from tests.kit.tiers import some
 
 THREADS = "refs/baton/threads/*:refs/baton/threads/*"
 LATE = "refs/baton/late/*:refs/baton/late/*"
@@ -66,7 +67,7 @@ def answer(saver: GitSaver, text: str) -> None:
     assert did == ["publish"]
 
 
-@pytest.mark.parametrize("how", ["plain", "baton"])
+@some("how", ["plain", "baton"])
 def test_a_thread_moves_and_goes_on(tmp_path: Path, how: str) -> None:
     far = Far(tmp_path)
     begin(far.first.path)

@@ -17,6 +17,7 @@ from tests.kit.clones import State
 from tests.kit.far import CHAINS, META, NOTES, Far, forget, noted_steps, ok, snap, steps
 from tests.kit.servers import REFUSES_REWRITING, bare, hook
 from tests.kit.threads import put
+from tests.kit.tiers import some
 
 KEY = "AKIA" + "Q3EGRGTJ5XW2ZP7K"
 
@@ -64,7 +65,7 @@ def test_baton_push_in_the_configuration(far: Far) -> None:
     assert ok(a, "push").err == "" and steps(far.there()) == ["one"]
 
 
-@pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"\n", 1), (b"no\n", 1)])
+@some(("answer", "code"), [(b"y\n", 0), (b"\n", 1), (b"no\n", 1)])
 def test_the_question_on_a_terminal(far: Far, answer: bytes, code: int) -> None:
     snap(far.first, "one")
     master, slave = pty.openpty()
@@ -160,6 +161,7 @@ def test_pins_and_tombstones_go_along(far: Far) -> None:
     assert ok(a, "push").out == ok(b, "sync").out.splitlines()[-1] + "\n" == "nothing to push\n"
 
 
+@pytest.mark.deep
 def test_a_server_that_refuses_rewriting_gets_it_on_top(far: Far) -> None:
     a, b = far.first, far.clone()
     hook(far.remote.path, "update", REFUSES_REWRITING)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 
 SNAPSHOT = ("snapshot", "--track", "t", "--step", "s")
 BATON = [sys.executable, "-m", "gitbaton"]
@@ -87,7 +88,7 @@ def trapped(repo: Sandbox, tmp_path: Path) -> Sandbox:
     return repo
 
 
-@pytest.mark.parametrize("raw", [False, True], ids=["cooked", "raw"])
+@some("raw", [False, True], ids=["cooked", "raw"])
 def test_t13_nothing_asks_signs_or_edits_on_a_terminal(trapped: Sandbox, tmp_path: Path, raw: bool) -> None:
     for words in (SNAPSHOT, ("resume", "--live"), ("verify",), ("status",), ("tracks", "use", "t")):
         code, shown = on_terminal(trapped, *words, raw=raw)
@@ -103,7 +104,7 @@ def test_t13_nothing_asks_signs_or_edits_without_a_terminal(trapped: Sandbox, tm
     assert "gpgsig" not in trapped.git("cat-file", "commit", "refs/baton/tracks/t")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@some("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_t13_closed_streams(repo: Sandbox, closed: str) -> None:
     for words in (SNAPSHOT, ("resume",), ("status",)):
         done = repo.run("sh", "-c", f'exec "$@" {closed}', "sh", *BATON, *words)
@@ -127,7 +128,7 @@ def test_long_output_goes_through_the_pager_on_a_terminal(paging: Sandbox, tmp_p
     assert (tmp_path / "used").exists()
 
 
-@pytest.mark.parametrize("words", [("--no-pager", "log"), ("resume",), ("verify",), ("status",), SNAPSHOT])
+@some("words", [("--no-pager", "log"), ("resume",), ("verify",), ("status",), SNAPSHOT])
 def test_what_is_short_or_asked_not_to_is_not_paged(paging: Sandbox, tmp_path: Path, words: tuple[str, ...]) -> None:
     assert on_terminal(paging, *words)[0] == 0
     assert not (tmp_path / "used").exists()

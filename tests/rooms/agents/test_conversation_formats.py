@@ -279,6 +279,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.deep
 @given(records=st.lists(json_values, max_size=6), noise=st.binary(max_size=40))
 def test_nothing_that_anybody_writes_is_an_error(records: list[Any], noise: bytes) -> None:
     raw = rows(*records) + noise + b"\n" + b'{"a":' * 5000 + b'\n{"id": NaN}\n{"id": ' + b"9" * 5000 + b"}\n"

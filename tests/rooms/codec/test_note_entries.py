@@ -70,6 +70,7 @@ def test_entries_survive_concatenation_duplication_and_reordering(ids: dict[str,
     assert again == note and again.render() == note.render()
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(50, 25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, TEXTS, STRANGE)
 def test_a_note_joined_with_itself_does_not_grow(a: dict[str, Checkpoint], b: dict[str, Checkpoint], strange: bytes) -> None:

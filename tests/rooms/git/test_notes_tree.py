@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from gitbaton.git.notes import edit, find
 from gitbaton.git.objects import Objects, TreeEntry, commit_data, new_object, tree_data
 from gitbaton.git.repo import discover
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 
 REF = "refs/notes/checkpoints"
 AUTHOR = b"A U Thor <author@example.com> 1767225600 +0000"
@@ -61,8 +61,8 @@ def listed(box: Sandbox) -> set[str]:
     return {row.split(" ")[1] for row in rows}
 
 
-@pytest.mark.parametrize("algorithm", ["sha1", "sha256"])
-@pytest.mark.parametrize("count", [1, 15, 50, 300])
+@some("algorithm", ["sha1", "sha256"])
+@some("count", [1, 15, 50, 300])
 def test_git_reads_what_we_write(count: int, algorithm: str, tmp_path: Path) -> None:
     box = Sandbox.init(tmp_path / "box", f"--object-format={algorithm}")
     if algorithm == "sha256" and count > 15:
@@ -80,8 +80,8 @@ def test_git_reads_what_we_write(count: int, algorithm: str, tmp_path: Path) -> 
     assert ours(objects, [box.head(), *notes], text="x\n") == judged  # fanned out where git does it
 
 
-@pytest.mark.parametrize("algorithm", ["sha1", "sha256"])
-@pytest.mark.parametrize("count", [1, 15, 50, 300, 2000])
+@some("algorithm", ["sha1", "sha256"])
+@some("count", [1, 15, 50, 300, 2000])
 def test_we_read_and_change_what_git_writes(count: int, algorithm: str, tmp_path: Path) -> None:
     box = Sandbox.init(tmp_path / "box", f"--object-format={algorithm}")
     notes = ids(count, algorithm)

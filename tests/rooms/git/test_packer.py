@@ -19,6 +19,7 @@ from gitbaton.threads import worker
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.packkit import New, blobs, folder, judged, opened, read_all, trees
+from tests.kit.tiers import some
 
 pytestmark = pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
 
@@ -117,7 +118,7 @@ def test_git_reads_what_it_makes_and_it_goes_when_there_is_no_hurry(repo: Sandbo
     store.close()
 
 
-@pytest.mark.parametrize("how", ["killed", "hangs", "never begins", "says nonsense"])
+@some("how", ["killed", "hangs", "never begins", "says nonsense"])
 def test_without_an_answer_the_pack_is_made_here(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     store, made = opened(repo), objects(repo)
     if how == "never begins":

@@ -18,11 +18,12 @@ from gitbaton.git.packs import Packs
 from gitbaton.git.repo import Door, discover
 from tests.kit import Sandbox, examples
 from tests.kit.packkit import New, blobs, commits, folder, judged, missing, names, opened, read_all, trees, use_new_git
+from tests.kit.tiers import some
 
 FORMATS = ("sha1", "sha256")
 
 
-@pytest.mark.parametrize("algorithm", FORMATS)
+@some("algorithm", FORMATS)
 def test_git_reads_what_is_written(tmp_path: Path, algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packfile, "_FAR", 5000)  # as if the pack had more than 2 GiB
     repo = Sandbox.init(tmp_path / "repo", f"--object-format={algorithm}")

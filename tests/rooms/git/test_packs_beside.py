@@ -19,6 +19,7 @@ from gitbaton.git.objects import RefChange
 from gitbaton.git.run import write_all
 from tests.kit import Sandbox, examples
 from tests.kit.packkit import New, blobs, commits, folder, judged, missing, names, opened, read_all, trees, use_new_git
+from tests.kit.tiers import some
 
 
 def busy(commands: Sequence[Sequence[str]], repo: Sandbox, stop: threading.Event) -> None:
@@ -28,7 +29,7 @@ def busy(commands: Sequence[Sequence[str]], repo: Sandbox, stop: threading.Event
             repo.try_git(*command)
 
 
-@pytest.mark.parametrize("newer", [False, True])
+@some("newer", [False, True])
 def test_git_collects_and_packs_beside_us(
     tmp_path: Path, newer: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +151,7 @@ def deadly(function: Callable[..., object], left: list[int]) -> Callable[..., ob
     return call
 
 
-@pytest.mark.parametrize("named", [False, True])
+@some("named", [False, True])
 def test_killed_at_every_step_nothing_stays_but_what_git_removes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:

@@ -31,6 +31,7 @@ from tests.kit.servers import (
     silent_server,
     ssh_server,
 )
+from tests.kit.tiers import some
 
 CHAIN = "refs/baton/tracks/t"
 REMOTE = "refs/baton/remotes/origin/tracks/t"
@@ -140,7 +141,7 @@ def test_a_server_that_says_nothing(opened: Repo) -> None:
         assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("prompts", [False, True])
+@some("prompts", [False, True])
 def test_what_git_started_ends_with_it(opened: Repo, repo: Sandbox, tmp_path: Path, prompts: bool) -> None:
     slow = tmp_path / "ssh"
     slow.write_text(f"#!/bin/sh\nsleep 300 & echo $! $$ >'{tmp_path}/pids'\nwait\n")

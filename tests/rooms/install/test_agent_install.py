@@ -13,6 +13,7 @@ import pytest
 from gitbaton.agents.clients import CLIENTS, entries
 from gitbaton.install import agents
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 from tests.rooms.install.test_settings_merge import TABLE
 
 NAMES = [client.name for client in CLIENTS]
@@ -97,7 +98,7 @@ def test_the_clients_own_variables_are_heeded(repo: Sandbox, tmp_path: Path) -> 
     assert not (home() / ".claude").exists() and not (home() / ".codex").exists()
 
 
-@pytest.mark.parametrize("name", list(TABLE)[::2])  # each of them is merged and stripped in test_settings_merge.py
+@some("name", list(TABLE)[::2], 2)  # each of them is merged and stripped in test_settings_merge.py
 def test_the_users_bytes_come_back(repo: Sandbox, name: str) -> None:
     file = repo.write(".claude/settings.json", TABLE[name])
     file.chmod(0o640)

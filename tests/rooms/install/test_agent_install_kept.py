@@ -17,6 +17,7 @@ from gitbaton.agents.clients import CLIENTS, command, powershell, track_of
 from gitbaton.install.agentmerge import found, is_empty, merge, strip
 from gitbaton.install.agentparts import BEGIN, END, is_shipped, shipped
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 from tests.rooms.install.test_agent_install import FILES, NAMES, SKILLS, both, home, state
 from tests.rooms.install.test_agent_install_refused import SKILL, expect_refusal
 
@@ -38,7 +39,7 @@ def hooks_of(repo: Sandbox, name: str) -> dict[str, Any]:
     return dict(json.loads((repo.path / FILES[name]).read_text())["hooks"])
 
 
-@pytest.mark.parametrize("line", MINE)
+@some("line", MINE, 2)
 def test_a_line_that_only_names_us_is_the_users(repo: Sandbox, line: str) -> None:
     handler = {"type": "command", "command": line}
     file = repo.write(FILES["claude"], json.dumps({"hooks": {"Stop": [{"hooks": [handler]}]}}, indent=1))
@@ -171,6 +172,7 @@ def test_all_takes_skills_that_are_left_alone(repo: Sandbox) -> None:
     assert both(repo)[1] == before[1]
 
 
+@pytest.mark.deep
 def test_two_installs_at_once_lose_no_record(repo: Sandbox) -> None:
     folder = repo.path / ".git/baton"
     repo.ok("agent", "install", "cursor", "--user")

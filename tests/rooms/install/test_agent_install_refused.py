@@ -11,6 +11,7 @@ import pytest
 
 from gitbaton.install.agentparts import BEGIN, END, SKILL_MARK, shipped
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 from tests.rooms.install.test_agent_install import NAMES, both, home, state
 from tests.rooms.install.test_settings_merge import REFUSED, parsed
 
@@ -150,7 +151,7 @@ def test_what_another_agent_needs_stays(repo: Sandbox) -> None:
     assert not (repo.path / SKILL).exists() and not (repo.path / "AGENTS.md").exists()
 
 
-@pytest.mark.parametrize("text", ["", "# Mine\n", "# Mine", "# Mine\r\nmore\r\n", "\ufeff# Mine\n\n\n", b"caf\xe9\n"])
+@some("text", ["", "# Mine\n", "# Mine", "# Mine\r\nmore\r\n", "\ufeff# Mine\n\n\n", b"caf\xe9\n"], 2)
 def test_the_block_in_agents_md(repo: Sandbox, text: str | bytes) -> None:
     file = repo.write("AGENTS.md", text)
     original = file.read_bytes()

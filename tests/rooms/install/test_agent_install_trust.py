@@ -12,6 +12,7 @@ import pytest
 
 from gitbaton.agents.clients import CLIENTS, SILENT
 from tests.kit import Outcome, Sandbox
+from tests.kit.tiers import some
 from tests.rooms.install.test_agent_install import both, home
 from tests.rooms.install.test_agent_install_refused import expect_refusal
 
@@ -139,7 +140,7 @@ def test_a_dry_run_asks_nobody(repo: Sandbox, codex: Path) -> None:
     assert both(repo) == before
 
 
-@pytest.mark.parametrize(
+@some(
     ("mode", "reason"),
     [
         ("dies", "'codex' ended without an answer"),
@@ -159,6 +160,7 @@ def test_a_server_that_does_not_give_trust(repo: Sandbox, codex: Path, mode: str
         assert found["text"] == "codex lists 0 of our 6 hooks: it does not trust this project"
 
 
+@pytest.mark.deep
 def test_a_server_that_never_answers_is_stopped(
     repo: Sandbox, codex: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 
 EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
 
@@ -103,7 +104,7 @@ def test_t10_exclude_lines_go_as_they_came(repo: Sandbox) -> None:
     repo.ok("resume")
 
 
-@pytest.mark.parametrize("place", ["linked", "bare", "no hooks folder", "subfolder", "quo'te $HOME"])
+@some("place", ["linked", "bare", "no hooks folder", "subfolder", "quo'te $HOME"])
 def test_t10_from_anywhere(repo: Sandbox, tmp_path: Path, place: str) -> None:
     there = repo
     if place == "linked":
@@ -175,7 +176,7 @@ def test_t10_a_foreign_hook_placed_over_ours_is_left_alone_and_said(repo: Sandbo
     assert theirs.read_bytes() != b"#!/bin/sh\n: theirs\n" and later.read_text() == "#!/bin/sh\n: later\n"
 
 
-@pytest.mark.parametrize("damage", ["gone", "empty", "other"])
+@some("damage", ["gone", "empty", "other"])
 def test_t10_without_the_manifest_the_marks_tell(repo: Sandbox, damage: str) -> None:
     before = picture(repo)
     hook(repo, "post-merge", "#!/bin/sh\n: kept\n")

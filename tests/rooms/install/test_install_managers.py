@@ -61,6 +61,7 @@ def paste(repo: Sandbox, err: str) -> None:
             path.chmod(0o755)
 
 
+@pytest.mark.deep
 def test_t10_husky_is_left_alone_and_its_line_works(repo: Sandbox) -> None:
     husky(repo)
     (repo.path / ".husky/post-checkout").write_text("echo husky ran\n")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_purge_without_a_terminal_is_refused(full: Sandbox) -> None:
     assert everything(full) == before and (full.path / ".git/hooks/post-merge").exists()
 
 
-@pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 1), ("y", 1), ("", 1)])
+@some(("answer", "code"), [("yes", 0), ("no", 1), ("y", 1), ("", 1)])
 def test_purge_asks_on_a_terminal(repo: Sandbox, answer: str, code: int) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s")
     screen, child = pty.openpty()

@@ -224,6 +224,7 @@ def spelled(value: Any, draw: Any, blanks: tuple[str, ...] = BLANKS) -> str:
     return json.dumps(value, ensure_ascii=draw(st.booleans()))
 
 
+@pytest.mark.deep
 @settings(max_examples=100, deadline=None)
 @given(document=DOCUMENTS, client=st.sampled_from(SHAPED), data=st.data())
 def test_random_documents(document: dict[str, Any], client: Client, data: Any) -> None:
@@ -245,6 +246,7 @@ def test_random_documents(document: dict[str, Any], client: Client, data: Any) -
     assert strip(text, client).text == text, "nothing of ours, nothing to take out"
 
 
+@pytest.mark.deep
 @settings(max_examples=40, deadline=None)
 @given(document=DOCUMENTS, data=st.data())
 def test_random_documents_with_comments(document: dict[str, Any], data: Any) -> None:
@@ -313,6 +315,7 @@ def users(hooks: dict[str, Any]) -> dict[str, list[Any]]:
     return {event: handlers for event, handlers in found.items() if handlers}
 
 
+@pytest.mark.deep
 @settings(max_examples=60, deadline=None)
 @given(hooks=OWN_HOOKS, data=st.data())
 def test_random_documents_with_comments_around_our_entries(hooks: dict[str, Any], data: Any) -> None:

@@ -27,7 +27,7 @@ from tests.kit import Sandbox
 from tests.kit.journals import RUN, journal, record, step_of, tree
 from tests.kit.places import ROOT
 from tests.kit.powercut import CALLS, Disk, replay
-from tests.kit.tiers import FULL
+from tests.kit.tiers import FULL, some
 from tests.promises.test_restore_room import disk, fill
 
 __all__ = ["disk"]
@@ -84,7 +84,7 @@ def cuts(box: Sandbox, trace: str, said: Path) -> tuple[list[tuple[str, set[str]
     return values, wrong
 
 
-@pytest.mark.parametrize("door", ["libgit2", "binary"])
+@some("door", ["libgit2", "binary"])
 def test_r19_a_power_cut_leaves_a_prefix(tmp_path: Path, door: Door) -> None:
     if shutil.which("strace") is None:
         pytest.skip("there is no strace to see what is brought to disk when")
@@ -121,7 +121,7 @@ def after_a_cut(path: Path, box: Sandbox, value: str, there: set[str], expected:
     assert verify(j, RUN).problems == ()
 
 
-@pytest.mark.parametrize("door", ["libgit2", "binary"])
+@some("door", ["libgit2", "binary"])
 def test_r20_the_disk_is_full_at_each_write(disk: Path, door: Door) -> None:
     box = Sandbox.init(disk / "box")
     j = journal(box, door=door)
@@ -211,7 +211,7 @@ def test_r43_many_threads_of_one_process(memory: Path) -> None:
     assert verify(j, RUN).problems == ()
 
 
-@pytest.mark.parametrize("door", ["libgit2", "binary"])
+@some("door", ["libgit2", "binary"])
 def test_a_writer_killed_at_any_moment_leaves_a_prefix(memory: Path, door: Door) -> None:
     box, told = Sandbox.init(memory / "box"), memory / "told"
     times = random.Random(7)

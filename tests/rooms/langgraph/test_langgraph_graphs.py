@@ -28,6 +28,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 
 from gitbaton.langgraph import GitSaver
+from tests.kit.tiers import some
 
 Sessions = Callable[[], Any]
 WHERE: Any = config("thread", None)
@@ -106,8 +107,8 @@ def reviewed(saver: Saver) -> Any:
     return graph.compile(checkpointer=saver)
 
 
-@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-@pytest.mark.parametrize("encrypted", [False, True])
+@some("durability", ["sync", "async", "exit"])
+@some("encrypted", [False, True])
 def test_a_person_is_asked_and_answers_in_another_process(tmp_path: Path, durability: Any, encrypted: bool) -> None:
     def scenario(sessions: Sessions) -> list[Any]:
         seen: list[Any] = []
@@ -291,7 +292,7 @@ def growing(saver: Saver) -> Any:
     return graph.compile(checkpointer=saver)
 
 
-@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@some("durability", ["sync", "async", "exit"])
 def test_gap_prune_with_delta_channels(tmp_path: Path, durability: Any) -> None:
     """What a delta channel is rebuilt from stays; all else goes, and the thread goes on as if nothing had been pruned."""
     place = tmp_path / "threads.git"

@@ -98,6 +98,7 @@ def test_each_tool_says_what_its_verb_prints(repo: Sandbox) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_the_text_is_short_and_names_origin_and_age(repo: Sandbox) -> None:
     async def steps(client: Client) -> None:
         done = said(await client.call("snapshot", track="t", step="one\nmore", note="n" * 60000, next_cmd="make test"))
@@ -122,6 +123,7 @@ def test_the_text_is_short_and_names_origin_and_age(repo: Sandbox) -> None:
     talk(repo.path, steps)
 
 
+@pytest.mark.deep
 def test_diff_is_what_git_diff_says(repo: Sandbox) -> None:
     (repo.path / "sub").mkdir()
     repo.git("config", "diff.external", "false")
@@ -156,6 +158,7 @@ def test_diff_is_what_git_diff_says(repo: Sandbox) -> None:
     talk(repo.path / "sub", steps)
 
 
+@pytest.mark.deep
 def test_a_diff_that_cannot_be_whole_says_so(repo: Sandbox, tmp_path: Path) -> None:
     async def steps(client: Client) -> None:
         await client.ok("snapshot", track="t", step="one")
@@ -228,6 +231,7 @@ def test_errors_are_the_house_s_and_write_nothing(repo: Sandbox) -> None:
     talk(repo.path, steps)
 
 
+@pytest.mark.deep
 def test_the_repository_may_come_go_and_change(tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.mkdir()
@@ -269,6 +273,7 @@ def test_the_repository_may_come_go_and_change(tmp_path: Path) -> None:
     talk(place, steps)
 
 
+@pytest.mark.deep
 def test_it_serves_the_place_where_it_was_started(repo: Sandbox, tmp_path: Path) -> None:
     repo.write("sub/in.txt", "in\n")
     repo.commit("sub")

@@ -18,6 +18,7 @@ from gitbaton.mcpserver.tools import TOOLS
 from gitbaton.model import Stored
 from gitbaton.values import replace
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 
@@ -81,7 +82,7 @@ def test_nothing_but_messages_on_standard_output(repo: Sandbox) -> None:
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
 
 
-@pytest.mark.parametrize("handshake", [True, False])
+@some("handshake", [True, False])
 def test_the_end_of_standard_input_ends_it(repo: Sandbox, handshake: bool) -> None:
     raw = Raw(repo.path)
     if handshake:
@@ -94,6 +95,7 @@ def test_the_end_of_standard_input_ends_it(repo: Sandbox, handshake: bool) -> No
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_closed_standard_streams(repo: Sandbox) -> None:
     closed = Raw(repo.path, stdin=None, preexec_fn=lambda: os.close(0))
     assert closed.end() == (0, b"", b"")
@@ -109,7 +111,7 @@ def test_closed_standard_streams(repo: Sandbox) -> None:
     nobody.process.stderr.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@some("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_leaves_nothing(repo: Sandbox, tmp_path: Path, number: int) -> None:
     tmp = tmp_path / "tmp"
     tmp.mkdir()
@@ -171,7 +173,7 @@ def test_what_is_foreign_is_marked_and_quoted(repo: Sandbox, name: str) -> None:
     assert name == "diff" or (isinstance(checkpoint, dict) and checkpoint["foreign"] is True)
 
 
-@pytest.mark.parametrize("name", [tool.name for tool in TOOLS])
+@some("name", [tool.name for tool in TOOLS], 2)
 def test_a_tool_that_only_reads_changes_nothing(repo: Sandbox, name: str) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one")
     repo.write("a.txt", "changed\n")

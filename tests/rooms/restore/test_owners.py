@@ -17,6 +17,7 @@ from gitbaton.owners import Owner, Present, others
 from gitbaton.store import chain_ref
 from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
+from tests.kit.tiers import deep, some
 
 HOSTILE = ("-dash", ":(top)x", "a\nb", "*.c", "[a]?", "d/-e/:f", "\udcff\udcfe", "sp ace", "ü\u202e")
 
@@ -55,7 +56,7 @@ def brought(path: str, commit: str) -> dict[str, Owner]:
     return {path: Owner(path=path, track=None, where=commit)}
 
 
-@pytest.fixture(params=["binary", "libgit2", "sha256"])
+@pytest.fixture(params=["binary", deep("libgit2"), deep("sha256")])
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     kind = request.param
     repo = Sandbox.init(tmp_path / "owned", *(["--object-format=sha256"] if kind == "sha256" else []))
@@ -239,7 +240,7 @@ def test_unborn_head(tmp_path: Path) -> None:
         assert scene.others(then, "a.txt", "n.txt", "c.txt") == expected
 
 
-@pytest.mark.parametrize("gone", ["0" * 39 + "1", "--output=x", "a" * 64])
+@some("gone", ["0" * 39 + "1", "--output=x", "a" * 64], 2)
 def test_a_missing_head_says_nothing_of_commits(scene: Scene, gone: str) -> None:
     then = scene.snap("t")
     scene.repo.commit("since", a_txt="two\n")
@@ -311,7 +312,7 @@ def _lose(scene: Scene, oid: str) -> None:
     path.unlink()
 
 
-@pytest.mark.parametrize("what", ["commit", "tree", "subtree"])
+@some("what", ["commit", "tree", "subtree"])
 def test_a_chain_with_lost_objects_says_what_it_can(scene: Scene, what: str) -> None:
     then = scene.snap("mine")
     scene.repo.write("b.txt", "early\n")

@@ -6,12 +6,13 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.model import Stored
 from gitbaton.owners import Owner, others
-from tests.kit import Sandbox, examples
+from tests.kit import Sandbox
+from tests.kit.tiers import model, sized
 from tests.rooms.restore.test_owners import Scene
 
 PATHS = ("a", "b", "d/c")
@@ -56,9 +57,12 @@ class Walked:
         return None
 
 
-@settings(max_examples=examples(30, 12), deadline=None, suppress_health_check=list(HealthCheck))
-@given(before=STEPS, after=STEPS, halves=st.booleans())
-def test_the_walk_over_everything_agrees(before: list[tuple[str, ...]], after: list[tuple[str, ...]], halves: bool) -> None:
+@sized(3, 12, 30)
+def test_the_walk_over_everything_agrees(count: int) -> None:
+    model(count)(given(before=STEPS, after=STEPS, halves=st.booleans())(agrees))()
+
+
+def agrees(before: list[tuple[str, ...]], after: list[tuple[str, ...]], halves: bool) -> None:
     start, ticks = datetime(2026, 1, 1, tzinfo=UTC), iter(range(1 << 30))
 
     def clock() -> datetime:  # several checkpoints within a second, and some at the same moment

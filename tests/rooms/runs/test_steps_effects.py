@@ -13,6 +13,7 @@ from gitbaton.running.recovery import settle
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, sh
+from tests.kit.tiers import some
 
 SAY = "do $GIT_BATON_STEP $GIT_BATON_IDEMPOTENCY_KEY"
 DO = f'grep -qsx "{SAY}" "$X/log" || echo "{SAY}" >> "$X/log"'
@@ -118,7 +119,7 @@ def test_r31_a_compensation_that_fails_stops_everything_and_is_gone_on_with(run:
     run.checked()
 
 
-@pytest.mark.parametrize("point", ["after-comp-begin", "in-compensation", "before-comp-end"])
+@some("point", ["after-comp-begin", "in-compensation", "before-comp-end"])
 def test_r15_r32_a_compensation_that_was_killed_is_done_again_under_its_own_key(run: Runner, point: str) -> None:
     once = f'echo "$GIT_BATON_IDEMPOTENCY_KEY" >> "$X/own"; {UNDO}'
     first = changed(A, compensate=once)

@@ -15,6 +15,7 @@ from gitbaton.running.results import output
 from gitbaton.running.step import perform
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, sh
+from tests.kit.tiers import some
 
 SOURCES = {"reads": "src/**", "writes": "out/**"}
 
@@ -106,8 +107,8 @@ def listing(run: Runner) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted((run.repo.path / "out").iterdir())}
 
 
-@pytest.mark.parametrize("isolate", ["none", "tree"])
-@pytest.mark.parametrize("line", ["false", FAILS, FAILS.replace("exit 1", "kill $$")])
+@some("isolate", ["none", "tree"])
+@some("line", ["false", FAILS, FAILS.replace("exit 1", "kill $$")])
 def test_a_failed_rebuild_leaves_the_last_good_outputs(run: Runner, line: str, isolate: str) -> None:
     run.repo.write("out/theirs", "before\n")
     run.go(BUILD)
@@ -127,8 +128,8 @@ def test_a_failed_rebuild_leaves_the_last_good_outputs(run: Runner, line: str, i
 POINTS = ("after-begin", "in-clearing", "in-command", "after-command", "in-bring-back")
 
 
-@pytest.mark.parametrize("isolate", ["none", "tree"])
-@pytest.mark.parametrize("point", POINTS)
+@some("isolate", ["none", "tree"])
+@some("point", POINTS)
 def test_a_killed_rebuild_leaves_the_last_good_outputs(run: Runner, point: str, isolate: str) -> None:
     run.go(BUILD)
     good = listing(run)

@@ -9,6 +9,7 @@ import pytest
 from gitbaton.errors import GitError
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, sh
+from tests.kit.tiers import some
 
 
 @pytest.fixture
@@ -19,8 +20,8 @@ def run(repo: Sandbox) -> Runner:
     return Runner(repo)
 
 
-@pytest.mark.parametrize("isolate", ["none", "tree"])
-@pytest.mark.parametrize("glob", ["out/**", "out/a", "out/sub/*"])
+@some("isolate", ["none", "tree"], 2)
+@some("glob", ["out/**", "out/a", "out/sub/*"], 2)
 def test_a_folder_that_was_there_stays_when_nothing_is_left_in_it(run: Runner, glob: str, isolate: str) -> None:
     (run.repo.path / "out").mkdir()
     line = '[ -d out ] || exit 9; mkdir -p out/sub; echo $(cat src/a) > out/a; cp out/a out/sub/a; [ "$GIT_BATON_ATTEMPT" = 2 ]'
@@ -96,9 +97,9 @@ def test_a_link_of_the_users_own_that_leads_outside_is_left_alone(run: Runner, i
     run.checked()
 
 
-@pytest.mark.parametrize("take", ["ours", "theirs"])
-@pytest.mark.parametrize("store", ["all", "none"])
-@pytest.mark.parametrize("folder", [True, False])
+@some("take", ["ours", "theirs"])
+@some("store", ["all", "none"])
+@some("folder", [True, False])
 def test_an_edit_is_decided_for_either_side_and_both_are_kept(run: Runner, take: str, store: str, folder: bool) -> None:
     step = sh("s", "mkdir -p out; cp src/a out/app", reads="src/a", writes="out/**", store=store)
     run.go(step)
@@ -131,8 +132,8 @@ def bits(run: Runner, name: str) -> int:
     return (run.repo.path / name).stat().st_mode & 0o777
 
 
-@pytest.mark.parametrize("filemode", ["true", "false"])
-@pytest.mark.parametrize("isolate", ["none", "tree"])
+@some("filemode", ["true", "false"])
+@some("isolate", ["none", "tree"])
 def test_permissions_stay_or_are_those_that_the_command_gave(run: Runner, isolate: str, filemode: str) -> None:
     run.repo.git("config", "core.filemode", filemode)
     line = (
@@ -180,8 +181,8 @@ def test_what_no_tree_can_hold_is_named(run: Runner) -> None:
     assert [event.text for event in run.told("warning")] == ["not brought back: out/empty/, out/nested/.git, out/pipe"]
 
 
-@pytest.mark.parametrize("isolate", ["none", "tree"])
-@pytest.mark.parametrize("glob", ["lg", "lf/g", "lf", "lf/**", "lo"])
+@some("isolate", ["none", "tree"])
+@some("glob", ["lg", "lf/g", "lf", "lf/**", "lo"])
 def test_what_links_lead_to_is_read(run: Runner, glob: str, isolate: str) -> None:
     run.repo.write("real/g", "one\n")
     away = run.outside / "o"

@@ -21,12 +21,13 @@ from gitbaton.store.join import Link, insert, joined, links, merged
 from gitbaton.store.meta import NOTHING, Meta
 from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
+from tests.kit.tiers import deep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
-@pytest.fixture(params=["binary", "libgit2", "sha256"])
+@pytest.fixture(params=["binary", deep("libgit2"), deep("sha256")])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     kind = request.param
     repo = Sandbox.init(tmp_path / "joined", *(["--object-format=sha256"] if kind == "sha256" else []))

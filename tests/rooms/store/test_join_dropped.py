@@ -14,10 +14,11 @@ from gitbaton.store.join import Link, insert, joined, links, merged, news
 from gitbaton.store.meta import Meta, union
 from gitbaton.values import replace
 from tests.kit import Sandbox
+from tests.kit.tiers import deep
 from tests.rooms.store.test_join import commits, heads, link, put, sandbox
 
 
-@pytest.fixture(params=["binary", "libgit2", "sha256"])
+@pytest.fixture(params=["binary", deep("libgit2"), deep("sha256")])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     kind = request.param
     repo = Sandbox.init(tmp_path / "joined", *(["--object-format=sha256"] if kind == "sha256" else []))

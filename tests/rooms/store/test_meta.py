@@ -15,13 +15,14 @@ from gitbaton.store import Store
 from gitbaton.store.meta import NOTHING, Meta, objects_for, read, union
 from gitbaton.store.refs import META, remote_ref
 from tests.kit import Sandbox
+from tests.kit.tiers import deep
 
 IDS = [f"{n:02x}" * 20 for n in range(6)]
 OID = st.sampled_from(IDS)
 METAS = st.builds(Meta, pins=st.dictionaries(OID, st.integers(1, 12)), pruned=st.frozensets(OID), forgotten=st.frozensets(OID))
 
 
-@pytest.fixture(params=["binary", "libgit2", "sha256"], scope="module")
+@pytest.fixture(params=["binary", deep("libgit2"), deep("sha256")], scope="module")
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     kind = request.param
     options = ["--object-format=sha256"] if kind == "sha256" else []

@@ -17,6 +17,7 @@ from gitbaton.store.refs import META, NOTES, chain_ref, tip_ref
 from gitbaton.store.revision import Revision
 from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
+from tests.kit.tiers import deep, some
 
 SECRET = "hunter2 in clear"
 
@@ -25,7 +26,7 @@ class Killed(BaseException):
     """As if the process had been killed here."""
 
 
-@pytest.fixture(params=["binary", "libgit2"])
+@pytest.fixture(params=["binary", deep("libgit2")])
 def baton(request: pytest.FixtureRequest, repo: Sandbox) -> Iterator[Baton]:
     with repo.open(clock=integer_clock(), door=request.param) as opened:
         yield opened
@@ -183,7 +184,7 @@ def change(baton: Baton, goal: str) -> Revision:
     return revision
 
 
-@pytest.mark.parametrize("goal", ["all", "grows", "loses", "goes"])
+@some("goal", ["all", "grows", "loses", "goes"])
 def test_killed_between_any_two_refs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, goal: str) -> None:
     with repo.open(clock=integer_clock(), door="libgit2") as baton:
         for track in ("more", "goes", "loses", "grows"):  # so that what `grows` gains lies below its tip

@@ -10,6 +10,7 @@ from gitbaton.git.refusals import failure
 from gitbaton.store.meta import MOST_TURNS, Meta
 from gitbaton.store.revision import Revision
 from tests.kit.far import META, Far, forget, ok, snap, steps
+from tests.kit.tiers import some
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def far(tmp_path: Path) -> Far:
     return Far(tmp_path)
 
 
-@pytest.mark.parametrize("rewriting", [True, False])
+@some("rewriting", [True, False])
 def test_one_wrong_clock_keeps_nobody_from_pushing(far: Far, rewriting: bool) -> None:
     a, wrong, c = far.first, far.clone("wrong", skew=10_000), far.clone("third")
     first = snap(a, "first")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.kit.far import CHAINS, META, Far, lines_of, noted_steps, ok, snap, steps
 from tests.kit.servers import REFUSES_REWRITING, hook
+from tests.kit.tiers import some
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def holds(far: Far, text: str) -> bool:
     return any(text in far.remote.run("git", "cat-file", "-p", name).out for name in names)
 
 
-@pytest.mark.parametrize("name", ["t~1", "t"])
+@some("name", ["t~1", "t"])
 def test_forgotten_in_a_track_that_was_only_fetched_goes_from_the_remote(far: Far, name: str) -> None:
     a, b = far.first, far.clone()
     ids = [snap(a, "harmless"), snap(a, "very secret one"), snap(a, "very secret two")]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.store.join import news
@@ -16,10 +16,9 @@ from gitbaton.store.refs import META, chain_ref, tip_ref
 from gitbaton.store.revision import Revision
 from tests.kit import Sandbox
 from tests.kit.clones import Clock, Clone, State, copied, killed
-from tests.kit.tiers import FULL
+from tests.kit.tiers import model, sized
 from tests.kit.world import Model, agree, auto, kept_by_rules
 
-EXAMPLES, LONG = 10, 800
 TRACKS = ("a", "b c")
 OPS = ("manual", "manual", "manual", "label", "auto", "auto", "pull", "pull", "pull", "prune", "pin", "unpin", "forget", "gone")
 Op = tuple[str, int, int, int]
@@ -150,17 +149,11 @@ def template(tmp_path: Path) -> Path:
     return repo.path
 
 
-def test_peers_agree(template: Path, tmp_path: Path) -> None:
+@sized(3, 20, 800)
+def test_peers_agree(count: int, template: Path, tmp_path: Path) -> None:
     ops = st.tuples(st.sampled_from(OPS), st.integers(0, 3), st.integers(0, 11), st.one_of(st.just(0), st.integers(0, 30)))
 
-    @settings(
-        max_examples=LONG if FULL else EXAMPLES,
-        deadline=None,
-        database=None,
-        report_multiple_bugs=False,
-        phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
-    )
+    @model(count)
     @given(
         st.lists(st.sampled_from([0.0, -300.0, -1.0, 4.0, 7.5]), min_size=2, max_size=4), st.lists(ops, min_size=4, max_size=30)
     )

@@ -151,6 +151,7 @@ def test_both_went_on(far: Far) -> None:
     assert "left alone" not in b.here("doctor").out, "what was fetched and joined are refs of ours"
 
 
+@pytest.mark.deep
 def test_what_was_removed_stays_away(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, puts("1", "2", "3"))
@@ -174,6 +175,7 @@ def test_what_was_removed_stays_away(far: Far) -> None:
     same(far, a, b)
 
 
+@pytest.mark.deep
 def test_what_a_delta_channel_is_put_together_from_stays(far: Far) -> None:
     a, b = far.first, far.clone()
 
@@ -249,6 +251,7 @@ def test_what_is_not_at_another_address_was_not_removed(far: Far, tmp_path: Path
     assert held(a) == {"1": [], "2": [], "3": []}, "an older state of another repository takes nothing away"
 
 
+@pytest.mark.deep
 def test_a_sync_that_is_killed_is_done_once_more(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, puts("00"))

@@ -26,6 +26,7 @@ def part_of(sent: list[list[str]], ref: str) -> list[str]:
     return found
 
 
+@pytest.mark.deep
 def test_very_many_threads_go_some_at_a_time_and_each_as_a_whole(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("gitbaton.sync.push"), "_AT_ONCE", 4)
     monkeypatch.setattr("gitbaton.commands.exchanging._NAMED", 3)

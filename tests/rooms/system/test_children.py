@@ -21,6 +21,7 @@ from gitbaton.git.children import Command, Ended, alive, forward, signals
 from gitbaton.git.relay import SAME
 from gitbaton.values import replace
 from tests.kit.commands import driver, ran, runs, sh, sweep, until
+from tests.kit.tiers import some
 
 
 @pytest.fixture
@@ -184,7 +185,7 @@ def test_a_reader_that_does_not_read_holds_up_neither_limit_nor_signal(place: Pa
         assert (code, name, timeout, interrupted, lost) == (143, "SIGTERM", sent is None, sent is not None, [])
 
 
-@pytest.mark.parametrize("patient", [True, False])
+@some("patient", [True, False])
 def test_a_reader_that_comes_late_gets_all_unless_nobody_wants_to_wait(place: Path, patient: bool) -> None:
     line = "echo $$ > own.pid; head -c 100000 /dev/zero"
     with subprocess.Popen(driver(place / "result", "sh", "-c", line), cwd=place, stdout=subprocess.PIPE) as process:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.kit.commands import driver, sweep
+from tests.kit.tiers import some
 
 # A shell with job control: it runs its arguments as a job, says when that was stopped, and goes on with it after a line.
 SHELL = """
@@ -181,7 +182,7 @@ def test_a_command_without_input_may_still_ask_at_the_terminal(place: Path) -> N
         assert screen.end() == [0, None, False, False, "readygot a password\n", []]
 
 
-@pytest.mark.parametrize("stdin", ["null", "inherit"])
+@some("stdin", ["null", "inherit"])
 def test_control_z_stops_all_and_fg_goes_on(place: Path, stdin: str) -> None:
     line = "printf 'ready '; read -r x < /dev/tty; echo got $x; sleep 0.3; echo done"
     with Screen(place, line, stdin=stdin, timeout=1.2) as screen:

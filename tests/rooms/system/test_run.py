@@ -13,6 +13,7 @@ from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.git.repo import discover
 from gitbaton.git.run import Git, base_environment, spawn, verb
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 
 
 def git_in(path: Path, timeout: float = 60.0) -> Git:
@@ -73,7 +74,7 @@ ODD = (
 )
 
 
-@pytest.mark.parametrize("env", ODD, ids=lambda env: next(iter(env)))
+@some("env", ODD, ids=lambda env: next(iter(env)))
 def test_odd_environments(repo: Sandbox, env: dict[str, str]) -> None:
     repo.write("ü*[x].txt", "new\n")
     for words in (("snapshot", "--track", "t", "--step", "s"), ("resume", "--live"), ("verify",), ("status",), ("show",)):
@@ -108,7 +109,7 @@ def test_odd_settings(repo: Sandbox) -> None:
     assert repo.tree("refs/baton/tracks/t").keys() == {"a.txt", "ü.txt"}
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "<&- 2>&-"])
+@some("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "<&- 2>&-"])
 def test_closed_streams(repo: Sandbox, closed: str) -> None:
     code = "from gitbaton import Baton; b = Baton('.'); b.snapshot('s', track='t'); b.resume('t', live=True); b.close()"
     for program in (f'"$0" -m gitbaton snapshot --track t --step s {closed}', f'"$0" -c "{code}" {closed}'):
@@ -123,6 +124,7 @@ def test_children_end_at_a_closed_pipe(repo: Sandbox) -> None:
     assert done.code != 7
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("door", ["binary", "libgit2"])
 def test_nothing_is_left_open(repo: Sandbox, door: str) -> None:
     def descriptors() -> int:

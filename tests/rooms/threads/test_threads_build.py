@@ -104,6 +104,7 @@ class Model:
         return self.heap.rebuild(None, puts, written).tip
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(2000, 150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 60), BATCHES)
 def test_a_chain_is_what_a_dict_would_be(first: int, batches: list[list[Any]]) -> None:

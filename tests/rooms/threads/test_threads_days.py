@@ -25,6 +25,7 @@ from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.threads import QUIET, put
+from tests.kit.tiers import some
 from tests.rooms.git.test_packer import ended, waited
 from tests.rooms.threads.test_threads_stuck import stuck
 
@@ -66,7 +67,7 @@ def children() -> list[str]:
 
 
 @pytest.mark.usefixtures("few_files")
-@pytest.mark.parametrize("collects", [True, False])
+@some("collects", [True, False])
 def test_a_flush_leaves_no_file_open(bare: Sandbox, monkeypatch: pytest.MonkeyPatch, collects: bool) -> None:
     monkeypatch.setattr(module, "_OPEN", 40)
     bare.git("config", "gc.auto", "6700" if collects else "0")
@@ -83,6 +84,7 @@ def test_a_flush_leaves_no_file_open(bare: Sandbox, monkeypatch: pytest.MonkeyPa
     bare.fsck()
 
 
+@pytest.mark.deep
 def test_programs_that_nobody_waits_for_do_not_pile_up(tmp_path: Path) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     before = children().count("Z")
@@ -109,6 +111,7 @@ def test_a_line_that_cannot_be_brought_writes_nothing_again_and_again(stuck: San
         store.delete("bad")
 
 
+@pytest.mark.deep
 def test_a_log_that_never_rests_is_flushed_when_it_is_time(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_LONGEST", 5)
     with ThreadStore.open(bare.path, sync=False, every=1 << 20, idle=0.2) as store:

@@ -21,6 +21,7 @@ from gitbaton.threads import walfile, walopen
 from gitbaton.threads.store import _OPEN, ThreadStore
 from gitbaton.threads.wal import Wal
 from tests.kit import Sandbox, examples
+from tests.kit.tiers import some
 from tests.rooms.threads.test_threads_wal import append, flush, kill, read
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of __del__
@@ -66,6 +67,7 @@ def free(wal: Wal) -> bool:
     return True
 
 
+@pytest.mark.deep
 def test_what_a_handler_raises_leaves_no_lock_of_the_log(tmp_path: Path, handler: None) -> None:
     wal, other = Wal(str(tmp_path / "wal"), sync=False), Wal(str(tmp_path / "wal"), sync=False)
     end = time.monotonic() + examples(20, 1)
@@ -88,7 +90,7 @@ def test_what_a_handler_raises_leaves_no_lock_of_the_log(tmp_path: Path, handler
     kill(wal, other)
 
 
-@pytest.mark.parametrize("sync", [False, True])
+@some("sync", [False, True])
 def test_what_a_handler_raises_leaves_a_store_usable(bare: Sandbox, handler: None, *, sync: bool) -> None:
     end, number = time.monotonic() + examples(20, 1), 0
     with ThreadStore.open(bare.path, sync=sync, idle=0.05, every=64) as store:

@@ -23,6 +23,7 @@ from gitbaton.threads.values import Row
 from gitbaton.threads.wal import Wal
 from tests.kit import Sandbox
 from tests.kit.threads import QUIET, Model, agree, put
+from tests.kit.tiers import some
 
 PLACE = ("t", "")
 FILES = ("core", "table", "flush", "wal", "walstate", "walfile")
@@ -109,6 +110,7 @@ def test_putting_that_is_cut_short_anywhere_is_done_or_not_for_all(store: Thread
     assert [entry.id for entry in store.walk(*PLACE)] == [f"{each:04}" for each in range(number, 0, -1)]
 
 
+@pytest.mark.deep
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_flush_that_is_cut_short_anywhere_loses_nothing(bare: Sandbox, store: ThreadStore, other: ThreadStore) -> None:
     model, number = Model(), 1
@@ -183,7 +185,7 @@ def test_a_stack_that_is_too_deep_is_not_the_logs_fault(store: ThreadStore, othe
     store.flush()
 
 
-@pytest.mark.parametrize(
+@some(
     ("use", "good"),
     [
         (codec.loads, b'{"a":"[[[["}'),

@@ -14,6 +14,7 @@ from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.far import Far, ok
 from tests.kit.threads import QUIET, put
+from tests.kit.tiers import some
 
 LONG = "\u62a5" * 5000
 DEEP = "|".join(f"child{n}:6f1c2c1e-9b0a-4a58-8f6e-0d9c5b7a1e2f" for n in range(30))
@@ -61,10 +62,8 @@ def test_a_long_name_is_kept_flushed_listed_and_read_again(bare: Sandbox) -> Non
     assert "cannot be read" not in bare.here("doctor").out
 
 
-@pytest.mark.parametrize(
-    ("source", "target"), [(LONG, "b"), ("a", LONG), (LONG, OTHER), ("a", "b")], ids=["from", "to", "both", "namespace"]
-)
-@pytest.mark.parametrize("there", [False, True], ids=["new", "there"])
+@some(("source", "target"), [(LONG, "b"), ("a", LONG), (LONG, OTHER), ("a", "b")], ids=["from", "to", "both", "namespace"])
+@some("there", [False, True], ids=["new", "there"])
 def test_copy_to_and_from_long_names(store: ThreadStore, bare: Sandbox, source: str, target: str, *, there: bool) -> None:
     for namespace in ("", DEEP):
         fill(store, source, namespace)

@@ -121,6 +121,7 @@ class Machine(RuleBasedStateMachine):
         type(self).ended += 1
 
 
+@pytest.mark.deep
 def test_the_store_does_what_a_dict_of_dicts_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "NEAR", 3)
     Machine.folder = tmp_path

@@ -16,6 +16,7 @@ from gitbaton.codec import parse_transcript, transcript_text
 from gitbaton.model import Transcript
 from gitbaton.transcripts import CHUNK, Mode, chunks, layout, record, storing
 from tests.kit import Sandbox, integer_clock
+from tests.kit.tiers import some
 
 SESSION = "e8b31b82-3a88-40ec-b500-13cf0a0662a6"
 REF = f"refs/baton/transcripts/claude/{SESSION}"
@@ -150,7 +151,7 @@ def test_a_rewrite_of_the_same_length_is_seen_where_content_is_stored(repo: Sand
     check_stored(repo, take(repo, path, before=before), path.read_bytes())
 
 
-@pytest.mark.parametrize("place", [0, 1, 7, 20, 38, 39])
+@some("place", [0, 1, 7, 20, 38, 39])
 def test_an_earlier_part_that_was_rewritten_is_seen(repo: Sandbox, path: Path, place: int) -> None:
     rows = [line(n, 30_000) for n in range(40)]  # more than a megabyte
     path.write_bytes(b"".join(rows))
@@ -192,6 +193,7 @@ def test_a_long_line_is_a_chunk_by_itself() -> None:
 sizes = st.lists(st.sampled_from([1, 40, 900, 30_000, CHUNK - 1, CHUNK, CHUNK + 1, 150_000]), min_size=1, max_size=12)
 
 
+@pytest.mark.deep
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=sizes, cuts=st.lists(st.floats(0, 1), max_size=4))
 def test_growing_at_any_place_gives_the_tree_of_one_write(

@@ -14,6 +14,7 @@ from gitbaton.hooks.sessions import Session, opening
 from gitbaton.secrets import Redactor
 from tests.kit import Sandbox
 from tests.kit.agents import Client
+from tests.kit.tiers import some
 from tests.rooms.agents.test_conversation_formats import rows as lines
 from tests.rooms.agents.test_conversation_formats import said
 
@@ -38,7 +39,7 @@ def everything(box: Sandbox) -> bytes:
     return box.run("git", "cat-file", "--batch-all-objects", "--batch").out.encode("utf-8", "surrogateescape")
 
 
-@pytest.mark.parametrize("prompt", PROMPTS, ids=["short", "cut step", "cut prompt", "at the cut"])
+@some("prompt", PROMPTS, ids=["short", "cut step", "cut prompt", "at the cut"])
 def test_no_object_holds_a_key_of_a_prompt(repo: Sandbox, tmp_path: Path, prompt: str) -> None:
     path = tmp_path / "talk.jsonl"
     path.write_bytes(lines(said("u1", None, "user", prompt), said("u2", "u1", "assistant", f"I use {AWS}")))

@@ -21,6 +21,7 @@ from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.doors import FORMATS, build
 from tests.kit.places import ROOT
+from tests.kit.tiers import some
 from tests.rooms.transcripts.test_transcripts import REF, SESSION, check_stored, event, line, objects, take
 
 FOLDER = "home/.claude/projects/-somewhere"
@@ -64,7 +65,7 @@ def refused(box: Sandbox, stored: Stored) -> BatonError:
     return raised.value
 
 
-@pytest.mark.parametrize("mode", ["position", "full"])
+@some("mode", ["position", "full"])
 def test_a_conversation_is_cut_where_the_checkpoint_was_taken(repo: Sandbox, own: Path, mode: Mode) -> None:
     data = own.read_bytes()
     then = snap(repo, take(repo, own, mode))
@@ -120,7 +121,7 @@ def test_where_the_client_is_told_to_keep_its_files(
     assert refused(repo, stored)
 
 
-@pytest.mark.parametrize(
+@some(
     ("agent", "name", "variable"),
     [
         ("codex", "sessions/2026/11/20/rollout-2026-11-20T16-30-52-{0}.jsonl", "CODEX_HOME"),
@@ -128,6 +129,7 @@ def test_where_the_client_is_told_to_keep_its_files(
         ("gemini", ".gemini/tmp/repo/chats/session-2026-11-20T16-30-e8b31b82.jsonl", "GEMINI_CLI_HOME"),
         ("copilot", "session-state/{0}/events.jsonl", "COPILOT_HOME"),
     ],
+    2,
 )
 def test_each_client_has_its_own_place(
     repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, name: str, variable: str
@@ -144,7 +146,7 @@ def test_each_client_has_its_own_place(
     assert back(repo, stored) == path.read_bytes()
 
 
-@pytest.mark.parametrize("session", ["../../secret", "*", "a/b", "", "x" * 129, "é", "[a-z]", None])
+@some("session", ["../../secret", "*", "a/b", "", "x" * 129, "é", "[a-z]", None], 3)
 def test_a_session_never_becomes_a_path(repo: Sandbox, tmp_path: Path, session: str | None) -> None:
     (tmp_path / FOLDER).mkdir(parents=True)
     for name in ("home/secret.jsonl", f"{FOLDER}/a.jsonl", f"{FOLDER}/.jsonl"):
@@ -161,7 +163,7 @@ def test_a_checkpoint_without_a_conversation_says_so(repo: Sandbox) -> None:
         assert "knows of no conversation" in refused(repo, plain).message
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@some("name", FORMATS, 2)
 def test_every_door_and_format_stores_the_same(
     repo: Sandbox, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -271,6 +273,7 @@ class Forger:
         }
 
 
+@pytest.mark.deep
 def test_a_hostile_commit_is_no_conversation(repo: Sandbox, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(line(0) + line(1) + line(2))
@@ -318,6 +321,7 @@ def writer(box: Sandbox, mode: Mode, path: Path, times: int = 1) -> subprocess.P
     return subprocess.Popen(words, cwd=box.path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.deep
 def test_a_writer_killed_before_its_ref_leaves_nothing_behind(repo: Sandbox, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(line(0) + line(1))
@@ -342,6 +346,7 @@ def test_a_writer_killed_before_its_ref_leaves_nothing_behind(repo: Sandbox, tmp
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_two_processes_at_once_lose_nothing(repo: Sandbox, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(line(0))

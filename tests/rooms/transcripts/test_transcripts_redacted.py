@@ -20,6 +20,7 @@ from gitbaton.model import Agent, Checkpoint, Stored, Transcript
 from gitbaton.transcripts import CHUNK, layout, proofs, read, record, storing
 from gitbaton.values import replace
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 from tests.rooms.transcripts.test_transcripts import REF, SESSION, event, line, objects, path, take
 from tests.rooms.transcripts.test_transcripts_read import back, snap
 
@@ -101,6 +102,7 @@ def test_no_object_holds_a_secret_and_positions_are_those_of_the_file(repo: Sand
 sizes = st.lists(st.tuples(st.sampled_from([1, 40, 900, CHUNK - 30, CHUNK, 150_000]), st.booleans()), min_size=1, max_size=9)
 
 
+@pytest.mark.deep
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=sizes, cuts=st.lists(st.floats(0, 1), max_size=4), lost=st.sets(st.integers(0, 4)))
 def test_growing_at_any_place_gives_the_tree_of_one_write(
@@ -158,7 +160,7 @@ def spoiled(path: Path, what: str) -> None:
 SPOILS = ("gone", "empty", "garbage", "more", "another's", "a folder", "a link to nothing", "a link to itself")
 
 
-@pytest.mark.parametrize("what", SPOILS)
+@some("what", SPOILS, 3)
 def test_without_a_proof_everything_is_compared(repo: Sandbox, path: Path, fake: Fake, what: str) -> None:
     path.write_bytes(secret(1, CHUNK) + secret(2) + line(3))
     before = take(repo, path)
@@ -224,7 +226,7 @@ def test_a_secret_that_changes_in_the_file_is_a_rewrite(repo: Sandbox, path: Pat
     assert repo.git("rev-list", REF).split() == [after.stored, before.stored]
 
 
-@pytest.mark.parametrize("proven", [True, False])
+@some("proven", [True, False])
 def test_other_rules_hold_for_what_is_new_and_corrupt_nothing(repo: Sandbox, path: Path, fake: Fake, proven: bool) -> None:
     path.write_bytes(secret(1) + line(2))
     fake.rule = re.compile(rb"never")  # baton.redact=off

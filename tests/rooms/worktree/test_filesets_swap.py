@@ -17,6 +17,7 @@ from gitbaton.git.filesets import Entry, Files, swap
 from gitbaton.git.repo import Repo, discover
 from tests.kit import Sandbox
 from tests.kit.filekit import Kit, State, disk, put
+from tests.kit.tiers import some
 from tests.rooms.worktree.test_filesets_cache import coarse
 
 PATHS = ("a", "a/b", "a/b/c", "a/d", "e", "f/g", "f/h/i")
@@ -36,7 +37,7 @@ def kit(repo: Sandbox, opened: Repo) -> Kit:
     return Kit(opened)
 
 
-def some(random: random.Random) -> State:
+def chosen(random: random.Random) -> State:
     """Files that can stand beside each other."""
     state = {p: random.choice(CONTENTS) for p in random.sample(PATHS, random.randrange(len(PATHS)))}
     return {p: w for p, w in state.items() if not any(other.startswith(p + "/") for other in state)}
@@ -60,7 +61,7 @@ def hooked(monkeypatch: pytest.MonkeyPatch, edit: Callable[[], None]) -> None:
         monkeypatch.setattr(fileplace, name, late)
 
 
-@pytest.mark.parametrize("linked", [False, True])
+@some("linked", [False, True])
 def test_nothing_but_the_expected_is_overwritten_or_removed(kit: Kit, monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:
     if linked:  # a system without renameat2
         monkeypatch.setattr(fileplace, "_renameat2", [None])
@@ -81,11 +82,11 @@ def test_nothing_but_the_expected_is_overwritten_or_removed(kit: Kit, monkeypatc
         for path in os.listdir(kit.top):
             if path != ".git":
                 put(kit.top, path, None)
-        for path, what in some(chance).items():
+        for path, what in chosen(chance).items():
             put(kit.top, path, what)
         touched: dict[str, tuple[str, bytes] | None] = {p: disk(kit.top).get(p) for p in PATHS}
         expect = {p: w for p, w in touched.items() if w is not None and chance.random() < 0.8}
-        after = some(chance)
+        after = chosen(chance)
         changes = {p: after.get(p) for p in PATHS if chance.random() < 0.8}
         left = kit.swap(changes, expect, between=edit)
         final = disk(kit.top)

@@ -20,6 +20,7 @@ from gitbaton.git.repo import Repo, discover
 from gitbaton.git.watcher import sweep
 from tests.kit import Sandbox, find_new_git
 from tests.kit.doors import build
+from tests.kit.tiers import some
 
 PATIENCE = 60.0
 
@@ -75,7 +76,7 @@ def lane(repo: Sandbox) -> Iterator[Lane]:
 # --- git in the lane
 
 
-@pytest.mark.parametrize("name", ["libgit2", "binary", "sha256", "reftable"])
+@some("name", ["libgit2", "binary", "sha256", "reftable"], 2)
 def test_git_means_the_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     repo = build(tmp_path / "repo", name, monkeypatch).sandbox
     repo.git("tag", "-a", "v1", "-m", "v1")

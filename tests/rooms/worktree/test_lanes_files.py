@@ -106,6 +106,7 @@ def edit(top: Path, what: str, name: str, other: str, number: int) -> None:
         pass
 
 
+@pytest.mark.deep
 @settings(max_examples=120, deadline=None)
 @given(rounds=st.lists(st.lists(st.tuples(st.booleans(), EDIT), max_size=8), min_size=1, max_size=4), coarse=st.booleans())
 def test_whatever_happens_both_are_the_same_after_a_sync(

@@ -317,6 +317,7 @@ def test_600_changed_paths(repo: Sandbox) -> None:
     check_gives_back(repo, *(f"d{number % 7}/f{number}" for number in range(1, 600, 2)))
 
 
+@pytest.mark.deep
 def test_large_file_is_streamed(repo: Sandbox) -> None:
     """Neither the comparison nor the storing holds a file of 40 MB."""
     repo.git("config", "core.autocrlf", "input")

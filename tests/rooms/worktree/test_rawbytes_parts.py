@@ -19,6 +19,7 @@ from gitbaton.git.rawbytes import differing, entries, read_raw, temporary_name, 
 from gitbaton.git.untracked import Rules
 from gitbaton.git.worktree import capture_with_index, private_folder, with_raw
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 from tests.rooms.worktree.test_rawbytes import MIXED, check_gives_back, kept, snapshot
 
 
@@ -54,7 +55,7 @@ def test_line_feeds_where_nothing_converts_them_cost_one_process(repo: Sandbox, 
     assert asked.count("check-attr") == 1 and "--filters" not in asked and "ls-tree" not in asked
 
 
-@pytest.mark.parametrize("place", ["info", "home", "xdg", "setting", "folder"])
+@some("place", ["info", "home", "xdg", "setting", "folder"], 2)
 def test_wherever_attributes_are_found(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     with repo.open() as baton:
         assert may_convert(baton.repo, str(repo.path), ["d/e/f.txt"]) == []

@@ -15,6 +15,7 @@ from gitbaton.git.place import Placing
 from gitbaton.restore import Order, Restored, carry_out
 from gitbaton.values import replace
 from tests.kit import Sandbox
+from tests.kit.tiers import some
 
 
 def restored(repo: Sandbox) -> Restored:
@@ -33,7 +34,7 @@ def two(repo: Sandbox) -> Sandbox:
     return repo
 
 
-@pytest.mark.parametrize("link", [False, True], ids=["file", "link"])
+@some("link", [False, True], ids=["file", "link"])
 def test_a_directory_of_attributes_that_became_a_file(repo: Sandbox, link: bool) -> None:
     repo.write("d/.gitattributes", "* text\n")
     repo.write("d/x", "x\n")
@@ -81,7 +82,7 @@ def test_an_executable_bit_that_git_does_not_look_at_stays(two: Sandbox) -> None
     assert stat.S_IMODE((two.path / "a.txt").stat().st_mode) == 0o750
 
 
-@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS, errno.EXDEV])
+@some("number", [errno.EPERM, errno.ENOSYS, errno.EXDEV])
 def test_without_hard_links(two: Sandbox, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))

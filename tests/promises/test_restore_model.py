@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from gitbaton.cli import call
 from tests.kit import Outcome, Sandbox
 from tests.kit.state import OURS, UPPER, Entry, actions, differences, files_of, index_of
-from tests.kit.tiers import FULL
+from tests.kit.tiers import model, sized
 
 Disk = Mapping[str, Entry]
 
@@ -299,23 +298,14 @@ def here(*words: str) -> Outcome:
     return Outcome(code, out.getvalue(), err.getvalue())
 
 
-def test_nothing_unsaved_is_ever_gone(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+@sized(2, 12, 400)
+def test_nothing_unsaved_is_ever_gone(count: int, repo: Sandbox, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     monkeypatch.setenv("GIT_BATON_TRACE", "1")
     repo.write("d/x", "x\n")
     repo.commit("more", b="b\n")
     repo.git("branch", "other")
     repo.commit("even more", b="b, newer\n", m_txt="m\n")
     Agents.template, Agents.total = repo.path, 0
-    examples = int(os.environ.get("GITBATON_TEST_EXAMPLES", 400)) if FULL else 8
-    rules = settings(
-        max_examples=examples,
-        stateful_step_count=STEPS,
-        deadline=None,
-        derandomize=not FULL,
-        database=None,
-        report_multiple_bugs=False,
-        phases=(Phase.generate, Phase.shrink) if FULL else (Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-    )
+    rules = model(count, stateful_step_count=STEPS)
     run_state_machine_as_test(Agents, settings=rules)
-    assert Agents.total >= (examples * STEPS * 0.6 if FULL else 250)
+    assert Agents.total >= count * STEPS * 0.6

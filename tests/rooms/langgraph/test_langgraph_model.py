@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit import examples
 from tests.kit.saverkit import Saver, checkpoint, config, number, plain
+from tests.kit.tiers import model, sized
 
 pytest.importorskip("langgraph.checkpoint.sqlite")
 
@@ -143,9 +143,13 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return tmp_path_factory.mktemp("model"), itertools.count(), InMemorySaver()
 
 
-@settings(max_examples=examples(400, 20), deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(STEPS, min_size=3, max_size=25), ABOUT.filter(bool), IDS, st.integers(1, 4))
-def test_the_three_savers_give_the_same(places: Any, steps: list[Any], about: dict[str, Any], before: int, limit: int) -> None:
+@sized(5, 40, 400)
+def test_the_three_savers_give_the_same(places: Any, count: int) -> None:
+    steps = st.lists(STEPS, min_size=3, max_size=25)
+    model(count)(given(st.just(places), steps, ABOUT.filter(bool), IDS, st.integers(1, 4))(same))()
+
+
+def same(places: Any, steps: list[Any], about: dict[str, Any], before: int, limit: int) -> None:
     folder, counter, memory = places
     with SqliteSaver.from_conn_string(":memory:") as sqlite:
         side = Side(folder / "threads.git", memory, sqlite, f"{next(counter)}-")

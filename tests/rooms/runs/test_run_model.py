@@ -7,15 +7,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.values import replace, value
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
-from tests.kit.tiers import FULL
-
-EXAMPLES, LONG = 12, 200
+from tests.kit.tiers import model, sized
 
 
 @value
@@ -149,16 +147,10 @@ def check(folder: Path, dag: tuple[Made, ...], rounds: list[list[Change]], jobs:
         assert len(run.records()) == before
 
 
-def test_r24_random_dags_run_what_changed_and_give_a_clean_build() -> None:
+@sized(3, 20, 200)
+def test_r24_random_dags_run_what_changed_and_give_a_clean_build(count: int) -> None:
 
-    @settings(
-        max_examples=LONG if FULL else EXAMPLES,
-        deadline=None,
-        database=None,
-        derandomize=not FULL,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink) if FULL else (Phase.generate,),
-    )
+    @model(count)
     @given(dags(), st.lists(st.lists(CHANGES, min_size=1, max_size=2), min_size=1, max_size=3), st.sampled_from([1, 1, 4]))
     def examples(dag: tuple[Made, ...], rounds: list[list[Change]], jobs: int) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.fleet import VERBS, Fleet, Op, template
-from tests.kit.tiers import FULL
+from tests.kit.tiers import model, sized
 
-EXAMPLES, LONG = 5, 300
 SKEWS = (0.0, 0.0, -300.0, -2.0, 3.0, 7.5, 25.0, 180.0)
 
 kills = st.one_of(st.just(0), st.just(0), st.integers(1, 60))
@@ -39,17 +37,11 @@ def made(source: Path) -> Path:
     return source if source.exists() else template(source)
 
 
-def test_all_clones_agree(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@sized(1, 6, 300)
+def test_all_clones_agree(count: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_BATON_TRACE", "1")
 
-    @settings(
-        max_examples=int(os.environ.get("GITBATON_TEST_EXAMPLES", LONG)) if FULL else EXAMPLES,
-        deadline=None,
-        database=None,
-        report_multiple_bugs=False,
-        phases=(Phase.generate, Phase.shrink) if FULL else (Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-    )
+    @model(count)
     @given(
         skews=st.lists(st.sampled_from(SKEWS), min_size=2, max_size=5),
         ops=st.lists(operations, min_size=12, max_size=30),

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.baton import Baton
@@ -16,9 +16,8 @@ from gitbaton.running.forecast import Forecast
 from gitbaton.values import value
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
-from tests.kit.tiers import FULL
+from tests.kit.tiers import model, sized
 
-EXAMPLES, LONG = 10, 400
 TEXTS = ["a1", "a2", "b1"]  # of which a step that strips sees the letter only
 
 
@@ -127,16 +126,10 @@ def above(said: dict[str, Forecast], item: Forecast) -> set[str]:
     return {*item.on}.union(*(above(said, said[on]) for on in item.on))
 
 
-def test_what_is_foretold_of_random_plans_happens() -> None:
+@sized(2, 15, 400)
+def test_what_is_foretold_of_random_plans_happens(count: int) -> None:
 
-    @settings(
-        max_examples=LONG if FULL else EXAMPLES,
-        deadline=None,
-        database=None,
-        derandomize=not FULL,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink) if FULL else (Phase.generate,),
-    )
+    @model(count)
     @given(dags(), st.lists(CHANGES, min_size=2, max_size=4))
     def examples(dag: tuple[Made, ...], rounds: list[list[tuple[int, str]]]) -> None:
         with tempfile.TemporaryDirectory() as folder:

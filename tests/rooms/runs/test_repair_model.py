@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.errors import RunError
@@ -16,9 +16,8 @@ from gitbaton.journal.crash import POINTS
 from gitbaton.values import value
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
-from tests.kit.tiers import FULL
+from tests.kit.tiers import model, sized
 
-EXAMPLES, LONG = 6, 150
 SIZE = 5
 
 
@@ -162,16 +161,10 @@ class World:
         assert self.run.journal.records("r1")[-1].record.state == "complete"
 
 
-def test_whatever_happens_each_effect_happens_exactly_once_from_the_last_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+@sized(2, 15, 150)
+def test_each_effect_happens_exactly_once_from_the_last_inputs(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
-    @settings(
-        max_examples=int(os.environ.get("GITBATON_TEST_EXAMPLES", LONG)) if FULL else EXAMPLES,
-        deadline=None,
-        database=None,
-        derandomize=not FULL,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink) if FULL else (Phase.generate,),
-    )
+    @model(count)
     @given(dags(), st.lists(DEEDS, min_size=2, max_size=7))
     def examples(dag: tuple[Made, ...], deeds: list[Deed]) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -9,15 +9,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from gitbaton.journal.crash import POINTS
 from gitbaton.journal.values import Step
 from gitbaton.running.recovery import settle
 from gitbaton.running.results import Done
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, listing, sh
-from tests.kit.tiers import FULL
+from tests.kit.tiers import sized
 
 NAMES = "abc"
 SAY = "do $GIT_BATON_STEP $GIT_BATON_IDEMPOTENCY_KEY"
@@ -93,8 +91,9 @@ class World:
         return Counter({name: len(found) for name, found in keys.items()})
 
 
-def test_whatever_happens_it_ends_as_a_clean_run(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    for seed in range(150 if FULL else 5):
+@sized(2, 8, 150)
+def test_whatever_happens_it_ends_as_a_clean_run(count: int, tmp_path: Path) -> None:
+    for seed in range(count):
         world = World(tmp_path / str(seed), seed)
         for _ in range(world.chance.randint(2, 5)):
             world.happen()
