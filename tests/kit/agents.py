@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.kit.forkserver import python
 from tests.kit.payloads import captured, opencode_events
 from tests.kit.processes import chain
 from tests.kit.repos import Outcome, Sandbox
@@ -116,10 +116,9 @@ def _example(agent: str, event: str) -> dict[str, Any]:
 
 def hook(agent: str, event: str, data: bytes, *options: str, env: Mapping[str, str], cwd: Path) -> Outcome:
     """``git-baton hook`` as a client calls it."""
-    done = subprocess.run(
-        [PROGRAM, "hook", agent, event, *options], input=data, cwd=cwd, env={**os.environ, **env}, capture_output=True
-    )
-    return Outcome(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8", "replace"))
+    words = ["-m", "gitbaton", "hook", agent, event, *options]
+    done = python(words, os.fspath(cwd), {**os.environ, **env}, data)
+    return Outcome(done.code, done.out.decode("utf-8"), done.err.decode("utf-8", "replace"))
 
 
 def injected(agent: str, event: str, done: Outcome) -> str:
