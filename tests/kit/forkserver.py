@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 # What Python, or a library that is loaded already, reads when it starts.
 FIXED = ("PYTHON", "LC_", "LANG", "TYPER_", "_TYPER", "COVERAGE", "LD_")
+MEASURED = "COVERAGE_PROCESS_START"
 LATE = ("pygit2", "_pygit2", "langgraph", "mcp")
 LIBRARIES = "typer typer.core typer.main click json subprocess shutil hashlib datetime difflib contextlib tempfile threading"
 _MOST = 1 << 17
@@ -109,7 +110,8 @@ def _connect(env: Mapping[str, str], module: str) -> socket.socket | None:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST)
             words = [sys.executable, os.path.abspath(__file__), str(theirs.fileno()), module]
-            process = subprocess.Popen(words, env=env, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+            plain = {name: value for name, value in env.items() if name != MEASURED}
+            process = subprocess.Popen(words, env=plain, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
             theirs.close()
             atexit.register(_end, os.getpid(), ours, process)
             found = _servers[module] = (os.getpid(), ours, _fixed(env))
@@ -200,6 +202,8 @@ def become(asked: dict[str, object], fds: list[int]) -> None:
         new = open(number, "w" if number else "r", 1 if lines else -1, old.encoding, old.errors, closefd=False)
         setattr(sys, name, new)
         setattr(sys, f"__{name}__", new)
+    if MEASURED in env:  # the server is not measured: what it does belongs to no test
+        importlib.import_module("coverage").process_startup(force=True)
     sys.argv = [words[1] if words[0] == "-m" else "-c", *words[2:]]
     sys.path[0] = os.getcwd() if words[0] == "-m" else ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from tests.kit.places import ROOT
@@ -34,6 +35,12 @@ FLOORS = (
 FLOOR = {name: number for number, names in enumerate(FLOORS, 1) for name in names}
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """A module's tree; several rules look at each."""
+    return ast.parse(source)
+
+
 def imports(tree: ast.Module) -> Iterable[str]:
     """Every module that code imports when it runs; TYPE_CHECKING blocks do not count."""
     stack: list[ast.AST] = [tree]
@@ -46,7 +53,7 @@ def imports(tree: ast.Module) -> Iterable[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        stack += ast.iter_child_nodes(node)
+        stack += (n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt | ast.excepthandler | ast.match_case))
 
 
 def place(module: str) -> str | None:
@@ -60,7 +67,7 @@ def floors(module: str, source: str) -> list[str]:
     here = place(module)
     assert here is not None, f"{module} stands on no floor"
     wrong = []
-    for name in imports(ast.parse(source)):
+    for name in imports(parsed(source)):
         there = place(name)
         if there and not (there == here and here in ROOMS) and FLOOR[there] >= FLOOR[here]:
             wrong.append(f"{module} imports {name}")
@@ -69,7 +76,7 @@ def floors(module: str, source: str) -> list[str]:
 
 def circle(sources: dict[str, str]) -> list[str]:
     """A circle of imports between modules; empty when there is none."""
-    edges = {m: {t for n in imports(ast.parse(s)) if (t := _module(n, sources)) and t != m} for m, s in sources.items()}
+    edges = {m: {t for n in imports(parsed(s)) if (t := _module(n, sources)) and t != m} for m, s in sources.items()}
     while edges:
         free = [m for m, targets in edges.items() if not targets & edges.keys()]
         if not free:
@@ -85,7 +92,7 @@ def _module(name: str, sources: dict[str, str]) -> str | None:
 
 def outsiders(module: str, source: str) -> list[str]:
     """pygit2, processes and the screen where they are not allowed."""
-    tree, room = ast.parse(source), place(module)
+    tree, room = parsed(source), place(module)
     wrong = []
     for name in imports(tree):
         first = name.split(".")[0]
@@ -106,10 +113,7 @@ def outsiders(module: str, source: str) -> list[str]:
 
 def loose(module: str, source: str) -> list[str]:
     """A first line that does not say what the file is for, and loose ends."""
-    tree = ast.parse(source)
-    wrong = []
-    if source.strip() and not (ast.get_docstring(tree) and tree.body[0].lineno == 1):
-        wrong.append(f"{module} does not begin with a docstring")
+    wrong = [] if not source.strip() or source.startswith('"""') else [f"{module} does not begin with a docstring"]
     words = ("TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error")
     return wrong + [f"{module} has a {word}" for word in words if word in source]
 
@@ -125,7 +129,7 @@ def undocumented(module: str, source: str) -> list[str]:
             if isinstance(node, ast.ClassDef) and node.name[0] != "_":
                 visit(node.body)
 
-    visit(ast.parse(source).body)
+    visit(parsed(source).body)
     return wrong
 
 
