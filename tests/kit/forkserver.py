@@ -2,7 +2,7 @@
 
 What runs in one is what ``python -m gitbaton`` or ``python -c`` would run, with its own environment, directory, streams and
 exit; only the start of the interpreter and imports have happened before. With ``GITBATON_TEST_PROCESSES=1`` each is a process
-from the start; the deep tier runs the verbs so, and what a command imports is measured in processes of its own.
+from the start; CI runs some verbs so, and what a command imports is measured in processes of its own.
 """
 
 from __future__ import annotations
