@@ -67,6 +67,7 @@ def check_safe(text: str) -> None:
         assert len(rows) <= 1, rows
 
 
+@pytest.mark.deep
 @some("agent", FULL, 3)
 def test_origin_age_and_quotes(repo: Sandbox, agent: str) -> None:
     clock = datetime.now(UTC) - timedelta(hours=5)
@@ -248,6 +249,7 @@ def test_each_foreign_line_is_marked() -> None:
                 assert "failed" not in row or row.startswith("> "), f"their verdict passes for ours: {row}"
 
 
+@pytest.mark.deep
 def test_copilot_injects_after_a_compaction_until_the_next_prompt(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual", "--next-cmd", "make check")
     client, other = Client("copilot", repo.path), Client("copilot", repo.path, session="other")

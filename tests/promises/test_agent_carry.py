@@ -61,6 +61,7 @@ def check_carried(repo: Sandbox, track: str = "t") -> None:
             assert (record["carried"]["step"], record["carried"]["created"]) == (last["step"], last["created"])
 
 
+@pytest.mark.deep
 def test_words_first_then_what_happened(repo: Sandbox) -> None:
     written = snap(repo, "t", "S\nmore", *MANUAL, *EXTRA)
     client = Client("claude", repo.path)
@@ -157,6 +158,7 @@ def test_a_manual_checkpoint_without_files(repo: Sandbox) -> None:
     check_carried(repo)
 
 
+@pytest.mark.deep
 def test_a_new_manual_one_between(repo: Sandbox) -> None:
     client = Client("gemini", repo.path)
     for number in range(3):
@@ -279,6 +281,7 @@ def test_a_manual_snapshot_after_the_capture_began(repo: Sandbox, tmp_path: Path
     check_carried(repo)
 
 
+@pytest.mark.deep
 def test_no_note_and_nothing_of_the_users_changes(repo: Sandbox) -> None:
     snap(repo, "t", "S", *MANUAL)
     notes = repo.git("rev-parse", "refs/notes/checkpoints")

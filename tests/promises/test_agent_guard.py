@@ -69,6 +69,7 @@ def test_any_payload(box: Sandbox, agent: str, name: str) -> None:
     sound(box)
 
 
+@pytest.mark.deep
 @some(
     "words",
     [
@@ -201,6 +202,7 @@ def test_a_broken_repository(box: Sandbox, how: str) -> None:
         assert log_of(box), "nothing says why no checkpoint was taken"
 
 
+@pytest.mark.deep
 def test_whatever_lies_in_our_own_folder(box: Sandbox) -> None:
     for agent in ("claude", "copilot"):
         client = Client(agent, box.path)
@@ -237,6 +239,7 @@ def test_the_users_own_lock_of_the_index(box: Sandbox) -> None:
     assert (box.path / ".git" / "index.lock").exists()
 
 
+@pytest.mark.deep
 def test_a_git_directory_that_cannot_be_written(box: Sandbox) -> None:
     as_user = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
     if as_user and not shutil.which("setpriv"):
@@ -269,6 +272,7 @@ def test_no_git_at_all(box: Sandbox, tmp_path: Path) -> None:
     check_next(box)
 
 
+@pytest.mark.deep
 @some("limit", [0, 100, 4096])
 def test_files_cannot_grow(box: Sandbox, limit: int) -> None:
     box.write("large.bin", random.Random(5).randbytes(50_000))
@@ -290,6 +294,7 @@ def test_files_cannot_grow(box: Sandbox, limit: int) -> None:
     check_next(box)
 
 
+@pytest.mark.deep
 @some("redirection", [">&-", "2>&-", "<&-", ">&- 2>&- <&-", ">/dev/full", ">/dev/full 2>/dev/full", "| :"])
 def test_closed_streams(box: Sandbox, redirection: str, tmp_path: Path) -> None:
     data, client = tmp_path / "payload", Client("claude", box.path)
@@ -339,6 +344,7 @@ def test_any_transcript(box: Sandbox, tmp_path: Path, what: str) -> None:
     assert len(autos(box, "t")) == 1 and autos(box, "t")[0]["agent"]["transcript"] is None
 
 
+@pytest.mark.deep
 def test_no_name_of_a_session_becomes_a_path(box: Sandbox, tmp_path: Path) -> None:
     Client("claude", box.path).turn("p")
     before = set(tmp_path.rglob("*"))

@@ -166,6 +166,7 @@ def test_a_captured_session(repo: Sandbox, agent: str) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 @some("agent", REPLAYED)
 def test_a_session_with_an_edit_before_every_event(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
@@ -177,6 +178,7 @@ def test_a_session_with_an_edit_before_every_event(repo: Sandbox, agent: str) ->
             assert not stored, f"{step.event} stored a checkpoint"
 
 
+@pytest.mark.deep
 @some("agent", ["claude", "gemini", "opencode"])
 def test_started_in_a_subdirectory(repo: Sandbox, agent: str) -> None:
     repo.commit("second", **{"deep/down/b_txt": "b\n"})
@@ -201,6 +203,7 @@ def test_cursor_as_documented(repo: Sandbox) -> None:
     assert autos(repo, "t")[-1]["files"]["tree"] == written_tree(repo)
 
 
+@pytest.mark.deep
 def test_each_turn_has_its_own_prompt(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual")
     client, other = Client("claude", repo.path), Client("claude", repo.path, session="other")

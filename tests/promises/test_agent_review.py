@@ -39,6 +39,7 @@ def test_the_text_goes_out_though_files_cannot_be_compared_in_time(repo: Sandbox
     assert "validation: green (not compared" in text
 
 
+@pytest.mark.deep
 @some("below", [False, True])
 def test_green_is_not_shown_where_it_is_known_to_be_stale(repo: Sandbox, tmp_path: Path, below: bool) -> None:
     (repo.path / "sub").mkdir()
@@ -59,6 +60,7 @@ def test_green_of_a_checkpoint_without_files_is_not_taken_for_that_of_today(repo
     assert " stale " in repo.ok("status").out and "stale" in repo.ok("log").out.splitlines()[0]
 
 
+@pytest.mark.deep
 def test_no_older_files_on_top_of_a_newer_manual_checkpoint(repo: Sandbox, tmp_path: Path) -> None:
     snap(repo, "t", "one")
     client = Client("claude", repo.path)

@@ -41,6 +41,7 @@ def hung_batch(folder: Path, nth: int) -> dict[str, str]:
     return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
+@pytest.mark.deep
 @some(("event", "nth"), [("Stop", 4), ("SessionStart", 5)])
 def test_a_git_that_hangs_in_mid_answer_holds_nobody_up(repo: Sandbox, tmp_path: Path, event: str, nth: int) -> None:
     snap(repo, "t", "S", "--next-cmd", "make it")

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
+import pytest
+
 from gitbaton.model import Agent
 from tests.kit import Sandbox
 from tests.kit.agents import CLIENTS, Client, autos, checkpoints, log_of, steps, tracks, untouched
@@ -43,6 +45,7 @@ def check_apart(repo: Sandbox, *sessions: str) -> None:
     assert {name for names in found.values() for name in names} == set(sessions), found
 
 
+@pytest.mark.deep
 def test_the_order_of_what_names_a_track(repo: Sandbox) -> None:
     repo.git("checkout", "-q", "-b", "topic")
     for name in ("other", "third"):
@@ -88,6 +91,7 @@ def test_a_hook_does_not_change_the_current_track_of_another_name(repo: Sandbox)
     assert repo.ok("resume").out.splitlines()[0] == "track=here"
 
 
+@pytest.mark.deep
 @some("order", list(permutations("mab"))[::3])
 @some("start", [["-b", "feature/a"], ["--detach"]])
 def test_clients_in_several_work_trees(repo: Sandbox, order: tuple[str, ...], start: list[str]) -> None:
@@ -120,6 +124,7 @@ BRANCHES = [
 ]
 
 
+@pytest.mark.deep
 @some(("left", "right"), BRANCHES)
 def test_branches_of_nearly_the_same_name(repo: Sandbox, left: str, right: str) -> None:
     snap(repo, "t", "S")
@@ -164,6 +169,7 @@ def test_the_branch_changes_hands(repo: Sandbox) -> None:
     assert all(len(names) == 1 for names in writers(repo).values()), writers(repo)
 
 
+@pytest.mark.deep
 def test_a_track_set_for_the_whole_repository(repo: Sandbox) -> None:
     repo.git("config", "baton.track", "shared")
     snap(repo, "shared", "S")
@@ -174,6 +180,7 @@ def test_a_track_set_for_the_whole_repository(repo: Sandbox) -> None:
     assert all(len(names) == 1 for names in writers(repo).values()), writers(repo)
 
 
+@pytest.mark.deep
 def test_two_work_trees_start_at_once(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     places = [linked(repo, f"w{n}", "-b", f"same/{n}") for n in range(4)]

@@ -386,6 +386,7 @@ def test_t23_unborn_and_empty(tmp_path: Path) -> None:
     assert check(empty).base is not None
 
 
+@pytest.mark.deep
 def test_t24_a_large_file_is_captured(box: Sandbox) -> None:
     with (box.path / "big.bin").open("wb") as file:
         file.truncate(40 << 20)

@@ -63,6 +63,7 @@ def rewrite(path: Path, chance: random.Random) -> None:
         pass
 
 
+@pytest.mark.deep
 @some("tracked", [True, False])
 def test_t08_files_that_vanish_and_shrink_never_fail_a_snapshot(repo: Sandbox, tracked: bool) -> None:
     files = [repo.path / f"moving/{number}" for number in range(6)]
@@ -107,6 +108,7 @@ def test_t08_directories_that_come_and_go_never_fail_a_snapshot(repo: Sandbox) -
     repo.fsck()
 
 
+@pytest.mark.deep
 @some("script", ["git add a.txt new; git reset -q", "git add a.txt; git rm -q --cached b.txt; git reset -q"])
 def test_t18_index_writers_never_tear_a_snapshot(repo: Sandbox, script: str) -> None:
     for number in range(40):

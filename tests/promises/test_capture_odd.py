@@ -194,6 +194,7 @@ SCENARIOS: list[Callable[[Sandbox], Expect]] = [
 ]
 
 
+@pytest.mark.deep
 @some("arrange", SCENARIOS, 3, ids=lambda f: f.__name__)
 def test_t24_what_git_can_take_in_is_taken_in(repo: Sandbox, arrange: Callable[[Sandbox], Expect]) -> None:
     check(repo, arrange(repo))
@@ -219,6 +220,7 @@ def test_t24_a_required_filter_that_fails_on_one_file_still_cleans_the_others(re
     assert shown == {"good.f": "cleaned", "more.f": "cleaned", "bad.f": "bad"}
 
 
+@pytest.mark.deep
 def test_t24_a_required_filter_is_missing_for_a_racily_clean_file_only(repo: Sandbox) -> None:
     for number in range(4):
         box = Sandbox.init(repo.path.parent / f"racy-{number}")
@@ -262,6 +264,7 @@ def test_t24_a_text_that_no_encoding_fits_does_not_keep_the_rest_out(repo: Sandb
     assert stored.tree == expected_tree(repo)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("gone", ["repository", "commit"])
 def test_t23_a_broken_submodule_does_not_keep_the_rest_out(repo: Sandbox, gone: str) -> None:
     sub = submodule(repo, "sub")
@@ -375,6 +378,7 @@ def test_t12_a_capture_asks_no_file_system_monitor(repo: Sandbox) -> None:
     assert not {"add", "diff-files", "ls-files", "write-tree", "update-index"}.intersection(log.read_text().split())
 
 
+@pytest.mark.deep
 @some("bit", ["--assume-unchanged", "--skip-worktree"])
 def test_t24_more_flags_than_the_json_holds(repo: Sandbox, bit: str) -> None:
     repo.git("config", "maintenance.auto", "false")  # a newer git would repack in the background while fsck reads

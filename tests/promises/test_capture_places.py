@@ -30,6 +30,7 @@ def committed_tree(box: Sandbox, *command: str) -> str:
     return twin.git("rev-parse", "HEAD^{tree}")
 
 
+@pytest.mark.deep
 @some("command", [["-a"], ["--", "a.txt"], []], 2, ids=["all", "path", "staged"])
 def test_t11_a_hook_of_commit_sees_the_index_that_is_committed(repo: Sandbox, command: list[str]) -> None:
     repo.write("b.txt", "b\n")
@@ -223,6 +224,7 @@ def test_t24_from_a_sha256_repository(tmp_path: Path) -> None:
     box.fsck()
 
 
+@pytest.mark.deep
 def test_t24_flags_of_very_long_paths(repo: Sandbox) -> None:
     names = ["/".join(["d" * 200] * 10) + f"/{number:03d}" for number in range(200)]
     for name in names:

@@ -108,6 +108,7 @@ def test_untracked_none_where_a_file_became_a_directory(repo: Sandbox) -> None:
     assert repo.tree(stored.commit) == {} and skipped(stored) == {"a.txt/new": "untracked"}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("changes", [1, 600])
 def test_more_than_a_thousand_are_left_out(repo: Sandbox, changes: int) -> None:
     names = [f"secrets/{number:04d}.pem" for number in range(1300)]
@@ -130,6 +131,7 @@ def test_t25_latest_is_never_captured(repo: Sandbox) -> None:
     assert repo.git("status", "--porcelain") == "?? new"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("changes", [1, 600])
 def test_t25_latest_is_not_captured_where_an_ignore_file_shows_it(repo: Sandbox, changes: int) -> None:
     repo.write(".gitignore", "!LATEST.*\n")
@@ -191,6 +193,7 @@ def test_a_dry_run_leaves_nothing(repo: Sandbox) -> None:
     assert planned.tree == stored.tree
 
 
+@pytest.mark.deep
 def test_a_dry_run_after_a_snapshot_leaves_nothing_either(repo: Sandbox) -> None:
     snap(repo)
     repo.write("new", "x\n")

@@ -157,6 +157,7 @@ def test_t19_a_rewritten_commit_keeps_its_note_and_is_home(work: Sandbox, move: 
     work.fsck()
 
 
+@pytest.mark.deep
 def test_t19_fixup_of_two_checkpointed_commits_keeps_both_entries(work: Sandbox) -> None:
     work.commit("four", four_txt="4\n")
     work.ok("snapshot", "--track", "t", "--step", "four is done")
@@ -256,6 +257,7 @@ def test_t19_what_does_not_move_head_is_home_and_says_which_files_differ(work: S
     assert work.baton("verify", "--strict").code == (0 if expected == "none" else 1)
 
 
+@pytest.mark.deep
 def test_t19_operations_are_said_and_leave_the_exit_status(work: Sandbox) -> None:
     work.git("checkout", "-q", "-b", "side", "HEAD~1")
     work.commit("side", three_txt="another\n")
@@ -275,6 +277,7 @@ def pairs(repo: Sandbox, *lines: str) -> None:
     repo.write(".git/baton/rewritten", "".join(f"{line}\n" for line in lines))
 
 
+@pytest.mark.deep
 def test_t19_pairs_of_post_rewrite_lead_home_without_notes(work: Sandbox) -> None:
     work.git("config", "--unset", "notes.rewriteRef")
     first = work.head()
@@ -294,6 +297,7 @@ def test_t19_pairs_of_post_rewrite_lead_home_without_notes(work: Sandbox) -> Non
     assert verify(work) == (1, "head-behind:1,head-rewritten,files-changed:1")
 
 
+@pytest.mark.deep
 def test_t19_pairs_that_lead_nowhere_change_nothing(work: Sandbox) -> None:
     first = work.head()
     work.git("config", "--unset", "notes.rewriteRef")

@@ -220,6 +220,7 @@ CHANGES: dict[str, tuple[int, Change]] = {
 }  # fmt: skip
 
 
+@pytest.mark.deep
 @some("name", CHANGES, 2)
 def test_the_count_is_what_a_second_snapshot_differs_by(repo: Sandbox, name: str) -> None:
     expected, change = CHANGES[name]
@@ -245,6 +246,7 @@ def test_random_changes_in_random_order(repo: Sandbox) -> None:
         verify_drift(repo)
 
 
+@pytest.mark.deep
 def test_many_trees_cost_one_comparison_with_the_index(repo: Sandbox, tmp_path: Path) -> None:
     trees = []
     for number, name in enumerate(

@@ -19,6 +19,7 @@ from tests.promises.test_filedrift import repo, said, snapshot, state_of, verify
 __all__ = ["repo"]
 
 
+@pytest.mark.deep
 @some("name", ["conflict", "unborn", "linked", "sha256", "autocrlf", "filter", "sparse-index"])
 def test_repositories_of_many_kinds(tmp_path: Path, name: str) -> None:
     repo = {"conflict": conflict, "unborn": unborn, "linked": linked, "autocrlf": crlf, "filter": filtered}.get(name, plain)(
@@ -102,6 +103,7 @@ def test_a_file_whose_filter_is_missing_counts_as_it_would_be_captured(tmp_path:
     assert said(repo) == (0, ())
 
 
+@pytest.mark.deep
 def test_a_filter_that_fails_on_many_files(tmp_path: Path) -> None:
     repo = filtered(tmp_path, "")
     for number in range(40):

@@ -181,6 +181,7 @@ def test_the_same_script_leaves_the_same(tmp_path: Path, track: str) -> None:
     assert ours.repo.git("write-tree") == plain.repo.git("write-tree")
 
 
+@pytest.mark.deep
 def test_t20_plain_fetch_and_pull_break_nothing_and_lose_nothing(tmp_path: Path) -> None:
     one = Sandbox.init(tmp_path / "one")
     one.commit("first", a_txt="1\n")

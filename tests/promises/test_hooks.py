@@ -111,6 +111,7 @@ def test_a_commit_says_one_line_and_only_when_asked(watched: Sandbox) -> None:
     assert len(spoken(watched, "commit", "-q", "--allow-empty", "-m", "d")) == 1
 
 
+@pytest.mark.deep
 def test_a_changed_configuration_ends_the_quiet(watched: Sandbox) -> None:
     snap(watched)
     assert spoken(watched, "commit", "-q", "--allow-empty", "-m", "a") == []
@@ -123,6 +124,7 @@ def test_a_changed_configuration_ends_the_quiet(watched: Sandbox) -> None:
         assert spoken(watched, "commit", "-q", "--allow-empty", "-m", "c") == []
 
 
+@pytest.mark.deep
 def test_after_an_amend_nothing_is_behind(watched: Sandbox) -> None:
     watched.git("config", "baton.warn", "always")
     snap(watched)
@@ -141,6 +143,7 @@ def test_head_left_on_no_branch_is_said_where_git_is_silent(watched: Sandbox) ->
     assert f"hint: left 1 commit on no branch; a checkpoint keeps it: git branch NAME {lost}\n" in done.err
 
 
+@pytest.mark.deep
 def test_several_commits_left_and_home_again(watched: Sandbox) -> None:
     snap(watched)  # on main, and it stays current
     watched.git("checkout", "-q", "--detach")
@@ -156,6 +159,7 @@ def test_several_commits_left_and_home_again(watched: Sandbox) -> None:
     assert watched.run("git", "checkout", "-q", "main").err == ""
 
 
+@pytest.mark.deep
 def test_no_hint_where_git_says_it_or_a_branch_holds_it(watched: Sandbox) -> None:
     snap(watched)
     watched.git("checkout", "-q", "--detach")
@@ -201,6 +205,7 @@ def test_the_quiet_path_starts_no_process(repo: Sandbox, event: str) -> None:
     assert strace(repo, *args) == [f".git/hooks/{event}"]
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")
 def test_a_linked_work_tree_is_as_quiet(repo: Sandbox) -> None:
     repo.git("branch", "same")
@@ -237,6 +242,7 @@ def test_paths_of_any_kind(tmp_path: Path, name: str) -> None:
     assert (state / "detached").exists()
 
 
+@pytest.mark.deep
 def test_separate_git_directories_and_submodules(repo: Sandbox, tmp_path: Path) -> None:
     for form in ("absolute", "relative"):
         other = Sandbox.init(tmp_path / form, f"--separate-git-dir={tmp_path / (form + '.git')}")

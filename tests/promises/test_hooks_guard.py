@@ -169,6 +169,7 @@ def test_t09_a_lock_that_somebody_holds_delays_and_changes_nothing(tmp_path: Pat
     assert "is held by another process" in (repo.path / ".git/baton/log").read_text()
 
 
+@pytest.mark.deep
 def test_t09_a_read_only_repository_and_a_closed_or_full_standard_error(tmp_path: Path) -> None:
     repo = make(tmp_path / "r", tmp_path)
     repo.ok("install")
@@ -179,6 +180,7 @@ def test_t09_a_read_only_repository_and_a_closed_or_full_standard_error(tmp_path
             assert done.returncode == 0, (target, branch)
 
 
+@pytest.mark.deep
 def test_t09_the_users_own_exit_status_is_kept(tmp_path: Path) -> None:
     repo = make(tmp_path / "r", tmp_path)
     for event in EVENTS:
@@ -247,6 +249,7 @@ def test_t11_our_calls_with_a_hooks_environment_leave_the_index_alone(repo: Sand
     assert stat.S_ISREG(os.stat(repo.path / ".git" / index).st_mode)
 
 
+@pytest.mark.deep
 def test_t12_no_command_of_this_part_writes_the_index(repo: Sandbox) -> None:
     repo.commit("more", b_txt="1\n")
     repo.git("branch", "side", "HEAD~1")

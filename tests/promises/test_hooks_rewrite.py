@@ -55,6 +55,7 @@ def check_run(repo: Sandbox, *args: str, **env: str) -> None:
     assert [line for line in done.err.splitlines() if any(w in line for w in words)] == []
 
 
+@pytest.mark.deep
 @some("warn", ["head", "always"])
 def test_t19_amend_and_rebase_take_the_checkpoint_along(work: Sandbox, warn: str) -> None:
     work.git("config", "baton.warn", warn)
@@ -105,6 +106,7 @@ def test_t19_drop_is_drift_and_no_note_moves(work: Sandbox) -> None:
     assert "three is done" in work.git("notes", "--ref=checkpoints", "show", old)
 
 
+@pytest.mark.deep
 def test_t19_pull_rebase_takes_it_along(work: Sandbox, tmp_path: Path) -> None:
     work.git("init", "-q", "--bare", str(tmp_path / "up.git"))
     work.git("remote", "add", "origin", str(tmp_path / "up.git"))
@@ -130,6 +132,7 @@ def test_t19_cherry_pick_and_revert_are_true_drift(work: Sandbox) -> None:
     assert work.run("git", "notes", "--ref=checkpoints", "show", "picks~3").code == 1
 
 
+@pytest.mark.deep
 def test_t19_reset_is_drift_and_mixed_reset_to_head_is_none(work: Sandbox) -> None:
     work.write("three.txt", "staged\n")
     work.git("add", "-A")
@@ -164,6 +167,7 @@ def test_bisect_clone_worktree_and_am_are_silent(work: Sandbox, tmp_path: Path) 
     check_run(work, "am", "-q", str(tmp_path / "p"))
 
 
+@pytest.mark.deep
 def test_a_rebase_that_stops_is_silent_until_its_end(work: Sandbox) -> None:
     work.git("config", "baton.warn", "always")
     work.commit("clash", base_txt="mine\n")
@@ -180,6 +184,7 @@ def test_a_rebase_that_stops_is_silent_until_its_end(work: Sandbox) -> None:
     assert drift(work) == (0, "none") and list(noted(work)) == ["clash", "edited"]
 
 
+@pytest.mark.deep
 @some("how", ["no rewriteRef", "told not to", "the variable"])
 def test_notes_are_carried_where_git_did_not(work: Sandbox, how: str) -> None:
     env = {}
@@ -226,6 +231,7 @@ def test_the_users_hook_gets_the_very_same_bytes(repo: Sandbox, tmp_path: Path) 
     assert seen.read_text().split("|")[2].encode() == raw
 
 
+@pytest.mark.deep
 def test_a_hook_that_reads_nothing_harms_nobody(repo: Sandbox) -> None:
     hook = repo.path / ".git/hooks/post-rewrite"
     hook.parent.mkdir(exist_ok=True)

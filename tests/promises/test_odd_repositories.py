@@ -115,6 +115,7 @@ def test_t23_no_identity(repo: Sandbox) -> None:
     assert repo.git("log", "-1", "--format=%an <%ae>", "refs/baton/tracks/main") == "gitbaton <gitbaton@localhost>"
 
 
+@pytest.mark.deep
 def test_t23_core_worktree(tmp_path: Path) -> None:
     box = Sandbox.init(tmp_path / "box")
     box.commit("first", a_txt="one\n")
@@ -126,6 +127,7 @@ def test_t23_core_worktree(tmp_path: Path) -> None:
     assert box.git("cat-file", "-p", "refs/baton/tracks/main:a.txt") == "moved"
 
 
+@pytest.mark.deep
 def test_t23_inside_the_git_directory(repo: Sandbox) -> None:
     repo.write("new.txt", "new\n")
     check_every_verb(repo, cwd=repo.path / ".git")
@@ -158,6 +160,7 @@ def test_t23_another_repository_is_not_touched(repo: Sandbox, tmp_path: Path) ->
     assert sorted(repo.tree("refs/baton/tracks/main")) == ["a.txt"]
 
 
+@pytest.mark.deep
 def test_t23_as_a_verb_of_git(repo: Sandbox, tmp_path: Path) -> None:
     for front in (("-C", str(repo.path)), ("--git-dir", "repo/.git", "--work-tree", "repo")):
         for words in VERBS:

@@ -61,6 +61,7 @@ def lesser(repo: Sandbox, *words: str) -> list[str]:
     return found
 
 
+@pytest.mark.deep
 def test_t08_a_file_nobody_could_read_is_not_known(repo: Sandbox) -> None:
     repo.write("b.txt", "committed\n")
     repo.commit("b")
@@ -77,6 +78,7 @@ def test_t08_a_file_nobody_could_read_is_not_known(repo: Sandbox) -> None:
     assert (repo.path / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.deep
 def test_t08_a_file_nobody_can_read_now_is_refused(repo: Sandbox) -> None:
     repo.write("b.txt", "then\n")
     snap(repo)
@@ -109,6 +111,7 @@ def fingerprint(place: Path) -> dict[str, tuple[bytes, int, int]]:
     return {p.name: (p.read_bytes(), p.stat().st_ino, p.stat().st_mtime_ns) for p in place.iterdir()}
 
 
+@pytest.mark.deep
 @some("options", [(), ("--exact",), ALL], ids=["default", "exact", "all"])
 def test_t24_a_directory_swapped_for_a_link_is_never_written_through(repo: Sandbox, options: tuple[str, ...]) -> None:
     repo.write("d/b.txt", "b\n")
@@ -130,6 +133,7 @@ def test_t24_a_directory_swapped_for_a_link_is_never_written_through(repo: Sandb
     assert_same(mess, state_of(repo), "undone")
 
 
+@pytest.mark.deep
 @some("shape", ["parent", "top-of-two", "file"])
 def test_t24_links_that_were_there_then_are_links_again(repo: Sandbox, shape: str) -> None:
     place = outside(repo)
@@ -170,6 +174,7 @@ def test_t24_a_hard_link_is_not_written_through(repo: Sandbox) -> None:
     assert other.read_text() == "two\n" and (repo.path / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "default"])
 def test_t24_a_directory_of_unknown_files_where_the_checkpoint_has_a_file(repo: Sandbox, exact: bool) -> None:
     snap(repo)
@@ -187,6 +192,7 @@ def test_t24_a_directory_of_unknown_files_where_the_checkpoint_has_a_file(repo: 
     assert_same(mess, state_of(repo), "undone")
 
 
+@pytest.mark.deep
 def test_t24_a_link_or_file_where_the_checkpoint_has_a_directory_is_replaced(repo: Sandbox) -> None:
     repo.write("d/b.txt", "b\n")
     repo.write("e/f/g.txt", "g\n")
@@ -203,6 +209,7 @@ def test_t24_a_link_or_file_where_the_checkpoint_has_a_directory_is_replaced(rep
     assert_same(mess, state_of(repo), "undone")
 
 
+@pytest.mark.deep
 def test_t24_crlf_exec_links_and_names_are_what_they_were(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "true")
     repo.write("crlf.txt", b"x\r\ny\r\n")
@@ -265,6 +272,7 @@ def test_t24_a_case_only_rename_goes_back(repo: Sandbox) -> None:
     assert_same(mess, state_of(repo), "undone")
 
 
+@pytest.mark.deep
 @some("staged", [False, True], ids=["edited", "staged"])
 @some("kind", ["mixed", "ident", "one-way-filter"])
 def test_t24_bytes_that_no_filter_gives_back_are_in_the_safety_checkpoint(repo: Sandbox, kind: str, staged: bool) -> None:

@@ -65,6 +65,7 @@ def test_t01_untracked_files_of_somebody_else_are_kept_and_named(box: Sandbox) -
     assert {k: v for k, v in now.files.items() if k not in STRANGERS} == then.files
 
 
+@pytest.mark.deep
 def test_t01_exact_removes_them_only_into_a_safety_checkpoint(box: Sandbox) -> None:
     then = state_of(box)
     snap(box)
@@ -83,6 +84,7 @@ def test_t01_exact_removes_them_only_into_a_safety_checkpoint(box: Sandbox) -> N
     assert_same(mess, state_of(box), "undone")
 
 
+@pytest.mark.deep
 def test_t01_exact_leaves_what_no_safety_checkpoint_can_hold(box: Sandbox) -> None:
     box.git("config", "baton.maxFileSize", "1k")
     snap(box)
@@ -155,6 +157,7 @@ def test_t02_what_was_ignored_then_stays_byte_for_byte(box: Sandbox, way: str, o
     sound(box)
 
 
+@pytest.mark.deep
 def test_t02_a_directory_that_holds_ignored_files_is_not_replaced_by_a_file(box: Sandbox) -> None:
     box.write(".gitignore", "*.log\n")
     box.commit("rules")
@@ -184,6 +187,7 @@ def test_t03_a_commit_after_the_checkpoint_stays_where_it_is(box: Sandbox, optio
     assert (box.path / "d/b.txt").read_text() == "b\n"
 
 
+@pytest.mark.deep
 def test_t03_by_force_the_files_come_back_and_head_stays(box: Sandbox) -> None:
     then = state_of(box)
     snap(box)
@@ -217,6 +221,7 @@ def test_t03_wherever_head_went(box: Sandbox, move: str) -> None:
     assert (box.path / "work.txt").read_text() == "in progress\n"
 
 
+@pytest.mark.deep
 @some("staged", [False, True], ids=["worktree", "staged"])
 def test_t04_deleted_before_the_checkpoint_is_absent_again(box: Sandbox, staged: bool) -> None:
     box.git(*(("rm", "-q", "a.txt") if staged else ("rm", "-q", "-r", "d")))
@@ -233,6 +238,7 @@ def test_t04_deleted_before_the_checkpoint_is_absent_again(box: Sandbox, staged:
     assert_same(mess, state_of(box), "undone")
 
 
+@pytest.mark.deep
 @some("way", ["unlink", "rm", "committed"])
 def test_t04_deleted_after_the_checkpoint_is_present_again(box: Sandbox, way: str) -> None:
     then = state_of(box)
@@ -282,6 +288,7 @@ def contents(box: Sandbox) -> dict[str, str]:
     return {name: (box.path / name).read_text() for name in names}
 
 
+@pytest.mark.deep
 def test_t05_another_tracks_work_is_a_conflict_and_left_alone(two: Sandbox) -> None:
     done = restored(two, code=1)
     found = spoken(done)
@@ -294,6 +301,7 @@ def test_t05_exact_does_not_remove_another_tracks_file(two: Sandbox) -> None:
     assert actions(done)["fresh.txt"] == "conflict" and (two.path / "fresh.txt").read_text() == "A's new file\n"
 
 
+@pytest.mark.deep
 def test_t05_by_force_or_by_name_it_comes_back(two: Sandbox) -> None:
     restored(two, "--", "a.txt")
     assert contents(two)["a.txt"] == "one\n" and contents(two)["d/c.txt"] == "A's work, too\n"
@@ -312,6 +320,7 @@ def test_t05_a_directory_or_a_pattern_names_nothing(two: Sandbox, path: str) -> 
     assert (contents(two)["run.sh"] == "#!/bin/sh\n") == (path in (".", ":/"))
 
 
+@pytest.mark.deep
 def test_t05_a_directory_never_widens_the_scope(two: Sandbox) -> None:
     done = two.baton("restore", "--json", "--", ".", cwd=two.path / "d")
     assert done.code == 1 and actions(done) == {"d/b.txt": "write", "d/c.txt": "conflict"}
@@ -322,6 +331,7 @@ def test_t05_a_directory_never_widens_the_scope(two: Sandbox) -> None:
     assert contents(two) == {"a.txt": "A's work\n", "d/b.txt": "B's work\n", "d/c.txt": "c\n", "run.sh": "B's work\n"}
 
 
+@pytest.mark.deep
 def test_t05_content_that_was_ours_first_is_ours(box: Sandbox) -> None:
     snap(box, "B", "one")
     box.write("a.txt", "B's work\n")

@@ -51,6 +51,7 @@ def test_a_plan_runs_against_no_other_state(repo: Sandbox, change: str) -> None:
     sound(repo)
 
 
+@pytest.mark.deep
 @some("victim", ["z.txt", "aa.txt", "fresh.txt"])
 def test_t24_what_is_written_while_restore_runs_is_never_lost(repo: Sandbox, victim: str) -> None:
     """A filter plays the user who saves a file in the midst of it."""
@@ -155,6 +156,7 @@ def test_the_current_directory_may_go(repo: Sandbox) -> None:
     assert_same(mess, state_of(repo), "undone")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("absolute", [True, False])
 def test_git_dir_and_work_tree_by_environment(repo: Sandbox, absolute: bool) -> None:
     repo.write("d/b.txt", "b\n")
@@ -211,6 +213,7 @@ def test_a_checkpoint_made_by_hand_writes_nowhere_else(repo: Sandbox, way: str) 
     assert repo.try_git("status").code == 0 and not list((repo.path / ".git").glob("*.lock"))
 
 
+@pytest.mark.deep
 @some("where", ["d", "."])
 def test_a_directory_that_may_not_be_written_is_named_and_nothing_is_torn(repo: Sandbox, where: str) -> None:
     lesser = without_privilege(sys.executable, "-m", "gitbaton", "restore", "--exact", "--index")
@@ -240,6 +243,7 @@ def test_a_directory_that_may_not_be_written_is_named_and_nothing_is_torn(repo: 
     assert_same(then, state_of(repo), "restored")
 
 
+@pytest.mark.deep
 def test_two_restores_at_once_leave_one_state(repo: Sandbox) -> None:
     states = []
     for step in ("one", "two"):
@@ -271,6 +275,7 @@ def test_a_private_file_is_not_opened_to_others(repo: Sandbox) -> None:
     assert (repo.path / "token").read_text() == "then\n"
 
 
+@pytest.mark.deep
 @some("options", [(), ("--exact", "--index")], ids=["default", "exact"])
 @some("bits", [("--assume-unchanged",), ("--skip-worktree",), ("--assume-unchanged", "--skip-worktree")], ids=str)
 @some("intent", [True, False], ids=["intent", "staged"])

@@ -264,6 +264,7 @@ def test_t07_the_next_restore_and_undo_recover_first(scene: Scene) -> None:
             sound(scene.repo)
 
 
+@pytest.mark.deep
 def test_t07_a_kill_does_not_lose_what_was_edited_since(scene: Scene) -> None:
     names = names_of(scene)
     for at in range(1, len(names) + 1, 2):

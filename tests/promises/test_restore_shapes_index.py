@@ -322,6 +322,7 @@ def test_t24_sha256(repo: Sandbox, dirty: bool) -> None:
     check_round_trip(box, Shape(ordinary, work, mess), dirty=dirty)
 
 
+@pytest.mark.deep
 @some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_a_file_of_40_mib(repo: Sandbox, dirty: bool) -> None:
     def big(text: bytes) -> None:
@@ -372,6 +373,7 @@ def test_t24_a_required_filter_that_is_gone_spoils_nothing_else(repo: Sandbox, d
     assert state_of(repo).files == then.files
 
 
+@pytest.mark.deep
 @some(
     ("dirty", "options"),
     [(False, ()), (True, ("--index",)), (True, ("--exact", "--index"))],

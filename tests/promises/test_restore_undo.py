@@ -58,6 +58,7 @@ def safety(box: Sandbox, ref: str = SAFETY) -> str:
     return box.try_git("rev-parse", "-q", "--verify", ref).out.strip()
 
 
+@pytest.mark.deep
 def test_t06_undo_and_redo_give_each_state_back(box: Sandbox) -> None:
     then = state_of(box)
     snap(box)
@@ -71,6 +72,7 @@ def test_t06_undo_and_redo_give_each_state_back(box: Sandbox) -> None:
     sound(box)
 
 
+@pytest.mark.deep
 def test_t06_the_safety_checkpoint_outlives_the_sharpest_gc(box: Sandbox) -> None:
     then = state_of(box)
     snap(box)
@@ -85,6 +87,7 @@ def test_t06_the_safety_checkpoint_outlives_the_sharpest_gc(box: Sandbox) -> Non
     assert_same(then, state_of(box), "redone")
 
 
+@pytest.mark.deep
 def test_t06_several_steps_back_and_forth(box: Sandbox) -> None:
     states = [state_of(box)]
     snap(box, "t", "0")
@@ -101,6 +104,7 @@ def test_t06_several_steps_back_and_forth(box: Sandbox) -> None:
         assert_same(states[wanted], state_of(box), f"{verb} to {wanted}")
 
 
+@pytest.mark.deep
 def test_t06_a_new_restore_drops_redo(box: Sandbox) -> None:
     snap(box)
     spoil(box)
@@ -123,6 +127,7 @@ def test_t06_nothing_to_step_over_is_no(box: Sandbox, verb: str) -> None:
     assert not safety(box)
 
 
+@pytest.mark.deep
 def test_t06_undo_touches_only_what_the_restore_touched(box: Sandbox) -> None:
     snap(box)
     spoil(box)
@@ -168,6 +173,7 @@ def test_t06_undo_stops_at_another_work_tree_of_the_same_name(repo: Sandbox) -> 
     assert_same(before, state_of(linked), "nothing undone")
 
 
+@pytest.mark.deep
 def test_t06_each_work_tree_undoes_its_own(repo: Sandbox) -> None:
     linked = Sandbox(repo.path.parent / "linked")
     repo.git("worktree", "add", "-q", "-b", "side", str(linked.path))
@@ -183,6 +189,7 @@ def test_t06_each_work_tree_undoes_its_own(repo: Sandbox) -> None:
     assert (repo.path / "a.txt").read_text() == "main\n" and (linked.path / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.deep
 @some("options", [(), ("--exact",), ("--index",), ("--exact", "--index")], ids=lambda o: "".join(o) or "none")
 def test_a_dry_run_is_the_plan_that_runs(box: Sandbox, options: tuple[str, ...]) -> None:
     target = snap(box)
@@ -216,6 +223,7 @@ def test_another_state_is_another_plan(box: Sandbox) -> None:
     assert box.ok("restore", "--dry-run", "--json").json["plan"] != one
 
 
+@pytest.mark.deep
 @some("verb", ["undo", "redo"])
 def test_undo_and_redo_have_a_dry_run_too(box: Sandbox, verb: str) -> None:
     snap(box)
@@ -324,6 +332,7 @@ def test_kept_files_are_staged_as_they_were_with_the_whole_index(box: Sandbox) -
     assert_same(mess, state_of(box), "undone")
 
 
+@pytest.mark.deep
 def test_only_the_index_differs(box: Sandbox) -> None:
     then = state_of(box)
     snap(box)

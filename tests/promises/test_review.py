@@ -33,6 +33,7 @@ def test_t08_objects_that_gc_took_meanwhile_are_noticed(repo: Sandbox) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_what_is_piped_into_a_snapshot_is_waited_for(repo: Sandbox) -> None:
     program = f"{sys.executable} -m gitbaton"
     script = f"(sleep 0.7; echo changed >a.txt; echo new >b; echo hi) | {program} snapshot --track t --step s --note -"
@@ -64,6 +65,7 @@ def test_t17_a_broken_track_ref_is_named_and_latest_never_shrinks(repo: Sandbox,
     assert (repo.path / "runtime/checkpoints/LATEST.json").read_text() == latest
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("ref", ["refs/checkpoints/t", "refs/notes/checkpoints"])
 def test_a_broken_derived_ref_is_repaired(repo: Sandbox, ref: str) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one")
@@ -101,6 +103,7 @@ def test_t19_an_undone_amend_is_measured_from_the_commit_itself(repo: Sandbox) -
     assert repo.baton("verify", "--track", "t").code == 1
 
 
+@pytest.mark.deep
 def test_a_note_never_outgrows_its_reader(repo: Sandbox) -> None:
     with Baton(repo.path) as baton:
         for number in range(40):

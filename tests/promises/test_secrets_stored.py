@@ -48,6 +48,7 @@ def nothing(repo: Sandbox) -> None:
     assert not (repo.path / "runtime").exists()
 
 
+@pytest.mark.deep
 def test_t25_no_key_in_any_field_reaches_an_object_or_a_file(repo: Sandbox) -> None:
     repo.commit("first", a_txt="a")
     pairs = [(f"k{number}", text) for number, (text, _) in enumerate(KEYS.values())]
@@ -163,6 +164,7 @@ def older(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.deep
 def test_an_import_is_redacted_and_a_second_one_adds_nothing(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", a_txt="a")
     folder = older(tmp_path)
@@ -194,6 +196,7 @@ def unredacted(repo: Sandbox, **words: object) -> None:
     repo.git("config", "--unset", "baton.redact")
 
 
+@pytest.mark.deep
 def test_what_an_older_version_stored_is_redacted_where_it_goes_on(repo: Sandbox) -> None:
     repo.commit("first", a_txt="a")
     unredacted(repo, step=f"old {KEY}", track="t", note=KEYS["url"][0], next_cmd=ONE, extra={"password": SECRETS[0]})

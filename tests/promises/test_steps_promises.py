@@ -99,6 +99,7 @@ def test_what_never_happened_keeps_its_key(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("effect", ["once", "idempotent"])
 def test_an_effect_declared_afterwards_has_happened(run: Runner, effect: str) -> None:
     plain = changed(A, effect="none", compensate=None)
@@ -113,6 +114,7 @@ def test_an_effect_declared_afterwards_has_happened(run: Runner, effect: str) ->
     run.checked()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("verify", [None, "test -s out"])
 def test_outputs_of_a_lane_that_is_gone_are_not_those_that_lie_here(run: Runner, verify: str | None) -> None:
     step = sh(
@@ -203,6 +205,7 @@ def test_what_hangs_on_an_effect_is_waited_for_before_that_is_undone(run: Runner
     run.checked()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("probe", "undone"), [(None, []), ("exit 0", ["b", "a"]), ("exit 1", ["a"])])
 def test_nothing_is_undone_below_what_nobody_knows(run: Runner, probe: str | None, undone: list[str]) -> None:
     run.go(A)

@@ -157,6 +157,7 @@ def test_head_on_the_chain_itself_makes_an_index_commit(law: Sandbox) -> None:
     law.fsck()
 
 
+@pytest.mark.deep
 def test_never_more_than_two_parents_and_only_checkpoints_on_the_first(law: Sandbox) -> None:
     snap(law, "one")
     conflict(law)
@@ -226,6 +227,7 @@ def refs(repo: Sandbox) -> dict[str, str]:
     return {row.split(" ")[0]: row.split(" ")[1] for row in rows}
 
 
+@pytest.mark.deep
 def test_the_chain_is_moved_before_the_note_and_the_tip(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitbaton.store.write.RETRY_SECONDS", 0.3)
     monkeypatch.setattr("gitbaton.store.write.REPAIR_SECONDS", 0.3)

@@ -105,6 +105,7 @@ def everybody_else_goes_on(repo: Sandbox) -> None:
     assert sorted(p.name for p in repo.path.iterdir()) == [".git", "a.txt", "runtime"]
 
 
+@pytest.mark.deep
 @some("kind", BROKEN)
 def test_t08_a_broken_chain_is_one_line_and_hurts_no_other(hostile: Sandbox, kind: str) -> None:
     commit = BROKEN[kind](hostile)
@@ -137,6 +138,7 @@ def test_a_broken_record_below_a_good_one_is_named_and_left_out(hostile: Sandbox
     assert hostile.ok("log", "t").out.count("\n") == 2
 
 
+@pytest.mark.deep
 def test_a_long_ordinary_history_as_a_chain_is_one_line(hostile: Sandbox) -> None:
     for number in range(120):
         hostile.git("commit", "-q", "--allow-empty", "-m", str(number))
@@ -174,6 +176,7 @@ def test_a_head_that_is_no_commit_gets_no_note(hostile: Sandbox) -> None:
     assert hostile.git("rev-parse", "refs/notes/checkpoints") == before
 
 
+@pytest.mark.deep
 @some("kind", ["blob", "tree", "tag", "ordinary"])
 def test_a_tip_of_the_wrong_type_is_repaired_and_a_notes_ref_is_left(hostile: Sandbox, kind: str) -> None:
     oid = BROKEN[kind](hostile)

@@ -77,6 +77,7 @@ def test_one_prunes_one_pins_one_goes_on(fleet: Fleet) -> None:
     same(a, b, c)
 
 
+@pytest.mark.deep
 def test_what_is_forgotten_does_not_come_back_as_carried_words(fleet: Fleet) -> None:
     a, b, c = fleet.clones
     snap(a, "kept")
@@ -92,6 +93,7 @@ def test_what_is_forgotten_does_not_come_back_as_carried_words(fleet: Fleet) -> 
     same(a, b, c)
 
 
+@pytest.mark.deep
 def test_a_track_forgotten_whole_and_continued_elsewhere(fleet: Fleet) -> None:
     a, b, c = fleet.clones
     ids = [snap(a, f"s{n}") for n in range(3)]
@@ -194,6 +196,7 @@ def test_a_clone_that_lost_its_refs_gets_all_back_and_nothing_dropped(fleet: Fle
     assert a.state().meta.pinned(ids[1]) and steps(a) == ["s1", "s2", "goes on"]
 
 
+@pytest.mark.deep
 def test_checkpoints_from_the_future_wait_and_are_safe(fleet: Fleet) -> None:
     a, b, c = fleet.clones
     b.skew = 30

@@ -26,6 +26,7 @@ def told(repo: Sandbox) -> Sandbox:
     return repo
 
 
+@pytest.mark.deep
 def test_the_thread_the_checkpoint_and_the_channel_are_named(told: Sandbox) -> None:
     for words in (("--threads",), ("--all",), ("--threads", "my chat"), ("--threads", '"my chat"', "other")):
         done = told.baton("scan", *words)
@@ -86,6 +87,7 @@ def test_a_log_that_cannot_be_brought_into_git_is_said(told: Sandbox) -> None:
     assert "thread 'third' id-0000 channel 'k'" in told.baton("scan", "--threads").out
 
 
+@pytest.mark.deep
 def test_what_was_fetched_is_named_as_that(told: Sandbox, tmp_path: Path) -> None:
     bare = Sandbox.init(tmp_path / "r.git", "--bare")
     told.git("remote", "add", "origin", str(bare.path))
@@ -107,6 +109,7 @@ def test_what_was_fetched_is_named_as_that(told: Sandbox, tmp_path: Path) -> Non
     assert clone.baton("scan", "--all").out.startswith("thread 'my chat' id-0002")
 
 
+@pytest.mark.deep
 def test_names_are_looked_at_and_no_secret_is_printed_whatever_is_set(repo: Sandbox) -> None:
     with ThreadStore.open(repo.path, **QUIET) as store:
         put(store, f"of {KEY}", 0)

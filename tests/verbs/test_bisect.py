@@ -120,6 +120,7 @@ def test_bad_may_be_named_and_both_by_id(track: Sandbox) -> None:
     assert neighbours.code == 0 and neighbours.out.startswith(f"{oids[3]} is the first bad checkpoint\n")
 
 
+@pytest.mark.deep
 def test_the_command_runs_as_is_in_a_repository_of_its_own(track: Sandbox, temp: Path, tmp_path: Path) -> None:
     code = (
         "import os, subprocess, sys\n"
@@ -139,6 +140,7 @@ def test_the_command_runs_as_is_in_a_repository_of_its_own(track: Sandbox, temp:
     assert set(said) == {repr([True, "", [], ["$HOME *", ""], "x y"])}
 
 
+@pytest.mark.deep
 def test_output_passes_through_and_json_stays_alone(track: Sandbox) -> None:
     done = bisect(track, "sh", "-c", "echo out; echo err >&2; exit 1")
     assert done.out.splitlines()[1] == "out" and "err\n" in done.err
@@ -158,6 +160,7 @@ def test_standard_input_is_the_users(track: Sandbox) -> None:
     assert found.json["first_bad"]["id"] == ids(track)[7]
 
 
+@pytest.mark.deep
 def test_125_skips(track: Sandbox, temp: Path) -> None:
     script = "test -e new4.txt && ! test -e new6.txt && exit 125; ! test -e new7.txt"
     found = bisect(track, "sh", "-c", script, options=("--json", "--good", "t~7"))
@@ -193,6 +196,7 @@ def test_a_command_that_is_not_there_makes_no_checkpoint_bad(track: Sandbox, tem
     assert found.json["first_bad"]["id"] == ids(track)[5]
 
 
+@pytest.mark.deep
 def test_checkpoints_without_files_are_skipped(track: Sandbox) -> None:
     track.ok("snapshot", "--track", "t", "--step", "words only", "--no-files")
     track.write("new9.txt", "9\n")
@@ -203,6 +207,7 @@ def test_checkpoints_without_files_are_skipped(track: Sandbox) -> None:
     assert done.out.splitlines()[-2:] == [f"{ids(track)[8][:10]} words only", f"{ids(track)[9][:10]} last"]
 
 
+@pytest.mark.deep
 def test_good_must_come_before_bad_on_one_chain(track: Sandbox, temp: Path) -> None:
     track.ok("snapshot", "--track", "u", "--step", "other")
     oids = ids(track)

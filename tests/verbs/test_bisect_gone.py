@@ -144,6 +144,7 @@ def test_killed_while_git_fills_the_work_tree(track: Sandbox, temp: Path, tmp_pa
     assert state(track) == before
 
 
+@pytest.mark.deep
 def test_killed_at_every_step(track: Sandbox, temp: Path) -> None:
     before = state(track)
     for at in range(1, 200):
@@ -240,6 +241,7 @@ def test_no_hook_of_the_users_runs(track: Sandbox, temp: Path, tmp_path: Path) -
     assert not (tmp_path / "hooked").exists()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["sha256", "reftable", "libgit2"])
 def test_in_every_format(tmp_path: Path, temp: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     repo = build(tmp_path / name, name, monkeypatch).sandbox

@@ -79,6 +79,7 @@ def test_the_clock_dates_the_commit(edited: Sandbox) -> None:
     assert edited.git("log", "-1", "--format=%at %ct", made.at) == "1893542400 1893542400"
 
 
+@pytest.mark.deep
 @some("name", ["-x", "a..b", "a b", "a~1", "", "HEAD", "x.lock", "a/", "new\nline", "@{-1}x"], 2)
 def test_git_decides_on_names(edited: Sandbox, name: str) -> None:
     before = state(edited)
@@ -88,6 +89,7 @@ def test_git_decides_on_names(edited: Sandbox, name: str) -> None:
     assert done.err.count("\n") == 1 and state(edited) == before
 
 
+@pytest.mark.deep
 def test_names_that_git_takes(edited: Sandbox) -> None:
     for name in ("a/b", "ünïcode", "with'quote", os.fsdecode(b"latin\xe9"), "@"):
         edited.ok("branch", name, "t")
@@ -105,6 +107,7 @@ def check_refused(repo: Sandbox, name: str, *words: str) -> None:
     assert state(repo) == before
 
 
+@pytest.mark.deep
 def test_a_branch_that_exists_is_named_and_stays(edited: Sandbox) -> None:
     check_refused(edited, "main", "a branch 'main' exists already")
     edited.git("checkout", "-q", "-f", "-b", "side")
@@ -135,6 +138,7 @@ def test_a_branch_made_meanwhile_is_the_others(edited: Sandbox) -> None:
     assert edited.git("rev-parse", "rescue") == edited.head()
 
 
+@pytest.mark.deep
 def test_an_unborn_branch_that_a_work_tree_stands_on_is_not_made(tmp_path: Path, repo: Sandbox) -> None:
     empty = Sandbox.init(tmp_path / "empty")
     empty.write("a.txt", "a\n")
@@ -164,6 +168,7 @@ def test_the_same_files_need_no_commit(repo: Sandbox) -> None:
     assert repo.ok("branch", "same2", "t", "--json").json["branch"]["added"] is False
 
 
+@pytest.mark.deep
 def test_no_files(repo: Sandbox, tmp_path: Path) -> None:
     repo.write("a.txt", "edited\n")
     repo.ok("snapshot", "--track", "t", "--step", "s", "--no-files")
@@ -236,6 +241,7 @@ def test_objects_that_are_not_there_are_named(edited: Sandbox) -> None:
             branching.plan(baton, "x", replace(stored, tree=gone, checkpoint=replace(stored.checkpoint, files=files)))
 
 
+@pytest.mark.deep
 def test_an_earlier_checkpoint_of_a_rewritten_branch(edited: Sandbox) -> None:
     old = edited.head()
     edited.ok("snapshot", "--track", "t", "--step", "second")
@@ -247,6 +253,7 @@ def test_an_earlier_checkpoint_of_a_rewritten_branch(edited: Sandbox) -> None:
     edited.fsck()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["sha256", "reftable", "libgit2"])
 def test_in_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     repo = build(tmp_path / name, name, monkeypatch).sandbox

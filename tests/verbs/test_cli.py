@@ -115,6 +115,7 @@ def test_an_unknown_verb_names_the_nearest(run: Run) -> None:
     assert "similar" not in run("xyzzy").err
 
 
+@pytest.mark.deep
 def test_wiring_of_the_process(repo: Sandbox, tmp_path: Path) -> None:
     done = repo.baton("snapshot", "--step", "x")
     assert done.code == 129 and "GIT_BATON_TRACK" in done.err and "baton.track" in complaint(done) + done.err

@@ -7,6 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from gitbaton import conversations
 from tests.kit import Sandbox
 from tests.kit.tiers import some
@@ -36,6 +38,7 @@ def test_export_to_a_terminal_is_refused(repo: Sandbox, tmp_path: Path) -> None:
     assert repo.ok("transcript", "export", "claude").out.encode("utf-8", "surrogateescape") == RAW
 
 
+@pytest.mark.deep
 @some("pager", ["cat", "cat >&1"])
 def test_what_is_shown_is_plain_with_a_pager_and_without(repo: Sandbox, pager: str) -> None:
     talk(repo, "claude", RAW)
@@ -73,6 +76,7 @@ def test_the_line_that_resumes_names_any_directory(tmp_path: Path, name: bytes) 
     assert out.startswith(os.fsencode(os.path.realpath(place)) + b"\n--resume\n")
 
 
+@pytest.mark.deep
 def test_lines_that_are_left_out_are_told(repo: Sandbox) -> None:
     odd = b'{"n": 1e999}\n{"type": "user", "half\n'
     talk(repo, "claude", lines(CLAUDE[0]) + odd + lines(*CLAUDE[1:]))

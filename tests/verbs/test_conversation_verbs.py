@@ -112,6 +112,7 @@ def test_export_never_writes_over_anything(repo: Sandbox) -> None:
     assert (repo.path / "there").read_text() == "mine" and not (repo.path / "nowhere").exists()
 
 
+@pytest.mark.deep
 def test_what_cannot_be_answered_is_one_line(repo: Sandbox) -> None:
     said = assert_wrote_nothing(repo, "transcript", "show", code=2)
     assert said.startswith("fatal: no track is current in this work tree\n")
@@ -211,6 +212,7 @@ def test_a_conflict_does_not_keep_the_conversation_back(repo: Sandbox) -> None:
     assert (repo.path / "a.txt/mine").read_text() == "mine\n"
 
 
+@pytest.mark.deep
 def test_nothing_is_restored_where_the_conversation_cannot_be(repo: Sandbox) -> None:
     repo.write("a.txt", "then\n")
     for agent in ("gemini", "claude", "codex"):
@@ -240,6 +242,7 @@ def test_nothing_is_restored_where_the_conversation_cannot_be(repo: Sandbox) -> 
     assert (repo.path / "a.txt").read_text() == "then\n"
 
 
+@pytest.mark.deep
 def test_options_that_say_nothing_together_are_refused(repo: Sandbox) -> None:
     talk(repo, "claude")
     for words in (

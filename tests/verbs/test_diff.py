@@ -98,6 +98,7 @@ def test_it_leaves_nothing_in_the_temporary_directory(work: Sandbox, tmp_path: P
     assert not list((tmp_path / 'tmp "odd:\\').iterdir())
 
 
+@pytest.mark.deep
 def test_paths_are_relative_to_the_current_directory(work: Sandbox, tmp_path: Path) -> None:
     sub = work.path / "sub"
     for words in (("t~1", "t", "in.txt"), ("t~1", "t", "--", "in.txt"), ("t~1", "t", "--", ":/sub"), ("t~1", "t", "*.txt")):
@@ -112,6 +113,7 @@ def test_paths_are_relative_to_the_current_directory(work: Sandbox, tmp_path: Pa
     assert work.run("git", "-C", "sub", "baton", "diff", "--name-status", "--", "in.txt").out == "M\tsub/in.txt\n"
 
 
+@pytest.mark.deep
 def test_words_without_dashes_are_taken_as_git_takes_them(work: Sandbox) -> None:
     assert work.ok("diff", "--name-status", "a.txt").out == "M\ta.txt\n"
     assert work.ok("diff", "--name-status", "a.txt", "later.txt").out == "M\ta.txt\nA\tlater.txt\n"
@@ -141,6 +143,7 @@ def test_a_checkpoint_without_files_is_named(work: Sandbox, tmp_path: Path) -> N
 HOSTILE = ("--output=pwned", "-O pwned", "--ext-diff", "--", "$(touch pwned)", "HEAD", "../x")
 
 
+@pytest.mark.deep
 def test_stored_words_never_reach_git_as_options(repo: Sandbox) -> None:
     for number, name in enumerate(HOSTILE):
         repo.write("a.txt", f"{number}\n")
@@ -195,6 +198,7 @@ def test_colour_and_its_places(work: Sandbox) -> None:
     assert "\x1b[" not in work.baton("diff", env={"NO_COLOR": "1"}).out
 
 
+@pytest.mark.deep
 def test_a_terminal_gets_colour_and_the_users_pager(work: Sandbox, tmp_path: Path) -> None:
     env = {"PAGER": tool(tmp_path / "pager", "sed 's/^/paged: /'")}
     code, shown = on_terminal(work, "diff", env=env)
@@ -210,6 +214,7 @@ def test_a_terminal_gets_colour_and_the_users_pager(work: Sandbox, tmp_path: Pat
     assert "diff: " not in on_terminal(work, "diff", env=env)[1]
 
 
+@pytest.mark.deep
 def test_who_stops_reading_is_no_error_message(work: Sandbox, tmp_path: Path) -> None:
     work.write("large.txt", "".join(f"line {n}\n" for n in range(200_000)))
     done = work.run("bash", "-c", '"$0" -m gitbaton diff | head -c 1; echo " ${PIPESTATUS[0]}"', sys.executable)
@@ -218,6 +223,7 @@ def test_who_stops_reading_is_no_error_message(work: Sandbox, tmp_path: Path) ->
     assert code in (0, 141) and "fatal" not in shown and "Traceback" not in shown and len(shown.splitlines()) == 1, shown
 
 
+@pytest.mark.deep
 def test_ctrl_c_is_the_pagers_to_answer(work: Sandbox, tmp_path: Path) -> None:
     text = f"trap 'echo caught' INT; cat >/dev/null; touch {tmp_path}/ready; sleep 0.5; sleep 0.5; echo left"
     pager = tool(tmp_path / "pager", text)
@@ -239,6 +245,7 @@ def test_ctrl_c_is_the_pagers_to_answer(work: Sandbox, tmp_path: Path) -> None:
     assert "caught" in done.out and "left" in done.out and "Traceback" not in done.out, done
 
 
+@pytest.mark.deep
 def test_git_that_is_killed_is_128_and_the_signal(work: Sandbox) -> None:
     work.git("config", "diff.external", "kill -TERM $PPID; sleep 0.5; true")
     assert work.baton("diff", "t~1", "t").code in (128 + signal.SIGTERM, 128)
@@ -267,6 +274,7 @@ def test_an_unborn_head_a_linked_work_tree_and_git_dir(work: Sandbox, tmp_path: 
     assert (done.code, done.out) == (0, "M\tx\n"), done
 
 
+@pytest.mark.deep
 def test_the_readmes_example_runs(work: Sandbox) -> None:
     block = re.search(r"## See what changed\n\n```sh\n(.*?)```", README, re.DOTALL)
     assert block is not None

@@ -140,6 +140,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.deep
 def test_a_repository_that_is_well(well: Sandbox) -> None:
     assert mended(well) == set()
     names = [line[5:].split(":")[0] for line in well.ok("doctor").out.splitlines()]
@@ -199,6 +200,7 @@ def test_a_long_history_is_said_with_its_cure(well: Sandbox, monkeypatch: pytest
         assert next(f for f in doctor.examine(baton) if f.name == "history").ok
 
 
+@pytest.mark.deep
 @some("fault", [stale_latest, tip_behind, stale_lock, stale_head_lock])
 def test_fix_repairs(well: Sandbox, fault: Callable[[Sandbox], None]) -> None:
     fault(well)
@@ -208,6 +210,7 @@ def test_fix_repairs(well: Sandbox, fault: Callable[[Sandbox], None]) -> None:
     well.fsck()
 
 
+@pytest.mark.deep
 @some("shape", ["bare", "unborn", "sha256", "reftable", "none", "detached", "broken chain", "linked"])
 def test_odd_repositories(repo: Sandbox, tmp_path: Path, shape: str, request: pytest.FixtureRequest) -> None:
     there, git = repo, "git"

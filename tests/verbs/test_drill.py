@@ -135,6 +135,7 @@ def test_files_that_filters_and_line_ends_change(repo: Sandbox, temp: Path) -> N
     assert state(repo) == before and (temp / "elsewhere/LATEST.json").read_bytes() == latest
 
 
+@pytest.mark.deep
 @some("name", ["sha256", "reftable", "libgit2"])
 def test_in_every_format(tmp_path: Path, temp: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     repo = build(tmp_path / name, name, monkeypatch).sandbox

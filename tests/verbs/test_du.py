@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from gitbaton.commands.retaining import amount
 from tests.kit import Sandbox
 
@@ -60,6 +62,7 @@ def test_every_kind_has_its_row_and_a_track_that_was_fetched_shares_its_own(repo
     assert costs["safety"]["own"] > 0 and rows["own"] == sum(row["own"] for row in rows["parts"])
 
 
+@pytest.mark.deep
 def test_the_table_is_aligned_and_of_nothing_is_nothing(repo: Sandbox) -> None:
     assert repo.ok("du").out.splitlines()[1:] == ["0 bytes          in all, without what is shared"]
     blob(repo, "mine.bin", 300_000, 1)

@@ -65,6 +65,7 @@ def steps(baton: Baton, track: str = "work") -> list[str]:
     return [s.checkpoint.step for s in baton.store.history(track).items]
 
 
+@pytest.mark.deep
 def test_a_fetched_track_is_shown_and_marked_everywhere(repo: Sandbox, theirs: Sandbox, run: Run) -> None:
     fetch(repo, theirs)
     before = repo.git("for-each-ref")
@@ -107,6 +108,7 @@ def test_what_would_run_or_overwrite_asks_first(repo: Sandbox, theirs: Sandbox) 
     assert (repo.path / "a.txt").read_text() == "theirs 1\n"
 
 
+@pytest.mark.deep
 @some("door", ["binary", "libgit2"])
 def test_the_first_snapshot_follows_what_was_fetched(repo: Sandbox, theirs: Sandbox, tmp_path: Path, door: str) -> None:
     other = Sandbox(tmp_path / "other")
@@ -154,6 +156,7 @@ def test_an_automatic_checkpoint_follows_foreign_words_and_says_so(repo: Sandbox
     assert "> next_cmd=rm -rf here" in run("resume", "--track", "work").out
 
 
+@pytest.mark.deep
 def test_a_broken_fetched_chain_keeps_nobody_from_working(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     head, ref = repo.head(), fetched_ref("origin", "work")
@@ -254,6 +257,7 @@ def test_marks_are_read_anew_when_they_change(repo: Sandbox) -> None:
     assert "\n    foreign=yes\n    > id=" in text and "\n    > step=one\n" in text
 
 
+@pytest.mark.deep
 def test_killed_while_it_follows(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     model, at = repo.git("for-each-ref"), 1

@@ -116,6 +116,7 @@ def test_the_last_one_of_the_current_track_ends_it(repo: Sandbox) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_what_still_holds_a_file_is_named(spilled: Sandbox) -> None:
     spilled.write("copy/s.txt", "the SECRET-FILE\n")
     spilled.ok("snapshot", "--track", "u", "--step", "other")
@@ -145,6 +146,7 @@ def test_a_branch_at_its_commit_still_holds_its_record(spilled: Sandbox) -> None
 KEY = "ghp_" + "016C7a1Jd9PqLs8VxYb2Wf3Tk5Rm6Nu4Hz0e"
 
 
+@pytest.mark.deep
 def test_unsaved_work_in_a_safety_checkpoint_survives_and_undo_brings_it_back(repo: Sandbox) -> None:
     repo.git("rm", "-q", "-r", "--cached", ".")
     repo.git("clean", "-fdqx")  # only the forgotten file is left: no tree may lose its folder
@@ -164,6 +166,7 @@ def test_unsaved_work_in_a_safety_checkpoint_survives_and_undo_brings_it_back(re
     assert (repo.path / "f").read_text() == "PRECIOUS UNSAVED WORK\n" and (repo.path / "g").read_text() == "also PRECIOUS\n"
 
 
+@pytest.mark.deep
 @some("staged", [False, True])
 def test_undo_and_redo_leave_a_forgotten_file_alone_and_bring_the_rest_back(repo: Sandbox, staged: bool) -> None:
     repo.write("f", "one\n")
@@ -191,6 +194,7 @@ def test_undo_and_redo_leave_a_forgotten_file_alone_and_bring_the_rest_back(repo
     assert repo.baton("doctor").code in (0, 1)
 
 
+@pytest.mark.deep
 def test_ordinary_files_of_the_same_track_are_no_alarm(repo: Sandbox) -> None:
     for n in range(15):
         repo.write(f"u{n}", f"an ordinary file {n}\n")
@@ -203,6 +207,7 @@ def test_ordinary_files_of_the_same_track_are_no_alarm(repo: Sandbox) -> None:
     assert "its files are also in 2 other checkpoints" in repo.ok("forget", "--everywhere", "later").out
 
 
+@pytest.mark.deep
 def test_a_secret_that_others_hold_is_named_once_with_all_of_them(repo: Sandbox) -> None:
     repo.write("conf", f"token = {KEY}\n")
     ids = []
@@ -230,6 +235,7 @@ def test_its_own_output_says_no_secret(repo: Sandbox) -> None:
     assert KEY not in done.out and "bad key [redacted:" in done.out
 
 
+@pytest.mark.deep
 def test_who_repeats_its_words_is_named(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one", "--note", "the phrase\nis correct horse")
     repo.ok("snapshot", "--track", "u", "--step", "two", "--note", "said: the phrase\nis correct horse")
@@ -250,6 +256,7 @@ def test_what_a_fetched_copy_still_holds_is_named(spilled: Sandbox) -> None:
     assert done.code == 1 and f"the file 's.txt' is still in '{copy}'" in done.out
 
 
+@pytest.mark.deep
 def test_asked_again_it_still_names_what_holds_files_and_words(spilled: Sandbox) -> None:
     spilled.ok("branch", "mine", "spilled")
     spilled.git(
@@ -278,6 +285,7 @@ def test_a_label_stays_in_no_name_of_a_file(repo: Sandbox) -> None:
     assert "runtime" not in repo.git("status", "--short", "-uall")
 
 
+@pytest.mark.deep
 def test_fetched_copies_go_and_the_remote_is_named(spilled: Sandbox, tmp_path: Path) -> None:
     chain = spilled.git("rev-parse", "refs/baton/tracks/t")
     for name, value in (("tracks/t", chain), ("notes", spilled.git("rev-parse", "refs/notes/checkpoints"))):

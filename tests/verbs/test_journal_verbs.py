@@ -183,6 +183,7 @@ def there(far: Far) -> set[str]:
     return {ref for ref in far.there().refs if ref.startswith("refs/baton/runs/")}
 
 
+@pytest.mark.deep
 def test_r45_a_run_travels_only_when_asked_and_agreed_to(far: Far) -> None:
     a, b = far.first, far.clone()
     mine = journal(a)
@@ -224,6 +225,7 @@ def test_who_agreed_to_a_track_has_not_agreed_to_a_run_of_that_name(far: Far) ->
     assert asked.err.startswith("first push of run 't' to origin;")
 
 
+@pytest.mark.deep
 def test_r45_a_run_goes_on_elsewhere(far: Far) -> None:
     a, b = far.first, far.clone()
     mine, yours = journal(a), journal(b)
@@ -251,6 +253,7 @@ def test_r45_a_run_goes_on_elsewhere(far: Far) -> None:
     assert "run 'r1': same" in ok(a, "fetch", "--runs").out
 
 
+@pytest.mark.deep
 def test_r45_another_clone_is_served_what_was_done_here(far: Far, tmp_path: Path) -> None:
     a, b = far.first, far.clone()
     plan = f'[step.build]\nrun = "echo ran >> {tmp_path}/count; cp source out"\nreads = ["source"]\nwrites = ["out"]\n'
@@ -270,6 +273,7 @@ def test_r45_another_clone_is_served_what_was_done_here(far: Far, tmp_path: Path
     assert (b.path / "out").read_text() == "two\n" and (tmp_path / "count").read_text() == "ran\nran\n"
 
 
+@pytest.mark.deep
 def test_what_a_remote_has_is_looked_at_before_it_is_used(far: Far) -> None:
     a, b = far.first, far.clone()
     step_of(journal(a), "build", "one", run="r1")

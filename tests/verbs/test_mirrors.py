@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.kit.far import Far, forget, ok, snap
 from tests.kit.repos import Sandbox
 
@@ -32,6 +34,7 @@ def test_forget_reaches_every_latest(repo: Sandbox) -> None:
     assert not list(plain.path.glob("**/LATEST.*"))  # none are made
 
 
+@pytest.mark.deep
 def test_other_work_trees_follow_forget_and_sync(tmp_path: Path) -> None:
     far = Far(tmp_path)
     a, b = far.first, far.clone()

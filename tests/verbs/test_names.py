@@ -50,6 +50,7 @@ def take(baton: Baton, track: str, count: int = 1, **words: Any) -> list[Stored]
     return [baton.snapshot(f"{track} {n}", track=track, files=False, **words).stored for n in range(count)]
 
 
+@pytest.mark.deep
 def test_every_kind_of_name(repo: Sandbox, baton: Baton) -> None:
     main = take(baton, "main", 3)
     side = take(baton, "side work", 2, set_current=False)
@@ -76,6 +77,7 @@ def test_a_time_is_read_by_git(repo: Sandbox, baton: Baton) -> None:
         baton.resolve("t@{blurb}")
 
 
+@pytest.mark.deep
 @some(
     ("name", "error", "said"),
     [

@@ -109,6 +109,7 @@ def test_near_names_lists_and_maps(repo: Sandbox, tmp_path: Path) -> None:
     assert repo.try_git("symbolic-ref", "-q", "BATON_HEAD").code == 1  # the folder names no current track
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["plain", "near"])
 def test_twice_is_once(repo: Sandbox, tmp_path: Path, name: str) -> None:
     place = lay(tmp_path / "old", name, repo.head())
@@ -119,6 +120,7 @@ def test_twice_is_once(repo: Sandbox, tmp_path: Path, name: str) -> None:
     assert done.out and all(line.endswith(": nothing new") for line in done.out.splitlines())
 
 
+@pytest.mark.deep
 def test_two_repositories_get_the_same_commits(repo: Sandbox, tmp_path: Path) -> None:
     other = Sandbox(tmp_path / "other")
     repo.git("clone", "-q", str(repo.path), str(other.path))
@@ -140,6 +142,7 @@ def test_in_sha256_a_head_of_sha1_is_kept_as_a_word(tmp_path: Path) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 @some("order", ["newer", "older", "interleaved"])
 def test_into_a_track_with_checkpoints_of_its_own(repo: Sandbox, tmp_path: Path, order: str) -> None:
     start = {"newer": datetime(2026, 1, 1, tzinfo=UTC), "older": datetime(2025, 1, 1, tzinfo=UTC)}.get(order)
@@ -282,6 +285,7 @@ def test_notes_that_cannot_be_read_hinder_no_import(repo: Sandbox, tmp_path: Pat
     assert "no notes are written" in done.err and steps(repo) == ["step 1"]
 
 
+@pytest.mark.deep
 def test_a_ref_in_the_way_leaves_nothing_half_done(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "u", "--step", "s")
     lock = repo.write(".git/refs/checkpoints/u.lock")

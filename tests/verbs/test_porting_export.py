@@ -88,6 +88,7 @@ def test_twice_writes_the_same_files(repo: Sandbox) -> None:
     assert (repo.path / ".git/info/exclude").read_bytes() == exclude
 
 
+@pytest.mark.deep
 def test_round_trip_into_a_fresh_repository(repo: Sandbox, tmp_path: Path) -> None:
     fill(repo)
     repo.ok("export", "--history")
@@ -141,6 +142,7 @@ def test_a_file_that_git_tracks_is_not_written_over(repo: Sandbox) -> None:
     assert repo.git("status", "--porcelain", "-uall").splitlines() == [f"A  {HERE}/{name}"]
 
 
+@pytest.mark.deep
 def test_never_through_a_link(repo: Sandbox, tmp_path: Path) -> None:
     fill(repo)
     repo.ok("export", "--history")

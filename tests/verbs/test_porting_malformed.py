@@ -107,6 +107,7 @@ LATEST: dict[str, tuple[object, str]] = {
 }
 
 
+@pytest.mark.deep
 @some("name", LATEST, 6)
 def test_a_malformed_latest(repo: Sandbox, tmp_path: Path, name: str) -> None:
     data, word = LATEST[name]

@@ -117,6 +117,7 @@ def test_an_output_that_is_not_as_recorded_is_said(run: Planned) -> None:
     assert "build: ok, but not as recorded: 'dist/app', exit 0" in run.box.here("steps").out
 
 
+@pytest.mark.deep
 @some("name", ["r1", "r2"], ids=["of this run", "of another run"])
 def test_an_output_that_somebody_else_wrote_is_foretold(run: Planned, name: str) -> None:
     run.go()
@@ -132,6 +133,7 @@ def test_an_output_that_somebody_else_wrote_is_foretold(run: Planned, name: str)
     assert run.look()["build"].would.would == "cached" and run.go().code == 0
 
 
+@pytest.mark.deep
 def test_running_crashed_and_unknown(run: Planned) -> None:
     argv = ("run", "--run", "r1", "--step", "x", "--writes", "x", "--", "sh", "-c", "touch ../on; sleep 0.6; touch x")
     worker = threading.Thread(target=lambda: run.box.baton(*argv))
@@ -175,6 +177,7 @@ def test_looking_writes_nothing(run: Planned) -> None:
     assert run.box.here("steps", "nowhere").code == 2
 
 
+@pytest.mark.deep
 def test_a_step_that_the_plan_does_not_name_any_more_is_left_alone(run: Planned) -> None:
     run.go()
     run.steps["make"] = run.steps.pop("build")

@@ -174,6 +174,7 @@ def test_the_dry_run_writes_nothing(kept: Sandbox) -> None:
     assert sorted(str(p) for p in (kept.path / ".git").rglob("*")) == before
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(4))
 def test_what_any_rules_name_is_what_goes(kept: Sandbox, seed: int) -> None:
     rng = random.Random(seed)
@@ -196,6 +197,7 @@ def test_what_any_rules_name_is_what_goes(kept: Sandbox, seed: int) -> None:
         assert plan(baton, wish).empty
 
 
+@pytest.mark.deep
 def test_without_a_rule_nothing_goes_and_the_rules_are_told(kept: Sandbox) -> None:
     refs = every_ref(kept)
     done = kept.baton("prune")
@@ -295,6 +297,7 @@ def test_a_plan_that_was_overtaken_is_not_carried_out(kept: Sandbox) -> None:
     kept.fsck()
 
 
+@pytest.mark.deep
 def test_safety_checkpoints_go_after_fourteen_days_and_undo_stays_right(repo: Sandbox) -> None:
     for n in range(3):
         repo.write("a.txt", f"{n}\n")

@@ -43,6 +43,7 @@ def waited(repo: Sandbox, wanted: int) -> None:
     assert count(repo) == wanted, (repo.path / ".git/baton/log").read_text()
 
 
+@pytest.mark.deep
 def test_a_snapshot_starts_it_and_says_nothing(long: Sandbox) -> None:
     done = long.ok("snapshot", "--track", "t", "--step", "now")
     assert done.err == ""
@@ -72,6 +73,7 @@ def test_it_looks_at_one_file_on_other_days(long: Sandbox, monkeypatch: pytest.M
         assert not maintenance.look_back(baton.repo) and stamp.exists()  # it begins a day later
 
 
+@pytest.mark.deep
 def test_nothing_of_the_current_directory_is_imported(long: Sandbox) -> None:
     long.write("gitbaton/__init__.py", "raise SystemExit('a stranger')\n")
     long.write("json.py", "raise SystemExit('a stranger')\n")
@@ -80,6 +82,7 @@ def test_nothing_of_the_current_directory_is_imported(long: Sandbox) -> None:
     waited(long, 201)
 
 
+@pytest.mark.deep
 def test_one_at_a_time_and_only_where_there_is_slack(long: Sandbox, tmp_path: Path) -> None:
     with long.open() as baton:
         assert auto.slack(baton)

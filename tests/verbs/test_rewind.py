@@ -50,6 +50,7 @@ def check_untouched(box: Sandbox, then: State, refs: str) -> None:
     assert all_refs(box) == refs
 
 
+@pytest.mark.deep
 def test_pick_by_number_see_the_plan_restore_and_undo(box: Sandbox) -> None:
     then = state_of(box)
     screen = Screen(box)
@@ -77,6 +78,7 @@ def test_pick_by_name(box: Sandbox, name: str) -> None:
     assert (box.path / "a.txt").read_text() == "one\ntwo\n"
 
 
+@pytest.mark.deep
 def test_the_words_are_those_of_a_dry_run_and_of_restore(box: Sandbox) -> None:
     box.write("d/new.txt", "new\n")
     dry = box.ok("restore", "-n", "t~2")
@@ -104,6 +106,7 @@ def test_leaving_changes_nothing(box: Sandbox, answers: list[str]) -> None:
     assert objects(box) == kept and not list((box.path / ".git/baton").glob("tmp/*"))
 
 
+@pytest.mark.deep
 @some(("key", "code"), [("\x03", 130), ("\x04", 0)], ids=["ctrl-c", "end-of-input"])
 @some("raw", [False, True], ids=["cooked", "raw"])
 def test_ctrl_c_and_the_end_of_input_at_each_prompt(two: Sandbox, key: str, code: int, raw: bool) -> None:
@@ -137,6 +140,7 @@ def test_a_terminal_that_sends_carriage_returns(box: Sandbox, end: str) -> None:
     assert (box.path / "a.txt").read_text() == "one\ntwo\n"
 
 
+@pytest.mark.deep
 def test_a_terminal_that_hangs_up(box: Sandbox) -> None:
     then = state_of(box)
     screen = Screen(box)
@@ -147,6 +151,7 @@ def test_a_terminal_that_hangs_up(box: Sandbox) -> None:
     assert_same(then, state_of(box), "hung up")
 
 
+@pytest.mark.deep
 def test_garbage_asks_again(box: Sandbox) -> None:
     garbage = ["0", "4", "-1", "99999999999", "\u0663", "\x1b[A", "\udcff", "--output=x", "t~9", "nope", "\x00", "x" * 900]
     screen = Screen(box)
@@ -166,6 +171,7 @@ def test_garbage_asks_again(box: Sandbox) -> None:
     assert (box.path / "a.txt").read_text() == "three\n"
 
 
+@pytest.mark.deep
 def test_conflicts_are_confirmed_and_left_alone(two: Sandbox) -> None:
     screen = Screen(two)
     screen.answer(WHICH, "1\n")
@@ -184,6 +190,7 @@ def test_conflicts_are_confirmed_and_left_alone(two: Sandbox) -> None:
     assert (two.path / "b.txt").read_text() == "somebody else's\n"
 
 
+@pytest.mark.deep
 def test_force_is_confirmed_and_undone(two: Sandbox) -> None:
     then = state_of(two)
     screen = Screen(two, "--force")
@@ -196,6 +203,7 @@ def test_force_is_confirmed_and_undone(two: Sandbox) -> None:
     assert_same(then, state_of(two), "undone")
 
 
+@pytest.mark.deep
 def test_what_changed_after_it_was_shown_is_shown_anew(box: Sandbox) -> None:
     screen = Screen(box)
     screen.answer(WHICH, "2\n")
@@ -214,6 +222,7 @@ def test_what_changed_after_it_was_shown_is_shown_anew(box: Sandbox) -> None:
     assert (box.path / "b.txt").read_text() == "mine, since\n"
 
 
+@pytest.mark.deep
 @some("move", [("commit", "-q", "--allow-empty", "-m", "x"), ("add", "a.txt"), ("switch", "-q", "-c", "other")])
 def test_head_and_index_count_as_well(box: Sandbox, move: tuple[str, ...]) -> None:
     screen = Screen(box)
@@ -242,6 +251,7 @@ def test_in_a_linked_work_tree_and_with_sha256(tmp_path: Path) -> None:
     assert (beside.path / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.deep
 def test_the_state_before_a_restore_can_be_picked_by_its_id(box: Sandbox) -> None:
     box.ok("restore", "t~1")
     kept = box.git("log", "-1", "--format=%B", "refs/baton/safety/main-worktree").partition("\n\n")[2].rstrip() + "\n"
@@ -254,6 +264,7 @@ def test_the_state_before_a_restore_can_be_picked_by_its_id(box: Sandbox) -> Non
     assert (box.path / "a.txt").read_text() == "spoilt\n"
 
 
+@pytest.mark.deep
 def test_another_tracks_snapshot_after_it_was_shown_makes_a_conflict(box: Sandbox) -> None:
     screen = Screen(box)
     screen.answer(WHICH, "2\n")
@@ -265,6 +276,7 @@ def test_another_tracks_snapshot_after_it_was_shown_makes_a_conflict(box: Sandbo
     assert (box.path / "a.txt").read_text() == "spoilt\n"
 
 
+@pytest.mark.deep
 def test_a_file_that_cannot_be_written_is_shown_before_the_rest_comes_back(box: Sandbox) -> None:
     box.git("config", "filter.broken.smudge", "false")
     box.git("config", "filter.broken.required", "true")
@@ -350,6 +362,7 @@ run()
 """
 
 
+@pytest.mark.deep
 def test_what_was_fetched_needs_to_be_allowed_and_is_quoted(box: Sandbox) -> None:
     """No command fetches yet: the flag is set on what ``resolve`` gives."""
     driver = (sys.executable, "-c", FOREIGN)

@@ -173,6 +173,7 @@ def test_hostile_words_reach_no_terminal(repo: Sandbox, size: tuple[int, int]) -
     assert "red ?[31m" in shown and not ESCAPE.search(shown), shown
 
 
+@pytest.mark.deep
 def test_each_line_fits_and_wide_characters_are_aligned(repo: Sandbox) -> None:
     for step in ("plain " * 30, "\u6f22\u5b57" * 40, "e\u0301" * 200, "short"):
         take(repo, step)
@@ -192,6 +193,7 @@ def test_text_is_measured_and_cut_by_columns() -> None:
         assert width(cut("\u6f22ab\u5b57e\u0301c", columns)) <= columns
 
 
+@pytest.mark.deep
 def test_colours_as_other_verbs_have_them(repo: Sandbox) -> None:
     take(repo, "s", validation="green")
     plain = {"NO_COLOR": "1"}
@@ -204,6 +206,7 @@ def test_colours_as_other_verbs_have_them(repo: Sandbox) -> None:
         assert ("\x1b[32mgreen" in shown) == tinted
 
 
+@pytest.mark.deep
 def test_a_tiny_window_lists_one_by_one(repo: Sandbox) -> None:
     grown(repo, 3)
     for size in ((1, 10), (4, 20), (5, 40)):
@@ -219,6 +222,7 @@ def test_a_window_without_a_size(repo: Sandbox) -> None:
     assert len(steps(listed(repo, size=(0, 0)))) == 20
 
 
+@pytest.mark.deep
 def test_a_thousand_checkpoints_come_as_they_are_asked_for(repo: Sandbox) -> None:
     grown(repo, 999)
     screen = Screen(repo)
@@ -237,6 +241,7 @@ def test_a_thousand_checkpoints_come_as_they_are_asked_for(repo: Sandbox) -> Non
     assert everything.end()[0] == 0
 
 
+@pytest.mark.deep
 def test_how_many_and_of_which_track(repo: Sandbox) -> None:
     grown(repo, 9)
     take(repo, "elsewhere", "other track", set_current=False)

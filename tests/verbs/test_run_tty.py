@@ -36,6 +36,7 @@ def test_the_command_knows_the_size_and_is_told_of_another(repo: Sandbox) -> Non
         assert terminal.end() == 0
 
 
+@pytest.mark.deep
 def test_a_silent_step_is_explained_until_it_speaks(repo: Sandbox) -> None:
     with Terminal(repo.path, *sh("sleep 1.2; echo spoken"), env={"NO_COLOR": "1"}) as terminal:
         terminal.until(b"s 0:00")
@@ -47,6 +48,7 @@ def test_a_silent_step_is_explained_until_it_speaks(repo: Sandbox) -> None:
     assert after.rstrip().split(b"\r\n")[-1].startswith(b"baton: s: ok in 1.")
 
 
+@pytest.mark.deep
 def test_the_status_line_of_a_plan_fits_the_terminal_and_leaves_nothing(repo: Sandbox) -> None:
     name = "a-step-with-a-rather-long-name"
     repo.write("baton.toml", f'[step.first]\nrun = "true"\n[step.{name}]\nrun = "sleep 0.8"\nafter = ["first"]\n')

@@ -130,6 +130,7 @@ def test_globs_and_the_folder_are_those_of_the_caller(repo: Sandbox) -> None:
     assert "cached" in repo.baton(*words, "--", "sh", "-c", line, cwd=repo.path / "sub").err
 
 
+@pytest.mark.deep
 def test_json_is_an_event_a_line_and_nothing_else(repo: Sandbox) -> None:
     done = repo.baton("run", *BUILD, "--json", *COPY)
     events = valid(done.out)
@@ -176,6 +177,7 @@ def plan(repo: Sandbox, text: str = PLAN) -> None:
     repo.write("baton.toml", text)
 
 
+@pytest.mark.deep
 def test_a_plan_runs_is_served_and_goes_on_where_it_failed(repo: Sandbox) -> None:
     plan(repo)
     (repo.path / "lib").unlink()
@@ -194,6 +196,7 @@ def test_a_plan_runs_is_served_and_goes_on_where_it_failed(repo: Sandbox) -> Non
     assert last.code == 0 and last.err.endswith(" is finished\n") and last.err.startswith("baton: run 'r-2")
 
 
+@pytest.mark.deep
 def test_a_dry_run_says_what_would_run_and_why_and_leaves_nothing(repo: Sandbox) -> None:
     plan(repo)
     before = files(repo)
@@ -237,6 +240,7 @@ def test_a_gate_waits_and_is_opened(repo: Sandbox) -> None:
     assert repo.here("approve", "go").code == 1
 
 
+@pytest.mark.deep
 def test_who_takes_over_is_told_of_a_run_that_is_not_finished(repo: Sandbox) -> None:
     gated(repo)
     assert "hint: run 'r' is not finished: 'git baton run --continue r' goes on with it" in repo.here("resume").err
@@ -263,6 +267,7 @@ def test_a_gate_that_is_rejected_stays_closed(repo: Sandbox) -> None:
     assert repo.here("approve", "gone").code == 2
 
 
+@pytest.mark.deep
 def test_an_unknown_outcome_is_settled_by_a_person(repo: Sandbox) -> None:
     step = ("run", "--run", "r", "--step", "pub", "--key", "1", "--effect", "once", "--", "sh", "-c", "echo x >> ../count")
     killed = repo.baton(*step, env={"GIT_BATON_CRASH_AT": "after-command"})
@@ -276,6 +281,7 @@ def test_an_unknown_outcome_is_settled_by_a_person(repo: Sandbox) -> None:
     assert repo.here("settle", "pub", "--done").code == 1
 
 
+@pytest.mark.deep
 def test_effects_are_compensated_by_name_and_by_run(repo: Sandbox) -> None:
     words = ("run", "--run", "r", "--key", "1", "--effect", "idempotent")
     undo = "echo $GIT_BATON_STEP $GIT_BATON_COMPENSATES $GIT_BATON_IDEMPOTENCY_KEY >> ../undone"
@@ -294,6 +300,7 @@ def test_effects_are_compensated_by_name_and_by_run(repo: Sandbox) -> None:
     assert repo.baton("compensate", "one").code == 1 and count(repo, "undone") == 2
 
 
+@pytest.mark.deep
 def test_another_run_than_the_one_used_last(repo: Sandbox) -> None:
     line = ("--step", "s", "--", "sh", "-c", "echo $GIT_BATON_RUN")
     first = repo.baton("run", *line).out

@@ -124,6 +124,7 @@ def test_what_stands_beside_the_json(baton: Baton) -> None:
         assert (hit.checkpoint is None) == text.startswith(b"mine")
 
 
+@pytest.mark.deep
 def test_a_file_is_named_with_the_checkpoint_that_brought_it_in(baton: Baton, repo: Sandbox) -> None:
     repo.write("a.txt", f"two\n\nkey = {KEY}\n")
     first = baton.snapshot("one", track="t").stored
@@ -172,6 +173,7 @@ def test_what_the_other_side_has_does_not_count(baton: Baton, repo: Sandbox) -> 
     assert lacking(baton, [], [third]) == ()
 
 
+@pytest.mark.deep
 def test_large_texts_are_listed_and_binary_files_are_looked_at(baton: Baton, repo: Sandbox) -> None:
     key = f"{KEY}\n".encode()
     repo.write("large.txt", b"line\n" * 40_000 + key)
@@ -334,6 +336,7 @@ def test_binary_files_are_read_as_far_as_anybody_could(repo: Sandbox, tmp_path: 
     assert found == [("lines.bin", "aws-key"), ("rows.db", "aws-key"), ("rows.db", "github-token"), ("wide.bin", "aws-key")]
 
 
+@pytest.mark.deep
 def test_a_large_binary_file_takes_no_time_to_speak_of(repo: Sandbox) -> None:
     noise = random.Random(5).randbytes(20 << 20)
     started = time.process_time()
@@ -363,6 +366,7 @@ def test_names_of_files_and_folders(baton: Baton, repo: Sandbox) -> None:
         assert [hit.where[:7] for hit in scan(opened, everything=True, files=True).hits] == ["name of", "name of"]
 
 
+@pytest.mark.deep
 def test_all_checkpoints_that_hold_a_file_are_named(baton: Baton, repo: Sandbox) -> None:
     repo.write("kept.txt", f"key\n{KEY}\n")
     ids = [baton.snapshot(f"step {n}", track=track).stored.id for n, track in enumerate(("t", "t", "u"))]

@@ -37,6 +37,7 @@ def threads(*names: str) -> set[str]:
     return {ref_of(name, "") for name in names}
 
 
+@pytest.mark.deep
 def test_only_the_threads_that_are_named(far: Far) -> None:
     a, b = far.first, far.clone()
     odd = "caf\u00e9 / 1\n" + "x" * 1000  # more than a ref holds

@@ -32,6 +32,7 @@ def refs(far: Far) -> set[str]:
     return {ref for ref in far.there().refs if not ref.startswith("refs/heads/")}
 
 
+@pytest.mark.deep
 def test_the_first_push_shows_what_becomes_public_and_waits_for_a_yes(far: Far) -> None:
     a = far.first
     a.commit("unpublished", b_txt="b\n")
@@ -81,6 +82,7 @@ def test_the_question_on_a_terminal(far: Far, answer: bytes, code: int) -> None:
     assert (CHAINS + "t" in refs(far)) == (code == 0)
 
 
+@pytest.mark.deep
 def test_sync_leaves_out_what_nobody_agreed_to(far: Far) -> None:
     a = far.first
     snap(a, "known")
@@ -99,6 +101,7 @@ def test_where_nobody_agrees_nothing_of_ours_appears(far: Far) -> None:
     assert far.first.here("sync").code == far.first.here("push").code == 1 and refs(far) == set()
 
 
+@pytest.mark.deep
 def test_notes_of_private_tracks_never_leave(far: Far) -> None:
     a, b = far.first, far.clone()
     a.git("notes", "--ref=checkpoints", "add", "-m", "the user's own words", "HEAD")
@@ -125,6 +128,7 @@ def test_notes_of_private_tracks_never_leave(far: Far) -> None:
     assert theirs in noted_steps(far.there()) and far.there().refs[NOTES] != a.state().refs[NOTES]
 
 
+@pytest.mark.deep
 def test_a_secret_stops_the_push(far: Far) -> None:
     a = far.first
     a.write("settings.ini", f"x = 1\nkey = {KEY}\n")
@@ -142,6 +146,7 @@ def test_a_secret_stops_the_push(far: Far) -> None:
     ok(a, "push")  # the remote has it: it does not leave once more
 
 
+@pytest.mark.deep
 def test_pins_and_tombstones_go_along(far: Far) -> None:
     a, b = far.first, far.clone()
     ids = [snap(a, f"step {n}") for n in range(3)]

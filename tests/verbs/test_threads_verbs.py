@@ -132,6 +132,7 @@ def killed(repo: Sandbox) -> None:
     assert repo.run(sys.executable, "-c", script, str(repo.path), root).code == 9
 
 
+@pytest.mark.deep
 def test_what_a_killed_process_left_is_shown_and_then_in_git(repo: Sandbox) -> None:
     killed(repo)
     assert repo.git("for-each-ref", "refs/baton/threads") == ""
@@ -232,6 +233,7 @@ def _as_json(found: dict[str, Any]) -> None:
     }
 
 
+@pytest.mark.deep
 def test_which_checkpoint_is_meant(told: Sandbox) -> None:
     def meant(*words: str) -> str:
         return str(told.here("thread", "show", "new/one", *words, "--json").json["id"])

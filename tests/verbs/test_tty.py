@@ -88,6 +88,7 @@ def trapped(repo: Sandbox, tmp_path: Path) -> Sandbox:
     return repo
 
 
+@pytest.mark.deep
 @some("raw", [False, True], ids=["cooked", "raw"])
 def test_t13_nothing_asks_signs_or_edits_on_a_terminal(trapped: Sandbox, tmp_path: Path, raw: bool) -> None:
     for words in (SNAPSHOT, ("resume", "--live"), ("verify",), ("status",), ("tracks", "use", "t")):
@@ -121,6 +122,7 @@ def paging(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sa
     return repo
 
 
+@pytest.mark.deep
 def test_long_output_goes_through_the_pager_on_a_terminal(paging: Sandbox, tmp_path: Path) -> None:
     for words in (("log",), ("show",), ("tracks",)):
         code, shown = on_terminal(paging, *words)
@@ -193,6 +195,7 @@ def test_t13_ctrl_c_ends_with_130_and_one_line_at_most(repo: Sandbox, tmp_path: 
     assert not list((repo.path / ".git/baton/tmp").iterdir())
 
 
+@pytest.mark.deep
 def test_a_closed_pipe_ends_with_141_and_says_nothing(repo: Sandbox) -> None:
     for _ in range(3):
         repo.ok(*SNAPSHOT, "--note", "n" * 60_000)

@@ -103,6 +103,7 @@ def test_a_failure_leaves_nothing(busy: Sandbox, tmp_path: Path) -> None:
     assert not (tmp_path / "beside").exists() and busy.git("worktree", "list").count("\n") == 0
 
 
+@pytest.mark.deep
 def test_dry_run_and_json(busy: Sandbox, tmp_path: Path) -> None:
     place = tmp_path / "beside"
     assert busy.ok("worktree", "--dry-run", "t", str(place)).out.startswith("would check out")

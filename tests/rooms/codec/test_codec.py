@@ -249,6 +249,7 @@ def test_what_must_not_be_stored_is_a_usage_error(fields: dict[str, Any], word: 
         encode(checkpoint(**fields))
 
 
+@pytest.mark.deep
 def test_what_is_at_its_limit_is_stored_and_read() -> None:
     extra = tuple((f"k{i}", "v") for i in range(MAX_EXTRAS))
     c = checkpoint(note="x" * MAX_FIELD, next_cmd="é" * (MAX_FIELD // 2), extra=extra, decisions=("d",) * 20_000)

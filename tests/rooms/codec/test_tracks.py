@@ -56,6 +56,7 @@ def test_what_is_decoded_is_exactly_what_would_be_encoded(encoded: str) -> None:
     assert name is None or encode_track(name) == encoded
 
 
+@pytest.mark.deep
 def test_every_result_is_a_legal_ref(repo: Sandbox) -> None:
     found: list[str] = []
 

@@ -84,6 +84,7 @@ def test_limit_of_reading(place: Place) -> None:
         assert [a.data if a else "none" for a in answers[:2]] == [None, b"123"]
 
 
+@pytest.mark.deep
 def test_write_is_byte_exact(place: Place) -> None:
     algorithm = place.objects.algorithm
     tree = place.put("tree", tree_data([TreeEntry(mode=b"100644", name=b"a\xff\n", oid=place.blob("x"))]))
@@ -144,6 +145,7 @@ def test_update_creates_moves_deletes(place: Place) -> None:
     place.objects.update([])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("packed", [False, True])
 def test_update_compares(place: Place, packed: bool) -> None:
     one, two, three = place.blob("1"), place.blob("2"), place.blob("3")
@@ -183,6 +185,7 @@ def test_update_that_cannot_work(place: Place) -> None:
     assert list(place.objects.refs("refs/checkpoints/")) == ["refs/checkpoints/a"]
 
 
+@pytest.mark.deep
 def test_update_meets_a_lock(place: Place) -> None:
     one = place.blob("1")
     place.objects.update([RefChange(name="refs/checkpoints/a", new=one, old=None)])

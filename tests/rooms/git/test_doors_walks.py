@@ -127,6 +127,7 @@ def test_abbreviate(place: Place) -> None:
     assert absent.startswith(place.objects.abbreviate(absent, 7))
 
 
+@pytest.mark.deep
 def test_an_open_door_sees_what_others_write(place: Place) -> None:
     git, objects = place.sandbox.git, place.objects
     ref = "refs/checkpoints/a"
@@ -145,6 +146,7 @@ def test_an_open_door_sees_what_others_write(place: Place) -> None:
     assert objects.info(ref) is None and objects.refs("refs/checkpoints/") == {}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("many", [False, True])
 def test_corrupt_objects(place: Place, many: bool) -> None:
     bad, good = place.put("blob", os.urandom(100_000)), place.blob("good")

@@ -45,6 +45,7 @@ def objects(repo: Sandbox) -> list[New]:
     return made
 
 
+@pytest.mark.deep
 def test_the_same_pack_is_made_again_and_again(repo: Sandbox) -> None:
     packer, made = Packer(), objects(repo)
     for _ in range(2):
@@ -61,6 +62,7 @@ def test_the_same_pack_is_made_again_and_again(repo: Sandbox) -> None:
     assert ended(pid)
 
 
+@pytest.mark.deep
 def test_objects_that_come_in_parts_make_the_same_pack_and_more_than_fit_make_none(
     repo: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +188,7 @@ def waited(what: Callable[[], bool]) -> bool:
     return what()
 
 
+@pytest.mark.deep
 def test_a_store_that_is_filled_fast_has_one_until_it_rests(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_BUSY", 0.2)
     with ThreadStore.open(bare.path, sync=False, every=8, idle=0.05) as store:

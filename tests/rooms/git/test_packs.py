@@ -23,6 +23,7 @@ from tests.kit.tiers import some
 FORMATS = ("sha1", "sha256")
 
 
+@pytest.mark.deep
 @some("algorithm", FORMATS)
 def test_git_reads_what_is_written(tmp_path: Path, algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packfile, "_FAR", 5000)  # as if the pack had more than 2 GiB

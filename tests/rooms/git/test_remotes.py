@@ -85,6 +85,7 @@ def test_over_git_daemon(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
     assert found.value.kind == "read-only", found.value.message
 
 
+@pytest.mark.deep
 def test_over_http(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
     bare(tmp_path / "far.git")
     with http_server(tmp_path) as url:
@@ -129,6 +130,7 @@ def test_nobody_there(opened: Repo) -> None:
         assert found.value.kind == "offline" and "\n" not in found.value.message, found.value.message
 
 
+@pytest.mark.deep
 def test_a_server_that_says_nothing(opened: Repo) -> None:
     with silent_server() as url:
         began = time.monotonic()
@@ -141,6 +143,7 @@ def test_a_server_that_says_nothing(opened: Repo) -> None:
         assert time.monotonic() - began < 5
 
 
+@pytest.mark.deep
 @some("prompts", [False, True])
 def test_what_git_started_ends_with_it(opened: Repo, repo: Sandbox, tmp_path: Path, prompts: bool) -> None:
     slow = tmp_path / "ssh"
@@ -254,6 +257,7 @@ def test_which_remote_is_meant(opened: Repo, repo: Sandbox, tmp_path: Path) -> N
     assert find(opened, "some.bundle", str(tmp_path)).bundle
 
 
+@pytest.mark.deep
 def test_push_addresses(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
     one, two = bare(tmp_path / "one.git"), bare(tmp_path / "two.git")
     repo.git("remote", "add", "origin", str(one))

@@ -121,6 +121,7 @@ def test_a_file_with_the_users_comments_stays(repo: Sandbox) -> None:
     assert is_empty(" {}\n", GEMINI, ()) and not is_empty("{} // x", GEMINI, ())
 
 
+@pytest.mark.deep
 def test_own_files_that_were_changed_stay_in_a_clone(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("agent", "install", *NAMES, "--agents-md")
     changed = {name: (repo.path / name).read_bytes() + b"\n// mine\n" for name in (*SKILLS, FILES["opencode"])}

@@ -170,6 +170,7 @@ SWITCHES: tuple[tuple[dict[str, Any], str, bool | None], ...] = (
 )
 
 
+@pytest.mark.deep
 def test_hooks_that_are_switched_off(repo: Sandbox) -> None:
     for level in ("--user", "--project"):
         repo.ok("agent", "install", "claude", "gemini", level)
@@ -190,6 +191,7 @@ def test_hooks_that_are_switched_off(repo: Sandbox) -> None:
             path.write_text(text)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "odd",
     [

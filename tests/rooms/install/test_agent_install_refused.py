@@ -41,6 +41,7 @@ def test_settings_that_are_none(repo: Sandbox, name: str) -> None:
     assert reason in said
 
 
+@pytest.mark.deep
 def test_bytes_directories_and_devices(repo: Sandbox) -> None:
     repo.write(".claude/settings.json", b'{"a": "\xff"}')
     expect_refusal(repo, "install", *NAMES, reason="'.claude/settings.json' is not UTF-8")
@@ -185,6 +186,7 @@ def test_claude_md_is_spoken_of(repo: Sandbox) -> None:
     assert "add the line" not in repo.ok("agent", "install", "codex", "--agents-md").err
 
 
+@pytest.mark.deep
 def test_options_and_words_that_do_not_fit(repo: Sandbox) -> None:
     for words, reason in (
         (("instal", "codex"), "'instal' is not understood"),

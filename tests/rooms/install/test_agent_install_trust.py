@@ -111,6 +111,7 @@ def test_only_our_hooks_are_trusted(repo: Sandbox, codex: Path) -> None:
     assert "'~/.codex/config.toml' still names these hooks" in repo.ok("agent", "uninstall", "codex").err
 
 
+@pytest.mark.deep
 def test_another_track_is_trusted_anew(repo: Sandbox, codex: Path) -> None:
     repo.ok("agent", "install", "codex", "--trust", "--user")
     first = trusted(codex)
@@ -215,6 +216,7 @@ def test_doctor_of_what_would_not_run(repo: Sandbox) -> None:
     assert "is not what it should be" in findings(repo.baton("agent", "doctor", "--json"))["gemini project"]["text"]
 
 
+@pytest.mark.deep
 def test_doctor_of_trusted_folders(repo: Sandbox) -> None:
     repo.ok("agent", "install", "gemini", "copilot")
 

@@ -59,6 +59,7 @@ def snap_and_leave(repo: Sandbox) -> list[str]:
     return [line for line in done.err.splitlines() if line.startswith("warning: HEAD has left")]
 
 
+@pytest.mark.deep
 def test_t10_into_a_plain_hooks_directory_and_back_to_the_byte(repo: Sandbox) -> None:
     hook(repo, "post-checkout", "#!/bin/sh\necho mine\n", 0o750)
     hook(repo, "post-merge", "#!/bin/sh\necho off\n", 0o644)
@@ -161,6 +162,7 @@ def test_t10_an_older_script_of_ours_is_replaced_and_an_edited_one_is_not(repo: 
     assert sorted(p.name for p in path.parent.iterdir() if not p.name.endswith(".sample")) == ["post-merge"]
 
 
+@pytest.mark.deep
 def test_t10_a_foreign_hook_placed_over_ours_is_left_alone_and_said(repo: Sandbox) -> None:
     mine = hook(repo, "post-commit", "#!/bin/sh\n: kept\n")
     repo.ok("install")

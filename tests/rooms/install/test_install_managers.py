@@ -137,6 +137,7 @@ def impl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
+@pytest.mark.deep
 def test_t10_pre_commit_installed_over_ours(repo: Sandbox, impl: None, tmp_path: Path) -> None:
     mine = hook(repo, "post-checkout", f"#!/bin/sh\necho called >>{tmp_path}/called\n")
     repo.ok("install")
@@ -168,6 +169,7 @@ def test_t10_ours_over_pre_commit_and_pre_commit_again(repo: Sandbox, impl: None
     assert repo.run("git", "checkout", "-q", "main").code == 0
 
 
+@pytest.mark.deep
 def test_t10_lefthook_puts_ours_aside_and_doctor_says_so(repo: Sandbox) -> None:
     theirs = '#!/bin/sh\nif [ "$LEFTHOOK" = "0" ]; then\n  exit 0\nfi\necho lefthook run "post-checkout" "$@"\n'
     path = hook(repo, "post-checkout", theirs)

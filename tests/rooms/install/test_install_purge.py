@@ -40,6 +40,7 @@ def ours(name: str) -> bool:
     return name.startswith(("refs/baton/", "refs/checkpoints/", "refs/notes/checkpoints ")) or "BATON" in name
 
 
+@pytest.mark.deep
 def test_purge_names_all_and_leaves_nothing_of_ours(full: Sandbox, tmp_path: Path) -> None:
     before = everything(full)
     plan = full.ok("uninstall", "--purge", "--dry-run").out

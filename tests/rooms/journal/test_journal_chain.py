@@ -45,6 +45,7 @@ def built(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, request: p
     return journal(Sandbox.init(tmp_path / name, *options, git=git), door=door)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", DOORS)
 def test_records_come_back_as_they_went_in(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
@@ -78,6 +79,7 @@ def test_the_root_is_that_of_the_tracks(repo: Sandbox, j: Journal) -> None:
     assert roots == {j.root}
 
 
+@pytest.mark.deep
 def test_it_is_quick(j: Journal) -> None:
     """Bounds of processor time that are several times what was measured: others are at work, too."""
     blobs = {"stdout": b"some words\n", "stderr": b""}
@@ -198,6 +200,7 @@ def test_names_that_no_run_has(j: Journal, name: str) -> None:
     assert j.names() == []
 
 
+@pytest.mark.deep
 def test_strange_refs_are_listed_by_doctor_and_used_by_nobody(j: Journal, repo: Sandbox) -> None:
     step_of(j, "a", "x", run="r.1")
     assert run_ref("r.1") == "refs/baton/runs/r%2E1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -217,6 +218,7 @@ RECORDS = st.builds(
 )
 
 
+@pytest.mark.deep
 @settings(max_examples=150, deadline=None)
 @given(st.lists(RECORDS, max_size=25))
 def test_any_records_come_to_a_state_that_agrees_with_itself(records: list[Record]) -> None:

@@ -238,6 +238,7 @@ def test_gap_writes_to_a_checkpoint_that_is_not_the_tip(saver: GitSaver, flushed
         saver.flush()
 
 
+@pytest.mark.deep
 def test_gap_threads(saver: GitSaver) -> None:
     """Many threads of Python at once: each sees its own put at once, and none is lost."""
     start = threading.Barrier(8)
@@ -290,6 +291,7 @@ def test_gap_durability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: 
         assert 0 < len(waits) <= 80 if fsync else not waits
 
 
+@pytest.mark.deep
 def test_gap_size(tmp_path: Path) -> None:
     """At most a quarter of what SqliteSaver needs at 2 KB, and a tenth at 50 KB, for the same checkpoints."""
 

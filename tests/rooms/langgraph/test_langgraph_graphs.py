@@ -188,6 +188,7 @@ def nested(saver: Saver) -> Any:
     return outer.compile(checkpointer=saver)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 def test_graphs_in_graphs_have_namespaces(tmp_path: Path, durability: Any) -> None:
     place = tmp_path / "threads.git"

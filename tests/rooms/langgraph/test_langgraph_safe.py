@@ -169,6 +169,7 @@ ODD: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("odd", ODD, ids=[next(iter(odd)) for odd in ODD])
 def test_what_json_cannot_carry_comes_back_as_it_is(tmp_path: Path, odd: dict[str, Any]) -> None:
     """In the metadata, in the checkpoint and as channels, by whichever way it is read."""

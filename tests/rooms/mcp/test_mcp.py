@@ -215,6 +215,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
+@pytest.mark.deep
 def test_errors_are_the_house_s_and_write_nothing(repo: Sandbox) -> None:
     async def steps(client: Client) -> None:
         assert await client.fatal("resume") == "fatal: there is no checkpoint in this repository"
@@ -356,6 +357,7 @@ def test_calls_at_once_are_carried_out_one_after_the_other(repo: Sandbox) -> Non
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_carried_words_come_with_what_happened_since(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "by hand", "--validation", "green", "--next-cmd", "make")
     repo.write("a.txt", "changed\n")
@@ -374,6 +376,7 @@ def test_carried_words_come_with_what_happened_since(repo: Sandbox) -> None:
     talk(repo.path, steps)
 
 
+@pytest.mark.deep
 def test_a_killed_restore_is_ended_before_a_snapshot_and_not_by_a_reader(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "goal")
     repo.write("a.txt", "spoilt\n")

@@ -58,6 +58,7 @@ class Raw:
         return self.process.returncode, out, err
 
 
+@pytest.mark.deep
 def test_nothing_but_messages_on_standard_output(repo: Sandbox) -> None:
     repo.git("config", "filter.noisy.clean", "echo noise >&2; cat")
     repo.git("config", "core.fsmonitor", "echo noise")
@@ -111,6 +112,7 @@ def test_closed_standard_streams(repo: Sandbox) -> None:
     nobody.process.stderr.close()
 
 
+@pytest.mark.deep
 @some("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_leaves_nothing(repo: Sandbox, tmp_path: Path, number: int) -> None:
     tmp = tmp_path / "tmp"

@@ -78,6 +78,7 @@ def test_t05_another_sessions_edits(scene: Scene) -> None:
     assert scene.others(held, "a.txt", "b.txt") == {}
 
 
+@pytest.mark.deep
 def test_who_had_it_first_has_it(scene: Scene) -> None:
     scene.repo.write("a.txt", "draft\n")
     scene.repo.write("b.txt", "theirs\n")
@@ -94,6 +95,7 @@ def test_who_had_it_first_has_it(scene: Scene) -> None:
     assert scene.others(then, "a.txt", "c.txt") == theirs("c.txt", first)
 
 
+@pytest.mark.deep
 def test_content_of_an_older_checkpoint_of_another_track_is_theirs_unless_it_is_the_commits(scene: Scene) -> None:
     clean = scene.snap("other")
     scene.repo.write("a.txt", "their draft\n")
@@ -135,6 +137,7 @@ def test_a_commit_since_then_brought_it_on_the_first_parent_line(scene: Scene) -
     assert scene.others(then, "m.txt") == brought("m.txt", newest)
 
 
+@pytest.mark.deep
 def test_deleted_by_another_by_a_commit_by_nobody(scene: Scene) -> None:
     repo = scene.repo
     repo.write("u.txt", "untracked\n")
@@ -199,6 +202,7 @@ def test_modes_links_and_directories(scene: Scene) -> None:
     assert scene.others(then, "a.txt", "l") == {}
 
 
+@pytest.mark.deep
 def test_another_work_trees_checkpoints_do_not_count_also_where_a_chain_mixes_them(scene: Scene) -> None:
     repo = scene.repo
     then = scene.snap("mine")
@@ -224,6 +228,7 @@ def test_another_work_trees_checkpoints_do_not_count_also_where_a_chain_mixes_th
         assert scene.others(then, "a.txt", worktree=WorktreeId(path="/x", created=held.checkpoint.created)) == {}
 
 
+@pytest.mark.deep
 def test_unborn_head(tmp_path: Path) -> None:
     scene = Scene(Sandbox.init(tmp_path / "unborn"))
     with scene.baton:
@@ -240,6 +245,7 @@ def test_unborn_head(tmp_path: Path) -> None:
         assert scene.others(then, "a.txt", "n.txt", "c.txt") == expected
 
 
+@pytest.mark.deep
 @some("gone", ["0" * 39 + "1", "--output=x", "a" * 64], 2)
 def test_a_missing_head_says_nothing_of_commits(scene: Scene, gone: str) -> None:
     then = scene.snap("t")
@@ -265,6 +271,7 @@ def test_hostile_names(scene: Scene) -> None:
     assert scene.others(held, *HOSTILE) == {}
 
 
+@pytest.mark.deep
 def test_many_paths_are_not_words_of_a_command(scene: Scene) -> None:
     then = scene.snap("mine")
     names = [f"{'d' * 200}/{n}" for n in range(700)]

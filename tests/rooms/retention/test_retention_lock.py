@@ -44,6 +44,7 @@ def kept(template: Path, tmp_path: Path) -> Sandbox:
     return Sandbox(tmp_path / "kept")
 
 
+@pytest.mark.deep
 def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     wrote: list[tuple[bool, str]] = []
     inside = [False]

@@ -128,6 +128,7 @@ def test_overlapping_write_sets_are_refused_and_others_are_not(repo: Repo) -> No
     assert files(repo) == [] and claims.others() == ()
 
 
+@pytest.mark.deep
 def test_a_claim_is_waited_for(repo: Repo) -> None:
     claims = Claims(repo)
     mine = claims.take("r1", "build", ("dist/**",))
@@ -142,6 +143,7 @@ def test_a_claim_is_waited_for(repo: Repo) -> None:
         holder.hears(b"taken")
 
 
+@pytest.mark.deep
 def test_the_same_step_of_the_same_run_is_waited_for_without_limit(repo: Repo) -> None:
     said: list[str] = []
     for writes in (("dist/**",), ()):
@@ -255,6 +257,7 @@ def test_what_a_killed_holder_left_running_is_ended_before_its_claim_is_taken(re
     assert not runs(child) and files(repo) == []
 
 
+@pytest.mark.deep
 def test_what_cannot_be_found_but_holds_the_lock_is_waited_for(repo: Repo) -> None:
     line = "setsid env -i /bin/sh -c 'echo $$ > lost.pid; sleep 0.7' & until test -s lost.pid; do sleep 0.01; done"
     lost = top(repo) / "lost.pid"

@@ -149,6 +149,7 @@ def paths(item: object, here: tomllines.Path = ()) -> set[tomllines.Path]:
     return {here} | {path for key, value in inside for path in paths(value, (*here, key))}
 
 
+@pytest.mark.deep
 @settings(max_examples=80)
 @given(documents(), st.booleans())
 def test_each_path_is_found_in_its_line(document: tuple[str, dict[tomllines.Path, int]], windows: bool) -> None:

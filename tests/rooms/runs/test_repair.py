@@ -75,6 +75,7 @@ def test_r22_early_cut_off_spares_what_gets_the_same_inputs(run: Planned) -> Non
     assert effects(run) == ["do e"]
 
 
+@pytest.mark.deep
 def test_r23_seeds_by_name_by_path_and_since_a_checkpoint(run: Planned) -> None:
     run.go()
     made, outcome = run.repair("d")
@@ -103,6 +104,7 @@ def test_r23_seeds_by_failure_and_by_what_changed(run: Planned) -> None:
     assert (made.seeds, made.region, outcome.code) == ((), (), 0) and not run.ran()
 
 
+@pytest.mark.deep
 def test_the_cli_repairs_what_changed_since_a_checkpoint(run: Planned) -> None:
     run.go()
     run.box.ok("snapshot", "--track", "t", "--step", "built")
@@ -130,6 +132,7 @@ def test_a_dry_run_says_what_would_happen_and_writes_nothing(run: Planned) -> No
     assert (run.box.git("count-objects", "-v"), run.box.git("for-each-ref"), effects(run)) == before
 
 
+@pytest.mark.deep
 def test_effects_of_the_region_are_undone_before_a_named_effect_is_done_again(run: Planned) -> None:
     run.steps["b"] = noted("b", "out/a", "src/b", after=["a"])
     run.steps["d"] = noted("d", "out/b", "out/c", after=["b"])
@@ -145,6 +148,7 @@ def test_effects_of_the_region_are_undone_before_a_named_effect_is_done_again(ru
     assert len(set(keys)) == 2  # a service that remembers the first key would not do it again
 
 
+@pytest.mark.deep
 def test_the_radius_takes_the_steps_above_along(run: Planned) -> None:
     run.go()
     made, outcome = run.repair("d", radius=1)
@@ -185,6 +189,7 @@ def test_an_edited_output_is_found_before_an_effect_is_undone(run: Planned) -> N
     assert run.ran() == ["d"] and out(run, "d").startswith("a1")
 
 
+@pytest.mark.deep
 def test_the_ladder_widens_to_the_inputs_and_every_rung_is_a_record(run: Planned) -> None:
     count = "echo x >> ../count; n=$(wc -l < ../count)"
     run.steps["b"] = cat("b", "out/a", "src/b", after=["a"])
@@ -202,6 +207,7 @@ def test_the_ladder_widens_to_the_inputs_and_every_rung_is_a_record(run: Planned
     assert run.look()["b"].nondeterministic
 
 
+@pytest.mark.deep
 def test_r37_loop_guard_no_progress_ends_a_repair(run: Planned) -> None:
     run.go()
     good = (run.box.path / "out/d").read_text()
@@ -252,6 +258,7 @@ def test_r17_a_killed_repair_goes_on_with_its_region(run: Planned) -> None:
     assert verify(run.journal, "r1").problems == ()
 
 
+@pytest.mark.deep
 def test_a_repair_killed_in_the_middle_does_not_force_what_is_done(run: Planned) -> None:
     run.steps["c"] = noted("c", "out/a", "src/c")
     run.go()
@@ -264,6 +271,7 @@ def test_a_repair_killed_in_the_middle_does_not_force_what_is_done(run: Planned)
     assert run.records("release")[-1].record.state == "complete"
 
 
+@pytest.mark.deep
 def test_a_repair_waits_at_a_gate_and_goes_on(run: Planned) -> None:
     run.steps["d"]["gate"] = "look at it"
     assert run.go().code == 75
@@ -285,6 +293,7 @@ def test_a_repair_needs_a_run_and_something_to_repair(run: Planned) -> None:
     assert run.box.here("repair", "--step", "a", "--take", "mine").code == 129
 
 
+@pytest.mark.deep
 def test_what_a_killed_once_step_left_is_its_own(run: Planned) -> None:
     """Its effect happened, its outputs may be torn: somebody has it undone, and then it is done again without a conflict."""
     once = {"effect": "once", "probe": "test -s ../effects", "compensate": "echo undo z >> ../effects"}

@@ -58,6 +58,7 @@ def test_r41_overlapping_writes_are_refused_and_disjoint_steps_run_side_by_side(
     assert (run.box.path / "a").read_text() == "a\n" and (run.box.path / "b").read_text() == "b\n"
 
 
+@pytest.mark.deep
 def test_a_nested_failure_in_a_diamond_with_four_at_once(run: Planned) -> None:
     """b1 fails while c runs: c ends and is kept, d and what is inside b never begin."""
     run.steps = {
@@ -76,6 +77,7 @@ def test_a_nested_failure_in_a_diamond_with_four_at_once(run: Planned) -> None:
     assert run.journal.records("r1")[-1].record.state == "complete"
 
 
+@pytest.mark.deep
 def test_what_is_interrupted_with_several_at_once_is_given_up_everywhere(run: Planned) -> None:
     for name in ("a", "b"):
         run.steps[name] = {"run": f"touch ../{name}.on; sleep 60", "writes": [name]}
@@ -131,6 +133,7 @@ def test_a_dry_run_says_why_and_writes_nothing(run: Planned) -> None:
     assert rows[0]["cause"]["path"] == "src/a" and rows[1]["on"] == ["a"]
 
 
+@pytest.mark.deep
 def test_the_second_process_waits_for_its_turn(run: Planned) -> None:
     run.steps = {
         "a": {"run": "touch ../on; sleep 0.3; echo x >> ../count; cp src/a out", "reads": ["src/a"], "writes": ["out"]}

@@ -51,6 +51,7 @@ def test_r02_a_touch_changes_nothing(run: Runner) -> None:
     assert run.go(BUILD).state == "cached"
 
 
+@pytest.mark.deep
 def test_r03_whatever_changes_in_the_inputs_runs_it_again(run: Runner) -> None:
     source = run.repo.path / "src/a.txt"
     (run.repo.path / "src/link").symlink_to("a.txt")
@@ -113,6 +114,7 @@ def test_r05_a_hit_makes_the_write_set_equal_and_spares_what_is_not_ours(run: Ru
     run.checked()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("isolate", ["none", "tree"])
 def test_a_file_that_somebody_wrote_and_the_command_wrote_again_is_an_output(run: Runner, isolate: str) -> None:
     step = sh("build", "mkdir -p dist; for w in $(cat src/a.txt); do echo w > dist/$w; done", reads="src/**", writes="dist/**")
@@ -171,6 +173,7 @@ def test_r09_nothing_declared_is_never_served(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_r35_waits_grow_and_the_idempotency_key_stays(run: Runner) -> None:
     step = sh(
         "flaky",
@@ -190,6 +193,7 @@ def test_r35_waits_grow_and_the_idempotency_key_stays(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_only_the_statuses_that_are_named_are_tried_again(run: Runner) -> None:
     step = sh("flaky", counted("exit 7"), retries=2, retry_on=("1", "timeout"))
     assert run.go(step).code == 7 and len(run.lines("ran")) == 1
@@ -217,6 +221,7 @@ def conflict(repo: Sandbox) -> None:
     repo.write("same.txt", "<<<<<<< ours\nours\n=======\ntheirs\n>>>>>>> theirs\n")
 
 
+@pytest.mark.deep
 def test_r26_the_index_and_all_other_work_stay_as_they_are(run: Runner) -> None:
     repo = run.repo
     repo.write("src/a.txt", "staged\n")
@@ -254,6 +259,7 @@ def test_what_a_copy_of_the_work_tree_is_without_is_said(run: Runner, monkeypatc
     ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("isolate", ["none", "tree"])
 def test_r27_a_file_that_another_process_appends_to_loses_no_line(run: Runner, isolate: str) -> None:
     live, stop = run.repo.path / "live.txt", threading.Event()
@@ -318,6 +324,7 @@ def test_r29_an_output_edited_by_hand_is_nobodys_to_overwrite(run: Runner) -> No
     run.checked()
 
 
+@pytest.mark.deep
 def test_r29_theirs_can_be_taken_as_the_output(run: Runner) -> None:
     run.go(BUILD)
     run.repo.write("dist/out", "edited by hand\n")
@@ -342,6 +349,7 @@ def test_the_same_inputs_with_other_outputs_are_noted(run: Runner) -> None:
     assert run.go(step).logged.commit == again.logged.commit  # type: ignore[union-attr]
 
 
+@pytest.mark.deep
 def test_another_run_serves_what_has_no_effect(run: Runner) -> None:
     run.go(BUILD)
     done = run.go(BUILD, run="r2")

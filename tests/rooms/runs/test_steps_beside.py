@@ -27,6 +27,7 @@ def run(repo: Sandbox) -> Runner:
 MEET = 'touch "$X/$GIT_BATON_STEP"; for n in 1 2 3 4 5 6 7 8; do test -e "$X/a" -a -e "$X/b" && break; sleep 0.1; done'
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("isolate", ["auto", "none"])
 def test_steps_of_one_process_go_side_by_side(run: Runner, isolate: str) -> None:
     line = MEET + "; test $n != 8; mkdir -p out; echo $GIT_BATON_STEP > out/$GIT_BATON_STEP"
@@ -47,6 +48,7 @@ def test_steps_of_one_process_go_side_by_side(run: Runner, isolate: str) -> None
     run.checked()
 
 
+@pytest.mark.deep
 def test_r40_two_processes_at_one_step_do_it_once(run: Runner) -> None:
     step = sh("build", counted("sleep 0.3; mkdir -p out; cat src/* > out/x"), reads="src/**", writes="out/**")
     children = []

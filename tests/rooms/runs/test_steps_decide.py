@@ -145,6 +145,7 @@ def applied(have: Mapping[str, Entry], want: Mapping[str, Entry | None]) -> dict
     return {path: entry for path, entry in result.items() if entry is not None}
 
 
+@pytest.mark.deep
 @settings(max_examples=150, deadline=None)
 @given(FILES, FILES, st.lists(FILES, max_size=3))
 def test_serving_changes_only_what_is_ours(have: dict[str, int], result: dict[str, int], known: list[dict[str, int]]) -> None:

@@ -51,6 +51,7 @@ def standing(run: Runner) -> dict[str, int]:
     return {step: len(keys) for step, keys in found.items()}
 
 
+@pytest.mark.deep
 def test_r30_effects_are_undone_in_reverse_order(run: Runner) -> None:
     run.go(A, B, C)
     with run.open() as ctx, ctx.hold():
@@ -105,6 +106,7 @@ def test_what_was_fetched_is_not_run_unasked(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_r31_a_compensation_that_fails_stops_everything_and_is_gone_on_with(run: Runner) -> None:
     broken = changed(B, compensate=f'test -e "$X/repaired" && {UNDO}')
     run.go(A, broken, C)
@@ -133,6 +135,7 @@ def test_r15_r32_a_compensation_that_was_killed_is_done_again_under_its_own_key(
     run.checked()
 
 
+@pytest.mark.deep
 def test_r33_the_effect_of_an_edited_step_is_undone_before_it_is_redone(run: Runner) -> None:
     run.go(A, B, C)
     run.repo.write("src/b", "b two\n")
@@ -153,6 +156,7 @@ def test_a_step_without_an_effect_undoes_nothing_where_its_outputs_stay(run: Run
     assert log(run) == [("do", "b"), ("do", "c")]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["once", "idempotent"])
 def test_r34_an_unknown_outcome_is_not_undone(run: Runner, kind: str) -> None:
     step = effect("a", kind)

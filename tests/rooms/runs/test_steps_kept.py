@@ -39,6 +39,7 @@ def commits(run: Runner) -> str:
     return run.repo.git("rev-list", "--all", "--not", "--glob=refs/baton/*")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("option", ["", "--object-format=sha256", "--ref-format=reftable"])
 def test_what_is_done_in_a_copy_is_kept_and_said(
     tmp_path: Path, option: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -145,6 +146,7 @@ def test_a_killed_rebuild_leaves_the_last_good_outputs(run: Runner, point: str, 
     run.checked()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("point", ["after-fail", "after-command"])
 def test_a_failed_rebuild_that_is_killed_leaves_the_last_good_outputs_to_the_next_one(run: Runner, point: str) -> None:
     run.repo.write("out/theirs", "before\n")
@@ -178,6 +180,7 @@ REMOVES = (
 )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("line", REMOVES)
 def test_a_step_that_removes_its_copy_fails_and_the_next_one_has_a_new_one(run: Runner, line: str) -> None:
     step = sh("gone", f"{line}; exit ${{CODE:-0}}", isolate="tree", **SOURCES)

@@ -20,6 +20,7 @@ def run(repo: Sandbox) -> Runner:
     return Runner(repo)
 
 
+@pytest.mark.deep
 @some("isolate", ["none", "tree"], 2)
 @some("glob", ["out/**", "out/a", "out/sub/*"], 2)
 def test_a_folder_that_was_there_stays_when_nothing_is_left_in_it(run: Runner, glob: str, isolate: str) -> None:
@@ -75,6 +76,7 @@ def test_what_cannot_be_brought_in_is_a_failure_and_no_open_begin(
     run.checked()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("isolate", ["none", "tree"])
 def test_a_link_of_the_users_own_that_leads_outside_is_left_alone(run: Runner, isolate: str) -> None:
     out = run.repo.path / "out"

@@ -110,6 +110,7 @@ def test_a_command_that_ends_well_when_asked_to_end_was_interrupted_by_that_sign
     assert run.records()[-1].record.exit == 128 + signal.SIGHUP
 
 
+@pytest.mark.deep
 def test_a_once_that_failed_is_asked_for_before_another_attempt(run: Runner) -> None:
     step = changed(PUB, argv=("sh", "-c", f'{DO}; test $(wc -l < "$X/log") = 2 && echo o > o'), retries=2)
     done = run.go(step)

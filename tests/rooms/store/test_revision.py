@@ -184,6 +184,7 @@ def change(baton: Baton, goal: str) -> Revision:
     return revision
 
 
+@pytest.mark.deep
 @some("goal", ["all", "grows", "loses", "goes"])
 def test_killed_between_any_two_refs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, goal: str) -> None:
     with repo.open(clock=integer_clock(), door="libgit2") as baton:
@@ -253,6 +254,7 @@ def test_a_file_that_says_nothing_whole_changes_nothing(repo: Sandbox, baton: Ba
     assert baton.refresh() == [] and refs(repo) == before and not (repo.path / ".git/baton/revision").exists()
 
 
+@pytest.mark.deep
 def test_what_is_in_the_way_of_finishing(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     with repo.open(clock=integer_clock()) as baton:
         for track in ("more", "goes", "loses", "grows"):

@@ -115,6 +115,7 @@ def test_t21_an_interrupted_sync_is_repeated(far: Far, monkeypatch: pytest.Monke
     equal(a, b)
 
 
+@pytest.mark.deep
 def test_two_syncs_that_race(far: Far) -> None:
     clones = [far.first, far.clone("b"), far.clone("c")]
     for clone in clones:
@@ -128,6 +129,7 @@ def test_two_syncs_that_race(far: Far) -> None:
     equal(*clones)
 
 
+@pytest.mark.deep
 def test_rounds_are_bounded(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ROUNDS == 5
     monkeypatch.setattr("gitbaton.sync.rounds.ROUNDS", 2)
@@ -155,6 +157,7 @@ def test_rounds_are_bounded(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     equal(a, b)
 
 
+@pytest.mark.deep
 def test_fetch_says_what_is_new_and_touches_nothing_else(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "one")
@@ -264,6 +267,7 @@ def test_what_was_removed_stays_removed(far: Far) -> None:
         assert "refs/baton/remotes/origin/tracks/t" not in clone.state().refs and "step 2" not in raw
 
 
+@pytest.mark.deep
 def test_notes_come_with_their_checkpoints_and_never_alone(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "of t")
@@ -310,6 +314,7 @@ def test_a_bundle_is_fetched_and_joined(far: Far, tmp_path: Path) -> None:
     assert done.code == 1 and len(done.err.splitlines()) == 1 and other.state().refs == {}
 
 
+@pytest.mark.deep
 def test_a_dry_run_writes_nothing_at_either_end(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "of a")

@@ -18,6 +18,7 @@ def far(tmp_path: Path) -> Far:
     return Far(tmp_path)
 
 
+@pytest.mark.deep
 @some("rewriting", [True, False])
 def test_one_wrong_clock_keeps_nobody_from_pushing(far: Far, rewriting: bool) -> None:
     a, wrong, c = far.first, far.clone("wrong", skew=10_000), far.clone("third")

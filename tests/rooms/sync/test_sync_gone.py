@@ -22,6 +22,7 @@ def holds(far: Far, text: str) -> bool:
     return any(text in far.remote.run("git", "cat-file", "-p", name).out for name in names)
 
 
+@pytest.mark.deep
 @some("name", ["t~1", "t"])
 def test_forgotten_in_a_track_that_was_only_fetched_goes_from_the_remote(far: Far, name: str) -> None:
     a, b = far.first, far.clone()
@@ -42,6 +43,7 @@ def test_forgotten_in_a_track_that_was_only_fetched_goes_from_the_remote(far: Fa
     far.remote.fsck()
 
 
+@pytest.mark.deep
 def test_a_track_only_there_of_which_nothing_may_stay_ends_there(far: Far) -> None:
     a, b = far.first, far.clone()
     gone = snap(a, "very secret", "only")
@@ -82,6 +84,7 @@ def test_where_only_deleting_is_refused_the_answer_is_no(far: Far) -> None:
     assert a.here("push", "--json").json["places"][0]["keeps"].startswith("1 forgotten checkpoint")
 
 
+@pytest.mark.deep
 def test_each_line_says_what_becomes_public_with_a_track(far: Far) -> None:
     a = far.first
     a.write("known.txt", "1")

@@ -97,6 +97,7 @@ def test_the_first_push_asks_and_what_a_killed_saver_left_goes_too(far: Far) -> 
     same(far, a)
 
 
+@pytest.mark.deep
 def test_fetch_says_what_is_new_and_sync_makes_it_ours(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, puts("1", "2"), puts("1", thread="caf\u00e9 / 1"))
@@ -196,6 +197,7 @@ def test_what_a_delta_channel_is_put_together_from_stays(far: Far) -> None:
     assert list(held(b)) == ["2", "3", "4", "5", "6"], "5 reads them"
 
 
+@pytest.mark.deep
 def test_a_thread_that_was_deleted(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, puts("1", "2"), puts("1", thread="y"))
@@ -233,6 +235,7 @@ def test_a_thread_that_was_deleted_here_and_went_on_there_comes_back(far: Far) -
     same(far, a, b)
 
 
+@pytest.mark.deep
 def test_what_is_not_at_another_address_was_not_removed(far: Far, tmp_path: Path) -> None:
     a, other = far.first, bare(tmp_path / "other.git")
     on(a, puts("1"))

@@ -213,6 +213,7 @@ def signals_used() -> tuple[signal.Signals, ...]:
     return (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH)
 
 
+@pytest.mark.deep
 def test_who_does_not_heed_a_signal_is_ended_after_the_grace_or_at_the_second(place: Path) -> None:
     line = "trap '' INT; echo $$ > own.pid; while :; do sleep 1; done"
     for grace, times in ((0.2, 1), (60.0, 2)):
@@ -280,6 +281,7 @@ def test_several_at_once_in_threads(place: Path) -> None:
     assert {n: (e.out, e.exit, e.interrupted) for n, e in ended.items()} == {n: (b"%d\n" % n, 143, True) for n in range(4)}
 
 
+@pytest.mark.deep
 def test_ticks_come_when_there_is_no_output(place: Path) -> None:
     ticks: list[float] = []
     assert ran(sh("sleep 0.7", place), tick=ticks.append).exit == 0

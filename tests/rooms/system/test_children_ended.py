@@ -24,6 +24,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
     sweep(tmp_path / "place")
 
 
+@pytest.mark.deep
 def test_r36_timeout_kills_grandchildren(place: Path) -> None:
     line = """
         trap '' TERM
@@ -102,6 +103,7 @@ def test_nobody_ends_the_command_that_it_is_part_of(place: Path) -> None:
     assert (ended.exit, ended.out) == (0, b"False\n"), ended.err
 
 
+@pytest.mark.deep
 def test_without_proc_the_same_is_asked_of_ps(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "_linux", lambda: False)
     one, two = (f"sh -c 'echo $$ > {name}.pid; exec sleep 60' & " for name in ("same", "child"))

@@ -182,6 +182,7 @@ def test_a_command_without_input_may_still_ask_at_the_terminal(place: Path) -> N
         assert screen.end() == [0, None, False, False, "readygot a password\n", []]
 
 
+@pytest.mark.deep
 @some("stdin", ["null", "inherit"])
 def test_control_z_stops_all_and_fg_goes_on(place: Path, stdin: str) -> None:
     line = "printf 'ready '; read -r x < /dev/tty; echo got $x; sleep 0.3; echo done"
@@ -214,6 +215,7 @@ def test_output_is_shown_also_where_the_terminal_stops_who_writes_out_of_turn(pl
             assert screen.end() == [0, None, False, False, "ready\ndone\n", []]
 
 
+@pytest.mark.deep
 def test_commands_side_by_side_get_their_turns_at_the_terminal(place: Path) -> None:
     line = "printf 'ready%s ' $1; read -r x < /dev/tty; echo got$1 $x"
     with Screen(place, "", words=[PAIR, line]) as screen:

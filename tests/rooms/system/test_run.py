@@ -37,6 +37,7 @@ def test_a_command_that_does_not_end_is_killed(repo: Sandbox) -> None:
     assert children() == others
 
 
+@pytest.mark.deep
 def test_large_input_and_output(repo: Sandbox) -> None:
     git, data = git_in(repo.path), os.urandom(1 << 20) * 20
     oid = git.out("hash-object", "-w", "--stdin", stdin=data).decode().strip()

@@ -210,6 +210,7 @@ def test_a_copy_of_the_owner_shares_the_store_and_closing_twice_does_nothing(bar
             use()
 
 
+@pytest.mark.deep
 def test_a_store_that_nobody_closed_is_closed_when_it_is_gone(bare: Sandbox) -> None:
     store = ThreadStore.open(bare.path, **QUIET)
     put(store, "t", "1")
@@ -248,6 +249,7 @@ def test_what_is_beyond_the_cache_is_read_from_git(bare: Sandbox) -> None:
         assert len(core.shelf.view(core.line("t", "")).known) < 30
 
 
+@pytest.mark.deep
 def test_threads_put_side_by_side_while_the_worker_flushes(bare: Sandbox) -> None:
     wrong: list[BaseException] = []
     with ThreadStore.open(bare.path, every=16, idle=0.005) as store:

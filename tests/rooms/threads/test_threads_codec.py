@@ -49,6 +49,7 @@ def schema() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(found)
 
 
+@pytest.mark.deep
 @settings(max_examples=300, deadline=None)
 @given(JSON)
 def test_json_gives_the_same_value_back(item: Any) -> None:

@@ -124,6 +124,7 @@ def test_a_log_that_never_rests_is_flushed_when_it_is_time(bare: Sandbox, monkey
         assert 0.9 < time.monotonic() - began < 10
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
 def test_a_process_that_was_begun_packs_what_it_was_begun_for(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     packed: list[object] = []

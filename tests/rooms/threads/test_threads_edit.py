@@ -233,6 +233,7 @@ def test_a_join_of_what_is_not_ours_changes_nothing(bare: Sandbox, store: Thread
     assert bare.git("for-each-ref") == before
 
 
+@pytest.mark.deep
 def test_hundreds_of_threads_move_at_once(bare: Sandbox, store: ThreadStore) -> None:
     for number in range(200):
         put(store, f"t{number}", "1")

@@ -90,6 +90,7 @@ def test_what_a_handler_raises_leaves_no_lock_of_the_log(tmp_path: Path, handler
     kill(wal, other)
 
 
+@pytest.mark.deep
 @some("sync", [False, True])
 def test_what_a_handler_raises_leaves_a_store_usable(bare: Sandbox, handler: None, *, sync: bool) -> None:
     end, number = time.monotonic() + examples(20, 1), 0

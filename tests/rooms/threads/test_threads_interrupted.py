@@ -211,6 +211,7 @@ def test_what_is_nested_too_deep_is_told_from_a_stack_that_is_too_deep(use: Call
             use(data)
 
 
+@pytest.mark.deep
 def test_checkpoints_are_let_go_of_while_others_are_met(bare: Sandbox) -> None:
     wrong: list[BaseException] = []
     before = sys.getswitchinterval()
@@ -244,6 +245,7 @@ def test_checkpoints_are_let_go_of_while_others_are_met(bare: Sandbox) -> None:
     assert not wrong
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("flushed", [(), ("put",), ("put", "a"), ("put", "a", "late")])
 @pytest.mark.parametrize("how", ["prune", "delete"])
 def test_a_walk_beside_a_prune_has_each_checkpoint_with_its_writes(

@@ -40,6 +40,7 @@ def listed(box: Sandbox) -> list[str]:
 FULL = {f"{number:03}": [b"%d" % number] for number in (2, 1, 0)}
 
 
+@pytest.mark.deep
 def test_a_long_name_is_kept_flushed_listed_and_read_again(bare: Sandbox) -> None:
     for _ in range(3):  # what a second flush finds is what jammed
         with ThreadStore.open(bare.path, **QUIET) as store:
@@ -84,6 +85,7 @@ def test_copy_to_and_from_long_names(store: ThreadStore, bare: Sandbox, source: 
     bare.git("fsck", "--strict")
 
 
+@pytest.mark.deep
 def test_delete_prune_runs_and_remove(store: ThreadStore, bare: Sandbox) -> None:
     for thread in (LONG, OTHER, LONG[:-1]):
         fill(store, thread)
@@ -138,6 +140,7 @@ def test_a_ref_longer_than_libgit2_takes_jams_no_other(bare: Sandbox, *, folded:
     assert done.code == 0 and "v 3 checkpoints" in done.out
 
 
+@pytest.mark.deep
 def test_long_names_travel(far: Far) -> None:
     a = far.first
     with ThreadStore.open(a.path, sync=False) as store:

@@ -113,6 +113,7 @@ def expected(made: Mapping[int, Node], times: Mapping[int, int], given: Rules) -
     return stays
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(200, 25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=nodes, given_rules=rules, flushed=st.booleans())
 def test_what_stays_is_what_rules_and_delta_channels_need(
@@ -136,6 +137,7 @@ def test_what_stays_is_what_rules_and_delta_channels_need(
     assert plan(store, ["t"], given_rules).empty
 
 
+@pytest.mark.deep
 def test_nothing_of_a_thread_goes_unless_asked(repo: Sandbox, store: ThreadStore) -> None:
     line(store, 5)
     store.flush()
@@ -342,6 +344,7 @@ def test_du_counts_threads_late_writes_and_the_log(repo: Sandbox) -> None:
     assert [row["kind"] for row in repo.here("du", "--json").json["parts"]] == ["threads"]
 
 
+@pytest.mark.deep
 def test_doctor_names_what_is_wrong_with_threads(repo: Sandbox) -> None:
     with ThreadStore.open(repo.path, **QUIET) as store:
         line(store, 3)

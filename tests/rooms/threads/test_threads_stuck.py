@@ -85,6 +85,7 @@ def written(store: ThreadStore) -> list[bytes]:
     return [each[5] for each in store.rows("bad", "", entry)]
 
 
+@pytest.mark.deep
 def test_others_go_on_beside_a_thread_that_git_cannot_take(stuck: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storing, "BEHIND", 1 << 16)
     store = ThreadStore.open(stuck.path, **QUIET)

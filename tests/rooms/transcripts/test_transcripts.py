@@ -151,6 +151,7 @@ def test_a_rewrite_of_the_same_length_is_seen_where_content_is_stored(repo: Sand
     check_stored(repo, take(repo, path, before=before), path.read_bytes())
 
 
+@pytest.mark.deep
 @some("place", [0, 1, 7, 20, 38, 39])
 def test_an_earlier_part_that_was_rewritten_is_seen(repo: Sandbox, path: Path, place: int) -> None:
     rows = [line(n, 30_000) for n in range(40)]  # more than a megabyte
@@ -260,6 +261,7 @@ def test_a_huge_conversation_has_a_position_only(repo: Sandbox, path: Path, monk
     assert said == [f"the conversation is not stored: it has {found.size} bytes, and the limit is 100000"]
 
 
+@pytest.mark.deep
 def test_much_that_is_new_is_stored_in_parts(repo: Sandbox, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storing, "PART", 200_000)
     data = b"".join(line(n, size) for n, size in enumerate([90_000] * 5 + [500_000, 10]))

@@ -89,6 +89,7 @@ def test_an_earlier_position_is_read_from_a_later_commit(repo: Sandbox, own: Pat
     assert back(repo, snap(repo, replace(found, size=first, lines=1, last="u-0"))) == line(0, 20_000)
 
 
+@pytest.mark.deep
 def test_what_was_stored_later_holds_what_was_said_before(repo: Sandbox, own: Path) -> None:
     data = own.read_bytes()
     stored = snap(repo, take(repo, own, "position"))
@@ -163,6 +164,7 @@ def test_a_checkpoint_without_a_conversation_says_so(repo: Sandbox) -> None:
         assert "knows of no conversation" in refused(repo, plain).message
 
 
+@pytest.mark.deep
 @some("name", FORMATS, 2)
 def test_every_door_and_format_stores_the_same(
     repo: Sandbox, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -160,6 +160,7 @@ def spoiled(path: Path, what: str) -> None:
 SPOILS = ("gone", "empty", "garbage", "more", "another's", "a folder", "a link to nothing", "a link to itself")
 
 
+@pytest.mark.deep
 @some("what", SPOILS, 3)
 def test_without_a_proof_everything_is_compared(repo: Sandbox, path: Path, fake: Fake, what: str) -> None:
     path.write_bytes(secret(1, CHUNK) + secret(2) + line(3))
@@ -226,6 +227,7 @@ def test_a_secret_that_changes_in_the_file_is_a_rewrite(repo: Sandbox, path: Pat
     assert repo.git("rev-list", REF).split() == [after.stored, before.stored]
 
 
+@pytest.mark.deep
 @some("proven", [True, False])
 def test_other_rules_hold_for_what_is_new_and_corrupt_nothing(repo: Sandbox, path: Path, fake: Fake, proven: bool) -> None:
     path.write_bytes(secret(1) + line(2))

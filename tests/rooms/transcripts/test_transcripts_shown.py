@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from gitbaton.errors import RecordError
 from gitbaton.model import Transcript
 from gitbaton.transcripts import original
@@ -68,6 +70,7 @@ def test_an_earlier_position_is_read_by_its_lines(repo: Sandbox, own: Path, fake
         assert back(repo, snap(repo, found)) == hidden(data[:size])
 
 
+@pytest.mark.deep
 def test_what_is_said_of_redacted_lines_must_agree(repo: Sandbox, path: Path, fake: Fake) -> None:
     path.write_bytes(line(0) + secret(1) + line(2))
     found = take(repo, path)

@@ -44,6 +44,7 @@ def test_the_defaults(repo: Sandbox) -> None:
     assert load(repo) == DEFAULTS
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("key", "values", "changed"),
     [

@@ -52,6 +52,7 @@ def read_lines(text: str) -> list[tuple[str, str]]:
     return pairs
 
 
+@pytest.mark.deep
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHECKPOINTS)
 def test_the_lines_of_resume_parse_back_to_the_same_values(c: Checkpoint) -> None:
@@ -252,6 +253,7 @@ def test_log_options(repo: Sandbox, run: Run) -> None:
     assert len(run("log", "side").out.splitlines()) == 1
 
 
+@pytest.mark.deep
 def test_no_stored_text_drives_a_terminal(repo: Sandbox, run: Run) -> None:
     with repo.open() as baton:
         words = {"note": EVIL, "next_cmd": EVIL, "decisions": [EVIL], "label": EVIL, "extra": {"k": EVIL}}

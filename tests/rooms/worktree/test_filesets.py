@@ -288,6 +288,7 @@ def test_many_new_files_are_one_pack(repo: Sandbox, opened: Repo) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("mode", "name"),
     [

@@ -109,6 +109,7 @@ def test_the_next_process_reads_nothing_again(repo: Sandbox, opened: Repo, reads
     assert reads == ["d/b"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("again", ["same object", "next process"])
 def test_r44_what_gc_collected_is_written_again(repo: Sandbox, opened: Repo, reads: list[str], again: str) -> None:
     for number in range(150):

@@ -84,6 +84,7 @@ EDITS: dict[str, tuple[bytes | None, bytes | None]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", EDITS)
 def test_r28_a_stray_write_in_place_is_reported_with_its_before_image(repo: Sandbox, opened: Repo, name: str) -> None:
     before, after = EDITS[name]

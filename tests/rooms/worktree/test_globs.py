@@ -116,6 +116,7 @@ def test_several_globs_match_as_when_every_way_is_tried(some: list[str], path: s
     assert globs.matcher(some)(path) == any(slow(glob, path) for glob in some)
 
 
+@pytest.mark.deep
 @given(st.lists(GLOB, min_size=1, max_size=3), PATH)
 def test_a_walk_that_is_led_finds_every_match(some: list[str], path: str) -> None:
     above = ["", *itertools.accumulate(path.split("/")[:-1], "{}/{}".format)]
@@ -140,6 +141,7 @@ def test_a_quoted_path_means_that_path(path: str, other: str) -> None:
         assert matches(path) and matches(other) == (f"{other}/".startswith(f"{path}/") and ".git" not in other.split("/"))
 
 
+@pytest.mark.deep
 def test_two_globs_meet_exactly_where_a_path_matches_both() -> None:
     """Every pair of short globs, against every path that is long enough to tell."""
     names = ["".join(chars) for n in (1, 2) for chars in itertools.product("ab.", repeat=n)]

@@ -300,6 +300,7 @@ def killed(opened: Repo, at: int) -> bool:
         os._exit(1)
 
 
+@pytest.mark.deep
 def test_killed_at_every_step(repo: Sandbox, tmp_path: Path) -> None:
     other = Sandbox.init(tmp_path / "other")
     other.commit("other")

@@ -109,6 +109,7 @@ def test_line_feeds_under_autocrlf_true(repo: Sandbox) -> None:
     check_gives_back(repo, "a.txt", "mixed.txt")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("setting", ["* text=auto eol=crlf", "* text eol=crlf", "* eol=crlf"])
 def test_attributes_with_an_eol(repo: Sandbox, setting: str) -> None:
     repo.write(".gitattributes", setting.encode() + b"\r\n")
@@ -201,6 +202,7 @@ def test_encodings(repo: Sandbox) -> None:
     assert len(raw) == 1 and next(iter(raw)) in ("le.u16", "be.u16")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("count", [1, 6])
 def test_required_filter_that_is_missing(repo: Sandbox, count: int) -> None:
     driver(repo, "/nonexistent/clean", "/nonexistent/smudge", required=True)
@@ -266,6 +268,7 @@ def test_odd_names(repo: Sandbox) -> None:
     check_gives_back(repo, *names)
 
 
+@pytest.mark.deep
 def test_conflict_flags_and_staged_edit(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
     repo.git("checkout", "-q", "-b", "side")
@@ -280,6 +283,7 @@ def test_conflict_flags_and_staged_edit(repo: Sandbox) -> None:
     assert sorted(repo.git("ls-tree", "--name-only", f"{stored.base}^2").split("\n")) == ["1", "2", "3", "raw"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["sha256", "split", "sparse"])
 def test_odd_repositories(tmp_path: Path, kind: str) -> None:
     sandbox = Sandbox.init(tmp_path / "odd", *(["--object-format=sha256"] if kind == "sha256" else []))
@@ -310,6 +314,7 @@ def test_attributes_that_only_the_index_holds(repo: Sandbox) -> None:
     assert kept(repo, snapshot(repo)) == {"in/a.txt": b"two\n"}
 
 
+@pytest.mark.deep
 def test_600_changed_paths(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
     for number in range(600):
@@ -340,6 +345,7 @@ with Baton({str(repo.path)!r}) as baton:
     assert kept(repo, stored) == {"big.txt": (repo.path / "big.txt").read_bytes()}
 
 
+@pytest.mark.deep
 def test_raw_bytes_outlive_garbage_collection(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
     repo.write("a.txt", MIXED)

@@ -55,6 +55,7 @@ def test_line_feeds_where_nothing_converts_them_cost_one_process(repo: Sandbox, 
     assert asked.count("check-attr") == 1 and "--filters" not in asked and "ls-tree" not in asked
 
 
+@pytest.mark.deep
 @some("place", ["info", "home", "xdg", "setting", "folder"], 2)
 def test_wherever_attributes_are_found(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     with repo.open() as baton:

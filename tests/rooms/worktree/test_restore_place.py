@@ -34,6 +34,7 @@ def two(repo: Sandbox) -> Sandbox:
     return repo
 
 
+@pytest.mark.deep
 @some("link", [False, True], ids=["file", "link"])
 def test_a_directory_of_attributes_that_became_a_file(repo: Sandbox, link: bool) -> None:
     repo.write("d/.gitattributes", "* text\n")
@@ -160,6 +161,7 @@ def test_what_was_moved_goes_back_when_placing_fails(two: Sandbox, monkeypatch: 
     assert (two.path / "d/x.txt").stat().st_ino == before["d/x.txt"]
 
 
+@pytest.mark.deep
 def test_an_empty_file_made_after_a_kill_stays(two: Sandbox) -> None:
     """The beginning of a file is no torn one: git checks files out beside the work tree."""
     driver = "import os, signal, sys\ndef hook(e, a):\n    if e == 'os.link' and str(a[1]) == 'b.txt': os.kill(0, 9)\n"
@@ -183,6 +185,7 @@ def test_what_was_fetched_is_restored_only_when_it_is_allowed(two: Sandbox, monk
     assert (two.path / "b.txt").read_text() == "b\n"
 
 
+@pytest.mark.deep
 def test_hints_say_how_to_go_on(two: Sandbox) -> None:
     done = two.baton("restore", "a.txt")
     assert done.code == 2 and "hint: to restore the file of that name: git baton restore -- a.txt" in done.err
