@@ -31,6 +31,9 @@ patch =
 disable_warnings = no-data-collected, module-not-imported, module-not-measured, couldnt-parse, already-imported
 """
 
+# A signal handler that raises while coverage holds its own lock never lets it go.
+UNMEASURED = ("tests/rooms/threads/test_threads_interrupt.py", "tests/rooms/system/test_children.py")
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
@@ -53,7 +56,9 @@ def run(options: list[str], target: Path) -> int:
         config.write_text(CONFIG.format(package=PACKAGE, data=parts / "part"))
         env = {**os.environ, "COVERAGE_PROCESS_START": str(config)}
         env.pop("COVERAGE_FILE", None)  # it would be every process's
-        done = subprocess.run([sys.executable, "-m", "pytest", "-p", "tests.deep.covered", *options], cwd=ROOT, env=env)
+        left_out = [f"--deselect={name}" for name in UNMEASURED]
+        words = [sys.executable, "-m", "pytest", "-p", "tests.deep.covered", *left_out, *options]
+        done = subprocess.run(words, cwd=ROOT, env=env)
         found = coverage.CoverageData(str(target))
         found.erase()
         for part in sorted(parts.iterdir()):
