@@ -43,9 +43,9 @@ waist names.py: two meanings are no error
 -if len(by_id) > 1:
 +if len(by_id) > 2:
 
-waist drift.py: an amended commit is drift
--if here == then.head or now.home:
-+if here == then.head:
+waist drift.py: ahead and behind are swapped
+-ahead, behind = distance
++behind, ahead = distance
 
 waist owners.py: the last holder owns it
 -best[path] = min(rank, best.get(path, rank))
@@ -151,9 +151,9 @@ runs running/effects.py: dependents are undone last
 -return live(ctx.state(), others) + mine[::-1]
 +return mine[::-1] + live(ctx.state(), others)
 
-runs running/recovery.py: old inputs are not probed
--repeatable = record.effect == "idempotent" and record.key == now.key
-+repeatable = record.effect == "idempotent"
+runs running/recovery.py: torn outputs become a result
+-doubt = "" if person or not step.writes else _doubt(ctx, step, record, found)
++doubt = ""
 
 runs running/claims.py: unreadable claims hold nobody back
 -return held.worktree in (mine.worktree, _UNKNOWN) and globs.overlap(held.writes, mine.writes) is not None
