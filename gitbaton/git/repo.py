@@ -13,7 +13,7 @@ from gitbaton.git.absence import no_repository
 from gitbaton.git.ahead import Ahead, ask_layout, ask_settings
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.folders import be_born, born
-from gitbaton.git.objects import OID, Algorithm, Objects
+from gitbaton.git.objects import OID, Algorithm, Objects, parse_commit
 from gitbaton.git.run import Git, Process, base_environment
 from gitbaton.model import Operation, WorktreeId
 from gitbaton.values import cast, value
@@ -158,7 +158,7 @@ class Repo:
                 return self._rebase(folder)
         for kind, name in (("cherry-pick", "CHERRY_PICK_HEAD"), ("revert", "REVERT_HEAD"), ("merge", "MERGE_HEAD")):
             found = self.objects.info(name)
-            if found is not None:
+            if found is not None and not (kind == "merge" and found.oid in self._merged()):
                 return Operation(kind=kind, head=found.oid, refs=((name, found.oid),))
         todo = self._read("sequencer/todo").split("\n", 1)[0].split(" ", 1)[0]
         if todo in ("pick", "p", "revert"):
@@ -167,6 +167,12 @@ class Repo:
             start = self._read("BISECT_START")
             return Operation(kind="bisect", refs=(("BISECT_START", start),) if start else ())
         return None
+
+    def _merged(self) -> tuple[str, ...]:
+        """The parents of HEAD. Git tells post-merge of a merge that it has committed before it forgets that there was one."""
+        head = self.objects.head().oid
+        found = self.objects.read(head) if head else None
+        return parse_commit(found.data).parents if found is not None and found.kind == "commit" and found.data else ()
 
     def _rebase(self, folder: str) -> Operation:
         applying = os.path.exists(os.path.join(self.layout.git_dir, folder, "applying"))
