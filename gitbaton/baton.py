@@ -15,6 +15,7 @@ from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
 from gitbaton.ground import Surveyor
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Oid, Stored
+from gitbaton.render import uncompared
 from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, tip_ref
 from gitbaton.values import replace
 
@@ -236,7 +237,8 @@ class Baton:
 
     def count_changed(self, before: Oid, after: Oid) -> int:
         """How many paths differ between two trees."""
-        return self.repo.git.out("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after).count(b"\0")
+        options = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none")
+        return self.repo.git.out("diff-tree", *options, before, after).count(b"\0")
 
     def apply(self, plan: Plan) -> Snapshot:
         """Record a planned checkpoint: the chain first, then what is derived from it. Raises BatonError."""
@@ -344,7 +346,7 @@ class Baton:
                 self.refresh(only_existing=True)  # LATEST of a track that was removed elsewhere
             raise
         found = self._surveyor().live(stored) if live else None
-        missed = (found.uncounted,) if found and found.uncounted else ()
+        missed = uncompared(found) if found else ()
         since = found.since if found else None
         if found is None and stored.checkpoint.carried is not None:
             since = Surveyor(self.store, self.settings.short).recorded(stored, self.count_changed)

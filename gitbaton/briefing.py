@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gitbaton.codec import first_line, plain
 from gitbaton.model import Checkpoint, Live, Stored
-from gitbaton.render import age, happened, sentences, validation
+from gitbaton.render import age, happened, sentences, uncompared, validation
 from gitbaton.values import value
 
 LIMIT = 8000  # bytes: no more characters than that in any script; Claude Code takes 10,000 inline, Codex about as many bytes
@@ -49,7 +49,7 @@ def brief(scene: Scene) -> str:
     rows = [*_heading(scene), *words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
     rows += words.lines("validation", validation(c, live.since))
     rows += [_drift(live), *(f"  {_clipped(text, _SENTENCE)}" for text in sentences(live))]
-    rows += [f"  {_clipped(plain(live.uncounted), _SENTENCE)}"] if live.uncounted else []
+    rows += [f"  {_clipped(plain(text), _SENTENCE)}" for text in uncompared(live)]
     rows += [text for run in scene.runs[:_LISTED] for text in _run(*run)]
     place = f"{plain(c.place.branch) if c.place.branch else 'detached HEAD'} {scene.short_head}".rstrip()
     rows += words.lines("recorded on", place)

@@ -16,8 +16,10 @@ class Ground:
     checkpoint's commit is known to have become another one, and ``distance`` counts from that one. ``distance``: how many
     commits only HEAD has and only the checkpoint has; None without a common ancestor. ``exists``: the checkpoint's commit
     is in the repository. ``total``: how many commits HEAD reaches, asked only where the checkpoint had none.
+    ``committed``: so many commits stand where just what was captured was committed, else 0. ``strange``: how many paths of
+    those commits hold something else than what was captured, and ``strangers`` the first few of them, ready to be shown.
     ``changed``: how many paths of the work tree differ from the captured ones, 0 where they were not counted; ``named``:
-    the first few of them, ready to be shown.
+    the first few of them, likewise.
     """
 
     head: Head
@@ -27,6 +29,9 @@ class Ground:
     exists: bool = True
     distance: tuple[int, int] | None = (0, 0)
     total: int = 0
+    committed: int = 0
+    strange: int = 0
+    strangers: tuple[str, ...] = ()
     changed: int = 0
     named: tuple[str, ...] = ()
 
@@ -51,14 +56,17 @@ def _head(then: Checkpoint, now: Ground, short: Callable[[Oid], str]) -> list[Dr
         return []
     if here is None:
         return [DriftWord(word="unborn", sentence="HEAD has no commit; the checkpoint stands on one")]
+    if now.committed:
+        said = f"HEAD {short(here)} is {_commits(now.committed)} ahead, with nothing but what was captured"
+        return [DriftWord(word=f"committed:{now.committed}", sentence=said)]
     if then.head is None:
-        said = f"the checkpoint stands on no commit; HEAD has {_commits(now.total)} ({short(here)})"
+        said = f"the checkpoint stands on no commit; HEAD has {_commits(now.total)} ({short(here)}){_strange(now)}"
         return [DriftWord(word=f"head-ahead:{now.total}", sentence=said)]
     was = short(then.head)
     if not now.exists:
         said = f"the checkpoint's commit {was} is not in this repository; HEAD is {short(here)}"
         return [DriftWord(word="head-missing", sentence=said)]
-    where = _distance(now.distance, f"the checkpoint's commit {was}", short(here)) if now.distance else []
+    where = _distance(now, now.distance, f"the checkpoint's commit {was}", short(here)) if now.distance else []
     unrelated = []
     if now.distance is None:
         said = f"HEAD {short(here)} and the checkpoint's commit {was} have no common ancestor"
@@ -71,13 +79,22 @@ def _rewritten(was: str) -> list[DriftWord]:
     return [DriftWord(word="head-rewritten", sentence=said)]
 
 
-def _distance(distance: tuple[int, int], was: str, here: str) -> list[DriftWord]:
+def _strange(now: Ground) -> str:
+    """What in the commits is not what was captured."""
+    if not now.strange:
+        return ""
+    count = "1 path" if now.strange == 1 else f"{now.strange} paths"
+    return f"; {count} came from elsewhere than the checkpoint: {_some(now.strange, now.strangers)}"
+
+
+def _distance(now: Ground, distance: tuple[int, int], was: str, here: str) -> list[DriftWord]:
     ahead, behind = distance
     if ahead and behind:
         said = f"HEAD {here} and {was} have diverged: {_commits(ahead)} only on HEAD, {_commits(behind)} only there"
         return [DriftWord(word=f"head-diverged:{ahead}/{behind}", sentence=said)]
     if ahead:
-        return [DriftWord(word=f"head-ahead:{ahead}", sentence=f"HEAD {here} is {_commits(ahead)} ahead of {was}")]
+        said = f"HEAD {here} is {_commits(ahead)} ahead of {was}{_strange(now)}"
+        return [DriftWord(word=f"head-ahead:{ahead}", sentence=said)]
     if behind:
         return [DriftWord(word=f"head-behind:{behind}", sentence=f"HEAD {here} is {_commits(behind)} behind {was}")]
     return []
@@ -97,10 +114,14 @@ def _operation(then: Checkpoint, now: Ground) -> list[DriftWord]:
 def _files(now: Ground) -> list[DriftWord]:
     if not now.changed:
         return []
-    more = now.changed - len(now.named)
-    some = ", ".join(now.named) + (f" and {more} more" if more else "")
-    said = f"{now.changed} path{' differs' if now.changed == 1 else 's differ'} from the captured work tree: {some}"
+    differ = "path differs" if now.changed == 1 else "paths differ"
+    said = f"{now.changed} {differ} from the captured work tree: {_some(now.changed, now.named)}"
     return [DriftWord(word=f"files-changed:{now.changed}", sentence=said)]
+
+
+def _some(count: int, named: tuple[str, ...]) -> str:
+    more = count - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
 
 
 def _commits(count: int) -> str:

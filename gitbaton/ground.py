@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 
 from gitbaton import rewrites
 from gitbaton.drift import Ground, compare
 from gitbaton.errors import GitError, RecordError
+from gitbaton.git.objects import new_object
+from gitbaton.git.treediff import Change, Pair, differences
 from gitbaton.model import FileState, Head, Live, Oid, Operation, Since, Stored
 from gitbaton.render import in_quotes
 from gitbaton.store import Store
-from gitbaton.values import replace
+from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +27,30 @@ _NEAR = 50
 _SAME_HEAD = 200
 _NAMED = 3
 _OUTSIDE = ("excluded", "too-large", "untracked")
+_INSIDE = ("submodule-dirty", "nested-repository")  # held as a commit id, which is compared
+
+
+@value
+class _Stand:
+    """Where a track stood: a checkpoint, and the trees that it captured; ``staged`` is None where it is not known."""
+
+    stored: Stored
+    files: FileState | None
+    staged: Oid | None
+
+    @property
+    def head(self) -> Oid | None:
+        """The commit that HEAD was."""
+        return self.stored.checkpoint.head
+
+
+@value
+class _Commits:
+    """What became of HEAD since a track stood elsewhere: so many commits of just what was captured, else the paths of those
+    commits that hold something else, as far as that can be said."""
+
+    count: int = 0
+    strange: tuple[str, ...] = ()
 
 
 class Surveyor:
@@ -35,7 +64,9 @@ class Surveyor:
         self.head: Head = self.objects.head()
         self.operation: Operation | None = store.repo.operation()
         self._rewritten: dict[Oid, Oid] | None = None
-        self._distances: dict[Oid, tuple[int, int] | None] = {}
+        self._distances: dict[Pair, tuple[int, int] | None] = {}
+        self._trees: dict[Oid, Oid | None] = {}
+        self._apart: dict[Pair, dict[str, Change]] = {}
 
     def live(self, stored: Stored) -> Live:
         """The present against a checkpoint; files that cannot be compared are not counted, and it says why."""
@@ -48,14 +79,16 @@ class Surveyor:
         moved below the words must not hide behind it.
         """
         written = [self._as_written(stored) for stored in items]
-        differing: dict[Oid, list[str]] = {}
+        differing, unsaved = dict[Oid, list[str]](), list[str]()
         reason = None
         if self.rules is not None and self.store.repo.layout.root is not None:
             try:
-                differing = self._differing(written)
+                differing, unsaved = self._differing(written)
             except GitError as error:
                 reason = f"the changed files are not counted: {error.message}"
-        return [self._live(stored, differing, reason) for stored in written]
+        made = self._commits(items)
+        pairs = zip(written, made, strict=True)
+        return [self._live(stored, commits, differing, unsaved, reason) for stored, commits in pairs]
 
     def _as_written(self, stored: Stored) -> Stored:
         """A checkpoint with the branch, HEAD, files and operation of the one whose words it carries."""
@@ -70,14 +103,17 @@ class Surveyor:
             kept = replace(files, tree=tree, operation=operation, skipped=skipped)
         return replace(stored, checkpoint=replace(c, branch=c.carried.branch, head=c.carried.head, files=kept))
 
-    def _live(self, stored: Stored, differing: dict[Oid, list[str]], reason: str | None) -> Live:
+    def _live(
+        self, stored: Stored, commits: _Commits, differing: dict[Oid, list[str]], unsaved: list[str], reason: str | None
+    ) -> Live:
         c = stored.checkpoint
-        ground = self._ground(stored)
-        counted = None
+        ground = replace(self._ground(stored), committed=commits.count, strange=len(commits.strange))
+        ground = replace(ground, strangers=_shown(commits.strange))
+        counted, hidden = None, tuple[str, ...]()
         if c.files is not None and c.files.tree in differing:
             paths = _held(differing[c.files.tree], c.files)
-            counted = len(paths)
-            ground = replace(ground, changed=counted, named=tuple(in_quotes(p) for p in paths[:_NAMED]))
+            counted, hidden = len(paths), self._hidden(c.files, unsaved, paths)
+            ground = replace(ground, changed=counted, named=_shown(paths))
         if c.files is None and c.carried is not None and c.carried.tree is not None and self.rules is not None:
             reason = "the changed files are not counted: those of the words are not in this repository"
         turns = c.carried.turns if c.carried else 0
@@ -86,6 +122,7 @@ class Surveyor:
             drift=compare(c, ground, self.abbreviate),
             files_changed=counted,
             uncounted=reason if c.files or c.carried else None,
+            unsaved=hidden,
             since=Since(turns=turns, files=counted, commits=self._made(c.head, self.head.oid)),
         )
 
@@ -95,8 +132,13 @@ class Surveyor:
             return 0
         if then is None:
             return self.objects.count(now)
-        distance = self._distance(now, then) if self._is_commit(then) else None
+        distance = self._distance(now, then)
         return distance[0] if distance else None
+
+    def _hidden(self, files: FileState, unsaved: list[str], differing: list[str]) -> tuple[str, ...]:
+        """Submodules and nested repositories that stand where they stood, and hold, or held then, what is not committed."""
+        root, found = self.store.repo.layout.root or "", {*unsaved, *(s.path for s in files.skipped if s.reason in _INSIDE)}
+        return tuple(p for p in sorted(found.difference(differing)) if os.path.isdir(os.path.join(root, p)))
 
     def recorded(self, stored: Stored, count_changed: Callable[[Oid, Oid], int]) -> Since | None:
         """What happened between the words that a checkpoint carries and the checkpoint; None when the words are its own."""
@@ -110,12 +152,105 @@ class Surveyor:
         found = self.objects.info(oid) if oid else None
         return found is not None and found.kind == "tree"
 
-    def _differing(self, items: Sequence[Stored]) -> dict[Oid, list[str]]:
-        from gitbaton.git.filedrift import changed_paths
+    def _differing(self, items: Sequence[Stored]) -> tuple[dict[Oid, list[str]], list[str]]:
+        from gitbaton.git.filedrift import compare_files
 
         trees = [s.checkpoint.files.tree for s in items if s.checkpoint.files is not None]
         assert self.rules is not None
-        return changed_paths(self.store.repo, self.rules, trees)
+        return compare_files(self.store.repo, self.rules, trees)
+
+    def _commits(self, items: Sequence[Stored]) -> list[_Commits]:
+        """For each newest checkpoint what the commits hold that HEAD has made since; first all at once what most will need."""
+        here = self.head.oid
+        left = [s for s in items if here is not None and s.checkpoint.place.oid != here]
+        found: dict[Oid, _Commits] = {}
+        with suppress(GitError, RecordError):
+            self._tell_apart([pair for s in left for pair in (self._pairs(_stand(s), here) or ())])
+        for stored in left:
+            with suppress(GitError, RecordError):  # what cannot be compared is no more at home than it looks
+                found[stored.commit] = self._followed(stored)
+        return [found.get(s.commit, _Commits()) for s in items]
+
+    def _followed(self, stored: Stored) -> _Commits:
+        """Follow HEAD from where it is to where the words were written: each of its moves must be a rewrite, or commits of what
+        the checkpoint before it captured. They are counted from the newest checkpoint that stood elsewhere."""
+        later, count, strange = self.head.oid, 0, set[str]()
+        for stand in self._stands(stored):
+            paths = self._uncaptured(stand, later)
+            if paths is not None:
+                strange.update(paths)
+                count = count or self._made(stand.head, later) or 0
+            elif stand.head != later:
+                begun = count or strange or stored.checkpoint.place.oid != stand.head  # else nothing could come of it
+                if not begun or not self._became(stand, later):
+                    return _Commits()
+            later = stand.head
+        return _Commits(count=0 if strange else count, strange=tuple(sorted(strange)))
+
+    def _stands(self, stored: Stored) -> Iterator[_Stand]:
+        """Where the track stood at its newest checkpoint and, where that one carries words, below it down to those."""
+        yield _stand(stored)
+        carried = stored.checkpoint.carried
+        if carried is None or carried.head == stored.checkpoint.head:
+            return
+        for below in islice(self.store.newest(stored), 1, _SAME_HEAD):
+            known = below.checkpoint.carried
+            if below.id != carried.id and (known is None or known.id != carried.id):
+                break
+            yield _stand(below)
+            if below.id == carried.id:
+                return
+        words = self._as_written(stored)
+        yield _Stand(stored=words, files=words.checkpoint.files, staged=None)
+
+    def _became(self, stand: _Stand, later: Oid | None) -> bool:
+        """Whether ``later`` is the commit of a stand under a new id."""
+        if stand.head is None or later is None or self._is_before(stand.head, later):
+            return False
+        return later in self._successors(stand.head) or self._noted(stand.stored, later) == later
+
+    def _is_before(self, oid: Oid, later: Oid) -> bool:
+        distance = self._distance(later, oid)
+        return distance is not None and not distance[1]
+
+    def _pairs(self, stand: _Stand, later: Oid | None) -> list[Pair] | None:
+        """The trees to tell apart: HEAD's two, then each captured one and HEAD's later one. None where HEAD did not go straight
+        on from there, or nothing was captured."""
+        if later is None or stand.files is None or stand.head == later:
+            return None
+        if stand.head is not None and not self._is_before(stand.head, later):
+            return None
+        before, after = self._tree(stand.head), self._tree(later)
+        if before is None or after is None or not self._is_tree(stand.files.tree):
+            return None
+        captured = [stand.files.tree] + ([stand.staged] if self._is_tree(stand.staged) else [])
+        return [(before, after), *((tree, after) for tree in captured)]
+
+    def _uncaptured(self, stand: _Stand, later: Oid | None) -> list[str] | None:
+        """The paths that changed in HEAD since a stand and that are there neither as in its captured tree nor as in its index;
+        None where that cannot be said, or nothing changed."""
+        pairs = self._pairs(stand, later)
+        if pairs is None or stand.files is None:
+            return None
+        changed, *captured = self._tell_apart(pairs)
+        gone = [path for path, change in changed.items() if change.after is None]
+        # What was not captured is not there, either; that says nothing.
+        doubts = [set(gone).difference(_held(gone, stand.files)), set() if stand.files.index.whole else set(gone)]
+        looks = list(zip(captured, doubts, strict=False))
+        return sorted(p for p in changed if all(p in apart or p in doubt for apart, doubt in looks)) if changed else None
+
+    def _tell_apart(self, pairs: Sequence[Pair]) -> list[dict[str, Change]]:
+        """What differs between the trees of each pair, asked once."""
+        self._apart |= differences(self.store.repo, (pair for pair in pairs if pair not in self._apart))
+        return [self._apart[pair] for pair in pairs]
+
+    def _tree(self, commit: Oid | None) -> Oid | None:
+        """The tree of a commit, the empty one for no commit."""
+        if commit is None:
+            return new_object(self.store.repo.layout.algorithm, "tree", b"").oid
+        if commit not in self._trees:
+            self._trees[commit] = self.store.tree_of(commit)
+        return self._trees[commit]
 
     def abbreviate(self, oid: Oid) -> str:
         """A short form of an object's id."""
@@ -127,7 +262,7 @@ class Surveyor:
             return Ground(head=self.head, operation=self.operation)
         if then is None:
             return Ground(head=self.head, operation=self.operation, total=self.objects.count(here))
-        straight = self._distance(here, then) if self._is_commit(then) else None
+        straight = self._distance(here, then)
         if straight is not None and not straight[1]:  # HEAD still has the very commit: what it became elsewhere is no matter
             return Ground(head=self.head, operation=self.operation, distance=straight)
         path = self._successors(then)
@@ -153,10 +288,12 @@ class Surveyor:
         return found is not None and found.kind == "commit"
 
     def _distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
-        """As Objects.distance, once for all tracks that stand on the same commit."""
-        if there not in self._distances:
-            self._distances[there] = self.objects.distance(here, there)
-        return self._distances[there]
+        """As Objects.distance, once for all tracks that stand on the same commit; None where one is not there any more."""
+        pair = (here, there)
+        if pair not in self._distances:
+            known = self._is_commit(there) and (here == self.head.oid or self._is_commit(here))
+            self._distances[pair] = self.objects.distance(here, there) if known else None
+        return self._distances[pair]
 
     def _successors(self, oid: Oid) -> list[Oid]:
         """``oid`` and the commits that it became, by the pairs that post-rewrite kept, oldest first."""
@@ -193,8 +330,18 @@ class Surveyor:
         return {s.id for s in history if s.checkpoint.head == stored.checkpoint.head} | ({carried.id} if carried else set())
 
 
+def _stand(stored: Stored) -> _Stand:
+    files = stored.checkpoint.files
+    return _Stand(stored=stored, files=files, staged=files.index.tree if files else None)
+
+
+def _shown(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(in_quotes(path) for path in paths[:_NAMED])
+
+
 def _held(paths: list[str], files: FileState) -> list[str]:
-    """The paths less those that the checkpoint says it does not hold, or that lie in a directory it could not read."""
-    left = {s.path for s in files.skipped}
+    """The paths less those that the checkpoint says it does not hold, or that lie in a directory it could not read. Of a
+    submodule or nested repository it holds the commit, or that there was none."""
+    left = {s.path for s in files.skipped if s.reason not in _INSIDE}
     closed = tuple(f"{s.path}/" for s in files.skipped if s.reason == "unreadable")
     return [p for p in paths if p not in left and not p.startswith(closed)]

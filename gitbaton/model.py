@@ -239,8 +239,13 @@ class Drift:
 
     @property
     def moved(self) -> bool:
-        """Whether HEAD is not at home: ``operation`` and ``files-changed`` do not count."""
-        return any(not w.word.startswith(("operation", "files-changed")) for w in self.words)
+        """Whether HEAD is not at home: ``committed``, ``operation`` and ``files-changed`` do not count."""
+        return any(not w.word.startswith(("committed", "operation", "files-changed")) for w in self.words)
+
+    @property
+    def anything(self) -> bool:
+        """Whether anything differs at all: what was captured and is committed does not."""
+        return any(not w.word.startswith("committed") for w in self.words)
 
 
 @value
@@ -261,10 +266,12 @@ class Since:
 @value
 class Live:
     """The repository now, against a checkpoint. ``files_changed`` is None where files were not compared; ``uncounted`` says why
-    they could not be; ``since`` what has happened since the words were written."""
+    they could not be; ``unsaved``: submodules and nested repositories whose uncommitted content is in no checkpoint, so that
+    nothing compares it; ``since`` what has happened since the words were written."""
 
     head: Head
     drift: Drift
     files_changed: int | None = None
     uncounted: str | None = None
+    unsaved: tuple[str, ...] = ()
     since: Since | None = None

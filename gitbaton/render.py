@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gitbaton.secrets import Redacted
 
 _AGES = (("year", 31_536_000), ("month", 2_592_000), ("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
+_NAMED = 3  # paths that a sentence names
 _C_ESCAPES = {"\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r", '"': '\\"'}
 
 
@@ -169,7 +170,8 @@ def live_document(live: Live) -> dict[str, Json]:
     branch = None if live.head.branch is None else path_document(live.head.branch)
     changed = live.files_changed
     result = {"branch": branch, "head": live.head.oid, "drift": words, "moved": live.drift.moved, "files_changed": changed}
-    return {**result, "since": since_document(live.since)}
+    unsaved: list[Json] = [path_document(path) for path in live.unsaved]
+    return {**result, "since": since_document(live.since), **({"not_compared": unsaved} if unsaved else {})}
 
 
 def since_document(since: Since | None) -> Json:
@@ -230,6 +232,15 @@ def in_quotes(path: str) -> str:
     """A path for a sentence: in quotes of its own, or C-quoted."""
     text = quoted(path)
     return text if text.startswith('"') else f"'{text}'"
+
+
+def uncompared(live: Live) -> list[str]:
+    """What could not be compared: all files, or what no checkpoint can hold."""
+    if not live.unsaved:
+        return [live.uncounted] if live.uncounted else []
+    named, more = ", ".join(map(in_quotes, live.unsaved[:_NAMED])), len(live.unsaved) - _NAMED
+    some = f"{named} and {more} more" if more > 0 else named
+    return [f"what is not committed inside {some} is in no checkpoint and is not compared"]
 
 
 def sentences(live: Live) -> list[str]:

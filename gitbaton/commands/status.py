@@ -5,11 +5,12 @@ from typing import Annotated
 import typer
 
 from gitbaton import terminal
+from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain, timestamp
 from gitbaton.commands.common import colours, one_of, opened, print_json, warn_all
 from gitbaton.errors import NotFoundError
 from gitbaton.exchange import TrackStatus
-from gitbaton.render import age, line, live_document, origin, porcelain, quoting, stored_document, verdict
+from gitbaton.render import age, line, live_document, origin, porcelain, quoting, stored_document, uncompared, verdict
 
 COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step")
 
@@ -31,7 +32,7 @@ def command(
         elif tracks:
             on, now = colours(ctx, baton), baton.clock()
             colors = [verdict(t.stored, t.live.since) for t in tracks]
-            rows = [_cells(t, baton.short(t.stored.id), age(t.stored.checkpoint.created, now)) for t in tracks]
+            rows = [_cells(baton, t, age(t.stored.checkpoint.created, now)) for t in tracks]
             widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
             for row, color in zip(rows, colors, strict=True):
                 cells = [c.ljust(w) for c, w in zip(row, widths, strict=True)]
@@ -40,9 +41,7 @@ def command(
         warn_all(baton.newer([t.stored for t in tracks]))
     for problem in problems:
         terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
-    missed = next((t.live.uncounted for t in tracks if t.live.uncounted), None)
-    if missed:
-        terminal.warn(missed)
+    warn_all(list(dict.fromkeys(text for t in tracks for text in uncompared(t.live))))
     if not tracks and not (json or stable or nul):
         raise NotFoundError("there is no checkpoint in this repository", "take one with 'git baton snapshot'")
     return 0
@@ -62,18 +61,22 @@ def _row(t: TrackStatus) -> tuple[str, ...]:
     )
 
 
-def _cells(t: TrackStatus, short: str, ago: str) -> tuple[str, ...]:
+def _cells(baton: Baton, t: TrackStatus, ago: str) -> tuple[str, ...]:
     c = t.stored.checkpoint
-    drift = "" if not t.live.drift.words else str(t.live.drift)
+    words = (w.word if not w.word.startswith("committed:") else _committed(baton, t) for w in t.live.drift.words)
     return (
         "*" if t.current else " ",
         plain(c.track),
-        short,
+        baton.short(t.stored.id),
         ago,
         verdict(t.stored, t.live.since),
         f"{quoting(t.stored)}{line(c.headline)[:60]} {origin(t.stored, t.remotes)}".rstrip(),
-        drift,
+        ", ".join(words),
     )
+
+
+def _committed(baton: Baton, t: TrackStatus) -> str:
+    return f"committed as {baton.abbreviate(t.live.head.oid)}"
 
 
 def _document(t: TrackStatus) -> Json:

@@ -6,8 +6,8 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json, plain
-from gitbaton.commands.common import opened, print_json, tell_foreign
-from gitbaton.render import live_document
+from gitbaton.commands.common import opened, print_json, tell_foreign, warn_all
+from gitbaton.render import live_document, uncompared
 
 
 def command(
@@ -21,13 +21,14 @@ def command(
 ) -> int:
     """Say whether HEAD is where the checkpoint left it: 0 at home, 1 on drift, 2 without a checkpoint.
 
+    At home is also who has committed just what was captured, or amended or rebased the commit that it stands on.
     Changed files and an operation in progress are said, too, and leave the exit status at 0 without --strict.
     """
     with opened(ctx) as baton:
         stored, live = baton.verify(track)
         if not quiet:
             tell_foreign(baton, stored)
-    code = 1 if live.drift.moved or (strict and (live.drift.words or live.uncounted)) else 0
+    code = 1 if live.drift.moved or (strict and (live.drift.anything or live.uncounted)) else 0
     if quiet:
         return code
     if json:
@@ -38,6 +39,5 @@ def command(
         return code
     for word in live.drift.words:
         terminal.say(f"{word.word}: {plain(word.sentence)}")
-    if live.uncounted:
-        terminal.warn(live.uncounted)
+    warn_all(uncompared(live))
     return code

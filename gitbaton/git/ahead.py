@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Signature = tuple[int, int, int]
 # Look at every file ourselves: no daemon or hook of the user's is asked, and what lies outside a sparse cone counts.
 EXACT = ("core.fsmonitor=false", "sparse.expectFilesOutsideOfPatterns=false")
-TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=dirty")
+TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
 CHANGED = ("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submodules=none")
 OTHERS = ("ls-files", "-o", "-z", "--exclude-standard")
 _QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir")

@@ -15,6 +15,7 @@ from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, without
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, Process, Result, checked, zsplit
+from gitbaton.git.treediff import TREES, Change, Entry, records
 from gitbaton.git.untracked import Rules, sort_out
 from gitbaton.model import Flag, Oid
 from gitbaton.values import value
@@ -23,23 +24,10 @@ _ATTEMPTS = 4
 _PATIENCE = 64  # processes that may be spent on finding the paths that git cannot hash
 _FEW = 3  # files that a filter may fail on before it is switched off for all
 _STAGED = ("--cached", "-r", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
-_TREES = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames")
 _DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", re.M)
 _HIDDEN = re.compile(rb"(?<=\0)([a-zS]) ([^\0]*)(?=\0)")
 # An index of a few paths must neither be split nor folded: git would write trees for that.
 _SMALL = ("core.splitIndex=false", "index.sparse=false", "core.sparseCheckout=false", "core.safecrlf=false")
-
-Entry = str | None  # "MODE ID" as a tree has it; None where nothing stands
-
-
-@value
-class _Change:
-    """One path on two sides, each ``MODE ID``; the id is zeros where git has not hashed a file."""
-
-    path: str
-    before: Entry
-    after: Entry
-    status: str
 
 
 @value
@@ -66,16 +54,22 @@ def changed_paths(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> dict[Oid, l
     A path that git cannot read or hash counts as different. Nothing is written into the object store and the index is only
     read. Empty without a work tree. Raises GitError.
     """
+    return compare_files(repo, rules, trees)[0]
+
+
+def compare_files(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> tuple[dict[Oid, list[str]], list[str]]:
+    """As ``changed_paths``, and the submodules that stand where they stood and hold what no commit of theirs has."""
     root, distinct = repo.layout.root, list(dict.fromkeys(trees))
     if root is None or not distinct:
-        return {}
+        return {}, []
     with _scratch() as folder:
         for attempt in range(_ATTEMPTS):
             index = PrivateIndex(repo, repo.layout.index, os.path.join(folder, f"index.{attempt}"))
-            found = _Comparison(index, folder, root, rules, distinct).run()
+            comparison = _Comparison(index, folder, root, rules, distinct)
+            found = comparison.run()
             if index.whole():
                 break
-    return found
+    return found, comparison.unsaved
 
 
 @contextmanager
@@ -99,6 +93,7 @@ class _Comparison:
     def __init__(self, index: PrivateIndex, folder: str, root: str, rules: Rules, trees: list[Oid]) -> None:
         self.index, self.folder, self.root, self.rules, self.trees = index, folder, root, rules, trees
         self.suspects: dict[str, _Suspect] = {}
+        self.unsaved: list[str] = []
 
     def run(self) -> dict[Oid, list[str]]:
         """The paths that differ, by tree."""
@@ -106,7 +101,7 @@ class _Comparison:
         # Neither asks the work tree: what is hidden there does not matter to them.
         staged = self.index.git.start("diff-index", *_STAGED, first, "--")
         pairs = "".join(f"{first} {tree}\n" for tree in self.trees[1:])
-        trees = self.index.git.start(*_TREES, stdin=pairs.encode()) if pairs else None
+        trees = self.index.git.start(*TREES, stdin=pairs.encode()) if pairs else None
         flags = self._flags()
         self.index.relied = True
         self.index.reveal(Facts(tree="", flags=flags), self.root)
@@ -117,8 +112,8 @@ class _Comparison:
         tracked, others = ahead or look(self.index.git)
         self._suspect_tracked(tracked.finish())
         self._suspect_untracked(zsplit(checked(others.finish(), "ls-files")))
-        base = {c.path: c for c in _records(checked(staged.finish(), "diff-index"))[0][1]}
-        deltas = _records(checked(trees.finish(), "diff-tree"))[1:] if trees else []
+        base = {c.path: c for c in records(checked(staged.finish(), "diff-index"))[0][1]}
+        deltas = records(checked(trees.finish(), "diff-tree"))[1:] if trees else []
         self._settle_intent_to_add(base)
         return self._compare(base, [{}, *({c.path: c for c in changes} for _, changes in deltas)])
 
@@ -145,15 +140,18 @@ class _Comparison:
         return tuple(flags)
 
     def _suspect_tracked(self, result: Result) -> None:
-        """What ``diff-files`` names; without a filter where it fails, for then the path is named all the same."""
-        git = self.index.git
+        """What ``diff-files`` names; without a filter where it fails, for then the path is named all the same, and before that
+        without a look into submodules, which stops git where one is broken."""
+        git, words = self.index.git, (*TRACKED, "--ignore-submodules=dirty")
+        if result.code:
+            result = git.run(*words)
         for _ in range(MAX_FILTERS):
             failed = FILTER.search(result.err) if result.code else None
             if failed is None:
                 break
             git = without_filter(git, failed.group(2))
-            result = git.run(*TRACKED)
-        for change in _records(checked(result, "diff-files"))[0][1]:
+            result = git.run(*words)
+        for change in records(checked(result, "diff-files"))[0][1]:
             mode = change.after.split(" ")[0] if change.after else None
             known = self.suspects.get(change.path)
             if known is not None:  # the second line of an unmerged path shows the entry of ours
@@ -169,7 +167,7 @@ class _Comparison:
             mode = "160000" if path.endswith("/") else ""
             self.suspects.setdefault(path.rstrip("/"), _Suspect(staged=None, like=None, mode=mode))
 
-    def _settle_intent_to_add(self, base: Mapping[str, _Change]) -> None:
+    def _settle_intent_to_add(self, base: Mapping[str, Change]) -> None:
         """A deleted file whose entry is empty may be one that was only intended to be added: ask the tree itself."""
         objects, first = self.index.repo.objects, self.trees[0]
         for path, suspect in self.suspects.items():
@@ -180,7 +178,7 @@ class _Comparison:
     def _is_empty(self, entry: str) -> bool:
         return entry.endswith(object_id(self.index.repo.layout.algorithm, "blob", b""))
 
-    def _compare(self, base: Mapping[str, _Change], deltas: list[dict[str, _Change]]) -> dict[Oid, list[str]]:
+    def _compare(self, base: Mapping[str, Change], deltas: list[dict[str, Change]]) -> dict[Oid, list[str]]:
         """Compose: what a tree holds at a path is told by its difference to the first one, or the first one's to the index."""
         then = [{path: self._then(path, base, delta) for path in {**self.suspects, **base, **delta}} for delta in deltas]
         now = self._present(then)
@@ -190,12 +188,12 @@ class _Comparison:
             found[tree] = sorted(differ, key=os.fsencode)
         return found
 
-    def _then(self, path: str, base: Mapping[str, _Change], delta: Mapping[str, _Change]) -> Entry:
+    def _then(self, path: str, base: Mapping[str, Change], delta: Mapping[str, Change]) -> Entry:
         if path in delta:
             return delta[path].after
         return base[path].before if path in base else self.suspects[path].staged
 
-    def _now(self, path: str, now: Mapping[str, Entry], base: Mapping[str, _Change], delta: Mapping[str, _Change]) -> Entry:
+    def _now(self, path: str, now: Mapping[str, Entry], base: Mapping[str, Change], delta: Mapping[str, Change]) -> Entry:
         if path in now:
             return now[path]
         return base[path].after if path in base else delta[path].before
@@ -213,6 +211,8 @@ class _Comparison:
         for path, suspect in self.suspects.items():
             nested = suspect.mode == "160000" and suspect.staged is None
             now[path] = hashed.get(path, None if suspect.mode is None or nested else "?")
+            if suspect.mode == "160000" and now[path] == suspect.staged:
+                self.unsaved.append(path)
         return now
 
     def _hash(self, paths: list[str]) -> dict[str, str]:
@@ -269,28 +269,3 @@ class _Comparison:
 def _info(path: str, entry: str) -> bytes:
     """A line for ``update-index --index-info``."""
     return f"{entry}\t".encode() + os.fsencode(path) + b"\0"
-
-
-def _records(raw: bytes) -> list[tuple[str, list[_Change]]]:
-    """Git's ``--raw -z`` output in groups; each but the first follows a line of its own."""
-    groups: list[tuple[str, list[_Change]]] = [("", [])]
-    at = 0
-    while at < len(raw):
-        if raw[at : at + 1] != b":":
-            end = raw.index(b"\n", at)
-            groups.append((raw[at:end].decode("ascii"), []))
-            at = end + 1
-            continue
-        middle = raw.index(b"\0", at)
-        end = raw.index(b"\0", middle + 1)
-        old, new, before, after, status = raw[at + 1 : middle].decode("ascii").split(" ")
-        change = _Change(
-            path=os.fsdecode(raw[middle + 1 : end]), before=_entry(old, before), after=_entry(new, after), status=status
-        )
-        groups[-1][1].append(change)
-        at = end + 1
-    return groups
-
-
-def _entry(mode: str, oid: str) -> Entry:
-    return f"{mode} {oid}" if mode.strip("0") else None

@@ -24,6 +24,7 @@ from gitbaton.render import (
     since_document,
     skipped_lines,
     stored_document,
+    uncompared,
     verdict,
 )
 from gitbaton.running.current import unfinished
@@ -116,7 +117,7 @@ def verify(baton: Baton, call: Call) -> Answer:
     facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
     value: dict[str, Json] = {"track": stored.checkpoint.track, "id": stored.id, "live": live_document(live), "facts": facts}
     text = "\n".join([_origin(baton, stored), *_moved(live)])
-    return Answer(document=value, text=text, warnings=(live.uncounted,) if live.uncounted else ())
+    return Answer(document=value, text=text, warnings=tuple(uncompared(live)))
 
 
 def _moved(live: Live) -> list[str]:

@@ -308,7 +308,7 @@ def test_strict_makes_changed_files_a_no(repo: Sandbox) -> None:
 
 
 def test_hooks_count_no_files(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    repo.commit("more")
+    repo.commit("more", more_txt="not captured\n")
     repo.write("new", "x")
     monkeypatch.setenv("GIT_TRACE", str(tmp_path / "trace"))
     done = repo.ok("hook", "git", "post-checkout", "0", "1", "1")

@@ -1,0 +1,63 @@
+"""Trees against each other: raw modes and ids, no renames; submodules by their commits, whatever git is told to ignore."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import checked
+from gitbaton.model import Oid
+from gitbaton.values import value
+
+TREES = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none")
+
+Entry = str | None  # "MODE ID" as a tree has it; None where nothing stands
+Pair = tuple[Oid, Oid]
+
+
+@value
+class Change:
+    """One path on two sides, each ``MODE ID``; the id is zeros where git has not hashed a file."""
+
+    path: str
+    before: Entry
+    after: Entry
+    status: str
+
+
+def differences(repo: Repo, pairs: Iterable[Pair]) -> dict[Pair, dict[str, Change]]:
+    """What differs between the two trees of each pair, by path; one process for all of them. Raises GitError."""
+    wanted = list(dict.fromkeys(pairs))
+    apart = [pair for pair in wanted if pair[0] != pair[1]]
+    found: dict[Pair, dict[str, Change]] = {pair: {} for pair in wanted}
+    if apart:
+        stdin = "".join(f"{before} {after}\n" for before, after in apart).encode()
+        groups = records(checked(repo.git.run(*TREES, stdin=stdin), "diff-tree"))[1:]
+        found |= {pair: {c.path: c for c in changes} for pair, (_, changes) in zip(apart, groups, strict=True)}
+    return found
+
+
+def records(raw: bytes) -> list[tuple[str, list[Change]]]:
+    """Git's ``--raw -z`` output in groups; each but the first follows a line of its own."""
+    groups: list[tuple[str, list[Change]]] = [("", [])]
+    at = 0
+    while at < len(raw):
+        if raw[at : at + 1] != b":":
+            end = raw.index(b"\n", at)
+            groups.append((raw[at:end].decode("ascii"), []))
+            at = end + 1
+            continue
+        middle = raw.index(b"\0", at)
+        end = raw.index(b"\0", middle + 1)
+        old, new, before, after, status = raw[at + 1 : middle].decode("ascii").split(" ")
+        change = Change(
+            path=os.fsdecode(raw[middle + 1 : end]), before=_entry(old, before), after=_entry(new, after), status=status
+        )
+        groups[-1][1].append(change)
+        at = end + 1
+    return groups
+
+
+def _entry(mode: str, oid: str) -> Entry:
+    return f"{mode} {oid}" if mode.strip("0") else None
