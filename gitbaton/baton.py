@@ -9,12 +9,12 @@ from types import TracebackType
 
 from gitbaton import config, mirror, rewrites
 from gitbaton.codec import check_track, encode, timestamp
-from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, UsageError
+from gitbaton.errors import AmbiguousNameError, BatonError, NotARepositoryError, NotFoundError, UsageError
 from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
 from gitbaton.ground import Surveyor
-from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Oid, Stored
+from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Oid, Stored, WorktreeId
 from gitbaton.render import uncompared
 from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, tip_ref
 from gitbaton.values import replace
@@ -369,13 +369,49 @@ class Baton:
         return stored, self._surveyor().live(stored)
 
     def status(self) -> tuple[list[TrackStatus], tuple[Problem, ...]]:
-        """All tracks, newest first, each against the present; and what in our namespace is not ours."""
+        """All tracks, newest first, and what in our namespace is not ours. Each is held against the work tree that its newest
+        checkpoint was taken in, while that exists, else against this one."""
         tips = self.store.all_tips()
         current = self.store.current()
-        lives = zip(tips.items, self._surveyor().lives(tips.items), strict=True)
-        names = [(s, live, s.checkpoint.track) for s, live in lives]
-        found = [TrackStatus(stored=s, live=v, current=t == current, remotes=self.store.origins(t)) for s, v, t in names]
+        found = []
+        for stored, (live, place) in zip(tips.items, self._at_home(tips.items), strict=True):
+            track = stored.checkpoint.track
+            remotes = self.store.origins(track)
+            found.append(TrackStatus(stored=stored, live=live, current=track == current, remotes=remotes, place=place))
         return found, tips.problems
+
+    def _at_home(self, items: Sequence[Stored]) -> list[tuple[Live, str | None]]:
+        """Each checkpoint against the work tree that it was taken in, or this one, and where that is."""
+        from gitbaton.git.settings import met, others
+
+        layout = self.repo.layout
+        here = met(layout.git_dir, layout.root or "")
+        taken = {n: s.checkpoint.files.worktree for n, s in enumerate(items) if s.checkpoint.files is not None}
+        away = {n: place for n, place in taken.items() if here is None or not place.same(here)}
+        lives: dict[int, tuple[Live, str | None]] = {}
+        for git_dir, place in others(self.repo) if away else ():
+            numbers = [n for n, known in away.items() if place is not None and known.same(place) and n not in lives]
+            baton = self._neighbour(git_dir, place) if numbers and place is not None else None
+            if baton is not None:
+                with baton:
+                    lives |= zip(numbers, baton._held([items[n] for n in numbers]), strict=True)
+        left = [n for n in range(len(items)) if n not in lives]
+        lives |= zip(left, self._held([items[n] for n in left]), strict=True)
+        return [lives[n] for n in range(len(items))]
+
+    def _held(self, items: Sequence[Stored]) -> list[tuple[Live, str | None]]:
+        return [(live, self.repo.layout.root) for live in self._surveyor().lives(items)]
+
+    def _neighbour(self, git_dir: str, place: WorktreeId) -> Baton | None:
+        """Another work tree of this repository, opened; None where something else has taken its place."""
+        try:
+            repo = discover(place.path, door="binary")
+        except NotARepositoryError:
+            return None
+        if os.path.realpath(repo.layout.git_dir) == os.path.realpath(git_dir):
+            return Baton(repo=repo, clock=self.clock)
+        repo.close()
+        return None
 
     def history(self, track: str | None = None, *, limit: int | None = None, everything: bool = False) -> History:
         """Checkpoints, newest first: of one track (default: as ``tip``), or of all. Raises NotFoundError."""

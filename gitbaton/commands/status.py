@@ -1,18 +1,19 @@
 """``git baton status``."""
 
+import os
 from typing import Annotated
 
 import typer
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, plain, timestamp
+from gitbaton.codec import Json, path_document, plain, timestamp
 from gitbaton.commands.common import colours, one_of, opened, print_json, warn_all
 from gitbaton.errors import NotFoundError
 from gitbaton.exchange import TrackStatus
 from gitbaton.render import age, line, live_document, origin, porcelain, quoting, stored_document, uncompared, verdict
 
-COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step")
+COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "place")
 
 
 def command(
@@ -21,7 +22,10 @@ def command(
     stable: Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")] = False,
     nul: Annotated[bool, typer.Option("-z", help="End fields with NUL; implies --porcelain.")] = False,
 ) -> int:
-    """Show every track against the present, newest first."""
+    """Show every track against the present, newest first.
+
+    A track is held against the work tree that its newest checkpoint was taken in, while that exists.
+    """
     one_of(json=json, porcelain=stable or nul)
     with opened(ctx) as baton:
         tracks, problems = baton.status()
@@ -58,11 +62,12 @@ def _row(t: TrackStatus) -> tuple[str, ...]:
         verdict(t.stored, t.live.since),
         str(t.live.drift),
         c.headline,
+        t.place or "",
     )
 
 
 def _cells(baton: Baton, t: TrackStatus, ago: str) -> tuple[str, ...]:
-    c = t.stored.checkpoint
+    c, here, place = t.stored.checkpoint, baton.repo.layout.root, t.place or ""
     words = (w.word if not w.word.startswith("committed:") else _committed(baton, t) for w in t.live.drift.words)
     return (
         "*" if t.current else " ",
@@ -72,6 +77,7 @@ def _cells(baton: Baton, t: TrackStatus, ago: str) -> tuple[str, ...]:
         verdict(t.stored, t.live.since),
         f"{quoting(t.stored)}{line(c.headline)[:60]} {origin(t.stored, t.remotes)}".rstrip(),
         ", ".join(words),
+        "" if place in ("", here) else plain(os.path.relpath(place, here) if here else place),
     )
 
 
@@ -81,4 +87,5 @@ def _committed(baton: Baton, t: TrackStatus) -> str:
 
 def _document(t: TrackStatus) -> Json:
     found: dict[str, Json] = {"current": t.current, "checkpoint": stored_document(t.stored), "live": live_document(t.live)}
+    found["place"] = None if t.place is None else path_document(t.place)
     return {**found, "remotes": list(t.remotes)} if t.remotes else found

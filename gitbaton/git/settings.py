@@ -6,8 +6,10 @@ import os
 import re
 
 from gitbaton.errors import GitError
+from gitbaton.git.folders import born
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, base_environment
+from gitbaton.model import WorktreeId
 
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
 CONFIG_HOOKS = (2, 54)  # hook.<name>.command; a failing one fails the command it watches
@@ -103,6 +105,18 @@ def worktrees(repo: Repo) -> list[tuple[str, str, str]]:
         root = os.path.dirname(os.path.normpath(link))
         found.append((f"worktrees/{name}/", git_dir, root if os.path.isdir(root) else ""))
     return found
+
+
+def others(repo: Repo) -> list[tuple[str, WorktreeId | None]]:
+    """The other work trees that exist: the git directory of each, and what checkpoints call it, where gitbaton has met it."""
+    found = [(git_dir, root) for _, git_dir, root in worktrees(repo) if root and git_dir != repo.layout.git_dir]
+    return [(git_dir, met(git_dir, root)) for git_dir, root in found]
+
+
+def met(git_dir: str, root: str) -> WorktreeId | None:
+    """What checkpoints call the work tree of a git directory; None where gitbaton has never met it."""
+    created = born(os.path.join(git_dir, "baton", "worktree"))
+    return WorktreeId(path=root, created=created) if created is not None else None
 
 
 def current_ref(repo: Repo, git_dir: str, name: str) -> str:

@@ -8,8 +8,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import check_track
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.git import settings
-from gitbaton.git.folders import born
-from gitbaton.model import Stored, WorktreeId
+from gitbaton.model import Stored
 from gitbaton.store import CURRENT, tip_ref
 
 DETACHED = "detached"
@@ -70,14 +69,12 @@ def _valid(name: str) -> str:
 
 
 class _Others:
-    """The other work trees of this repository that still exist: their current tracks, and when gitbaton first met them."""
+    """The other work trees of this repository that still exist: their current tracks, and what checkpoints call them."""
 
     def __init__(self, baton: Baton) -> None:
-        mine = baton.repo.layout.git_dir
-        places = [git_dir for _, git_dir, root in settings.worktrees(baton.repo) if root and git_dir != mine]
-        self.currents = {settings.current_ref(baton.repo, git_dir, CURRENT) for git_dir in places}
-        met = (born(os.path.join(git_dir, "baton", "worktree")) for git_dir in places)
-        self.births = [created for created in met if created is not None]
+        places = settings.others(baton.repo)
+        self.currents = {settings.current_ref(baton.repo, git_dir, CURRENT) for git_dir, _ in places}
+        self.met = [place for _, place in places if place is not None]
         self.here = baton.repo.worktree_id() if places else None
 
     def have(self, baton: Baton, track: str) -> bool:
@@ -94,4 +91,4 @@ class _Others:
         taken = tip.checkpoint.files.worktree if tip and tip.checkpoint.files else None
         if taken is None or self.here is None or taken.same(self.here):
             return False
-        return any(taken.same(WorktreeId(path="", created=created)) for created in self.births)
+        return any(taken.same(place) for place in self.met)

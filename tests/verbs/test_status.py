@@ -1,0 +1,92 @@
+"""``status``: each track is held against the work tree it lives in, and says which one that is."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.kit import Sandbox
+from tests.kit.state import snap
+
+
+@pytest.fixture
+def two(repo: Sandbox) -> tuple[Sandbox, Sandbox]:
+    """Two linked work trees beside the main one, an agent at home in each."""
+    agents = []
+    for name in ("lexer", "parser"):
+        repo.git("worktree", "add", "-q", "-b", name, f"../{name}")
+        agent = Sandbox(repo.path.parent / name)
+        agent.commit(name, **{f"{name}_txt": "x\n"})
+        snap(agent, name)
+        agents.append(agent)
+    return agents[0], agents[1]
+
+
+def drifts(repo: Sandbox) -> dict[str, tuple[str, str]]:
+    """The drift and the place of each track."""
+    rows = [row.split("\t") for row in repo.ok("status", "--porcelain").out.splitlines()[2:]]
+    assert repo.ok("status").err == ""
+    document = repo.ok("status", "--json").json["tracks"]
+    assert [t["place"] for t in document] == [row[7] for row in rows]
+    assert [",".join(t["live"]["drift"]) or "none" for t in document] == [row[5] for row in rows]
+    return {row[1]: (row[5], row[7]) for row in rows}
+
+
+def test_each_is_at_home_where_it_lives(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
+    lexer, parser = two
+    snap(repo, "main")
+    at_home = {name: ("none", str(box.path)) for name, box in (("lexer", lexer), ("parser", parser), ("main", repo))}
+    for place in (repo, lexer, parser):
+        assert drifts(place) == at_home
+    shown = [row.split() for row in repo.ok("status").out.splitlines()]
+    assert [(row[1] if row[0] == "*" else row[0], row[-1]) for row in shown] == [
+        ("main", "s"),
+        ("parser", "../parser"),
+        ("lexer", "../lexer"),
+    ]
+    assert repo.ok("status").out.splitlines()[0].endswith("  s"), "of this place nothing is said"
+
+
+def test_what_moves_there_is_seen_from_here(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
+    lexer, parser = two
+    lexer.write("new.txt", "x\n")
+    parser.git("checkout", "-q", "--detach")
+    found = drifts(repo)
+    assert found["lexer"] == ("files-changed:1", str(lexer.path)) and found["parser"][0] == "branch-switched"
+    assert "new.txt" in lexer.ok("verify", "--track", "lexer").out
+    assert "branch-switched,head-ahead" not in repo.baton("verify", "--track", "lexer").out
+    assert repo.baton("verify", "--track", "lexer").code == 1, "the other verbs judge the work tree that they run in"
+
+
+def test_its_own_rules_count_there(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
+    repo.git("config", "extensions.worktreeConfig", "true")
+    lexer = two[0]
+    lexer.git("config", "--worktree", "baton.exclude", "*.log")
+    lexer.write("x.log", "x\n")
+    assert drifts(repo)["lexer"] == ("none", str(lexer.path))
+
+
+def test_a_work_tree_that_is_gone_is_judged_here(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
+    parser = two[1]
+    repo.git("worktree", "remove", "--force", "../lexer")
+    assert drifts(repo)["lexer"] == ("branch-switched,head-behind:1,files-changed:1", str(repo.path))
+    shutil.rmtree(parser.path)
+    Sandbox.init(parser.path).commit("another repository")
+    assert drifts(repo)["parser"] == ("branch-switched,head-behind:1,files-changed:1", str(repo.path))
+
+
+def test_a_work_tree_that_moved_is_found(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
+    repo.git("worktree", "move", "../lexer", "../moved")
+    assert drifts(repo)["lexer"] == ("none", str(repo.path.parent / "moved"))
+
+
+def test_without_files_it_is_this_place(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
+    snap(two[0], "lexer", "s", "--no-files")
+    assert drifts(repo)["lexer"] == ("branch-switched,head-behind:1", str(repo.path))
+
+
+def test_a_bare_repository_has_no_place(bare: Sandbox) -> None:
+    snap(bare)
+    rows = bare.ok("status", "--porcelain").out.splitlines()
+    assert rows[-1].endswith("\ts\t") and bare.ok("status", "--json").json["tracks"][0]["place"] is None
