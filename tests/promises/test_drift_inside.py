@@ -7,6 +7,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.state import snap
+from tests.kit.tiers import some
 
 SAID = "warning: what is not committed inside 'sub' is in no checkpoint and is not compared\n"
 
@@ -40,7 +41,7 @@ def test_a_commit_inside_a_submodule_that_was_dirty_is_drift(work: Sandbox) -> N
     assert "\ndrift=files-changed:1\n" in lines and "stale" in lines
 
 
-@pytest.mark.parametrize("edit", ["a", "new"])
+@some("edit", ["a", "new"])
 def test_what_is_not_committed_inside_is_said(work: Sandbox, edit: str) -> None:
     work.write(f"sub/{edit}", "wip\n")
     snap(work)

@@ -10,6 +10,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos
 from tests.kit.state import snap
+from tests.kit.tiers import some
 from tests.promises.test_hooks import install, spoken
 
 GREEN = ("--validation", "green")
@@ -49,7 +50,7 @@ def foldered(repo: Sandbox) -> None:
 EDITS = [lambda r: r.write("a.txt", "two\n"), lambda r: r.write("new"), removed, renamed, executable, linked, foldered]
 
 
-@pytest.mark.parametrize("edit", EDITS, ids=["edit", "new", "removed", "renamed", "mode", "link", "folder"])
+@some("edit", EDITS, 3, ids=["edit", "new", "removed", "renamed", "mode", "link", "folder"])
 def test_a_commit_of_just_what_was_captured_is_at_home(repo: Sandbox, edit: Callable[[Sandbox], object]) -> None:
     edit(repo)
     snap(repo, "t", "done", *GREEN)
@@ -104,6 +105,7 @@ def test_what_was_staged_counts_as_what_was_captured(repo: Sandbox) -> None:
     assert verified(repo) == (1, "head-ahead:3,files-changed:1")
 
 
+@pytest.mark.deep
 def test_an_index_that_is_not_whole_says_nothing_of_what_it_lacks(repo: Sandbox) -> None:
     repo.git("branch", "side")
     repo.commit("ours", a_txt="ours\n")
@@ -125,6 +127,7 @@ def test_nothing_that_differs_is_ahead_as_before(repo: Sandbox) -> None:
     assert repo.baton("verify").out.endswith(f" is 1 commit ahead of the checkpoint's commit {short}\n")
 
 
+@pytest.mark.deep
 def test_without_files_nobody_knows(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     snap(repo, "t", "s", "--no-files")
@@ -168,6 +171,7 @@ def test_amended_afterwards_and_pulled_afterwards(repo: Sandbox) -> None:
     assert verified(repo) == (1, "head-ahead:2,files-changed:1")
 
 
+@pytest.mark.deep
 def test_a_submodule_that_git_is_to_ignore_counts(repo: Sandbox) -> None:
     library = Sandbox.init(repo.path.parent / "library")
     library.commit("zero")
@@ -202,6 +206,7 @@ def test_automatic_checkpoints_carry_the_words_home(repo: Sandbox) -> None:
     assert verified(repo)[1].startswith("committed:1,") and repo.baton("verify").code == 0
 
 
+@pytest.mark.deep
 def test_words_are_not_stale_where_their_tree_is_committed(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     snap(repo, "t", "words", *GREEN)
@@ -231,6 +236,7 @@ def test_no_automatic_checkpoint_hides_what_was_pulled(repo: Sandbox) -> None:
     assert "1 path came from elsewhere than the checkpoint: 'b.txt'\n" in repo.baton("verify").out
 
 
+@pytest.mark.deep
 def test_words_whose_commit_was_amended_below_the_automatic_ones(repo: Sandbox) -> None:
     install(repo)
     snap(repo, "t", "words", *GREEN)
@@ -242,6 +248,7 @@ def test_words_whose_commit_was_amended_below_the_automatic_ones(repo: Sandbox) 
     assert repo.baton("verify").code == 0 and verified(repo)[1].startswith("committed:1,")
 
 
+@pytest.mark.deep
 def test_words_below_a_pruned_checkpoint_are_told_by_what_is_left(repo: Sandbox) -> None:
     snap(repo, "t", "words")
     client = Client("claude", repo.path)

@@ -59,6 +59,7 @@ def test_what_moves_there_is_seen_from_here(repo: Sandbox, two: tuple[Sandbox, S
     assert repo.baton("verify", "--track", "lexer").code == 1, "the other verbs judge the work tree that they run in"
 
 
+@pytest.mark.deep
 def test_its_own_rules_count_there(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
     repo.git("config", "extensions.worktreeConfig", "true")
     lexer = two[0]
@@ -81,6 +82,7 @@ def test_a_work_tree_that_moved_is_found(repo: Sandbox, two: tuple[Sandbox, Sand
     assert drifts(repo)["lexer"] == ("none", str(repo.path.parent / "moved"))
 
 
+@pytest.mark.deep
 def test_without_files_it_is_this_place(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
     snap(two[0], "lexer", "s", "--no-files")
     assert drifts(repo)["lexer"] == ("branch-switched,head-behind:1", str(repo.path))

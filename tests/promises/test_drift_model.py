@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
@@ -18,10 +15,9 @@ from gitbaton.agents.values import Event
 from gitbaton.hooks import auto
 from gitbaton.hooks.githooks import drift_lines
 from gitbaton.hooks.sessions import Session
-from tests.deep.test_restore_model import here
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
-from tests.kit.tiers import FULL
+from tests.kit.tiers import model, sized
 
 STEPS = 30
 TRACKS = ("A", "B")
@@ -51,7 +47,6 @@ class Drifting(RuleBasedStateMachine):
         place = self.template.parent / "run"
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(self.template, place, symlinks=True)
-        os.chdir(place)
         self.box = Sandbox(place)
         self.chains: dict[str, list[Taken]] = {track: [] for track in TRACKS}
         self.became: dict[str, str] = {}
@@ -112,7 +107,7 @@ class Drifting(RuleBasedStateMachine):
     def check(self) -> None:
         """Every verb says of each track what the model says."""
         self.count += 1
-        rows = [row.split("\t") for row in here("status", "--porcelain").out.splitlines()[2:]]
+        rows = [row.split("\t") for row in self.box.here("status", "--porcelain").out.splitlines()[2:]]
         shown = {row[1]: row[5] for row in rows}
         for track in TRACKS:
             if not self.chains[track]:
@@ -120,7 +115,7 @@ class Drifting(RuleBasedStateMachine):
             word, strange = self.expected(track)
             words = next(taken for taken in reversed(self.chains[track]) if taken.words)
             switched = self.branch() != words.branch
-            done = here("verify", "--track", track)
+            done = self.box.here("verify", "--track", track)
             said = [row.split(": ", 1)[0] for row in done.out.splitlines()]
             about = [w for w in said if w.startswith(("committed", "head-"))]
             assert ("branch-switched" in said) == switched, (track, said)
@@ -137,7 +132,7 @@ class Drifting(RuleBasedStateMachine):
 
     def check_validation(self, track: str, said: list[str]) -> None:
         """Green is stale only where files differ from those that were green."""
-        lines = here("resume", "--live", "--track", track).out.splitlines()
+        lines = self.box.here("resume", "--live", "--track", track).out.splitlines()
         assert f"drift={','.join(said) or 'none'}" in lines
         found = next(line for line in lines if line.startswith("validation="))
         assert ("stale" in found) == any(w.startswith("files-changed") for w in said), (found, said)
@@ -148,7 +143,7 @@ class Drifting(RuleBasedStateMachine):
             current = baton.current()
             if current is None:
                 return
-            word, moved = self.expected(current)[0], here("verify", "--track", current).code == 1
+            word, moved = self.expected(current)[0], self.box.here("verify", "--track", current).code == 1
             lines = drift_lines(baton, "post-checkout")
             assert not lines or moved, lines
             expect = (self.box.path / ".git/baton/expect").read_text().strip()
@@ -168,7 +163,7 @@ class Drifting(RuleBasedStateMachine):
 
     @rule(track=tracks)
     def snapshot(self, track: str) -> None:
-        assert here("snapshot", "--track", track, "--step", "s", "--validation", "green").code == 0
+        assert self.box.here("snapshot", "--track", track, "--step", "s", "--validation", "green").code == 0
         self.remember(track, words=True)
         self.check()
 
@@ -271,7 +266,8 @@ class Drifting(RuleBasedStateMachine):
             self.check()
 
 
-def test_what_is_said_of_head_is_so(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+@sized(1, 12, 150)
+def test_what_is_said_of_head_is_so(count: int, repo: Sandbox) -> None:
     repo.commit("more", b="b\n")
     repo.git("branch", "topic")
     repo.git("branch", "upstream")
@@ -279,16 +275,5 @@ def test_what_is_said_of_head_is_so(repo: Sandbox, monkeypatch: pytest.MonkeyPat
     hook = repo.write(".git/hooks/post-rewrite", (ROOT / "hooks" / "post-rewrite").read_bytes())
     hook.chmod(0o755)
     Drifting.template, Drifting.moved = repo.path, {}
-    examples = int(os.environ.get("GITBATON_TEST_EXAMPLES", 200)) if FULL else 8
-    rules = settings(
-        max_examples=examples,
-        stateful_step_count=STEPS,
-        deadline=None,
-        derandomize=not FULL,
-        database=None,
-        report_multiple_bugs=False,
-        phases=(Phase.generate, Phase.shrink) if FULL else (Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-    )
-    run_state_machine_as_test(Drifting, settings=rules)
-    assert {"", "committed", "head-"} <= {key.rstrip(":") for key in Drifting.moved}, Drifting.moved
+    run_state_machine_as_test(Drifting, settings=model(count, stateful_step_count=STEPS))
+    assert count == 1 or {"", "head-", "committed"} <= {word.rstrip(":") for word in Drifting.moved}, Drifting.moved
