@@ -27,7 +27,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("thread", "Show a checkpoint of a thread of LangGraph, its values readably, or list its checkpoints."),
     ("worktree", "Check a checkpoint out beside this work tree."),
     ("branch", "Make a branch of a checkpoint: its head plus one commit of the files."),
-    ("tracks", "List the tracks, or choose the current one: tracks use NAME."),
+    ("tracks", "List the tracks; choose the current one: tracks use NAME; or tracks delete NAME."),
     ("push", "Push tracks to a remote: what it lacks, after asking and a look for secrets."),
     ("fetch", "Fetch tracks from a remote or a bundle, and change none of the tracks here."),
     ("sync", "Fetch, join and push: afterwards both sides have every checkpoint."),

@@ -115,6 +115,19 @@ def print_plan(texts: list[str], *, dry_run: bool, nothing: str) -> None:
         terminal.say(nothing)
 
 
+def askable() -> bool:
+    """Whether somebody is there who can be asked: standard input and error are a terminal."""
+    return os.isatty(0) and os.isatty(2)
+
+
+def confirmed(question: str) -> bool:
+    """Whether somebody says yes on the terminal; anything else is no."""
+    sys.stdout.flush()
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def tell_foreign(baton: Baton, *stored: Stored) -> None:
     """On standard error, which of checkpoints came from elsewhere."""
     for one in stored:

@@ -1,7 +1,6 @@
 """What push, fetch and sync share: the remote that is meant, the question before a first push, and what they say."""
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Optional
@@ -10,7 +9,7 @@ from gitbaton import sync, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, check_track, counted, plain, timestamp
 from gitbaton.commands import travelling
-from gitbaton.commands.common import print_plan, warn_all
+from gitbaton.commands.common import askable, confirmed, print_plan, warn_all
 from gitbaton.commands.travelling import moved
 from gitbaton.errors import UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
@@ -60,7 +59,7 @@ def connected(baton: Baton, remote: Remote, seconds: float, *, dry_run: bool = F
     with tempfile.TemporaryDirectory(prefix="gitbaton-") if dry_run else nullcontext() as folder:
         if folder is not None:
             baton.redirect(folder)
-        yield Connection(baton.repo, remote, seconds, prompts=os.isatty(0) and os.isatty(2))
+        yield Connection(baton.repo, remote, seconds, prompts=askable())
 
 
 def size(count: int) -> str:
@@ -103,12 +102,10 @@ class Agreement:
         say_public(self.remote, public)
         if self.yes:
             return True
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not askable():
             return False
         self.asked = True
-        sys.stderr.write("push? [y/N] ")
-        sys.stderr.flush()
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return confirmed("push?")
 
 
 def say_gathered(remote: Remote, found: Gathered, *, news_only: bool = False) -> bool:

@@ -1,16 +1,18 @@
 """``git baton forget``."""
 
+import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import typer
 
 from gitbaton import mirrors, terminal
+from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, path_document, plain
 from gitbaton.commands.common import opened, print_json, warn_all
-from gitbaton.commands.retaining import clean, discreet
+from gitbaton.commands.retaining import clean, consented, discreet, laid_out
 from gitbaton.render import line
-from gitbaton.retention.forgetting import Forgetting, forget, plan
+from gitbaton.retention.forgetting import Forgetting, apply, forget, permit, plan
 from gitbaton.retention.proof import Proof, prove, texts, to_do, unknown
 from gitbaton.retention.traces import erase
 
@@ -26,22 +28,26 @@ def command(
     everywhere: Annotated[
         bool, typer.Option("--everywhere", help="Also from notes' history, reflogs, fetched copies, transcripts; and prove it.")
     ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Forget pinned checkpoints, too.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be removed.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Remove checkpoints for good, the tip and pinned ones too; a tombstone keeps every clone from bringing them back.
+    """Remove checkpoints for good, after asking, the tip, too; a tombstone keeps every clone from bringing them back.
 
-    Automatic checkpoints that carry a forgotten one's words go with it. With --everywhere all that holds its words or files
-    goes as well, and exit 1 says what still holds any of it. Git's garbage collection removes the objects in its own time.
+    TRACK means only its newest checkpoint ('git baton tracks delete TRACK' removes all). Automatic checkpoints that carry a
+    forgotten one's words go with it. With --everywhere all that holds its words or files goes as well, and exit 1 says what
+    still holds any of it. Git's garbage collection removes the objects in its own time. Without a terminal it needs --yes.
     """
     with opened(ctx, dry_run=dry_run) as baton, discreet(baton):
         say = baton.redactor.text
         warnings: list[str] = []
         proof = Proof()
-        if dry_run:
-            made = plan(baton, checkpoints, everywhere=everywhere)
-        else:
-            made, warnings = forget(baton, checkpoints, everywhere=everywhere)
+        made = plan(baton, checkpoints, everywhere=everywhere)
+        for text in only_newest(made, checkpoints):
+            terminal.warn(say(text))
+        if not dry_run:
+            made, warnings = _carried_out(ctx, baton, made, force=force, yes=yes, json=json)
             warnings += erase(baton, made) if everywhere else mirrors.refresh(baton)
             proof = prove(baton, made) if everywhere else Proof()
         if json:
@@ -52,18 +58,44 @@ def command(
             for text in [] if dry_run else [*texts(baton, proof.held), *proof.said, *_proven(made, proof), *to_do(baton, made)]:
                 terminal.say(say(text))
         warnings = [say(text) for text in warnings]
+        if dry_run:
+            permit(baton, made, force=force)
     warn_all(warnings)
     return 1 if proof.held else 0
+
+
+def _carried_out(
+    ctx: typer.Context, baton: Baton, made: Forgetting, *, force: bool, yes: bool, json: bool
+) -> tuple[Forgetting, list[str]]:
+    """Carry a plan out: as it was shown, where somebody is asked."""
+    if yes:
+        return forget(baton, made.ids, everywhere=made.everywhere, force=force, made=made)
+    return consented(
+        made,
+        lambda: plan(baton, made.ids, everywhere=made.everywhere),
+        lambda made: laid_out(ctx, baton, told(made, baton.short, dry_run=True), json=json),
+        lambda made: (made, apply(baton, made)),
+        "forget for good?",
+        lambda made: permit(baton, made, force=force),
+    )
+
+
+def only_newest(made: Forgetting, names: list[str]) -> Iterator[str]:
+    """What is to be said where a track was named, and all of it may have been meant."""
+    for name in dict.fromkeys(unicodedata.normalize("NFC", name) for name in names):
+        others = len(made.stay.get(name, ()))
+        if others:
+            stay = "1 other stays" if others == 1 else f"{others} others stay"
+            yield f"'{name}' means only the newest checkpoint of the track; its {stay} ('git baton tracks delete' takes all)"
 
 
 def told(made: Forgetting, short: Callable[[str], str], *, dry_run: bool) -> Iterator[str]:
     """What goes, one line each."""
     done, went, has = ("would forget", "would go", "would have") if dry_run else ("forgot", "went", "has")
     steps = {stored.id: stored.checkpoint.step for stored in made.stored}
-    for oid in made.ids:
-        yield f"{done} {short(oid)} {line(steps.get(oid, '(removed before)'))}"
-    for stored in made.along:
-        yield f"{done} {short(stored.id)} {line(stored.checkpoint.step)}"
+    along = [(stored.id, stored.checkpoint.step) for stored in made.along]
+    for oid, step in [*((oid, steps.get(oid, "(removed before)")) for oid in made.ids), *along]:
+        yield f"{done} {short(oid)} {line(step)}" + (" (pinned)" if oid in made.pinned else "")
     if made.along:
         which = "carries" if len(made.along) == 1 else "carry"
         yield f"{counted(len(made.along), 'automatic checkpoint')} that {which} their words {went} with them"
@@ -100,4 +132,5 @@ def document(made: Forgetting, proof: Proof, *, dry_run: bool) -> dict[str, Json
     result: dict[str, Json] = {"dry_run": dry_run, "everywhere": made.everywhere, "forgotten": list(made.ids)}
     result |= {"along": [stored.id for stored in made.along], "safety": safety, "held": still, "said": list(proof.said)}
     result["ended"] = [track for track, items in made.stay.items() if not items]
+    result["pinned"] = list(made.pinned)
     return result | {"transcripts": [talk.ref for talk in made.conversations], "remotes": list(made.remotes)}

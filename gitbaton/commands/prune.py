@@ -8,11 +8,11 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
-from gitbaton.commands.common import opened, paged, print_json
-from gitbaton.commands.retaining import amount, clean, discreet
+from gitbaton.commands.common import askable, opened, paged, print_json
+from gitbaton.commands.retaining import amount, clean, consented, discreet, laid_out
 from gitbaton.errors import UsageError
 from gitbaton.render import line
-from gitbaton.retention.planning import Plan, plan, prune
+from gitbaton.retention.planning import Plan, apply, plan, prune
 from gitbaton.retention.wishes import Wish, parse_rules
 
 OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily": "--keep-daily", "keepWeekly": "--keep-weekly"}
@@ -40,6 +40,7 @@ def command(
         bool, typer.Option("--drop-milestones", help="Let labelled checkpoints go like others.")
     ] = False,
     threads: Annotated[bool, THREADS] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="On a terminal: do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be kept and removed.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
@@ -48,22 +49,31 @@ def command(
     What any rule keeps stays, and always each track's newest checkpoint, its last manual one, pinned and labelled ones, and
     what an unfinished run needs. Rules may stand in the configuration: baton.keepLast or baton.<track>.keepLast, and so on.
     With --threads only the rules given there count; each namespace's newest stays, and what delta channels are made of.
+    On a terminal the plan is shown, and asked for; without one it is carried out.
     """
     rules = parse_rules(lambda key: OPTIONS[key], keep_last, keep_within, keep_daily, keep_weekly)
+    ask = not (yes or dry_run) and askable()
     if not threads:
-        return _prune(
-            ctx, Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones), dry_run=dry_run, json=json
-        )
+        wish = Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones)
+        return _prune(ctx, wish, ask=ask, dry_run=dry_run, json=json)
     if drop_milestones:
         raise UsageError("--drop-milestones does not go with --threads")
     from gitbaton.commands import threadpruning
 
-    return threadpruning.prune(ctx, tracks or (), rules, dry_run=dry_run, json=json)
+    return threadpruning.prune(ctx, tracks or (), rules, ask=ask, dry_run=dry_run, json=json)
 
 
-def _prune(ctx: typer.Context, wish: Wish, *, dry_run: bool, json: bool) -> int:
+def _prune(ctx: typer.Context, wish: Wish, *, ask: bool, dry_run: bool, json: bool) -> int:
     with opened(ctx, dry_run=dry_run) as baton, discreet(baton):
-        made = plan(baton, wish, weigh=True) if dry_run else prune(baton, wish)
+        made = plan(baton, wish, weigh=True) if dry_run or ask else prune(baton, wish)
+        if ask and not made.empty:
+            made = consented(
+                made,
+                lambda: plan(baton, wish, weigh=True),
+                lambda made: laid_out(ctx, baton, planned(baton, made), json=json),
+                lambda made: apply(baton, made),
+                "remove them?",
+            )
         if json:
             print_json({key: clean(baton, item) for key, item in document(made, dry_run=dry_run).items()})
             return 0

@@ -1,19 +1,26 @@
-"""What the verbs of retention share: amounts and counts in words, and what is pinned."""
+"""What the verbs of retention share: amounts and counts in words, what is pinned, and the question before anything goes."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json
-from gitbaton.errors import BatonError
+from gitbaton.commands.common import askable, confirmed, paged
+from gitbaton.errors import BatonError, NoAnswerError, RefConflictError, UsageError
 from gitbaton.store.meta import NOTHING, Meta, read
 
 if TYPE_CHECKING:
     from gitbaton.secrets import Redactor
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
+NO_TERMINAL = "--dry-run prints the plan; --yes answers"
+_Plan = TypeVar("_Plan")
+_Done = TypeVar("_Done")
 
 
 def amount(count: int) -> str:
@@ -53,3 +60,38 @@ def clean(baton: Baton, value: Json, redactor: "Redactor | None" = None) -> Json
     if isinstance(value, list):
         return [clean(baton, item, redactor) for item in value]
     return {key: clean(baton, item, redactor) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def laid_out(ctx: typer.Context, baton: Baton, texts: Iterable[str], *, json: bool = False) -> None:
+    """A plan before the question: paged on a terminal; on standard error where standard output is for a program."""
+    if json or not sys.stdout.isatty():
+        for text in texts:
+            terminal.tell(baton.redactor.text(text))
+        return
+    with paged(ctx, baton):
+        for text in texts:
+            terminal.say(baton.redactor.text(text))
+
+
+def consented(
+    made: _Plan,
+    again: Callable[[], _Plan],
+    show: Callable[[_Plan], None],
+    apply: Callable[[_Plan], _Done],
+    question: str,
+    permit: Callable[[_Plan], None] = lambda made: None,
+) -> _Done:
+    """Show a plan that ``permit`` lets pass, ask, and carry out that very plan; where something moved meanwhile, show what it
+    would be now, and ask again. Raises NoAnswerError without a yes, and UsageError where nobody can be asked."""
+    while True:
+        permit(made)
+        if not askable():
+            raise UsageError("nothing is removed without asking, and there is no terminal", NO_TERMINAL)
+        show(made)
+        if not confirmed(question):
+            raise NoAnswerError("nothing is removed")
+        try:
+            return apply(made)
+        except RefConflictError:
+            terminal.warn("something was recorded meanwhile, and nothing is removed yet; now it would be:")
+            made = again()

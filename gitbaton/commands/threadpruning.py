@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 import typer
 
 from gitbaton import terminal
+from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, timestamp
 from gitbaton.commands.common import opened, paged, print_json
-from gitbaton.commands.retaining import amount
+from gitbaton.commands.retaining import amount, consented, laid_out
 from gitbaton.commands.threading import meant, name, store_of
 from gitbaton.retention.rules import Rules
 from gitbaton.retention.threads import Part, Plan, apply, plan, weighed
@@ -16,7 +17,7 @@ from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Entry
 
 
-def prune(ctx: typer.Context, threads: Sequence[str], rules: Rules, *, dry_run: bool, json: bool) -> int:
+def prune(ctx: typer.Context, threads: Sequence[str], rules: Rules, *, ask: bool, dry_run: bool, json: bool) -> int:
     """Remove, or only say what would be removed."""
     with opened(ctx, dry_run=dry_run, door=None) as baton, store_of(baton) as store:
         if store is None:
@@ -25,9 +26,19 @@ def prune(ctx: typer.Context, threads: Sequence[str], rules: Rules, *, dry_run: 
             made, told = Plan(parts=(), bytes=0), {}
         else:
             names = {thread for thread, _ in store.chains()}
-            made = plan(store, [meant(thread, names) for thread in threads], rules)
+            wanted = [meant(thread, names) for thread in threads]
+            made = plan(store, wanted, rules)
             told = _facts(store, made) if json or dry_run else {}
-            made = weighed(store, baton.repo, made) if dry_run else apply(store, made)
+            if ask and not made.empty:
+                made = consented(
+                    made,
+                    lambda: plan(store, wanted, rules),
+                    lambda made: _lay_out(ctx, baton, store, made, json=json),
+                    lambda made: apply(store, made),
+                    "remove them?",
+                )
+            else:
+                made = weighed(store, baton.repo, made) if dry_run else apply(store, made)
         if json:
             print_json(document(made, told, dry_run=dry_run))
             return 0
@@ -35,6 +46,10 @@ def prune(ctx: typer.Context, threads: Sequence[str], rules: Rules, *, dry_run: 
             for text in planned(made, told) if dry_run else done(made):
                 terminal.say(text)
     return 0
+
+
+def _lay_out(ctx: typer.Context, baton: Baton, store: ThreadStore, made: Plan, *, json: bool) -> None:
+    laid_out(ctx, baton, planned(weighed(store, baton.repo, made), _facts(store, made)), json=json)
 
 
 def _facts(store: ThreadStore, made: Plan) -> dict[int, Facts]:

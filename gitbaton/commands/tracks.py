@@ -15,19 +15,36 @@ COLUMNS = ("current", "track", "id", "created", "commit")
 
 def command(
     ctx: typer.Context,
-    words: Annotated[Optional[list[str]], typer.Argument(metavar="[use NAME]", help="Set the current track.")] = None,
+    words: Annotated[
+        Optional[list[str]],
+        typer.Argument(metavar="[use NAME | delete NAME]", help="Set the current track, or delete a track for good."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Delete it with pins, and though a run needs it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete it without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be deleted.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     stable: Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")] = False,
     nul: Annotated[bool, typer.Option("-z", help="End fields with NUL; implies --porcelain.")] = False,
 ) -> int:
-    """List the tracks, newest first; or make one current in this work tree."""
+    """List the tracks, newest first; or make one current in this work tree; or delete one, after asking.
+
+    A deleted track is gone here, and in every clone that syncs; what somebody adds to it elsewhere afterwards is a track of its
+    own again. A pin on one of its checkpoints and an unfinished run refuse it. Without a terminal it needs --yes.
+    """
     one_of(json=json, porcelain=stable or nul)
-    with opened(ctx) as baton:
-        if words:
-            if len(words) != 2 or words[0] != "use":
-                raise UsageError(f"'{plain(' '.join(words))}' is not understood; it can be 'use NAME'")
-            warn_all(baton.use(words[1]))
+    verb, name = (words[0], words[1]) if words and len(words) == 2 and words[0] in ("use", "delete") else ("", "")
+    if words and not verb:
+        raise UsageError(f"'{plain(' '.join(words))}' is not understood; it can be 'use NAME' or 'delete NAME'")
+    if verb != "delete" and (force or yes or dry_run):
+        raise UsageError("--force, --yes and --dry-run go with 'delete NAME'")
+    with opened(ctx, dry_run=dry_run) as baton:
+        if verb == "use":
+            warn_all(baton.use(name))
             return 0
+        if verb == "delete":
+            from gitbaton.commands import trackdeletion
+
+            return trackdeletion.delete(ctx, baton, name, force=force, yes=yes, dry_run=dry_run, json=json)
         tips, current = baton.store.all_tips(), baton.current()
         if json:
             rows: list[Json] = [

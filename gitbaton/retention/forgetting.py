@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
-from gitbaton.codec import check_track, decode, decode_track, plain
-from gitbaton.errors import AmbiguousNameError, NotFoundError, RecordError, RefConflictError, UsageError
-from gitbaton.git import settings
+from gitbaton.codec import decode, decode_track, plain
+from gitbaton.errors import AmbiguousNameError, NoAnswerError, NotFoundError, RecordError, RefConflictError, UsageError
 from gitbaton.git.objects import RefChange, commit_data, new_object
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.blobs import alone, brought, changed
@@ -18,7 +17,7 @@ from gitbaton.retention.cleaning import Cleaned, cleaned
 from gitbaton.retention.looking import Chain, Conversation, Found, look, own_refs
 from gitbaton.retention.planning import finish
 from gitbaton.retention.trimming import resting
-from gitbaton.store import CURRENT, NOTES, Store, chain_ref, tip_ref
+from gitbaton.store import NOTES, Store, chain_ref, tip_ref
 from gitbaton.store.bundle import plan_notes
 from gitbaton.store.intent import settle
 from gitbaton.store.refs import META, REMOTES, TRANSCRIPTS
@@ -29,6 +28,7 @@ from gitbaton.values import replace, value
 
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
 _TRIES = 3
+_NAMED = 20
 _MAX_RECORD = 2 << 20
 Fetched = dict[str, tuple[Stored, ...] | None]
 
@@ -41,7 +41,7 @@ class Forgetting:
     their record; ``safety``: the chains that are written again without them; ``conversations`` and ``fetched`` refs that go;
     ``changed``: the files of each that its HEAD does not have, with their paths; ``brought``: those of them that the
     checkpoint before did not have either; ``alone``: those that nothing else holds which stays. ``remotes``: who has such a
-    track, as last fetched."""
+    track, as last fetched. ``pinned``: those of the ids, and of what goes along, that somebody pinned."""
 
     ids: tuple[Oid, ...]
     stored: tuple[Stored, ...]
@@ -56,6 +56,7 @@ class Forgetting:
     brought: frozenset[Oid]
     alone: frozenset[Oid]
     remotes: tuple[str, ...]
+    pinned: tuple[Oid, ...]
     seen: Mapping[str, Oid]
 
     @property
@@ -108,6 +109,7 @@ def _planned(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgett
         brought=frozenset(),
         alone=frozenset(),
         remotes=tuple(sorted({_remote(ref) for ref in holding})),
+        pinned=tuple(oid for oid in (*ids, *(s.id for s in along)) if found.meta.pinned(oid) and oid in everyone),
         seen=found.refs,
     )
     return _everywhere(baton, found, made, copies) if everywhere else made
@@ -207,11 +209,24 @@ def _safety(baton: Baton, found: Found, made: Forgetting) -> tuple[Cleaned, ...]
     return tuple(part for part in parts if part is not None)
 
 
-def forget(baton: Baton, names: Sequence[str], *, everywhere: bool) -> tuple[Forgetting, list[str]]:
-    """Plan and carry out; where somebody records checkpoints meanwhile, plan again for the same ones, a few times, and then
-    let them wait. What went, and what should be said about it. Raises as both."""
-    made = plan(baton, names, everywhere=everywhere)
+def permit(baton: Baton, made: Forgetting, *, force: bool) -> None:
+    """Raise NoAnswerError where somebody pinned what would go, and nobody says that it may."""
+    if made.pinned and not force:
+        named = ", ".join(f"'{baton.short(oid)}'" for oid in made.pinned[:_NAMED])
+        more = f" and {len(made.pinned) - _NAMED} more" if len(made.pinned) > _NAMED else ""
+        said = f"nothing is forgotten: {named}{more} {'is' if len(made.pinned) == 1 else 'are'} pinned"
+        raise NoAnswerError(said, f"'git baton unpin {baton.short(made.pinned[0])}' takes the pin back")
+
+
+def forget(
+    baton: Baton, names: Sequence[str], *, everywhere: bool, force: bool = False, made: Forgetting | None = None
+) -> tuple[Forgetting, list[str]]:
+    """Plan, unless that is ``made``, and carry out; where somebody records checkpoints meanwhile, plan again for the same ones,
+    a few times, and then let them wait. What went, and what should be said about it. Raises as both, and without ``force`` as
+    ``permit``."""
+    made = made or plan(baton, names, everywhere=everywhere)
     for _ in range(_TRIES):
+        permit(baton, made, force=force)
         try:
             return made, apply(baton, made)
         except RefConflictError:
@@ -219,6 +234,7 @@ def forget(baton: Baton, names: Sequence[str], *, everywhere: bool) -> tuple[For
     with baton.repo.lock((META, NOTES)):
         settle(baton.store)
         made = _planned(baton, made.ids, everywhere=everywhere)
+        permit(baton, made, force=force)
         said = _carried_out(baton, made, nullcontext())
     return made, [*said, *baton.refresh()]
 
@@ -251,7 +267,6 @@ def _carried_out(baton: Baton, made: Forgetting, lock: AbstractContextManager[No
         revision.apply()
         if made.everywhere:
             _rewrite_notes(baton, made)
-        _end_current(baton, [track for track, items in made.stay.items() if not items])
     busy = [chain for chain in chains if chain.ref not in free]
     return [*unmarked, *revision.warnings, *(_is_busy(chain) for chain in busy)]
 
@@ -308,11 +323,3 @@ def _rewrite_notes(baton: Baton, made: Forgetting) -> None:
     if change is not None:
         store.objects.write(objects)
         store.objects.update([change])
-
-
-def _end_current(baton: Baton, tracks: Collection[str]) -> None:
-    """No work tree stays on a track that is gone."""
-    refs = {tip_ref(check_track(track)) for track in tracks}
-    for _, git_dir, _ in settings.worktrees(baton.repo) if refs else ():
-        if settings.current_ref(baton.repo, git_dir, CURRENT) in refs:
-            settings.delete_current(baton.repo, git_dir, CURRENT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from gitbaton.store.refs import RUNS
 from gitbaton.values import value
@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.baton import Baton
     from gitbaton.codec import Json
+    from gitbaton.errors import BatonError
     from gitbaton.journal.state import RunState, StepState
     from gitbaton.journal.values import Logged
     from gitbaton.model import Oid
@@ -58,23 +59,50 @@ def any_run(baton: Baton) -> bool:
 def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
     """The runs of this repository that are not finished, in the order of their names; a journal that cannot be read says so
     as its reason."""
+    from gitbaton.errors import BatonError
+
+    found = []
+    for run, state in _open(baton):
+        if isinstance(state, BatonError):
+            found.append(Unfinished(run=run, why=(state.message,), would=()))
+        else:
+            found.append(Unfinished(run=run, why=state.why, would=would(state, _at_work(baton, state))))
+    return tuple(found)
+
+
+def recording(baton: Baton, track: str) -> tuple[str, ...]:
+    """The unfinished runs that have a step whose checkpoints go to a track."""
+    from gitbaton.errors import BatonError
+    from gitbaton.running.recorded import kept_plan, whole
+
+    objects, found = baton.repo.objects, []
+    for run, state in _open(baton):
+        try:
+            steps = () if isinstance(state, BatonError) else whole(kept_plan(state, objects), state, objects).steps
+        except BatonError:  # what cannot be read cannot go on
+            continue
+        if any(step.checkpoint == track for step in steps):
+            found.append(run)
+    return tuple(found)
+
+
+def _open(baton: Baton) -> Iterator[tuple[str, RunState | BatonError]]:
+    """The state of each run that is not finished, by its name; of one that cannot be read, why."""
     if not any_run(baton):
-        return ()
+        return
     from gitbaton.errors import BatonError
     from gitbaton.journal.chain import Journal
     from gitbaton.journal.state import fold
 
     journal = Journal(baton.repo, author=b"", redactor=None, clock=baton.clock)
-    found = []
     for run in _perhaps(baton, journal.refs()):
         try:
             state = fold(journal.records(run))
         except BatonError as error:
-            found.append(Unfinished(run=run, why=(error.message,), would=()))
+            yield run, error
             continue
         if not state.finished:
-            found.append(Unfinished(run=run, why=state.why, would=would(state, _at_work(baton, state))))
-    return tuple(found)
+            yield run, state
 
 
 def _perhaps(baton: Baton, tips: Mapping[str, Oid]) -> list[str]:

@@ -12,6 +12,7 @@ from gitbaton.journal.values import Step
 from gitbaton.running.tomllines import Lines, Path, TooDeepError, find
 
 LARGEST = 1 << 20  # bytes of a plan file
+PLAN = "plan.toml"  # what a journal calls its text
 _DEFAULT = Step(name="", argv=())
 _LISTS = {"argv": "argv", "after": "after", "reads": "reads", "writes": "writes", "env": "env", "key": "extra"}
 _PLAIN = ("cwd", "effect", "compensate", "probe", "verify", "retries", "timeout", "grace", "catch", "isolate", "on_undeclared")

@@ -7,7 +7,7 @@ from gitbaton.git import globs
 from gitbaton.git.objects import Objects
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Logged, Plan, Record, Step
-from gitbaton.running.planfile import LARGEST
+from gitbaton.running.planfile import LARGEST, PLAN
 from gitbaton.running.results import UNKNOWN
 from gitbaton.values import replace
 
@@ -79,6 +79,20 @@ def steps_of(state: RunState, objects: Objects | None = None) -> tuple[Step, ...
     """All steps of a run, in the order in which they first began; with ``objects`` all that was asked for."""
     known = [(one, logged.record) for one in state.steps.values() if (logged := newest(one)) is not None]
     return tuple(defined(one, objects) or step_of(record) for one, record in known)
+
+
+def kept_plan(state: RunState, objects: Objects) -> Plan | None:
+    """The plan that a run follows, as its journal keeps it; None without one, and where it cannot be read."""
+    oid = state.plan.parts.get(PLAN) if state.plan is not None and not state.over else None
+    found = objects.read(oid, LARGEST) if oid is not None else None
+    if found is None or found.data is None:
+        return None
+    from gitbaton.running import plans
+
+    try:
+        return plans.read(found.data, "")
+    except (UsageError, ValueError):  # it was written elsewhere, by anybody
+        return None
 
 
 def whole(plan: Plan | None, state: RunState, objects: Objects | None = None) -> Plan:

@@ -16,12 +16,11 @@ from gitbaton.journal.values import Logged, Plan
 from gitbaton.running import plans
 from gitbaton.running.context import Context
 from gitbaton.running.events import Event
-from gitbaton.running.planfile import load
+from gitbaton.running.planfile import PLAN, load
 from gitbaton.running.results import Done
 from gitbaton.values import replace, value
 
 MAX_PLAN = 4 << 20
-PLAN = "plan.toml"
 SHOWN = 5  # steps that an error names
 IDLE = ("plan", "cached", "wait", "progress", "finished", "warning")  # events by which nothing is done yet
 

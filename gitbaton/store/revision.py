@@ -7,6 +7,7 @@ from datetime import datetime
 
 from gitbaton.codec import check_track, decode, entry, parse_note, payload, plain, timestamp
 from gitbaton.errors import GitError, RecordError, RefConflictError
+from gitbaton.git import settings
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
 from gitbaton.store import foreign, intent, meta
@@ -14,7 +15,7 @@ from gitbaton.store.bundle import merged_note, plan_notes
 from gitbaton.store.fetched import SLACK, dropping
 from gitbaton.store.join import Joined, Link, joined, links, marks
 from gitbaton.store.read import Store
-from gitbaton.store.refs import META, TIPS, tip_ref
+from gitbaton.store.refs import CURRENT, META, TIPS, tip_ref
 from gitbaton.store.write import NOBODY
 from gitbaton.values import replace
 
@@ -122,6 +123,15 @@ class Revision:
             if self._plans[track].change is not None:
                 foreign.mark(self.store, track, ids & {link.id for link in self._plans[track].fresh})
         intent.carry_out(self.store, first, tips)
+        self._end_current()
+
+    def _end_current(self) -> None:
+        """No work tree stays on a track that is gone."""
+        gone = {tip_ref(track) for track, plan in self._plans.items() if plan.change is not None and plan.change.new is None}
+        repo = self.store.repo
+        for _, git_dir, _ in settings.worktrees(repo) if gone else ():
+            if settings.current_ref(repo, git_dir, CURRENT) in gone:
+                settings.delete_current(repo, git_dir, CURRENT)
 
     def prepare(self) -> None:
         """Write the objects ahead, without the lock: they take long, and without a ref they are nothing. ``apply`` then has

@@ -157,7 +157,7 @@ class Fleet:
             return lambda: ok(clone, what, oid)
         ids = [item.id for item in items] if what == "gone" else [oid]
         self.model.forget(ids)
-        return lambda: ok(clone, "forget", *ids, *(["--everywhere"] if what == "everywhere" else []))
+        return lambda: ok(clone, "forget", "--yes", "--force", *ids, *(["--everywhere"] if what == "everywhere" else []))
 
     def settle(self) -> None:
         """All clocks are right at last, and everybody syncs twice."""

@@ -211,7 +211,7 @@ def test_secrets(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "parser", "--step", f"key works: {key}")
     repo.git("config", "baton.redact", "on")
     assert repo.baton(*words).code == 1
-    repo.ok(*forget.partition("  #")[0].replace("CHECKPOINT", "parser").split()[2:])
+    repo.ok(*forget.partition("  #")[0].replace("CHECKPOINT", "parser").split()[2:], "--yes")
     repo.ok(*words)
 
 

@@ -84,7 +84,7 @@ def test_what_is_forgotten_does_not_come_back_as_carried_words(fleet: Fleet) -> 
     secret = snap(a, "to be forgotten")
     whole(a, b, c)
     auto(b, "work")  # carries the words on, unseen by a
-    ok(a, "forget", secret)
+    ok(a, "forget", "--yes", secret)
     whole(a, b, c)
     for clone in (a, b, c):
         assert steps(clone) == ["kept"], clone.name
@@ -98,13 +98,13 @@ def test_a_track_forgotten_whole_and_continued_elsewhere(fleet: Fleet) -> None:
     a, b, c = fleet.clones
     ids = [snap(a, f"s{n}") for n in range(3)]
     whole(a, b, c)
-    ok(a, "forget", *ids)
+    ok(a, "forget", "--yes", *ids)
     assert a.state().chains == {}
     after = snap(b, "after all")
     whole(a, b, c)
     assert steps(a) == ["after all"] and a.state().chains["work"][0].id == after
     same(a, b, c)
-    ok(b, "forget", after)
+    ok(b, "forget", "--yes", after)
     whole(b, a, c)
     assert a.state().chains == {} and State(fleet.remote.path).chains == {}
     same(a, b, c)
@@ -115,7 +115,7 @@ def test_a_track_forgotten_whole_is_pruned_at_the_remote_by_whoever_syncs_next(f
     a, b, _ = fleet.clones
     oid = snap(a, "only")
     whole(a, b)
-    ok(a, "forget", oid)
+    ok(a, "forget", "--yes", oid)
     exchange(a, "sync")
     assert "refs/baton/tracks/work" not in State(fleet.remote.path).refs
     exchange(b, "push")  # b does not know yet
@@ -142,7 +142,7 @@ def test_what_was_pruned_or_forgotten_is_not_imported_again(fleet: Fleet) -> Non
     a, b, _ = fleet.clones
     ok(a, "import", str(fleet.place / "old0"))
     first, second, _ = a.state().chains["work"]
-    ok(a, "forget", first.id)
+    ok(a, "forget", "--yes", first.id)
     ok(a, "prune", "--keep-last", "1", "--drop-milestones")
     ok(b, "import", str(fleet.place / "old0"))
     whole(a, b)
@@ -166,7 +166,7 @@ def test_a_clone_of_a_clone(fleet: Fleet) -> None:
     a_state = a.state()
     ok(a, "resume", "--track", "work")  # what was pushed into it is derived from now
     assert a.state().tips["work"] == a_state.chains["work"][-1].id
-    ok(c, "forget", ids[0])
+    ok(c, "forget", "--yes", ids[0])
     for clone in (c, b):
         assert exchange(clone, "sync").code == 0
     ok(a, "resume", "--track", "work")
@@ -180,7 +180,7 @@ def test_a_clone_that_lost_its_refs_gets_all_back_and_nothing_dropped(fleet: Fle
     a, b, _ = fleet.clones
     ids = [snap(a, f"s{n}") for n in range(3)]
     ok(a, "pin", ids[1])
-    ok(a, "forget", ids[0])
+    ok(a, "forget", "--yes", ids[0])
     whole(a, b)
     before = a.state()
     clock = Clock()
@@ -231,7 +231,7 @@ def test_whatever_follows_a_killed_change_finishes_it(fleet: Fleet) -> None:
             break
         copied(fleet.place / "kept", a.path)
     copied(a.path, fleet.place / "kept")
-    nexts = [["pin", ids[3]], ["unpin", ids[1]], ["prune", "--keep-last", "2"], ["forget", ids[1]]]
+    nexts = [["pin", ids[3]], ["unpin", ids[1]], ["prune", "--keep-last", "2"], ["forget", "--yes", "--force", ids[1]]]
     nexts += [["import", str(fleet.place / "old0")], ["snapshot", "--track", "work", "--step", "next"]]
     for words in (*nexts, ["push", "--yes"], ["sync", "--yes"]):
         ok(a, *words)

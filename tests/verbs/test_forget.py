@@ -65,20 +65,21 @@ def test_t25_forgotten_everywhere_nothing_holds_the_words(spilled: Sandbox) -> N
     spilled.ok("export", "--history")
     (spilled.path / ".git/baton/log").write_text("hook: SECRET-NOTE\n")
     assert len(holding(spilled)) > 10
-    told = spilled.ok("forget", "spilled", "--everywhere", "-n").out
+    told = spilled.ok("forget", "--force", "spilled", "--everywhere", "-n").out
     assert (
         f"would forget {named[:10]} has SECRET-STEP" in told
         and told.count("would be written again without what is forgotten") == 2
     )
     assert len(holding(spilled)) > 10
-    done = spilled.ok("forget", "spilled", "--everywhere")
+    done = spilled.ok("forget", "--yes", "--force", "spilled", "--everywhere")
     assert "no ref, index or reflog of this repository reaches" in done.out and "git gc --prune=now" in done.out
     assert holding(spilled) == []
     spilled.fsck()
     assert [r["step"] for r in spilled.ok("log", "--json", "t").json["checkpoints"]] == ["after", "before"]
     with spilled.open() as baton:
         assert read_meta(baton.store).forgotten == {named}
-    assert spilled.ok("resume").code == 0 and spilled.ok("forget", named[:12]).code == 0  # once more changes nothing
+    assert spilled.ok("resume").code == 0
+    assert spilled.ok("forget", "--yes", named[:12]).code == 0  # once more changes nothing
 
 
 def test_automatic_ones_that_carry_its_words_go_with_it(repo: Sandbox) -> None:
@@ -93,7 +94,7 @@ def test_automatic_ones_that_carry_its_words_go_with_it(repo: Sandbox) -> None:
             request = Request(step=f"turn {n}", track="t", kind="auto", note=c.note, carried=carried)
             baton.apply(baton.plan(request))
         kept = baton.snapshot("mine", track="u")
-    done = repo.ok("forget", first.stored.id, "--everywhere")
+    done = repo.ok("forget", "--yes", first.stored.id, "--everywhere")
     assert "2 automatic checkpoints that carry their words went with them" in done.out
     assert "track 't' has no checkpoint left and is gone" in done.out
     assert holding(repo) == []
@@ -107,7 +108,7 @@ def test_automatic_ones_that_carry_its_words_go_with_it(repo: Sandbox) -> None:
 
 def test_the_last_one_of_the_current_track_ends_it(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "only")
-    document = repo.ok("forget", "@", "--json").json
+    document = repo.ok("forget", "--yes", "@", "--json").json
     assert document["ended"] == ["t"] and document["held"] == [] and not document["dry_run"]
     assert repo.try_git("symbolic-ref", "-q", "BATON_HEAD").code == 1
     assert not (repo.path / ".git/baton/expect").exists()
@@ -121,24 +122,24 @@ def test_what_still_holds_a_file_is_named(spilled: Sandbox) -> None:
     spilled.write("copy/s.txt", "the SECRET-FILE\n")
     spilled.ok("snapshot", "--track", "u", "--step", "other")
     other = spilled.ok("show", "u", "--json").json["checkpoint"]["id"][:10]
-    done = spilled.baton("forget", "spilled", "--everywhere")
+    done = spilled.baton("forget", "--yes", "spilled", "--everywhere")
     assert done.code == 1 and f"the file 's.txt' is still in checkpoint {other} of track 'u'" in done.out
     assert "no ref, index or reflog" not in done.out
     spilled.git("add", "copy")
     spilled.git("commit", "-q", "-m", "public")
-    done = spilled.baton("forget", other, "--everywhere")
+    done = spilled.baton("forget", "--yes", other, "--everywhere")
     assert done.code == 0 and "1 of its files is also in the history of your own branches" in done.out
     assert all("SECRET-FILE" in row for row in holding(spilled))
 
 
 def test_a_branch_at_its_commit_still_holds_its_record(spilled: Sandbox) -> None:
     spilled.git("branch", "mine", "refs/baton/tracks/t~1")
-    done = spilled.baton("forget", "spilled", "--everywhere", "--json")
+    done = spilled.baton("forget", "--yes", "spilled", "--everywhere", "--json")
     assert done.code == 1
     held = {(row["what"].split(" checkpoint")[0], row["by"]) for row in done.json["held"]}
     assert ("the commit of", "'refs/heads/mine'") in held
     spilled.git("branch", "-D", "mine")
-    again = spilled.ok("forget", done.json["forgotten"][0], "--everywhere")
+    again = spilled.ok("forget", "--yes", done.json["forgotten"][0], "--everywhere")
     assert "(removed before)" in again.out
     assert holding(spilled) == []
 
@@ -156,9 +157,9 @@ def test_unsaved_work_in_a_safety_checkpoint_survives_and_undo_brings_it_back(re
     repo.write("f", "PRECIOUS UNSAVED WORK\n")
     repo.write("g", "also PRECIOUS\n")
     repo.ok("restore", "t", "f", "--force")
-    told = repo.ok("forget", "--everywhere", "-n", named).out
+    told = repo.ok("forget", "--yes", "--everywhere", "-n", named).out
     assert "safety checkpoint" in told and "would be written again without what is forgotten; no longer in it: 'f'" not in told
-    done = repo.ok("forget", "--everywhere", named)
+    done = repo.ok("forget", "--yes", "--everywhere", named)
     assert "'f' in the work tree still holds it; the next snapshot takes it in again" in done.out
     assert not [row for row in holding(repo) if not row.startswith(str(repo.path / "f"))]
     repo.fsck()
@@ -182,7 +183,7 @@ def test_undo_and_redo_leave_a_forgotten_file_alone_and_bring_the_rest_back(repo
     assert (repo.path / "f").read_text() == "one\n" and not (repo.path / "s").exists()
     repo.ok("undo")
     repo.ok("redo")
-    done = repo.ok("forget", "--everywhere", named, "--json").json
+    done = repo.ok("forget", "--yes", "--everywhere", named, "--json").json
     assert [row["taken"] for row in done["safety"]].count(["s", "f (staged)"] if staged else ["s"]) == 2 and done["held"] == []
     assert holding(repo) == []
     repo.fsck()
@@ -200,11 +201,11 @@ def test_ordinary_files_of_the_same_track_are_no_alarm(repo: Sandbox) -> None:
         repo.write(f"u{n}", f"an ordinary file {n}\n")
     for n in range(4):
         repo.ok("snapshot", "--track", "t", "--step", f"number {n}", "--note", f"SECRET-NOTE {n}")
-    done = repo.ok("forget", "--everywhere", "t~3", "t~1")
+    done = repo.ok("forget", "--yes", "--everywhere", "t~3", "t~1")
     assert "its files are also in 2 other checkpoints; 'git baton scan --files'" in done.out
     assert "no ref, index or reflog" in done.out and "still" not in done.out
     repo.ok("snapshot", "--track", "later", "--step", "of the same files")
-    assert "its files are also in 2 other checkpoints" in repo.ok("forget", "--everywhere", "later").out
+    assert "its files are also in 2 other checkpoints" in repo.ok("forget", "--yes", "--everywhere", "later").out
 
 
 @pytest.mark.deep
@@ -214,12 +215,12 @@ def test_a_secret_that_others_hold_is_named_once_with_all_of_them(repo: Sandbox)
     for n in range(4):
         repo.ok("snapshot", "--track", "t", "--step", f"number {n}")
         ids.append(repo.ok("show", "t", "--json").json["checkpoint"]["id"][:10])
-    done = repo.baton("forget", "--everywhere", ids[1])
+    done = repo.baton("forget", "--yes", "--everywhere", ids[1])
     rows = [row for row in done.out.splitlines() if "the file 'conf'" in row]
     assert done.code == 1 and len(rows) == 1 and rows[0].endswith("is still in 3 checkpoints")
     [line] = [row for row in done.out.splitlines() if "forget --everywhere" in row and "too:" in row]
     assert set(line.rpartition("--everywhere ")[2].split()) == {ids[0], ids[2], ids[3]}
-    last = repo.ok(*line.partition("git baton ")[2].split())
+    last = repo.ok(*line.partition("git baton ")[2].split(), "--yes")
     assert "'conf' in the work tree still holds it" in last.out
 
 
@@ -228,10 +229,15 @@ def test_its_own_output_says_no_secret(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "kept")
     repo.ok("snapshot", "--track", "t", "--step", f"bad key {KEY}")
     repo.git("config", "baton.redact", "on")
-    for args in (("forget", "t", "-n"), ("forget", KEY), ("prune", "--keep-last", "1", "-n"), ("prune", "-n", "--json")):
+    for args in (
+        ("forget", "--yes", "t", "-n"),
+        ("forget", KEY),
+        ("prune", "--keep-last", "1", "-n"),
+        ("prune", "-n", "--json"),
+    ):
         done = repo.baton(*args)
         assert KEY not in done.out + done.err
-    done = repo.ok("forget", "t")
+    done = repo.ok("forget", "--yes", "t")
     assert KEY not in done.out and "bad key [redacted:" in done.out
 
 
@@ -242,17 +248,17 @@ def test_who_repeats_its_words_is_named(repo: Sandbox) -> None:
     other = repo.ok("show", "u", "--json").json["checkpoint"]["id"][:10]
     (repo.path / ".git/objects/pack").mkdir(exist_ok=True)
     (repo.path / ".git/objects/pack/pack-x.keep").write_text("")
-    done = repo.baton("forget", "--everywhere", "t")
+    done = repo.baton("forget", "--yes", "--everywhere", "t")
     assert done.code == 1 and f"checkpoint {other} repeats its note" in done.out.splitlines()
     assert "git keeps all that lies in packs with a '.keep' file" in done.out
-    assert repo.ok("forget", "--everywhere", other).code == 0
+    assert repo.ok("forget", "--yes", "--everywhere", other).code == 0
 
 
 def test_what_a_fetched_copy_still_holds_is_named(spilled: Sandbox) -> None:
     tree = spilled.git("rev-parse", "refs/baton/tracks/t~1^{tree}")
     copy = "refs/baton/remotes/origin/threads/x"
     spilled.git("update-ref", copy, spilled.git("commit-tree", "-m", "a thread", tree))
-    done = spilled.baton("forget", "spilled", "--everywhere")
+    done = spilled.baton("forget", "--yes", "spilled", "--everywhere")
     assert done.code == 1 and f"the file 's.txt' is still in '{copy}'" in done.out
 
 
@@ -262,16 +268,16 @@ def test_asked_again_it_still_names_what_holds_files_and_words(spilled: Sandbox)
     spilled.git(
         "branch", "words", spilled.git("commit-tree", "mine^{tree}", "-m", spilled.git("log", "-1", "--format=%B", "mine"))
     )
-    done = spilled.baton("forget", "spilled", "--everywhere", "--json")
+    done = spilled.baton("forget", "--yes", "spilled", "--everywhere", "--json")
     held = {(row["what"].split(" checkpoint")[0], row["by"]) for row in done.json["held"]}
     assert done.code == 1 and ("words of", "'refs/heads/words'") in held
     assert done.json["said"] == ["1 of its files is also in the history of your own branches or tags"]
-    again = spilled.baton("forget", done.json["forgotten"][0], "--everywhere", "--json")
+    again = spilled.baton("forget", "--yes", done.json["forgotten"][0], "--everywhere", "--json")
     assert again.code == 1 and {(row["what"].split(" checkpoint")[0], row["by"]) for row in again.json["held"]} == held
     spilled.git("branch", "-D", "mine", "words")
-    assert "reaches their record" in spilled.ok("forget", done.json["forgotten"][0], "--everywhere").out
+    assert "reaches their record" in spilled.ok("forget", "--yes", done.json["forgotten"][0], "--everywhere").out
     assert holding(spilled) == []
-    assert "is not known here any more" in spilled.ok("forget", done.json["forgotten"][0], "--everywhere").out
+    assert "is not known here any more" in spilled.ok("forget", "--yes", done.json["forgotten"][0], "--everywhere").out
 
 
 def test_a_label_stays_in_no_name_of_a_file(repo: Sandbox) -> None:
@@ -280,7 +286,7 @@ def test_a_label_stays_in_no_name_of_a_file(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "gone", "--label", "SECRET-STEP")
     repo.ok("export", "--history")
     assert "SECRET-STEP" in (repo.path / ".git/info/exclude").read_text()
-    repo.ok("forget", "SECRET-STEP", "--everywhere")
+    repo.ok("forget", "--yes", "SECRET-STEP", "--everywhere")
     assert holding(repo) == [] and "context_checkpoint_" in (repo.path / ".git/info/exclude").read_text()
     assert "runtime" not in repo.git("status", "--short", "-uall")
 
@@ -291,7 +297,7 @@ def test_fetched_copies_go_and_the_remote_is_named(spilled: Sandbox, tmp_path: P
     for name, value in (("tracks/t", chain), ("notes", spilled.git("rev-parse", "refs/notes/checkpoints"))):
         spilled.git("update-ref", f"refs/baton/remotes/origin/{name}", value)
     spilled.git("update-ref", "refs/baton/remotes/origin/tracks/other", spilled.git("rev-parse", f"{chain}~2"))
-    done = spilled.ok("forget", "t~1", "--everywhere")
+    done = spilled.ok("forget", "--yes", "t~1", "--everywhere")
     assert "2 fetched refs went as well" in done.out and "'origin' has it: run 'git baton push origin'" in done.out
     assert holding(spilled) == []
     assert "refs/baton/remotes/origin/tracks/other" in spilled.git("for-each-ref")
@@ -299,7 +305,7 @@ def test_fetched_copies_go_and_the_remote_is_named(spilled: Sandbox, tmp_path: P
 
 def test_a_plain_forget_leaves_a_tombstone_and_its_words_unreachable_from_chain_and_note(spilled: Sandbox) -> None:
     named = spilled.ok("show", "t~1", "--json").json["checkpoint"]["id"]
-    done = spilled.ok("forget", "t~1", "t~1")
+    done = spilled.ok("forget", "--yes", "t~1", "t~1")
     assert done.out.count("forgot") == 1 and "no ref, index" not in done.out
     with spilled.open() as baton:
         assert named in read_meta(baton.store).forgotten
@@ -326,7 +332,7 @@ def test_the_conversation_that_it_names_goes_and_what_was_noted_of_it(repo: Sand
         baton.apply(baton.plan(Request(step="later", track="t", agent=agent)))
         proofs.save(baton.repo, ref, proofs.Proof(commit=made[-1].oid, size=24, digest="0" * 64))
     session = repo.write(".git/baton/sessions/claude-s1", '{"prompt": "SECRET-NEXT"}')
-    done = repo.ok("forget", "t~1", "--everywhere")
+    done = repo.ok("forget", "--yes", "t~1", "--everywhere")
     assert "1 transcript went as well" in done.out and "1 fetched ref went as well" in done.out
     assert holding(repo) == [] and not session.exists()
     left = [path for path in (repo.path / ".git/baton/transcripts").rglob("*") if path.is_file()]
@@ -340,7 +346,7 @@ def test_latest_of_every_work_tree_is_written_again(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "SECRET-STEP")
     side.ok("snapshot", "--track", "u", "--step", "mine")
     assert "SECRET-STEP" in (side.path / "runtime/checkpoints/LATEST.md").read_text()
-    done = repo.baton("forget", "t", "--everywhere")
+    done = repo.baton("forget", "--yes", "t", "--everywhere")
     assert done.code == 0, done.out
     assert "SECRET-STEP" not in (side.path / "runtime/checkpoints/LATEST.md").read_text()
     assert "before" in (side.path / "runtime/checkpoints/LATEST.json").read_text()
@@ -349,7 +355,7 @@ def test_latest_of_every_work_tree_is_written_again(repo: Sandbox) -> None:
 
 def test_names_that_mean_nothing_change_nothing(spilled: Sandbox) -> None:
     refs = spilled.git("for-each-ref")
-    assert spilled.baton("forget", "t", "nothing").code == 2 and spilled.baton("forget").code == 129
+    assert spilled.baton("forget", "--yes", "t", "nothing").code == 2 and spilled.baton("forget").code == 129
     assert spilled.git("for-each-ref") == refs
 
 

@@ -27,7 +27,7 @@ def test_forget_reaches_every_latest(repo: Sandbox) -> None:
     assert len(latest) == 6 + 1 + 4 and all(b"SECRET-STEP" in path.read_bytes() for path in latest)
     repo.ok("snapshot", "--track", "u", "--step", "other")
     ids = [row["id"] for row in repo.ok("log", "t", "--json").json["checkpoints"]]
-    done = repo.baton("forget", *ids, "--everywhere")
+    done = repo.baton("forget", "--yes", *ids, "--everywhere")
     assert done.code == 0, done.out
     for path in latest:
         assert (b"SECRET" in path.read_bytes()) == (path == theirs), path
@@ -47,7 +47,7 @@ def test_other_work_trees_follow_forget_and_sync(tmp_path: Path) -> None:
     side.ok("resume")
     shown = side.path / LATEST
     assert "gone at once" in shown.read_text()
-    ok(b, "forget", ids[1])
+    ok(b, "forget", "--yes", ids[1])
     assert "gone at once" not in shown.read_text() and "gone in the end" in shown.read_text()
     snap(a, "other", "u")
     forget(a, *ids)

@@ -238,7 +238,7 @@ FOREIGN = [
 def test_t17_a_foreign_ref_in_our_namespace_stops_everything(kept: Sandbox, ref: str) -> None:
     kept.git("update-ref", ref, "HEAD")
     refs = every_ref(kept)
-    for words in (("prune", "--keep-last", "1"), ("prune", "--keep-last", "1", "-n"), ("forget", "t~1")):
+    for words in (("prune", "--keep-last", "1"), ("prune", "--keep-last", "1", "-n"), ("forget", "--yes", "t~1")):
         done = kept.baton(*words)
         assert done.code == 128 and f"'{ref}'" in done.err and "nothing is removed" in done.err
     assert every_ref(kept) == refs

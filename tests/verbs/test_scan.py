@@ -377,7 +377,7 @@ def test_all_checkpoints_that_hold_a_file_are_named(baton: Baton, repo: Sandbox)
     said = done.err.splitlines()[0].removeprefix("hint: 'git baton forget --everywhere ").removesuffix("' removes them")
     assert done.code == 1 and sorted(said.split()) == sorted(oid[:10] for oid in ids)
     assert set(repo.baton("scan", "t", "--files", "--json").json["hits"][0]["held"]) == set(ids)
-    assert repo.baton("forget", "--everywhere", *said.split()).code == 0
+    assert repo.baton("forget", "--yes", "--everywhere", *said.split()).code == 0
     assert repo.baton("scan", "--all", "--files").code == 0
     for number in range(21):
         repo.write("kept.txt", KEY)

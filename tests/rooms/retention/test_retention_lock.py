@@ -100,7 +100,7 @@ def test_t17_a_symbolic_ref_in_our_namespace_moves_nobody_elses(kept: Sandbox, n
     kept.git("branch", "mine", "refs/baton/tracks/t")
     kept.git("symbolic-ref", name, "refs/heads/mine")
     refs = every_ref(kept)
-    for words in (("prune", "--keep-last", "1"), ("forget", "t~1")):
+    for words in (("prune", "--keep-last", "1"), ("forget", "--yes", "t~1")):
         done = kept.baton(*words)
         assert done.code == 128 and f"'{name}' is a symbolic ref, for 'refs/heads/mine'" in done.err
     assert every_ref(kept) == refs

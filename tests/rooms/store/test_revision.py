@@ -87,7 +87,7 @@ def test_a_note_that_is_left_empty_goes(repo: Sandbox, baton: Baton) -> None:
         assert revision.keep("t", ()).removed
         revision.apply()
     assert refs(repo).keys() == {"refs/heads/main", NOTES} and repo.git("notes", f"--ref={NOTES}", "list") == ""
-    assert baton.refresh() == [] and baton.current() == "t" and not (repo.path / ".git/baton/expect").exists()
+    assert baton.refresh() == [] and baton.current() is None and not (repo.path / ".git/baton/expect").exists()
     assert baton.snapshot("again", track="t").warnings == () and len(ids(baton, "t")) == 1
     repo.fsck()
 

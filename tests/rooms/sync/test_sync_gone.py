@@ -31,7 +31,7 @@ def test_forgotten_in_a_track_that_was_only_fetched_goes_from_the_remote(far: Fa
     kept = {"t~1": ["harmless", "very secret two"], "t": ["harmless", "very secret one"]}[name]
     gone = ids[1] if name == "t~1" else ids[2]
     ok(b, "fetch")
-    done = ok(b, "forget", "--everywhere", name)
+    done = ok(b, "forget", "--yes", "--everywhere", name)
     assert "run 'git baton push origin'" in done.out
     said = ok(b, "push", "origin").out.splitlines()
     assert f"push 't': rewrite, 1 removed [{CHAINS}t]" in said and f"push {META}: new" in said
@@ -50,7 +50,7 @@ def test_a_track_only_there_of_which_nothing_may_stay_ends_there(far: Far) -> No
     snap(a, "harmless", "other")
     ok(a, "push", "--yes")
     ok(b, "fetch")
-    ok(b, "forget", "--everywhere", gone)
+    ok(b, "forget", "--yes", "--everywhere", gone)
     hook(far.remote.path, "update", REFUSES_REWRITING)
     done = b.here("push")
     assert done.code == 1 and "error: 'origin' keeps 1 forgotten checkpoint" in done.err
@@ -66,7 +66,7 @@ def test_forgotten_where_the_track_is_here_tells_the_remote_though_nothing_else_
     ok(a, "push", "--yes")
     snap(b, "of b", "mine")
     ok(b, "fetch")
-    ok(b, "forget", "--everywhere", gone)
+    ok(b, "forget", "--yes", "--everywhere", gone)
     done = b.here("push")  # nobody agrees to the first push of 'mine': nothing goes
     assert done.code == 1 and steps(far.there()) == ["very secret"]
     ok(b, "push", "origin", "t")
@@ -78,7 +78,7 @@ def test_where_only_deleting_is_refused_the_answer_is_no(far: Far) -> None:
     hook(far.remote.path, "update", "case $3 in *[!0]*) ;; *) echo 'nothing is deleted here'; exit 1;; esac")
     gone = snap(a, "very secret")
     ok(a, "push", "--yes")
-    ok(a, "forget", "--everywhere", gone)
+    ok(a, "forget", "--yes", "--everywhere", gone)
     done = a.here("push")
     assert done.code == 1 and "refused: origin refuses rewriting and keeps 't', which was removed here" in lines_of(done)
     assert a.here("push", "--json").json["places"][0]["keeps"].startswith("1 forgotten checkpoint")

@@ -335,7 +335,7 @@ def test_what_was_forgotten_is_not_stored_again(repo: Sandbox, path: Path) -> No
     path.write_bytes(line(1))
     found = take(repo, path)
     snap(repo, found)
-    repo.ok("forget", "@", "--everywhere")
+    repo.ok("forget", "--yes", "@", "--everywhere")
     assert repo.git("for-each-ref", "refs/baton/transcripts") == ""
     path.write_bytes(line(1) + line(2))
     os.utime(proof(repo), (0, 0))

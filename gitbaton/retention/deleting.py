@@ -1,0 +1,112 @@
+"""Deleting a track: all its checkpoints pruned, here and in every clone that syncs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gitbaton.baton import Baton
+from gitbaton.codec import check_track, counted, encode_track, plain
+from gitbaton.errors import NoAnswerError, NotFoundError, RefConflictError
+from gitbaton.model import Oid, Stored
+from gitbaton.retention.looking import look, own_refs
+from gitbaton.retention.pins import turned
+from gitbaton.retention.planning import finish
+from gitbaton.running.current import recording
+from gitbaton.store import NOTES, chain_ref, tip_ref
+from gitbaton.store.refs import META, REMOTES
+from gitbaton.store.revision import Revision
+from gitbaton.values import replace, value
+
+_TRIES = 5
+
+
+@value
+class Deletion:
+    """A track that goes. ``items``: its checkpoints, here and as fetched, newest first; ``here``: whether any is here.
+    ``pinned`` and ``needed``: those that somebody pinned, and that a run stands on; ``runs``: unfinished ones that record on
+    it."""
+
+    track: str
+    items: tuple[Stored, ...]
+    here: bool
+    pinned: tuple[Stored, ...]
+    needed: tuple[Stored, ...]
+    runs: tuple[str, ...]
+    seen: Mapping[str, Oid]
+
+
+def plan(baton: Baton, name: str) -> Deletion:
+    """What deleting a track comes to. Removes nothing.
+
+    Raises NotFoundError, and RecordError when anything of ours cannot be read or is a stranger's.
+    """
+    finish(baton)
+    track, found = check_track(name), look(baton.store)
+    chain = next((chain for chain in found.tracks if chain.name == track), None)
+    known = {stored.id: stored for stored in (chain.items if chain is not None else ())}
+    for ref in found.refs:
+        if ref.startswith(REMOTES) and ref.endswith(f"/tracks/{encode_track(track)}"):
+            fetched = baton.store.chain(ref, track).items
+            known |= {s.id: s for s in fetched if s.id not in known and not found.meta.dropped(s.id)}
+    if not known:
+        raise NotFoundError(f"there is no track '{plain(track)}'", "'git baton tracks' lists them")
+    items = tuple(sorted(known.values(), key=lambda s: (s.checkpoint.created, s.id), reverse=True))
+    return Deletion(
+        track=track,
+        items=items,
+        here=chain is not None,
+        pinned=tuple(s for s in items if found.meta.pinned(s.id)),
+        needed=tuple(s for s in items if s.commit in found.runs),
+        runs=recording(baton, track),
+        seen=found.refs,
+    )
+
+
+def permit(baton: Baton, made: Deletion, *, force: bool) -> None:
+    """Raise NoAnswerError where a pin or an unfinished run is in the way, and nobody says that it may go all the same."""
+    if force or not (made.pinned or made.needed or made.runs):
+        return
+    said, hints = [], []
+    if made.pinned:
+        said.append(f"{counted(len(made.pinned), 'checkpoint')} of it {'is' if len(made.pinned) == 1 else 'are'} pinned")
+        hints.append(f"'git baton unpin {baton.short(made.pinned[0].id)}' takes the pin back")
+    if made.needed:
+        said.append(f"a run stands on {counted(len(made.needed), 'checkpoint')} of it")
+    if made.runs:
+        said.append(f"the unfinished run '{made.runs[0]}' records on it")
+        hints.append(f"'git baton run --continue {made.runs[0]}' goes on with it")
+    raise NoAnswerError(f"track '{plain(made.track)}' is not deleted: {', '.join(said)}", *hints)
+
+
+def delete(baton: Baton, made: Deletion, *, force: bool) -> tuple[Deletion, list[str]]:
+    """Carry a plan out; where somebody records checkpoints meanwhile, plan again, a few times. What went, and what should be
+    said about it. Raises as ``plan``, ``permit`` and ``apply``."""
+    for _ in range(_TRIES):
+        permit(baton, made, force=force)
+        try:
+            return made, apply(baton, made)
+        except RefConflictError:
+            made = plan(baton, made.track)
+    permit(baton, made, force=force)
+    return made, apply(baton, made)
+
+
+def apply(baton: Baton, made: Deletion) -> list[str]:
+    """Remove the track in one transaction, and leave tombstones; what should be said about it.
+
+    Raises RefConflictError when what it was made for has moved meanwhile: nothing is changed then.
+    """
+    revision = Revision(baton.store)
+    meta = revision.meta
+    for stored in made.pinned:  # a pin would bring it back
+        meta = turned(meta, stored.id)
+    revision.meta = replace(meta, pruned=meta.pruned | {stored.id for stored in made.items})
+    if made.here:
+        revision.drop_track(made.track)
+    revision.prepare()
+    with baton.repo.lock((chain_ref(made.track), tip_ref(made.track), META, NOTES)):
+        now = own_refs(baton.store)
+        if any(now.get(ref) != made.seen.get(ref) for ref in (chain_ref(made.track), META)):
+            raise RefConflictError(f"track '{plain(made.track)}' is not deleted: it moved meanwhile", "try again")
+        revision.apply()
+    return [*revision.warnings, *baton.refresh()]
