@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gitbaton.errors import UsageError
 from gitbaton.git.objects import lookup
+from gitbaton.git.ownfiles import make_folder
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
 from gitbaton.model import Checkpoint, Oid, Stored
@@ -252,7 +253,7 @@ def _replace(repo: Repo, folder: int, name: str, data: bytes) -> None:
     one name, so that what a killed writer left goes with the next write.
     """
     try:
-        os.makedirs(repo.own_dir, exist_ok=True)
+        make_folder(repo, repo.own_dir)
         _replace_from(os.path.join(repo.own_dir, name + ".new"), None, folder, name, data)
     except OSError:
         _replace_from(f".{name}.new", folder, folder, name, data)

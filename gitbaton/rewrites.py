@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from gitbaton.git.objects import OID
+from gitbaton.git.ownfiles import add, put
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 
@@ -39,8 +40,7 @@ def successor(known: dict[Oid, Oid], oid: Oid) -> Oid:
 def settle(repo: Repo, oid: Oid) -> None:
     """A checkpoint was taken on a commit that had been rewritten before, and came back: from now on it is itself again."""
     if pairs(repo).get(oid, oid) != oid:
-        with open(_path(repo), "ab") as file:
-            file.write(f"{oid} {oid}\n".encode())
+        add(repo, _path(repo), f"{oid} {oid}\n".encode())
 
 
 def trim(repo: Repo) -> None:
@@ -51,10 +51,7 @@ def trim(repo: Repo) -> None:
             return
         with open(path, "rb") as file:
             lines = file.read().splitlines(keepends=True)[-KEPT:]
-        temporary = f"{path}.{os.getpid()}"
-        with open(temporary, "wb") as file:
-            file.write(b"".join(lines))
-        os.replace(temporary, path)
+        put(repo, path, b"".join(lines), fresh=f".{os.getpid()}")
     except OSError:
         return  # nothing depends on its size
 

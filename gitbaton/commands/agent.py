@@ -11,6 +11,7 @@ from gitbaton.commands.common import one_of, opened, print_json, print_plan, war
 from gitbaton.errors import BatonError, NotARepositoryError, UsageError
 from gitbaton.install import agents, trust
 from gitbaton.install.agents import Place
+from gitbaton.install.steps import share
 
 TAKEN = {  # which options an action takes
     "install": {"user", "project", "all", "track", "agents-md", "trust", "dry-run"},
@@ -51,11 +52,14 @@ def command(
     where = _places(ctx, user=user, project=not user)[0]
     clients = agents.named(words[1:], where, every=every, install=words[0] == "install")
     if words[0] == "uninstall":
-        return _carry_out(agents.plan_uninstall(where, clients, every=every), dry_run, "nothing of ours is installed")
+        code = _carry_out(agents.plan_uninstall(where, clients, every=every), dry_run, "nothing of ours is installed")
+        _share(ctx, where)
+        return code
     track = check_track(track) if track else track
     plan = agents.plan_install(where, clients, track=track, agents_md=agents_md, trusted=give)
     question = trust.question(where, clients, track, os.getcwd()) if give else None
     _carry_out(plan, dry_run, "everything is in place")
+    _share(ctx, where)
     warn_all([] if dry_run else agents.doubled(agents.rows(_places(ctx))))
     if question is not None:
         terminal.say(trust.offered(question) if dry_run else trust.given(question))
@@ -90,6 +94,12 @@ def _places(ctx: typer.Context, *, user: bool = True, project: bool = True) -> l
         if project:
             raise
     return agents.places(os.environ, None, None, None, user=True, project=False)
+
+
+def _share(ctx: typer.Context, where: Place) -> None:
+    if where.level == "project":
+        with opened(ctx) as baton:
+            share(baton.repo)
 
 
 def _carry_out(plan: agents.Plan, dry_run: bool, nothing: str) -> int:

@@ -9,6 +9,7 @@ from gitbaton.commands.common import opened, print_plan
 from gitbaton.errors import UsageError
 from gitbaton.install import fetchspecs
 from gitbaton.install import githooks as install
+from gitbaton.install.steps import share
 from gitbaton.values import replace
 
 
@@ -28,6 +29,7 @@ def command(
         plan = replace(plan, steps=(*plan.steps, *more))
         if not dry_run:
             install.apply(plan)
+            share(baton.repo)
     print_plan([s.text for s in plan.steps], dry_run=dry_run, nothing="everything is in place")
     for notice in plan.notices:
         terminal.tell(f"hint: {notice}")

@@ -8,6 +8,7 @@ import shutil
 import stat
 import time
 
+from gitbaton.git.ownfiles import make_folder
 from gitbaton.git.repo import Repo
 
 Mark = tuple[int, ...]
@@ -74,22 +75,22 @@ def is_late(place: str, expected: Mark) -> bool:
     return os.path.lexists(place) and seen(place) != expected
 
 
-def keep(own_dir: str, path: str, place: str) -> str:
+def keep(repo: Repo, path: str, place: str) -> str:
     """Keep a file under a name of its own."""
-    parent = os.path.join(own_dir, "late")
-    os.makedirs(parent, exist_ok=True)
+    parent = os.path.join(repo.own_dir, "late")
+    make_folder(repo, parent)
     kept = os.path.join(parent, f"{time.time_ns()}.{os.getpid()}.{os.path.basename(place)}")
     os.rename(place, kept)
     return f"'{path}' was written while it was replaced; those bytes are in '{kept}'"
 
 
-def rescue(own_dir: str) -> list[str]:
+def rescue(repo: Repo) -> list[str]:
     """After a restore that was killed: keep what was written into files that it had moved aside; what should be said.
 
     Only while no restore is at work in this work tree.
     """
     said = []
-    parent = os.path.join(own_dir, "tmp")
+    parent = os.path.join(repo.own_dir, "tmp")
     try:
         folders = sorted(os.listdir(parent))
     except OSError:
@@ -105,6 +106,6 @@ def rescue(own_dir: str) -> list[str]:
             numbers, _, path = row.partition("\t")
             place = os.path.join(aside, str(number))
             if is_late(place, tuple(int(part) for part in numbers.split(" ") if part.isdecimal())):
-                said.append(keep(own_dir, path, place))
+                said.append(keep(repo, path, place))
         shutil.rmtree(os.path.join(parent, folder), ignore_errors=True)
     return said

@@ -7,6 +7,8 @@ import time
 
 from gitbaton.git.filetrees import Entry
 from gitbaton.git.objects import OID
+from gitbaton.git.ownfiles import put
+from gitbaton.git.repo import Repo
 from gitbaton.git.signatures import Signature, settled
 from gitbaton.values import cast
 
@@ -16,10 +18,10 @@ _DIGEST = "digest\0"
 
 
 class FileCache:
-    """Entries of the files below one root. ``place``: the file in which they outlive this process; None for nowhere."""
+    """Entries of the files below one root. ``place``: the file of ``repo`` in which they outlive this process, or None."""
 
-    def __init__(self, root: str, place: str | None) -> None:
-        self._root, self._place = root, place
+    def __init__(self, repo: Repo, root: str, place: str | None) -> None:
+        self._repo, self._root, self._place = repo, root, place
         self._known: dict[str, tuple[Signature, Entry]] = {}
         self._stored: dict[str, str] | None = None if place else {}
         self.learned = 0  # bytes read and files, in a measure of what reading them again would cost
@@ -61,7 +63,7 @@ class FileCache:
         for key, (found, entry) in self._known.items():
             stored[key] = " ".join((*map(str, found), entry.mode, entry.oid))
         if len(stored) <= _MOST:
-            _save(self._place, self._root, stored)
+            _save(self._repo, self._place, self._root, stored)
         self.learned = 0
 
 
@@ -80,17 +82,14 @@ def _load(place: str, root: str) -> dict[str, str]:
     return dict(zip(fields[0:-1:2], fields[1::2], strict=True)) if len(fields) % 2 else {}
 
 
-def _save(place: str, root: str, stored: dict[str, str]) -> None:
+def _save(repo: Repo, place: str, root: str, stored: dict[str, str]) -> None:
     body = os.fsencode(f"{os.fsdecode(_HEAD)}{root}\0" + "".join(f"{k}\n\0{v}\n\0" for k, v in stored.items()))
-    fresh = f"{place}.{os.getpid()}.{time.monotonic_ns()}"
+    fresh = f".{os.getpid()}.{time.monotonic_ns()}"
     try:
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        with open(fresh, "wb") as file:
-            file.write(body + _sum(body))
-        os.replace(fresh, place)
+        put(repo, place, body + _sum(body), fresh=fresh)
     except OSError:
         try:
-            os.unlink(fresh)
+            os.unlink(place + fresh)
         except OSError:
             return
 

@@ -50,7 +50,7 @@ class Files:
         self.store = ObjectStore(repo)
         self.reader = Reader(repo.layout.algorithm, filemode=repo.boolean("core.filemode", default=True))
         place = os.path.join(repo.own_dir, "files.cache") if cached and root == repo.layout.root else None
-        self._cache = FileCache(root, place)
+        self._cache = FileCache(repo, root, place)
         self._folded = os.path.lexists(os.path.join(root, ".GIT"))  # names that differ in case are one
         self._trees: dict[tuple[Row, ...], tuple[Oid, ...]] = {}  # of the last sets: their trees, the whole one last
 

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from gitbaton.git import folders
 from gitbaton.git.ahead import EXACT, Signature, signature, start_listings
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
+from gitbaton.git.ownfiles import shared
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, Process
 from gitbaton.model import Flag, Oid
@@ -92,7 +93,7 @@ class PrivateIndex:
         facts = _read(self, self._sparse())
         key = self._key()  # of the copy, which nobody else writes
         if key and not facts.stages and len(facts.flags) <= MAX_FLAGS:
-            _save(self._cache(), self.path + ".facts", key, facts)
+            _save(self.repo, self._cache(), self.path + ".facts", key, facts)
         return facts
 
     def _sparse(self) -> bool:
@@ -200,11 +201,12 @@ def _load(path: str, key: str) -> Facts | None:
         return None
 
 
-def _save(path: str, temporary: str, key: str, facts: Facts) -> None:
+def _save(repo: Repo, path: str, temporary: str, key: str, facts: Facts) -> None:
     flags = [[f.path, f.bits] for f in facts.flags]
     text = json.dumps({"key": key, "tree": facts.tree, "flags": flags, "gitlinks": facts.gitlinks})
     try:
         with open(temporary, "w", encoding="ascii") as file:
+            shared(repo, file.fileno())
             file.write(text)
         os.replace(temporary, path)
     except OSError:

@@ -10,6 +10,7 @@ from gitbaton.git.conversions import open_folder as open_below
 from gitbaton.git.fileread import Reader
 from gitbaton.git.filewatch import Stray
 from gitbaton.git.lanesync import Tree
+from gitbaton.git.ownfiles import make_folder
 from gitbaton.git.registration import Registration
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import LOCAL_ENV, Git, zsplit
@@ -38,7 +39,7 @@ class Lane:
         repo.settings()  # git must know the hooks to switch off
         layout, self._repo, self._root = repo.layout, repo, os.path.realpath(repo.layout.root)
         sweep(layout.common_dir)
-        self.path = new_path(_beside(self._root, layout.common_dir))
+        self.path = new_path(_beside(repo, self._root))
         self._name = os.path.basename(self.path)
         self._mark: int | None = None
         self._own = Registration(repo.git, layout.git_dir, layout.common_dir, self._name, self.path, index=layout.index)
@@ -209,7 +210,7 @@ def _first_line(path: str) -> str:
         return ""
 
 
-def _beside(root: str, common: str) -> str:
+def _beside(repo: Repo, root: str) -> str:
     """Where a lane lies: beside the work tree, where its files can be shared, ``../`` leads to the same places and tools that
     look for their settings further up find the same; but not in another work tree, nor in ``/``."""
     above = os.path.dirname(root)
@@ -224,6 +225,6 @@ def _beside(root: str, common: str) -> str:
     temporary = os.path.realpath(tempfile.gettempdir())
     if temporary != root and not temporary.startswith(root + os.sep):
         return temporary
-    folder = os.path.join(common, "baton", "lanes")
-    os.makedirs(folder, exist_ok=True)
+    folder = os.path.join(repo.shared_dir, "lanes")
+    make_folder(repo, folder)
     return folder

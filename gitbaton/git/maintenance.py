@@ -8,6 +8,7 @@ import sys
 import time
 
 from gitbaton.errors import GitError
+from gitbaton.git.ownfiles import lock_file
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, detach, leave
 
@@ -68,7 +69,6 @@ def tidy_packs(repo: Repo) -> bool:
             return False
         if _unwanted(repo):
             return False
-        os.makedirs(repo.shared_dir, exist_ok=True)
         return _start(repo)
     except (OSError, GitError):
         return False
@@ -89,7 +89,7 @@ def _unwanted(repo: Repo) -> bool:
 
 
 def _start(repo: Repo) -> bool:
-    lock = os.open(os.path.join(repo.shared_dir, "repacking"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    lock = lock_file(repo, os.path.join(repo.shared_dir, "repacking"))
     null = os.open(os.devnull, os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -120,14 +120,14 @@ def look_back(repo: Repo) -> bool:
         detach([sys.executable, "-c", _PRUNE, repo.layout.git_dir], repo.git.env, b"")
         return True
     except FileNotFoundError:
-        return _first(path)
+        return _first(repo, path)
     except (OSError, GitError):
         return False
 
 
-def _first(path: str) -> bool:
+def _first(repo: Repo, path: str) -> bool:
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666))
+        os.close(lock_file(repo, path))
     except OSError:
         pass
     return False

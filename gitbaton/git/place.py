@@ -121,8 +121,8 @@ class Placing:
 
     def _late(self) -> list[str]:
         """Keep what was written into files that had been moved aside; what should be said about it."""
-        parent = self.index.repo.own_dir
-        return [keep(parent, path, place) for path, place in self.moved.items() if is_late(place, self._expected(path))]
+        repo = self.index.repo
+        return [keep(repo, path, place) for path, place in self.moved.items() if is_late(place, self._expected(path))]
 
     def _refuse_touched(self, changing: Iterable[Difference]) -> None:
         for d in changing:

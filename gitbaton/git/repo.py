@@ -14,6 +14,7 @@ from gitbaton.git.ahead import Ahead, ask_layout, ask_settings
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.folders import be_born, born
 from gitbaton.git.objects import OID, Algorithm, Objects, parse_commit
+from gitbaton.git.ownfiles import lock_file, make_folder, put, shared
 from gitbaton.git.run import Git, Process, base_environment
 from gitbaton.model import Operation, WorktreeId
 from gitbaton.values import cast, value
@@ -198,11 +199,12 @@ class Repo:
 
     def worktree_id(self) -> WorktreeId:
         """This work tree's path and when gitbaton first met it (a file in its git directory remembers)."""
-        os.makedirs(self.own_dir, exist_ok=True)
         path = os.path.join(self.own_dir, "worktree")
         created = born(path)
         if created is None:
+            make_folder(self, self.own_dir)
             be_born(path)
+            shared(self, path)
             created = cast(datetime, born(path))
         return WorktreeId(path=self.layout.root or self.layout.git_dir, created=created)
 
@@ -245,11 +247,7 @@ class Repo:
             if os.path.lexists(path):
                 os.unlink(path)
             return
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = path + ".new"  # one name: what a killed process left goes with the next write
-        with open(temporary, "w", encoding="ascii") as file:
-            file.write(f"{head}\n")
-        os.replace(temporary, path)
+        put(self, path, f"{head}\n".encode())
 
     @contextmanager
     def lock(self, names: tuple[str, ...], wait: float = LOCK_WAIT, *, of: str = "flock") -> Iterator[None]:
@@ -259,9 +257,13 @@ class Repo:
         Raises GitError when another process holds it for ``wait`` seconds. The kernel frees it when its holder dies.
         """
         self.settings()  # who writes must know the hooks to switch off
-        fd = _lock_file(self.shared_dir, of)
+        path = os.path.join(self.shared_dir, of)
         try:
-            _take(fd, wait, os.path.join(self.shared_dir, of))
+            fd = lock_file(self, path)
+        except OSError as error:
+            raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
+        try:
+            _take(fd, wait, path)
             clear_stale_locks(self.layout.common_dir, names)
             clear_stale_locks(self.layout.git_dir, ("BATON_HEAD",))
             yield
@@ -275,15 +277,6 @@ class Repo:
             if isinstance(process, Process):
                 process.stop()
         self._reading = self._asked = self.listings = None
-
-
-def _lock_file(folder: str, name: str) -> int:
-    path = os.path.join(folder, name)
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
 
 
 def _take(fd: int, wait: float, place: str) -> None:

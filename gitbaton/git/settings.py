@@ -52,6 +52,12 @@ def remove_local(repo: Repo, key: str, text: str) -> None:
         raise GitError(f"cannot remove '{key}' from the configuration: {result.fatal()}")
 
 
+def everywhere(directory: str) -> bool:
+    """Whether baton.everywhere is on for who works in a directory, whether that is in a repository or not."""
+    git = Git(directory, base_environment(strip_local=False))
+    return git.run("config", "--type=bool", "--get", "baton.everywhere").out.strip() == b"true"
+
+
 def hooks_path(repo: Repo) -> str | None:
     """``core.hooksPath`` as an absolute path, or None when it is not set."""
     # Our own calls switch hooks off on the command line, so that scope does not count.

@@ -13,6 +13,7 @@ from gitbaton.git import folders
 from gitbaton.git.conversions import filters, may_convert
 from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, listed, stages_tree, without_filter
 from gitbaton.git.objects import NewObject
+from gitbaton.git.ownfiles import make_folder
 from gitbaton.git.rawbytes import Entry, keep, raw_tree
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, Result, checked, zsplit
@@ -76,7 +77,7 @@ def private_folder(repo: Repo) -> Iterator[str]:
     parent = os.path.join(repo.own_dir, "tmp")
     folder = os.path.join(parent, f"{os.getpid()}.{time.monotonic_ns()}")
     try:
-        os.makedirs(folder)
+        make_folder(repo, folder)
         with os.scandir(parent) as entries:
             old = [e.path for e in entries if _age(e.path) > _LEFTOVER_SECONDS]
     except OSError as error:

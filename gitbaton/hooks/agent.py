@@ -136,7 +136,7 @@ def _opened_at(work: _Work, event: Event, place: str) -> bool:
     except NotARepositoryError:
         return False
     root = repo.layout.root
-    if root is None or not (os.path.isdir(repo.shared_dir) or _used(repo) or _wanted(root, event.agent)):
+    if root is None or not (os.path.isdir(repo.shared_dir) or _used(repo) or _wanted(repo, root, event.agent)):
         repo.close()
         return False
     work.repo = repo
@@ -161,8 +161,10 @@ def _used(repo: Repo) -> bool:
     return bool(repo.git.run("for-each-ref", "--count=1", "--format=x", "refs/baton/tracks/").out)
 
 
-def _wanted(root: str, agent: str) -> bool:
-    """Whether the project's own settings call us: such a repository wants checkpoints from the first turn on."""
+def _wanted(repo: Repo, root: str, agent: str) -> bool:
+    """Whether the project's own settings call us, or the user wants us everywhere: checkpoints from the first turn on."""
+    if repo.boolean("baton.everywhere"):
+        return True
     from gitbaton.agents.clients import CLIENTS, OURS
 
     client = next(client for client in CLIENTS if client.name == agent)

@@ -15,6 +15,7 @@ from gitbaton.briefing import ENDED
 from gitbaton.codec import Json, document, first_line, parse_transcript, transcript_text
 from gitbaton.errors import UnchangedError
 from gitbaton.exchange import Request
+from gitbaton.git.ownfiles import lock_file
 from gitbaton.git.repo import Repo
 from gitbaton.hooks.deadline import AgainError
 from gitbaton.hooks.logbook import log
@@ -59,17 +60,12 @@ def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
     if not late:
         yield True
         return
-    os.makedirs(repo.own_dir, exist_ok=True)
-    fds = [_lock_file(repo, name) for name in ("late-hook", "late-hook-waits")]
+    fds = [lock_file(repo, os.path.join(repo.own_dir, name)) for name in ("late-hook", "late-hook-waits")]
     try:
         yield _locked(fds[0]) or _waited(*fds)
     finally:
         for fd in fds:
             os.close(fd)
-
-
-def _lock_file(repo: Repo, name: str) -> int:
-    return os.open(os.path.join(repo.own_dir, name), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
 
 
 def _locked(fd: int) -> bool:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from gitbaton.codec import plain, timestamp
 from gitbaton.errors import BatonError
+from gitbaton.git.ownfiles import add
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ def log(repo: Repo, text: str) -> None:
     try:
         if os.path.exists(path) and os.stat(path).st_size > LOG_BYTES:
             os.replace(path, path + ".old")
-        with open(path, "a", encoding="utf-8", errors="replace") as file:
-            file.write(f"{timestamp(datetime.now(UTC))} {plain(text)}\n")
+        add(repo, path, f"{timestamp(datetime.now(UTC))} {plain(text)}\n".encode("utf-8", "replace"))
     except (OSError, BatonError):
         pass

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from gitbaton.agents.values import Event
 from gitbaton.codec import Json, canonical, first_line, parse
 from gitbaton.errors import RecordError
+from gitbaton.git.ownfiles import make_folder, shared
 from gitbaton.git.repo import Repo
 from gitbaton.values import replace, value
 
@@ -61,12 +62,13 @@ def save(repo: Repo, event: Event, **changes: object) -> Session:
     after = replace(before, **changes)
     if after != before:
         path = _path(repo, event)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_folder(repo, os.path.dirname(path))
         document: dict[str, Json] = {"prompt": after.prompt, "compacted": after.compacted, "taken": after.taken}
         document |= {"turns": after.turns, "words": after.words}
         temporary = f"{path}.{os.getpid()}"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)  # what was said is nobody else's
         with open(fd, "wb") as file:
+            shared(repo, fd)
             file.write(canonical(document))
         os.replace(temporary, path)
     return after

@@ -11,9 +11,10 @@ from gitbaton.agents.clients import folder
 from gitbaton.agents.settings import Document, MalformedError
 from gitbaton.errors import BatonError
 from gitbaton.git.appserver import says
+from gitbaton.git.settings import everywhere
 from gitbaton.install import trust
 from gitbaton.install.agentfiles import bytes_of
-from gitbaton.install.agentplaces import Place, shown
+from gitbaton.install.agentplaces import EVERYWHERE, ONLY_USED, Place, shown
 from gitbaton.install.agentrows import Row, doubled, program, rows
 from gitbaton.values import value
 
@@ -81,6 +82,11 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding
     if program(row.client, where.env) is None:
         text = f"'{row.client.programs[0]}' is not on PATH, so nothing calls these hooks from here"
         yield Finding(name=f"{name} program", ok=True, text=text)
+    if row.level == "user":
+        text = "baton.everywhere is true: it acts in every repository"
+        if not everywhere(cwd):
+            text = f"such hooks {ONLY_USED}; {EVERYWHERE} lets them act in every one"
+        yield Finding(name=f"{name} reach", ok=True, text=text)
     for finding in _own(row, where, root, cwd):
         yield Finding(name=f"{name} {finding.name}", ok=finding.ok, text=finding.text, mend=finding.mend)
 

@@ -15,6 +15,8 @@ from gitbaton.values import value
 
 SHARED_SKILLS = ".agents/skills"
 SKILL = "gitbaton/SKILL.md"
+ONLY_USED = "act only in a repository where gitbaton is used already: it has a checkpoint, or settings of its own call us"
+EVERYWHERE = "'git config --global baton.everywhere true'"
 
 
 @value

@@ -9,7 +9,18 @@ from gitbaton.agents.clients import CLIENTS, LEVELS, Client, folder
 from gitbaton.errors import BatonError, NoAnswerError, UsageError
 from gitbaton.install.agentdraft import Draft, Plan
 from gitbaton.install.agentfiles import bytes_of, drop_folders
-from gitbaton.install.agentplaces import Place, block_target, hooks_target, path_of, place, shown, skill_paths, skill_target
+from gitbaton.install.agentplaces import (
+    EVERYWHERE,
+    ONLY_USED,
+    Place,
+    block_target,
+    hooks_target,
+    path_of,
+    place,
+    shown,
+    skill_paths,
+    skill_target,
+)
 from gitbaton.install.agentrecords import check_all
 from gitbaton.install.agentrows import Row, doubled, installed, on_machine, program, row, rows
 
@@ -160,7 +171,7 @@ def _remarks(where: Place, clients: Sequence[Client], *, agents_md: bool, truste
     if where.root is not None:
         said.append("clones and linked work trees have these files only when they are committed")
     else:
-        said.append("hooks at user level run in every directory, and are silent in a repository without a checkpoint")
+        said.append(f"hooks at user level {ONLY_USED}; {EVERYWHERE} lets them act in every repository")
     if agents_md and where.root is not None:
         if _reads_no_agents_md(where.root):
             said.append("Claude Code reads CLAUDE.md and not AGENTS.md where both are; add the line '@AGENTS.md' to it")

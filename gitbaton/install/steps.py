@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
+from gitbaton.git.ownfiles import shared
+from gitbaton.git.repo import Repo
 from gitbaton.values import value
 
 
@@ -21,3 +24,12 @@ class Plan:
 
     steps: tuple[Step, ...]
     notices: tuple[str, ...] = ()
+
+
+def share(repo: Repo) -> None:
+    """Let the others of a shared repository read, change and take back what was installed for all of it."""
+    hooks = os.path.join(repo.shared_dir, "hooks")
+    scripts = [os.path.join(hooks, name) for name in os.listdir(hooks)] if os.path.isdir(hooks) else []
+    for path in (repo.shared_dir, *(os.path.join(repo.shared_dir, name) for name in ("installed", "agents")), hooks, *scripts):
+        if os.path.lexists(path):
+            shared(repo, path)

@@ -319,7 +319,7 @@ def in_use(repo: Repo) -> Iterator[str]:
 def remember(repo: Repo, run: str) -> None:
     """Note which run this work tree uses. What cannot be written is not remembered."""
     if remembered(repo) != run:
-        origins.put(os.path.join(repo.own_dir, "run"), run)
+        origins.put(repo, os.path.join(repo.own_dir, "run"), run)
 
 
 def chosen(journal: Journal, name: str | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from gitbaton.codec import encode_track
+from gitbaton.git import ownfiles
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 
@@ -20,14 +21,10 @@ def line(path: str) -> str | None:
         return None
 
 
-def put(path: str, text: str) -> bool:
+def put(repo: Repo, path: str, text: str) -> bool:
     """Write a file of one line, whole or not at all; whether it could be."""
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = f"{path}.{os.getpid()}.new"
-        with open(temporary, "w", encoding="ascii") as file:
-            file.write(f"{text}\n")
-        os.replace(temporary, path)
+        ownfiles.put(repo, path, f"{text}\n".encode("ascii"), fresh=f".{os.getpid()}.new")
     except (OSError, UnicodeEncodeError):
         return False
     return True
@@ -45,7 +42,7 @@ def until(repo: Repo, run: str) -> Oid | None:
 def note(repo: Repo, run: str, commit: Oid) -> None:
     """Say, before it is made local, that a run is foreign up to a commit. Raises OSError."""
     path = _path(repo, run)
-    if not put(path, commit):
+    if not put(repo, path, commit):
         raise OSError(f"'{path}' cannot be written")
 
 

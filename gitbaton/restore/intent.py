@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from gitbaton.codec import Json, canonical, parse, path_document, path_of
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import OID
+from gitbaton.git.ownfiles import lock_file, put
 from gitbaton.git.repo import Repo
 from gitbaton.model import OPS, Oid, Op
 from gitbaton.values import value
@@ -55,13 +56,7 @@ def write(repo: Repo, intent: Intent) -> None:
         "mark": intent.mark,
         "root": path_document(intent.root),
     }
-    os.makedirs(repo.own_dir, exist_ok=True)
-    temporary = path(repo) + ".new"
-    with open(temporary, "wb") as file:
-        file.write(canonical(document))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path(repo))
+    put(repo, path(repo), canonical(document), sync=True)
 
 
 def read(repo: Repo) -> Intent | None:
@@ -124,8 +119,7 @@ def reached(name: str) -> None:
 def alone(repo: Repo, wait: float = LOCK_WAIT) -> Iterator[None]:
     """Be the only restore in this work tree. The lock goes with the last process that holds it, so that a git which outlives
     us still counts. Raises GitError when another one holds it for ``wait`` seconds."""
-    os.makedirs(repo.own_dir, exist_ok=True)
-    fd = os.open(os.path.join(repo.own_dir, "restoring"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    fd = lock_file(repo, os.path.join(repo.own_dir, "restoring"))
     try:
         deadline = time.monotonic() + wait
         while True:

@@ -40,7 +40,7 @@ def recover(baton: Baton) -> list[str]:
                 return [f"{error}; it is set aside as '{place}': {hint}"]
             if intent is not None and intent.root != (repo.layout.root or ""):
                 return [f"a restore was interrupted in another work tree, '{plain(intent.root)}'; it is left as it is"]
-            late = rescue(repo.own_dir)
+            late = rescue(repo)
             return [*late, *(_end(baton, intent) if intent is not None else [])]
     except (BatonError, OSError) as error:
         return [f"an interrupted restore waits for the next command: {error}"]

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from gitbaton.baton import Baton
 from gitbaton.codec import plain, timestamp
 from gitbaton.errors import BatonError
+from gitbaton.git.ownfiles import add, lock_file
 from gitbaton.git.repo import Repo
 from gitbaton.retention.planning import prune
 from gitbaton.retention.rules import AUTO_LAST
@@ -54,7 +55,7 @@ def work(baton: Baton) -> str:
 @contextmanager
 def alone(repo: Repo) -> Iterator[bool]:
     """Whether this is the only process that prunes so; nobody is waited for."""
-    fd = os.open(os.path.join(repo.shared_dir, "pruning"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    fd = lock_file(repo, os.path.join(repo.shared_dir, "pruning"))
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield True
@@ -65,5 +66,5 @@ def alone(repo: Repo) -> Iterator[bool]:
 
 
 def _log(repo: Repo, text: str) -> None:
-    with open(os.path.join(repo.shared_dir, "log"), "a", encoding="utf-8", errors="replace") as file:
-        file.write(f"{timestamp(datetime.now(UTC))} {plain(text)}\n")
+    line = f"{timestamp(datetime.now(UTC))} {plain(text)}\n"
+    add(repo, os.path.join(repo.shared_dir, "log"), line.encode("utf-8", "replace"))

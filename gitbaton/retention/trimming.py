@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from gitbaton.git import settings
 from gitbaton.git.objects import NewObject, RefChange
+from gitbaton.git.ownfiles import lock_file
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.looking import Chain
@@ -60,7 +61,7 @@ def resting(repo: Repo, chains: Sequence[Chain]) -> Iterator[frozenset[str]]:
     try:
         for chain in chains:
             git_dir = places.get(chain.ref)
-            if git_dir is None or _free(os.path.join(git_dir, "baton"), held):
+            if git_dir is None or _free(repo, os.path.join(git_dir, "baton"), held):
                 free.add(chain.ref)
         yield frozenset(free)
     finally:
@@ -68,9 +69,8 @@ def resting(repo: Repo, chains: Sequence[Chain]) -> Iterator[frozenset[str]]:
             os.close(fd)
 
 
-def _free(folder: str, held: list[int]) -> bool:
-    os.makedirs(folder, exist_ok=True)
-    fd = os.open(os.path.join(folder, "restoring"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+def _free(repo: Repo, folder: str, held: list[int]) -> bool:
+    fd = lock_file(repo, os.path.join(folder, "restoring"))
     held.append(fd)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

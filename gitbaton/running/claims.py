@@ -12,6 +12,7 @@ from datetime import datetime
 
 from gitbaton.errors import GitError, RunError, UsageError
 from gitbaton.git import globs, groups
+from gitbaton.git.ownfiles import shared
 from gitbaton.git.repo import Repo
 from gitbaton.values import replace, value
 
@@ -198,6 +199,7 @@ class Claims:
         path = os.path.join(self.folder, os.urandom(12).hex())
         try:
             fd = os.open(path + ".new", os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644)
+            shared(self.repo, fd)
         except OSError as error:
             raise GitError(f"a claim cannot be written: {error.strerror}") from None
         try:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from gitbaton.codec import encode_track
 from gitbaton.errors import BatonError, GitError, RecordError, UsageError
 from gitbaton.git.objects import parse_commit
+from gitbaton.git.ownfiles import lock_file
 from gitbaton.journal.chain import Journal, remembered
 from gitbaton.journal.values import Logged, Plan
 from gitbaton.running import plans
@@ -44,11 +45,9 @@ def turn(ctx: Context) -> Iterator[None]:
     if os.environ.get("GIT_BATON_RUN") == ctx.run and "GIT_BATON_STEP" in os.environ:
         step = os.environ["GIT_BATON_STEP"]
         raise UsageError(f"step '{step}' of run '{ctx.run}' cannot work on the plan of its own run", "name another with --run")
-    folder = os.path.join(ctx.repo.shared_dir, "lock")
-    path = os.path.join(folder, "run-" + encode_track(ctx.run))
+    path = os.path.join(ctx.repo.shared_dir, "lock", "run-" + encode_track(ctx.run))
     try:
-        os.makedirs(folder, exist_ok=True)
-        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        fd = lock_file(ctx.repo, path)
     except OSError as error:
         raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
     try:

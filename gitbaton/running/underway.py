@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from gitbaton.codec import encode_track
 from gitbaton.errors import GitError
 from gitbaton.git.filesets import Entry
+from gitbaton.git.ownfiles import put
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
 from gitbaton.running.writeset import same
@@ -52,10 +53,7 @@ def note(ctx: Context, step: str, begin: Oid, brings: Mapping[str, Entry | None]
     files = None if brings is None else {p: None if e is None else [e.mode, e.oid] for p, e in brings.items()}
     path = _path(ctx, step)
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path + ".new", "w", encoding="ascii") as file:
-            json.dump({"v": 1, "begin": begin, "brings": files}, file)
-        os.replace(path + ".new", path)
+        put(ctx.repo, path, json.dumps({"v": 1, "begin": begin, "brings": files}).encode("ascii"))
     except OSError as error:
         raise GitError(f"'{path}' cannot be written: {error.strerror}") from None
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from gitbaton.codec import encode_track
 from gitbaton.git.objects import OID
+from gitbaton.git.ownfiles import put
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 
@@ -56,13 +57,8 @@ def mark(store: Store, track: str, ids: Iterable[Oid]) -> None:
     more = known.union(ids)
     if more == known:
         return
-    folder = os.path.join(store.repo.shared_dir, "foreign")
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, encode_track(track))
-    temporary = path + ".new"  # never a track's name: `.` is encoded; what a killed process left goes with the next write
-    with open(temporary, "w", encoding="ascii") as file:
-        file.write("".join(f"{oid}\n" for oid in sorted(more)))
-    os.replace(temporary, path)
+    path = os.path.join(store.repo.shared_dir, "foreign", encode_track(track))  # `.new` is no track's: `.` is encoded
+    put(store.repo, path, "".join(f"{oid}\n" for oid in sorted(more)).encode("ascii"))
 
 
 def clear(store: Store, track: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gitbaton.errors import BatonError, GitError, GitTimeoutError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import OID, RefChange, is_ref
+from gitbaton.git.ownfiles import put
 from gitbaton.git.repo import Repo
 
 TYPE_CHECKING = False
@@ -80,13 +81,7 @@ def _moved(store: Store, change: RefChange) -> list[str]:
 
 def _keep(store: Store, changes: Sequence[RefChange]) -> None:
     rows = [f"{c.name} {c.old or '-'} {c.new or '-'}\n" for c in changes]
-    path = _path(store.repo)
-    os.makedirs(store.repo.shared_dir, exist_ok=True)
-    with open(path + ".new", "wb") as file:
-        file.write(_HEADER + os.fsencode("".join(rows)) + _END)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".new", path)
+    put(store.repo, _path(store.repo), _HEADER + os.fsencode("".join(rows)) + _END, sync=True)
 
 
 def _kept(store: Store) -> list[RefChange]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 
 from gitbaton.codec import encode_track
+from gitbaton.git.ownfiles import put
 from gitbaton.git.remotes import place_address
 from gitbaton.git.repo import Repo
 
@@ -48,10 +49,7 @@ def remember(repo: Repo, remote: str, place: str, tracks: Iterable[str], *, room
         path = os.path.join(folder, _file(room, track))
         lines = sorted({*_addresses(path), shown})
         try:
-            os.makedirs(folder, exist_ok=True)
-            with open(path + ".new", "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write("".join(f"{line}\n" for line in lines))
-            os.replace(path + ".new", path)
+            put(repo, path, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
         except OSError:
             return
 

@@ -9,6 +9,7 @@ import os
 import re
 import time
 
+from gitbaton.git.ownfiles import make_folder, shared
 from gitbaton.model import Oid
 from gitbaton.values import value
 
@@ -57,17 +58,12 @@ def load(repo: Repo, ref: str) -> Proof | None:
 
 
 def save(repo: Repo, ref: str, proof: Proof) -> None:
-    """Note it, readable by its owner alone; with a conversation's first, what is old goes. Never raises: without it the next
-    one compares everything."""
+    """Note it, readable by its owner alone, or by those who share the repository; with a conversation's first, what is old
+    goes. Never raises: without it the next one compares everything."""
     name = path(repo, ref)
     first = not os.path.lexists(name)
-    temporary = f"{name}.{os.getpid()}"
     try:
-        os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(fd, "wb") as file:
-            file.write(f"1 {proof.commit} {proof.size} {proof.digest}\n".encode())
-        os.replace(temporary, name)
+        _put(repo, name, f"1 {proof.commit} {proof.size} {proof.digest}\n".encode())
     except OSError:
         return
     if first:
@@ -77,12 +73,20 @@ def save(repo: Repo, ref: str, proof: Proof) -> None:
 def forget(repo: Repo, ref: str) -> None:
     """Note instead that the conversation was forgotten, so that no hook stores it again from the client's file, of which all is
     still there. Raises OSError."""
-    name = path(repo, ref)
-    os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
+    _put(repo, path(repo, ref), _FORGOTTEN)
+
+
+def _put(repo: Repo, name: str, data: bytes) -> None:
+    for folder in (os.path.dirname(os.path.dirname(name)), os.path.dirname(name)):
+        if not os.path.isdir(folder):
+            make_folder(repo, os.path.dirname(folder))
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            shared(repo, folder)
     temporary = f"{name}.{os.getpid()}"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(fd, "wb") as file:
-        file.write(_FORGOTTEN)
+        shared(repo, fd)
+        file.write(data)
     os.replace(temporary, name)
 
 

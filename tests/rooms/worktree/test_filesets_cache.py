@@ -174,7 +174,7 @@ def test_a_broken_cache_is_no_cache(repo: Sandbox, opened: Repo, reads: list[str
     place.write_bytes(harmed)
     reads.clear()
     if harm == "another root":
-        other = FileCache("/elsewhere", os.fspath(place))
+        other = FileCache(opened, "/elsewhere", os.fspath(place))
         assert other.get("d/a", signature(os.stat(repo.path / "d/a")), digest=False) is None
     else:
         assert files(opened).scan(["d/**"]) == first and reads == ["d/a"]
