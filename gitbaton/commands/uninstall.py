@@ -15,7 +15,9 @@ from gitbaton.install import githooks as install
 def command(
     ctx: typer.Context,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing.")] = False,
-    purge: Annotated[bool, typer.Option("--purge", help="Also delete every checkpoint, note and LATEST file.")] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Also delete every checkpoint, note, LATEST and exported file.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --purge: do not ask.")] = False,
 ) -> int:
     """Take back what install did; with --purge also every checkpoint, after naming them and asking."""

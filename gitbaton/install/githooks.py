@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from gitbaton import mirror
@@ -23,6 +23,7 @@ ASIDE = (".legacy", ".old")  # where pre-commit (which goes on calling it) and l
 GLOB = NOTES + "*"
 COVERING = frozenset((GLOB, NOTES, "refs/notes/*"))
 OURS = ("refs/baton/", "refs/checkpoints/")
+EXPORTED = "context_checkpoint_"  # how the names of files of 'export --history' begin
 STATE = ("detached", "quiet")  # what the hook scripts keep in a git directory for themselves
 
 
@@ -246,7 +247,7 @@ def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
         config = _config_hook_values(repo) + [(key, GLOB) for key in keys if GLOB in settings.local_values(repo, key)]
         config += added(baton)
     _remove_config(draft, config)
-    exported = _exclude_lines(draft, baton)
+    hidden = _hidden(baton)
     for event in EVENTS:
         _remove(draft, os.path.join(script_folder(repo), event))
     if os.path.isdir(script_folder(repo)):
@@ -261,9 +262,10 @@ def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
     if os.path.isdir(repo.shared_dir) and set(os.listdir(repo.shared_dir)) <= {"hooks", "installed", *STATE}:
         _remove_folder(draft, repo.shared_dir)
     if purge:
-        _purge(draft, baton, exported)
-    elif baton.latest is not None and mirror.has_files(baton.latest):
-        draft.notices.append("the LATEST files stay and show as untracked from now on; the next snapshot hides them again")
+        _purge(draft, baton, hidden.values())
+    else:
+        _staying(draft, hidden.values())
+    _unhide(draft, hidden.keys())  # after all that it hides was named, or is gone
     return draft.plan()
 
 
@@ -317,28 +319,48 @@ def _restore(draft: _Draft, path: str, kept: str) -> None:
     draft.step(f"remove '{path}'{back}", run)
 
 
-def _exclude_lines(draft: _Draft, baton: Baton) -> list[str]:
-    """Take our lines out of ``info/exclude``; the paths of exported files that they named come back."""
-    where, target = baton.latest, baton.repo.layout.exclude
-    text = read(target, limit=-1)
-    if where is None or text is None or where.inside is None:
-        return []
-    latest = [mirror.exclude_line(path) for path in where.paths()]
-    exported = mirror.exclude_line(os.path.normpath(os.path.join(where.inside, "context_checkpoint_")))
-    kept, names = [], []
-    for row in text.splitlines(keepends=True):
-        bare = row.rstrip(b"\n")
-        if bare.startswith(exported) and bare.endswith((b".md", b".json")):
-            names.append(os.path.join(where.inside, os.fsdecode(bare.rpartition(b"/")[2].replace(b"\\", b""))))
-        elif bare not in latest:
-            kept.append(row)
-    if len(kept) != len(text.splitlines()):
-        mode = os.stat(target).st_mode & 0o777
-        draft.step(f"remove our lines from '{target}'", lambda: write(target, b"".join(kept), mode))
-    return names
+def _hidden(baton: Baton) -> dict[bytes, str]:
+    """Our lines of ``info/exclude``, each with the path that it names: LATEST and exported files, wherever they lie."""
+    where, text = baton.latest, read(baton.repo.layout.exclude, limit=-1) or b""
+    there, rows = [where.inside] if where is not None and where.inside is not None else [], text.splitlines()
+    found: dict[bytes, str] = {}
+    for folder in dict.fromkeys([*there, *mirror.listed(baton.repo)]):
+        latest = {mirror.exclude_line(os.path.normpath(os.path.join(folder, name))) for name in mirror.NAMES}
+        if folder not in there and not latest <= set(rows):
+            continue  # one of them alone is the user's own
+        exported = mirror.exclude_line(os.path.normpath(os.path.join(folder, EXPORTED)))
+        for row in rows:
+            if row in latest or (row.startswith(exported) and row.endswith((b".md", b".json"))):
+                found[row] = os.path.normpath(os.path.join(folder, os.fsdecode(row.rpartition(b"/")[2].replace(b"\\", b""))))
+    return found
 
 
-def _purge(draft: _Draft, baton: Baton, exported: list[str]) -> None:
+def _unhide(draft: _Draft, lines: Collection[bytes]) -> None:
+    """Take our lines out of ``info/exclude``."""
+    target = draft.repo.layout.exclude
+
+    def run() -> None:
+        rows = (read(target, limit=-1) or b"").splitlines(keepends=True)
+        kept = [row for row in rows if row.rstrip(b"\n") not in lines]
+        write(target, b"".join(kept), os.stat(target).st_mode & 0o777)
+
+    if lines:
+        draft.step(f"remove our lines from '{target}'", run)
+
+
+def _staying(draft: _Draft, paths: Iterable[str]) -> None:
+    """Say which of the files that were hidden stay, and show."""
+    roots = [root for _, _, root in settings.worktrees(draft.repo) if root]
+    there = [path for path in paths if any(os.path.lexists(os.path.join(root, path)) for root in roots)]
+    exported = [path for path in there if os.path.basename(path) not in mirror.NAMES]
+    if len(exported) < len(there):
+        draft.notices.append("the LATEST files stay and show as untracked from now on; the next snapshot hides them again")
+    if exported:
+        more = f" and {len(exported) - 1} more" if len(exported) > 1 else ""
+        draft.notices.append(f"exported history stays and shows as untracked from now on: '{exported[0]}'{more}")
+
+
+def _purge(draft: _Draft, baton: Baton, hidden: Iterable[str]) -> None:
     """Every ref, note and file of ours, named."""
     repo = baton.repo
     for name, oid in sorted(repo.objects.refs(*OURS, NOTES.rsplit("/", 1)[0] + "/").items()):
@@ -349,27 +371,38 @@ def _purge(draft: _Draft, baton: Baton, exported: list[str]) -> None:
     for prefix, git_dir, root in settings.worktrees(repo):
         if settings.has_current(repo, git_dir, CURRENT):
             draft.step(f"delete '{prefix}{CURRENT}'", partial(settings.delete_current, repo, git_dir, CURRENT))
-        if where is not None and root:
-            _purge_files(draft, where, root, exported)
+        if root:
+            _purge_files(draft, root, hidden)
         if os.path.isdir(os.path.join(git_dir, "baton")):
             draft.step(f"remove '{os.path.join(git_dir, 'baton')}'", _tree_removal(os.path.join(git_dir, "baton")))
     if where is not None and where.inside is None:
         for name in () if mirror.foreign(where) else mirror.NAMES:
             _remove(draft, os.path.join(where.directory, name))
+        exported = [name for name in _listed(where.directory) if name.startswith(EXPORTED)]
+        if exported:
+            draft.notices.append(f"exported history outside the work tree stays: {len(exported)} files in '{where.directory}'")
 
 
-def _purge_files(draft: _Draft, where: mirror.Place, root: str, exported: list[str]) -> None:
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _purge_files(draft: _Draft, root: str, hidden: Iterable[str]) -> None:
     """The files of ours in a work tree that git does not track, and the folders that are then empty."""
-    there = mirror.at(where, root)
-    paths = (*(() if mirror.foreign(there) else where.paths()), *exported)
-    tracked = set(settings.tracked(draft.repo, paths, root))
-    found = [p for p in paths if p not in tracked and os.path.lexists(os.path.join(root, p))]
-    for path in found:
-        _remove(draft, os.path.join(root, path))
-    folder = where.inside if found else None
-    while folder and folder != ".":
-        _remove_folder(draft, os.path.join(root, folder))
-        folder = os.path.dirname(folder)
+    tracked = set(settings.tracked(draft.repo, tuple(hidden), root))
+    found = [path for path in hidden if path not in tracked and os.path.lexists(os.path.join(root, path))]
+    for folder in dict.fromkeys(os.path.dirname(path) for path in found):
+        there = mirror.Place(directory=os.path.join(root, folder), inside=folder or ".", root=root)
+        foreign = mirror.foreign(there)
+        mine = [path for path in found if os.path.dirname(path) == folder and os.path.basename(path) not in foreign]
+        for path in mine:
+            _remove(draft, os.path.join(root, path))
+        while mine and folder:
+            _remove_folder(draft, os.path.join(root, folder))
+            folder = os.path.dirname(folder)
 
 
 def _deletion(repo: Repo, name: str, oid: str) -> Callable[[], None]:
