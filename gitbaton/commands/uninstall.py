@@ -16,7 +16,7 @@ def command(
     ctx: typer.Context,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing.")] = False,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Also delete every checkpoint, note, LATEST and exported file.")
+        bool, typer.Option("--purge", help="Also delete all checkpoints, notes, LATEST and exported files.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --purge: do not ask.")] = False,
 ) -> int:
