@@ -72,7 +72,7 @@ git git/rawbytes.py: .GIT may be written
 +text = os.fsdecode(name).translate(_HFS).rstrip(" .")
 
 git git/place.py: a late write is lost
--return [keep(parent, path, place) for path, place in self.moved.items() if is_late(place, self._expected(path))]
+-return [keep(repo, path, place) for path, place in self.moved.items() if is_late(place, self._expected(path))]
 +return []
 
 waist mirror.py: the user's LATEST is overwritten

@@ -84,6 +84,7 @@ def test_all_of_it_has_the_modes_that_git_gives(repo: Sandbox, tmp_path: Path, v
         assert value != "0640" or not mode & 0o007, f"{name}: {mode:o}"
 
 
+@pytest.mark.deep
 def test_without_it_nothing_is_given_away(repo: Sandbox, tmp_path: Path) -> None:
     tour(repo, tmp_path / "far.git")
     assert not [name for name, mode in modes(repo).items() if mode & 0o022]
