@@ -9,14 +9,14 @@ from types import TracebackType
 
 from gitbaton import config, mirror, rewrites
 from gitbaton.codec import check_track, encode, timestamp
-from gitbaton.errors import AmbiguousNameError, BatonError, NotARepositoryError, NotFoundError, UsageError
+from gitbaton.errors import AmbiguousNameError, BatonError, NotARepositoryError, NotFoundError, RecordError, UsageError
 from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
 from gitbaton.ground import Surveyor
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Oid, Stored, WorktreeId
 from gitbaton.render import uncompared
-from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, tip_ref
+from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, newest, tip_ref
 from gitbaton.values import replace
 
 TYPE_CHECKING = False
@@ -243,15 +243,19 @@ class Baton:
     def apply(self, plan: Plan) -> Snapshot:
         """Record a planned checkpoint: the chain first, then what is derived from it. Raises BatonError."""
         from gitbaton.git.maintenance import tend
+        from gitbaton.store import intent
         from gitbaton.store.write import append
 
         track = plan.checkpoint.track
         warnings = list(plan.warnings)
         with self.repo.lock((chain_ref(track), tip_ref(track), NOTES)):
-            if self.repo.objects.info(chain_ref(track)) is None and track in self.store.fetched():
+            new = self.repo.objects.info(chain_ref(track)) is None
+            known = None if intent.pending(self.repo) else newest.take(self.repo)
+            if new and self.store.at_remotes(track):
                 from gitbaton.store.revision import adopt
 
                 warnings += adopt(self.store, track, plan.checkpoint.created)
+                self.store.chains()  # it is a track of our own now
             stored = append(self.store, plan.draft, warnings.append)
             try:
                 if stored.checkpoint.head is not None:
@@ -260,7 +264,10 @@ class Baton:
                     self._make_current(track)
                 files = stored.checkpoint.files
                 staged = files.index.whole if files else None
-                warnings += self._mirror(self.store.tips(), only_existing=plan.quiet, staged=staged)
+                known = known.after(stored, new=new) if known else None
+                if known:
+                    newest.keep(self.repo, known)
+                warnings += self._mirror(lambda: newest.shown(self.store, known), only_existing=plan.quiet, staged=staged)
             except (BatonError, OSError) as error:
                 warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {error}")
         tend(self.repo)
@@ -270,10 +277,13 @@ class Baton:
         if self.repo.objects.symref(CURRENT) != tip_ref(track):
             self.repo.objects.set_symref(CURRENT, tip_ref(track))
 
-    def _mirror(self, tips: History, *, only_existing: bool = False, staged: Oid | None = None) -> list[str]:
-        """Bring LATEST and ``expect`` in line with the tips, which were read under the lock."""
+    def _mirror(
+        self, tips: Callable[[], tuple[History, int]], *, only_existing: bool = False, staged: Oid | None = None, mark: str = ""
+    ) -> list[str]:
+        """Bring LATEST and ``expect`` in line with the tracks; called with the lock held. ``tips``: those that LATEST names,
+        and how many others there are; asked only where LATEST is not as it was left with this ``mark``."""
         current = self.store.current()
-        tip = next((s for s in tips.items if s.checkpoint.track == current), None)
+        tip = self._own_tip(current)
         head = tip.checkpoint.place.oid if tip else None
         if head is not None and head != self.repo.objects.head().oid:
             head = rewrites.successor(rewrites.pairs(self.repo), head)
@@ -283,27 +293,65 @@ class Baton:
         where = self.latest
         if where is None:
             return []
-        if tips.problems:
-            return [f"the LATEST files are left as they are: '{tips.problems[0].where}': {tips.problems[0].reason}"]
-        shown, generated = self.exported(tips.items), timestamp(self.clock())
-        return mirror.refresh(self.repo, where, shown, current, generated, only_existing=only_existing, staged=staged)
+
+        def told() -> mirror.Told:
+            return self._told(tips(), tip, current)
+
+        return mirror.refresh(self.repo, where, told, only_existing=only_existing, staged=staged, mark=mark)
+
+    def _own_tip(self, track: str | None) -> Stored | None:
+        """The newest checkpoint of a track that this repository has itself; None also where it cannot be read."""
+        try:
+            return self.store.own_tip(track) if track else None
+        except RecordError:
+            return None
+
+    def _told(self, found: tuple[History, int], tip: Stored | None, current: str | None) -> mirror.Told:
+        """What LATEST says: the newest tracks, and the current one, wherever it stands among them."""
+        tips, more = found
+        items = tips.items
+        if tip is not None and more and all(s.checkpoint.track != current for s in items):
+            items, more = (*items, tip), more - 1
+        wrong = f"'{tips.problems[0].where}': {tips.problems[0].reason}" if tips.problems else ""
+        return mirror.Told(
+            tips=self.exported(items), more=more, current=current, generated=timestamp(self.clock()), wrong=wrong
+        )
+
+    def _mark(self) -> str:
+        """What is equal as long as LATEST has to say the same; empty where that cannot be known."""
+        return newest.mark(self.repo, (self.store.current(), self.settings.redact, *self.settings.redact_allow))
 
     def latest_is_stale(self) -> bool:
         """Whether LATEST.json is there and says something else than the tracks do."""
-        where = self.latest
-        return where is not None and mirror.is_stale(where, self.exported(self.store.tips().items), self.store.current())
+        where, current = self.latest, self.store.current()
+        if where is None:
+            return False
+        return mirror.is_stale(where, self._told(newest.shown(self.store), self._own_tip(current), current))
 
-    def refresh(self, *, only_existing: bool = False) -> list[str]:
-        """Repair what is derived from the chains, and LATEST; a repository that cannot be written is left as it is."""
+    def refresh(self, *, only_existing: bool = False, track: str | None = None) -> list[str]:
+        """Repair what is derived from the chains, and LATEST; a repository that cannot be written is left as it is.
+
+        ``track``: only of this one, and of those that LATEST names where it has to be written.
+        """
         try:
             with self.repo.lock((), wait=2.0):
                 warnings = self.store.settle()
-                tips = self.store.tips()
-                for stored in self.store.behind(tips.items):
-                    from gitbaton.store.write import repair
 
-                    repair(self.store, stored, warnings.append)
-                return warnings + self._mirror(tips, only_existing=only_existing)
+                def repaired(items: Iterable[Stored]) -> None:
+                    for stored in self.store.behind(items):
+                        from gitbaton.store.write import repair
+
+                        repair(self.store, stored, warnings.append)
+
+                def tips() -> tuple[History, int]:
+                    found = newest.shown(self.store)
+                    repaired(found[0].items)
+                    return found
+
+                own = self._own_tip(track)
+                repaired(self.store.tips().items if track is None else [own] if own is not None else [])
+                mark = self._mark() if track is not None else ""
+                return warnings + self._mirror(tips, only_existing=only_existing, mark=mark)
         except (BatonError, OSError) as error:
             return [f"nothing is refreshed: {error}"]
 
@@ -343,18 +391,31 @@ class Baton:
             stored = self.tip(track)
         except BatonError:
             if os.path.isdir(self.repo.shared_dir):
-                self.refresh(only_existing=True)  # LATEST of a track that was removed elsewhere
+                self.refresh(
+                    only_existing=True, track=track or self.store.current() or ""
+                )  # LATEST of a track that was removed elsewhere
             raise
         found = self._surveyor().live(stored) if live else None
         missed = uncompared(found) if found else ()
         since = found.since if found else None
         if found is None and stored.checkpoint.carried is not None:
             since = Surveyor(self.store, self.settings.short).recorded(stored, self.count_changed)
-        return Resumed(stored=stored, live=found, warnings=(*missed, *self.refresh(), *self.newer([stored])), since=since)
+        return Resumed(
+            stored=stored,
+            live=found,
+            warnings=(*missed, *self.refresh(track=stored.checkpoint.track), *self.newer([stored])),
+            since=since,
+        )
 
     def newer(self, tips: Iterable[Stored]) -> list[str]:
         """What should be said of remotes that have newer checkpoints of tracks; nothing where nothing was fetched."""
-        if not (elsewhere := self.store.elsewhere()):
+        tips = list(tips)
+        one = tips[0].checkpoint.track if len(tips) == 1 else None
+        if one is not None:
+            elsewhere = {one: chains} if (chains := self.store.at_remotes(one)) else {}
+        else:
+            elsewhere = self.store.elsewhere()
+        if not elsewhere:
             return []
         from gitbaton.store.fetched import newer
 
@@ -435,4 +496,4 @@ class Baton:
         stored = self.tip(track)
         with self.repo.lock(()):
             self._make_current(stored.checkpoint.track)
-        return self.refresh()
+        return self.refresh(track=stored.checkpoint.track)

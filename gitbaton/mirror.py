@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gitbaton.errors import UsageError
 from gitbaton.git.objects import lookup
@@ -65,20 +65,36 @@ def _below(path: str, top: str) -> bool:
     return os.path.join(path, "").startswith(os.path.join(top, ""))
 
 
+@value
+class Told:
+    """What LATEST says: the tips that it names, newest first, and how many other tracks there are. ``wrong``: why it cannot be
+    said, else empty."""
+
+    tips: tuple[Stored, ...]
+    more: int
+    current: str | None
+    generated: str
+    wrong: str
+
+    def files(self) -> list[bytes]:
+        """The files' bytes, in the order of NAMES."""
+        return [write(self.current, self.generated, self.tips, self.more) for write in (latest_markdown, latest_json)]
+
+
 def refresh(
     repo: Repo,
     where: Place,
-    tips: Sequence[Stored],
-    current: str | None,
-    generated: str,
+    told: Callable[[], Told],
     *,
     only_existing: bool = False,
     staged: Oid | None = None,
+    mark: str = "",
 ) -> list[str]:
-    """Bring the files in line with ``tips``; called with the lock held. What was not written, and why, comes back.
+    """Bring the files in line with what is ``told``; called with the lock held. What was not written, and why, comes back.
 
     A file that already says the same is left alone. Files that git tracks are not ours: a repository could ship them.
-    ``staged`` is the index's tree, where it is known; else git reads the index.
+    ``staged`` is the index's tree, where it is known; else git reads the index. ``mark``: what is equal as long as the same is
+    told: where the files are as they were left with it, nobody is asked.
     """
     tracked = _tracked(repo, where, staged)
     if tracked:
@@ -94,33 +110,73 @@ def refresh(
         if strange:
             said = f"'{os.path.join(where.inside or where.directory, strange[0])}' was not written by git baton and stays"
             return [f"{said}; 'git baton import' takes an older folder in, then move it away"]
-        return _write(repo, where, folder, tips, current, generated, only_existing)
+        return _write(repo, where, folder, told, only_existing, mark)
     except OSError as error:
         return [f"the LATEST files are not written: '{where.directory}': {error.strerror}"]
     finally:
         os.close(folder)
 
 
-def _write(
-    repo: Repo, where: Place, folder: int, tips: Sequence[Stored], current: str | None, generated: str, existing: bool
-) -> list[str]:
-    old = [_read(folder, name) for name in NAMES]
-    wanted = [not existing or data is not None for data in old]
-    if not any(wanted):
+def _write(repo: Repo, where: Place, folder: int, told: Callable[[], Told], existing: bool, mark: str) -> list[str]:
+    there = [_stands(folder, name) for name in NAMES]
+    if existing and not any(there):
         return []
+    if mark and _left(repo, where, folder) == mark:
+        return _ignore(repo, where.paths())
+    told_now = told()
+    if told_now.wrong:
+        return [f"the LATEST files are left as they are: {told_now.wrong}"]
     warnings = _ignore(repo, where.paths())
-    written = _generated(old[1])
-    if written and old == [latest_markdown(current, written, tips), latest_json(current, written, tips)]:
-        return warnings
-    new = latest_markdown(current, generated, tips), latest_json(current, generated, tips)
-    for name, data, mine in zip(NAMES, new, wanted, strict=True):
-        if mine:
-            _replace(repo, folder, name, data)
+    old = [_read(folder, name) for name in NAMES]
+    new = told_now.files()
+    if old != _as_of(new, told_now.generated, _generated(old[1])):
+        for name, data, stands in zip(NAMES, new, there, strict=True):
+            if stands or not existing:
+                _replace(repo, folder, name, data)
+    if mark:
+        _leave(repo, where, folder, mark)
     return warnings
 
 
-def is_stale(where: Place, tips: Sequence[Stored], current: str | None) -> bool:
-    """Whether LATEST files are there and do not say what the tips say."""
+def _as_of(files: Sequence[bytes], generated: str, written: str | None) -> list[bytes]:
+    """The files as they would have been written at another time."""
+    return [data.replace(generated.encode(), (written or "").encode(), 1) for data in files]
+
+
+def _left(repo: Repo, where: Place, folder: int) -> str:
+    """The mark with which the files were left as they are now; empty where somebody has written one since."""
+    try:
+        with open(os.path.join(repo.own_dir, "latest"), encoding="utf-8", errors="surrogateescape") as file:
+            mark, _, rest = file.read(1 << 16).partition("\n")
+    except OSError:
+        return ""
+    return mark if rest == _looks(where, folder) else ""
+
+
+def _leave(repo: Repo, where: Place, folder: int, mark: str) -> None:
+    """Remember how the files look now; a disk that does not take it costs the next one a moment."""
+    path = os.path.join(repo.own_dir, "latest")
+    try:
+        with open(path + ".new", "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f"{mark}\n{_looks(where, folder)}")
+        os.replace(path + ".new", path)
+    except OSError:
+        return
+
+
+def _looks(where: Place, folder: int) -> str:
+    rows = [where.directory]
+    for name in NAMES:
+        try:
+            seen = os.lstat(name, dir_fd=folder)
+            rows.append(f"{seen.st_ino}.{seen.st_size}.{seen.st_mtime_ns}.{seen.st_ctime_ns}")
+        except OSError:
+            rows.append("-")
+    return "\n".join(rows)
+
+
+def is_stale(where: Place, told: Told) -> bool:
+    """Whether LATEST files are there and do not say what is told."""
     try:
         folder = _open(where, create=False)
     except OSError:
@@ -129,9 +185,8 @@ def is_stale(where: Place, tips: Sequence[Stored], current: str | None) -> bool:
         old = [_read(folder, name) for name in NAMES]
     finally:
         os.close(folder)
-    written = _generated(old[1]) or ""
     there = any(data is not None for data in old)
-    return there and old != [latest_markdown(current, written, tips), latest_json(current, written, tips)]
+    return there and old != _as_of(told.files(), told.generated, _generated(old[1]))
 
 
 def write_files(repo: Repo, where: Place, files: Sequence[tuple[str, bytes]]) -> list[str]:

@@ -181,19 +181,22 @@ def since_document(since: Since | None) -> Json:
     return {"turns": since.turns, "files_changed": since.files, "commits": since.commits, "stale": since.stale}
 
 
-def latest_json(current: str | None, generated: str, tips: Sequence[Stored]) -> bytes:
-    """LATEST.json: the tips by track."""
+def latest_json(current: str | None, generated: str, tips: Sequence[Stored], more: int = 0) -> bytes:
+    """LATEST.json: the tips by track, and how many tracks are not among them."""
     tracks: dict[str, Json] = {s.checkpoint.track: _told(s) for s in tips}
-    return canonical({"current_track": current, "generated": generated, "tracks": tracks})
+    others: dict[str, Json] = {"tracks_more": more} if more else {}
+    return canonical({"current_track": current, "generated": generated, "tracks": tracks, **others})
 
 
-def latest_markdown(current: str | None, generated: str, tips: Sequence[Stored]) -> bytes:
-    """LATEST.md: the current track, then every track; stored text is indented, so that it can forge no heading."""
+def latest_markdown(current: str | None, generated: str, tips: Sequence[Stored], more: int = 0) -> bytes:
+    """LATEST.md: the current track, then each track that is named; stored text is indented, so that it can forge no heading."""
     chosen = next((s for s in tips if s.checkpoint.track == current), None)
     parts = [f"<!-- written by git baton at {generated}; the truth is in refs/baton/tracks -->", "## CURRENT", ""]
     parts += _section(chosen) if chosen else ["No track is current in this work tree.", ""]
     for stored in tips:
         parts += [f"## {plain(stored.checkpoint.track)}", "", *_section(stored)]
+    if more:
+        parts += [f"{counted(more, 'older track')} not named here: 'git baton tracks' lists all."]
     return ("\n".join(parts).rstrip("\n") + "\n").encode("utf-8", "replace")
 
 

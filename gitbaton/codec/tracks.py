@@ -39,6 +39,8 @@ def decode_track(encoded: str) -> str | None:
     """The name that ``encoded`` stands for, or None when it is not exactly what ``encode_track`` gives for any name."""
     if not _ENCODED.match(encoded):
         return None
+    if "%" not in encoded and len(encoded) <= MAX_ENCODED:
+        return encoded
     try:
         name = _HEX.sub(lambda m: bytes.fromhex(m.group(1).decode()), encoded.encode()).decode("utf-8")
         return name if encode_track(name) == encoded else None

@@ -10,6 +10,7 @@ from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import OID, RefChange, is_ref
 from gitbaton.git.ownfiles import put
 from gitbaton.git.repo import Repo
+from gitbaton.store import newest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def carry_out(store: Store, first: Sequence[RefChange], last: Sequence[RefChange
     """
     free = [RefChange(name=c.name, new=c.old, old=c.old) for c in last if c.old is not None]
     _keep(store, [*first, *last])
+    newest.drop(store.repo)
     try:
         store.objects.update([*first, *free], *([last] if last else []))
     except (RefConflictError, GitError):

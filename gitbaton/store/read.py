@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, parse_note, payload
 from gitbaton.errors import GitError, NotFoundError, RecordError
 from gitbaton.git.notes import find
 from gitbaton.git.objects import MAX_READ, Algorithm, NewObject, Object, commit_data, new_object, object_id, parse_commit
+from gitbaton.git.refwatch import below, there
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.store.foreign import Marks
-from gitbaton.store.refs import CHAINS, CURRENT, NOTES, REMOTES, TIPS, chain_ref, tip_ref, track_of
+from gitbaton.store.refs import CHAINS, CURRENT, NOTES, REMOTES, TIPS, chain_ref, fetched_ref, tip_ref, track_of
 from gitbaton.store.values import History, Problem
 from gitbaton.values import replace
 
 _MAX_COMMIT = 3 << 20
 _MAX_BROKEN = 100
+_FEW = 100  # refs that are sooner looked at one by one than in a listing of all
 
 
 def root_objects(algorithm: Algorithm) -> list[NewObject]:
@@ -78,6 +80,19 @@ class Store:
                 found.setdefault(track, []).append((name, oid))
         return found
 
+    def at_remotes(self, track: str) -> list[tuple[str, Oid]]:
+        """The chains of a track that were fetched, as ``elsewhere`` has them, without a listing of all."""
+        names = [name for name in map(decode_track, sorted(below(self.repo, REMOTES))) if name is not None]
+        asked = ((name, self._pointed(fetched_ref(name, track))) for name in names)
+        return [(name, oid) for name, oid in asked if oid is not None and oid.strip("0")]
+
+    def _pointed(self, ref: str) -> Oid | None:
+        """What a ref points at, whether or not that can be read; None when there is no such ref."""
+        found = self.objects.info(ref)
+        if found is not None:
+            return found.oid
+        return self.objects.refs(ref.rpartition("/")[0] + "/").get(ref) if there(self.repo, ref) else None
+
     def fetched(self) -> dict[str, list[tuple[str, Oid]]]:
         """The tracks that exist only as fetched, each with its remotes and their chains' tips."""
         self.chains()
@@ -94,7 +109,13 @@ class Store:
     def tips(self) -> History:
         """The newest checkpoint of every track, newest first."""
         chains, problems = self.chains()
-        items = []
+        found = self.tips_of(chains)
+        return History(items=found.items, problems=(*problems, *found.problems))
+
+    def tips_of(self, chains: Mapping[str, Oid]) -> History:
+        """As ``tips``, of tracks whose chains' tips are known."""
+        items: list[Stored] = []
+        problems: list[Problem] = []
         read = self.objects.read_many(list(chains.values()), _MAX_COMMIT)
         for (track, oid), found in zip(chains.items(), read, strict=True):
             try:
@@ -119,7 +140,7 @@ class Store:
         """The newest checkpoint of a track, a foreign one where the track exists only as fetched; None when there is no such
         track. Raises RecordError when it is broken."""
         stored = self.own_tip(track)
-        if stored is None and self.fetched():
+        if stored is None and self.at_remotes(track):
             from gitbaton.store import fetched
 
             stored = fetched.tip(self, track)
@@ -141,7 +162,7 @@ class Store:
         """The object at a ref; None when there is no such ref. Raises RecordError when it cannot be read."""
         found = self.objects.read(ref, limit)
         if found is None:
-            oid = self.objects.refs(ref.rpartition("/")[0] + "/").get(ref)
+            oid = self._pointed(ref)
             if oid is None:
                 return None
             found = self.objects.read(oid, limit)  # another writer may just have made the ref
@@ -177,8 +198,12 @@ class Store:
 
     def behind(self, tips: Iterable[Stored]) -> list[Stored]:
         """Those of the tracks' newest checkpoints that their tip ref does not show yet."""
-        shown = self.objects.refs(TIPS)
-        return [s for s in tips if shown.get(tip_ref(s.checkpoint.track)) != s.id]
+        found = [(tip_ref(s.checkpoint.track), s) for s in tips]
+        if len(found) > _FEW:
+            shown = self.objects.refs(TIPS)
+            return [s for ref, s in found if shown.get(ref) != s.id]
+        asked = ((self.objects.info(ref), s) for ref, s in found)
+        return [s for shown, s in asked if shown is None or shown.oid != s.id]
 
     def history(self, track: str, limit: int | None = None) -> History:
         """A track's checkpoints, newest first; a broken one is named and left out. Raises NotFoundError."""

@@ -6,16 +6,17 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from gitbaton.codec import check_track, encode, entry, message, parse_note, plain
+from gitbaton.codec import check_track, decode_track, encode, entry, message, parse_note, plain
 from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.notes import edit
 from gitbaton.git.objects import Kind, NewObject, RefChange, commit_data, new_object, parse_commit
+from gitbaton.git.refwatch import below
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.store import foreign
 from gitbaton.store.read import Store, root_objects
-from gitbaton.store.refs import NOTES, chain_ref, tip_ref
+from gitbaton.store.refs import CHAINS, NOTES, chain_ref, tip_ref
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -155,6 +156,9 @@ def _refuse_collected(store: Store, draft: Draft, stored: Stored) -> None:
 
 def _refuse_twin(store: Store, track: str) -> None:
     """A track whose name differs only in case would be the same file on many disks."""
+    names = map(decode_track, below(store.repo, CHAINS))
+    if not any(name is not None and name != track and name.casefold() == track.casefold() for name in names):
+        return  # what lies there need not be a ref
     for other in store.chains()[0]:
         if other != track and other.casefold() == track.casefold():
             raise UsageError(f"track '{track}' differs from the track '{other}' only in case")

@@ -1,0 +1,137 @@
+"""The newest tracks, without a look at each: a list that is kept, and believed while no ref of a track has moved since.
+
+It lies in ``<common dir>/baton/newest`` and holds names, ids and times only. Whoever moves refs of tracks takes it away first;
+what git itself moves shows in the folders of the refs. Without it, all tracks are looked at, and it is made anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+
+from gitbaton.codec import decode_track, encode_track, timestamp
+from gitbaton.git.objects import OID, digest
+from gitbaton.git.refwatch import folders
+from gitbaton.git.repo import Repo
+from gitbaton.model import Oid, Stored
+from gitbaton.store.refs import CHAINS, TIPS
+from gitbaton.store.values import History, Problem
+from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.store.read import Store
+SHOWN = 100
+_HEADER = "gitbaton newest 1"
+_CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
+_MAX_COMMIT = 3 << 20
+
+
+@value
+class Newest:
+    """The newest tracks, at most SHOWN, the newest first: when, the id and commit of the tip, the track. ``count``: how many
+    tracks there are."""
+
+    rows: tuple[tuple[str, Oid, Oid, str], ...]
+    count: int
+
+    def after(self, tip: Stored, *, new: bool) -> Newest:
+        """The same when a track has this tip now; ``new``: there was no such track before."""
+        rows = [row for row in self.rows if row[3] != tip.checkpoint.track]
+        return Newest(rows=_rows([tip], rows), count=self.count + new)
+
+
+def _rows(tips: Iterable[Stored], more: Iterable[tuple[str, Oid, Oid, str]] = ()) -> tuple[tuple[str, Oid, Oid, str], ...]:
+    own = [(timestamp(s.checkpoint.created), s.id, s.commit, s.checkpoint.track) for s in tips]
+    return tuple(sorted([*own, *more], reverse=True)[:SHOWN])
+
+
+def _path(repo: Repo) -> str:
+    return os.path.join(repo.shared_dir, "newest")
+
+
+def mark(repo: Repo, words: Iterable[str | None]) -> str:
+    """What stays equal as long as no track has moved, none has become foreign or stopped being so, and ``words`` are the same;
+    empty where that cannot be known."""
+    moved = folders(repo, CHAINS, TIPS, "baton/foreign")
+    return "" if moved is None else digest("sha1", "\0".join((_HEADER, moved, *map(str, words))).encode()).hex()
+
+
+def take(repo: Repo) -> Newest | None:
+    """The list, where it holds; it is gone until ``keep``. Called with the lock held, before a ref of a track moves."""
+    found = _read(repo)
+    drop(repo)
+    return found
+
+
+def drop(repo: Repo) -> None:
+    """Take the list away: refs of tracks are about to move."""
+    try:
+        os.unlink(_path(repo))
+    except OSError:
+        return  # there is none, or the folder cannot be written, and then no ref can
+
+
+def keep(repo: Repo, found: Newest) -> None:
+    """Keep a list that is true now. Called with the lock held; a disk that does not take it leaves none."""
+    mark = folders(repo, CHAINS, TIPS)
+    if mark is None or found.count <= SHOWN:
+        return
+    rows = [f"{created} {oid} {commit} {encode_track(track)}" for created, oid, commit, track in found.rows]
+    try:
+        with open(_path(repo) + ".new", "w", encoding="ascii") as file:
+            file.write("\n".join((_HEADER, mark, str(found.count), *rows, "end\n")))
+        os.replace(_path(repo) + ".new", _path(repo))
+    except OSError:
+        drop(repo)
+
+
+def _read(repo: Repo) -> Newest | None:
+    try:
+        with open(_path(repo), encoding="ascii", errors="replace") as file:
+            header, mark, count, *rows, end, _ = file.read(1 << 20).split("\n")
+        if (header, end) != (_HEADER, "end") or mark != folders(repo, CHAINS, TIPS):
+            return None
+        parts = [row.split(" ") for row in rows]
+        found = [(created, oid, commit, decode_track(name) or "") for created, oid, commit, name in parts]
+        whole = all(OID.match(row[1]) and OID.match(row[2]) and row[3] for row in found)
+        return Newest(rows=tuple(found), count=int(count)) if whole else None
+    except (OSError, ValueError):
+        return None
+
+
+def shown(store: Store, known: Newest | None = None) -> tuple[History, int]:
+    """The newest checkpoints of the newest tracks, and how many other tracks there are. ``known`` is a list that is true now;
+    where none holds, every track is looked at. Called with the lock held."""
+    found = known or _read(store.repo)
+    if found is None:
+        return _listed(store)
+    return store.tips_of({track: commit for _, _, commit, track in found.rows}), found.count - len(found.rows)
+
+
+def _listed(store: Store) -> tuple[History, int]:
+    """As ``shown``; where there are more tracks than are shown, of most only the time is read."""
+    before = folders(store.repo, CHAINS, TIPS)
+    chains, strange = store.chains()
+    broken: list[Problem] = []
+    near = chains if len(chains) <= SHOWN else _near(store, chains, broken)
+    read = store.tips_of(near)
+    broken += read.problems
+    read = History(items=read.items[:SHOWN], problems=(*strange, *broken))
+    if not read.problems and before == folders(store.repo, CHAINS, TIPS):
+        keep(store.repo, Newest(rows=_rows(read.items), count=len(chains)))
+    return read, len(chains) - len(broken) - len(read.items)
+
+
+def _near(store: Store, chains: Mapping[str, Oid], problems: list[Problem]) -> dict[str, Oid]:
+    """The newest tracks, with those that are as new as the last of them."""
+    dated: list[tuple[bytes, str]] = []
+    for (track, oid), found in zip(chains.items(), store.objects.read_many(list(chains.values()), _MAX_COMMIT), strict=True):
+        created = _CREATED.search(found.data) if found is not None and found.kind == "commit" and found.data else None
+        if created is None:
+            problems.append(Problem(where=CHAINS + encode_track(track), reason=f"object {oid} is not a checkpoint's commit"))
+        else:
+            dated.append((created.group(1), track))
+    edge = max(sorted((created for created, _ in dated), reverse=True)[SHOWN - 1 : SHOWN], default=b"")
+    return {track: chains[track] for created, track in dated if created >= edge}
