@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -30,10 +33,34 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _AT_ONCE = 64
+_THREADS = 16
 
 
-async def _aside(work: Callable[..., T], *args: object) -> T:
-    return await asyncio.get_running_loop().run_in_executor(None, work, *args)
+class Aside:
+    """Threads of a saver's own, for what the event loop must not wait for. Those of the loop run synchronous nodes, too, which
+    may all be waiting for a graph that waits for this saver."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._process = 0
+
+    async def run(self, work: Callable[..., T], *args: object) -> T:
+        """What ``work`` gives, done in one of the threads."""
+        pool, process = self._pool, os.getpid()
+        if pool is None or self._process != process:  # a fork takes no threads along
+            pool = ThreadPoolExecutor(_THREADS, "gitbaton-aside")
+            self._pool, self._process = pool, process
+        try:
+            done = asyncio.get_running_loop().run_in_executor(pool, work, *args)
+        except RuntimeError:
+            if threading.main_thread().is_alive():
+                raise
+            return work(*args)  # the interpreter waits for its last threads, and no pool takes work any more
+        return await done
+
+    def drop(self) -> None:
+        """Let the threads end when they have done what they were given; who asks again gets others."""
+        self._pool = None
 
 
 class AsyncMethods(BaseCheckpointSaver[str]):
@@ -42,12 +69,13 @@ class AsyncMethods(BaseCheckpointSaver[str]):
     store: ThreadStore
     _reader: Reader
     _writer: Writer
+    _aside: Aside
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await _aside(self.close)
+        await self._aside.run(self.close)
 
     def close(self) -> None:
         """Let go of the repository."""
@@ -60,7 +88,7 @@ class AsyncMethods(BaseCheckpointSaver[str]):
         entry = self.store.ready(thread, namespace, whole(wanted) if wanted else None)
         if entry is not None and (entry.commit is None or type(entry.memo) is bytes) and not entry.written:
             return self._reader.whole(thread, namespace, entry)
-        return await _aside(self.get_tuple, config)
+        return await self._aside.run(self.get_tuple, config)
 
     async def alist(
         self,
@@ -72,7 +100,7 @@ class AsyncMethods(BaseCheckpointSaver[str]):
     ) -> AsyncIterator[CheckpointTuple]:
         """As ``list``; checkpoints are read some at a time."""
         found = self.list(config, filter=filter, before=before, limit=limit)
-        while some := await _aside(lambda: [*islice(found, _AT_ONCE)]):
+        while some := await self._aside.run(lambda: [*islice(found, _AT_ONCE)]):
             for item in some:
                 yield item
             if len(some) < _AT_ONCE:
@@ -83,33 +111,33 @@ class AsyncMethods(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """As ``put``. The checkpoint is serialised before this first waits: what the caller changes later is not in it."""
         draft = self._writer.draft(config, checkpoint, metadata, new_versions, self.store.ready)
-        await _aside(self._writer.put, draft)
+        await self._aside.run(self._writer.put, draft)
         return draft.config
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """As ``put_writes``. The writes are serialised before this first waits."""
-        await _aside(self._writer.store.put_writes, *self._writer.writes(config, writes, task_id, task_path))
+        await self._aside.run(self._writer.store.put_writes, *self._writer.writes(config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As ``delete_thread``."""
-        await _aside(self.delete_thread, thread_id)
+        await self._aside.run(self.delete_thread, thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """As ``delete_for_runs``."""
-        await _aside(self.delete_for_runs, run_ids)
+        await self._aside.run(self.delete_for_runs, run_ids)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """As ``copy_thread``."""
-        await _aside(self.copy_thread, source_thread_id, target_thread_id)
+        await self._aside.run(self.copy_thread, source_thread_id, target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """As ``prune``."""
-        await _aside(lambda: self.prune(thread_ids, strategy=strategy))
+        await self._aside.run(lambda: self.prune(thread_ids, strategy=strategy))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """As ``get_delta_channel_history``."""
-        return await _aside(lambda: self.get_delta_channel_history(config=config, channels=channels))
+        return await self._aside.run(lambda: self.get_delta_channel_history(config=config, channels=channels))

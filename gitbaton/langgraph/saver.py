@@ -12,7 +12,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, UsageError
 from gitbaton.git.creating import create_bare
-from gitbaton.langgraph.aio import AsyncMethods
+from gitbaton.langgraph.aio import Aside, AsyncMethods
 from gitbaton.langgraph.blocked import allowed
 from gitbaton.langgraph.history import history
 from gitbaton.langgraph.listing import entries
@@ -72,6 +72,7 @@ class GitSaver(AsyncMethods):
         if not isinstance(path, Baton) and _nothing_at(os.fspath(path)):
             create_bare(os.fspath(path), sync=fsync)
         self.store = ThreadStore.open(path.repo if isinstance(path, Baton) else path, sync=fsync, cache=cache)
+        self._aside = Aside()
         self._joined = Joined(cache // 4)
         self._recent: dict[tuple[str, str], Any] = {}
         self._tells = serde is None
@@ -110,6 +111,7 @@ class GitSaver(AsyncMethods):
     def close(self) -> None:
         """Let go of the repository; the last one to do so brings everything into git's refs. Copies share it."""
         self.store.close()
+        self._aside.drop()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that ``config`` names, else the newest of its thread and namespace; None where there is none. Raises

@@ -68,7 +68,7 @@ class Lock(io.IOBase):
     def __init__(
         self, wal: Opened, of: Mutual, ready: Callable[[Opened], None], wait: Callable[[], float | None], said: str
     ) -> None:
-        self.wal, self.of, self.ready, self.wait, self.said = weakref.proxy(wal), of, ready, wait, said
+        self.wal, self.of, self.ready, self.wait, self.said = weakref.ref(wal), of, ready, wait, said
 
     def __enter__(self) -> None:  # type: ignore[override]
         of, fd, owned = self.of, -1, self.of.mutex._is_owned  # type: ignore[attr-defined]
@@ -79,7 +79,9 @@ class Lock(io.IOBase):
             if not of.mutex.acquire(False) and not of.mutex.acquire(timeout=-1 if (wait := self.wait()) is None else wait):
                 raise GitError(f"{self.said} another thread")
             if of.fd < 0:
-                self.ready(self.wal)
+                if (wal := self.wal()) is None:
+                    raise UsageError("the log of threads is closed")
+                self.ready(wal)
             fd = of.fd
             if fd >= 0:
                 try:
