@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import ormsgpack
 from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
@@ -12,6 +13,7 @@ from gitbaton.codec import plain
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.langgraph.naming import namespace_of, text, thread_of, whole
 from gitbaton.threads.codec import json_text, loads, plain_text
+from gitbaton.threads.commits import file_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 _RECENT = 1024
 _INLINE = 16 << 20  # bytes of JSON that stand in a commit
 _TEXT = frozenset({str})
+_place = partial(file_entry, "c")
 # Nothing but JSON's own types, bytes, and keys that are text.
 _STRICT = (
     ormsgpack.OPT_PASSTHROUGH_DATACLASS
@@ -82,8 +85,9 @@ class Writer:
         follows; where it finds none, all channels are serialised. Raises KeyError without a thread id, and what the serialiser
         raises."""
         draft = Draft(config, checkpoint)
-        body = {key: value for key, value in checkpoint.items() if key != "channel_values"}
-        body["id"] = draft.id
+        body: dict[str, Any] = {**checkpoint, "id": draft.id, "channel_values": [*draft.values]}
+        if body["channel_values"] == sorted(draft.values, key=_place):
+            del body["channel_values"]
         draft.ck = self._text(draft, "ck", body)
         draft.md = self._text(draft, "md", get_checkpoint_metadata(config, metadata))
         held, old = None, None

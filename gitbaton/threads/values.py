@@ -30,7 +30,7 @@ class Entry:
     """One checkpoint of a thread in one namespace.
 
     ``id`` is the checkpoint's own and ``parent`` that of the checkpoint it follows, which need not be here. ``ck`` is the JSON
-    text of the checkpoint without its ``channel_values``, ``md`` that of its metadata, both ASCII; an empty one stands in
+    text of the checkpoint without the values of its channels, ``md`` that of its metadata, both ASCII; an empty one stands in
     ``rest``. ``channels`` gives the blob of each channel's value, ``rest`` blobs of what JSON cannot carry (``ck``, ``md``),
     and ``written`` the blob of each task's writes, without those that came late. Of an entry of a chain these three are read
     from its ``tree`` when they are first asked for, which may raise GitError or RecordError. ``commit`` is None until it is in
