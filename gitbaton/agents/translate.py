@@ -20,6 +20,7 @@ _MODULES = {
     "copilot": "gitbaton.agents.copilot",
     "cursor": "gitbaton.agents.cursor",
 }
+_NOTICE = "<task-notification>"  # a prompt that begins so is the client's own: a command in the background has ended
 
 
 def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event | None:
@@ -37,6 +38,8 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
     moment, inject = client.EVENTS.get(event, ("other", "no"))
     told = client.told(fields)
     prompt, said = told.get("prompt"), told.get("said")
+    if moment == "prompt" and isinstance(prompt, str) and prompt.lstrip().startswith(_NOTICE):
+        moment, inject = "other", "no"
     places = (told.get("cwd"), *(env.get(name) for name in client.FOLDERS))
     return Event(
         agent=agent,

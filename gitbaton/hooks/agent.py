@@ -201,13 +201,15 @@ def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session
     """Note in the session what the event means for it."""
     from gitbaton.hooks import sessions
 
+    changes: dict[str, object] = {"ended": event.moment == "end"}
     if event.moment in ("start", "compact"):
-        return sessions.save(repo, event, compacted=event.moment == "compact")
-    if event.moment == "prompt":
-        changes = {"compacted": False} if told else {}
+        changes["compacted"] = event.moment == "compact"
+        changes |= {"task": "", "prompt": ""} if event.source == "clear" else {}
+    elif event.moment == "prompt":
         prompt = sessions.opening(event.prompt or "", lambda text: _redacted(repo, text))
-        return sessions.save(repo, event, prompt=prompt, **changes)
-    return session
+        changes |= {"task": session.task or session.prompt or prompt, "prompt": prompt}
+        changes |= {"compacted": False} if told else {}
+    return sessions.save(repo, event, **changes)
 
 
 def _redacted(repo: Repo, text: str) -> str:

@@ -30,7 +30,9 @@ QUIET = 30  # seconds without a further checkpoint for events that come many tim
 _LEVEL = {"compact": 1, "request": 1, "turn": 2, "end": 2, "edit": 3}  # the least baton.auto at which a moment counts
 _LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
 _TURN = "turn ended: "
+_LAST = "; last prompt: "
 _STEP = len(_TURN) + 200
+_TASK = 120  # characters of it where a later prompt is told, too
 _TRIES = 4
 Track = Callable[[], str]  # asked anew each time, because another work tree may have taken the name
 
@@ -47,8 +49,11 @@ def due(auto: str, event: Event, session: Session, now: float) -> bool:
 def step(event: Event, session: Session) -> str:
     """What an automatic checkpoint says has happened; it is cut when it has been redacted: of half a key nobody could tell."""
     if event.moment == "turn":
-        said = first_line(session.prompt)
-        return f"{_TURN}{said}" if said else "turn ended"
+        last = first_line(session.prompt)
+        task = first_line(session.task) or last
+        more = f"{_LAST}{last}" if last not in ("", task) else ""
+        task = task if not more or len(task) <= _TASK else task[: _TASK - 3] + "..."
+        return f"{_TURN}{task}{more}" if task else "turn ended"
     words = {"compact": "before compaction (auto)", "request": "before a request to the model (auto)", "edit": "after an edit"}
     return words.get(event.moment, ENDED)
 

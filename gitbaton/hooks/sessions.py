@@ -12,6 +12,7 @@ from gitbaton.codec import Json, canonical, first_line, parse
 from gitbaton.errors import RecordError
 from gitbaton.git.ownfiles import make_folder, shared
 from gitbaton.git.repo import Repo
+from gitbaton.model import Agent
 from gitbaton.values import replace, value
 
 KEPT_SECONDS = 14 * 86_400
@@ -22,12 +23,15 @@ _OPENING, _LOOKED = 1000, 100_000
 
 @value
 class Session:
-    """``prompt``: the first line of what the user said last. ``compacted``: the window was compacted, and the model may not
-    know the baton any more. ``taken``: when a checkpoint was last thought of, in seconds since 1970. ``turns``: how many
-    turns have ended without a checkpoint since one of the words of ``words``, the id of a manual checkpoint."""
+    """``task``: the first line of what the user said first, ``prompt``: of what they said last. ``compacted``: the window was
+    compacted, and the model may not know the baton any more. ``ended``: the session has ended, and nothing came since.
+    ``taken``: when a checkpoint was last thought of, in seconds since 1970. ``turns``: how many turns have ended without a
+    checkpoint since one of the words of ``words``, the id of a manual checkpoint."""
 
+    task: str = ""
     prompt: str = ""
     compacted: bool = False
+    ended: bool = False
     taken: int = 0
     turns: int = 0
     words: str = ""
@@ -44,16 +48,33 @@ def opening(prompt: str, redact: Callable[[str], str]) -> str:
 
 def load(repo: Repo, event: Event) -> Session:
     """What was left; empty where nothing readable was."""
+    return _read(_path(repo.own_dir, event.agent, event.session))
+
+
+def has_ended(repo: Repo, agent: Agent) -> bool:
+    """Whether an agent's session has ended, in whichever work trees of the repository it was."""
+    linked = os.path.join(os.path.dirname(repo.shared_dir), "worktrees")
     try:
-        with open(_path(repo, event), "rb") as file:
+        others = [os.path.join(linked, name, "baton") for name in os.listdir(linked)]
+    except OSError:
+        others = []
+    paths = [_path(folder, agent.name, agent.session) for folder in (repo.shared_dir, *others)]
+    left = [_read(path) for path in paths if os.path.lexists(path)]
+    return bool(left) and all(session.ended for session in left)
+
+
+def _read(path: str) -> Session:
+    try:
+        with open(path, "rb") as file:
             found = parse(file.read(_MAX_BYTES))
     except (OSError, RecordError):
         return Session()
     if not isinstance(found, dict):
         return Session()
-    texts = {name: item for name in ("prompt", "words") if isinstance(item := found.get(name), str)}
+    texts = {name: item for name in ("task", "prompt", "words") if isinstance(item := found.get(name), str)}
     numbers = {name: item for name in ("taken", "turns") if isinstance(item := found.get(name), int)}
-    return replace(Session(compacted=found.get("compacted") is True), **texts, **numbers)
+    flags = {name: found.get(name) is True for name in ("compacted", "ended")}
+    return replace(Session(), **texts, **flags, **numbers)
 
 
 def save(repo: Repo, event: Event, **changes: object) -> Session:
@@ -61,10 +82,10 @@ def save(repo: Repo, event: Event, **changes: object) -> Session:
     before = load(repo, event)
     after = replace(before, **changes)
     if after != before:
-        path = _path(repo, event)
+        path = _path(repo.own_dir, event.agent, event.session)
         make_folder(repo, os.path.dirname(path))
-        document: dict[str, Json] = {"prompt": after.prompt, "compacted": after.compacted, "taken": after.taken}
-        document |= {"turns": after.turns, "words": after.words}
+        document: dict[str, Json] = {"task": after.task, "prompt": after.prompt, "compacted": after.compacted}
+        document |= {"ended": after.ended, "taken": after.taken, "turns": after.turns, "words": after.words}
         temporary = f"{path}.{os.getpid()}"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)  # what was said is nobody else's
         with open(fd, "wb") as file:
@@ -85,10 +106,10 @@ def prune(repo: Repo) -> None:
         return
 
 
-def _path(repo: Repo, event: Event) -> str:
-    session = event.session or "none"
+def _path(folder: str, agent: str, session: str | None) -> str:
+    session = session or "none"
     if not _PLAIN.match(session):
         import hashlib
 
         session = hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()[:40]
-    return os.path.join(repo.own_dir, "sessions", f"{event.agent}-{session}")
+    return os.path.join(folder, "sessions", f"{agent}-{session}")

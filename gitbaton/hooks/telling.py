@@ -14,6 +14,7 @@ from gitbaton.git import filedrift
 from gitbaton.git.repo import Repo
 from gitbaton.ground import Surveyor
 from gitbaton.hooks.deadline import DeadlineError, deadline
+from gitbaton.hooks.sessions import has_ended
 from gitbaton.hooks.tracks import choose, within_reach
 from gitbaton.model import Drift, Live, Stored
 from gitbaton.running.current import unfinished
@@ -53,7 +54,8 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     )
     if event.inject == "short":
         return reminder(scene)
-    seen = baton.exported(others(islice(baton.store.newest(stored), _LOOKED), event.session, now))
+    active = others(islice(baton.store.newest(stored), _LOOKED), event.session, now)
+    seen = baton.exported([s for s in active if s.checkpoint.agent is None or not has_ended(repo, s.checkpoint.agent)])
     return brief(replace(scene, others=seen, waiting=_waits(repo), runs=_runs(baton)))
 
 

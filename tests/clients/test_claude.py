@@ -31,7 +31,7 @@ def test_the_baton_is_there_after_start_compaction_and_cold_start(claude: Claude
     claude.ask("And anew")
     assert_told(model.turns[-1], MOVED)
     assert_once(model.turns[-1])
-    assert_checkpoints(shop, *steps, "turn ended: What next?", "turn ended: And anew")
+    assert_checkpoints(shop, *steps, f"{steps[0]}; last prompt: What next?", "turn ended: And anew")
     assert [run.payload["source"] for run in shop.hooks("SessionStart")] == ["startup", "compact", "resume", "startup"]
     assert_quiet(shop, model)
 

@@ -49,7 +49,7 @@ def test_the_baton_is_there_after_a_compaction_that_the_user_asks_for(codex: Cod
     assert_told(first, MOVED)
     assert_told(after, MOVED.replace("1", "2") if auto == "off" else MOVED)
     assert_once(after)
-    assert_checkpoints(shop, *([] if auto == "off" else ["turn ended: one", "turn ended: two"]))
+    assert_checkpoints(shop, *([] if auto == "off" else ["turn ended: one", "turn ended: one; last prompt: two"]))
     assert_quiet(shop, model)
 
 

@@ -60,7 +60,8 @@ def test_the_baton_is_there_after_start_and_cold_start(copilot: Copilot, beside:
     shop.drift()
     copilot.ask("And anew", cwd=shop.repo.path / "src")
     assert_told(model.turns[-1], MOVED)
-    assert_checkpoints(shop, *(f"turn ended: {prompt}" for prompt in ("Create hello.txt", "What next?", "And anew")))
+    task = "turn ended: Create hello.txt"
+    assert_checkpoints(shop, task, f"{task}; last prompt: What next?", "turn ended: And anew")
     assert not any(run.out for run in shop.hooks() if run.agent == "claude")
     assert_quiet(shop, model)
 

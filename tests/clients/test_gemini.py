@@ -71,7 +71,7 @@ def test_the_baton_is_there_after_start_compression_and_cold_start(gemini: Gemin
     model.will_say(gemini.writes("three.txt"), Reply("Done anew."))
     gemini.ask("And anew")
     assert_told(model.turns[-2], MOVED)
-    prompts = ("Create hello.txt", "And two.txt", "And anew")
+    prompts = ("Create hello.txt", "Create hello.txt; last prompt: And two.txt", "And anew")
     found = [c["step"] for c in reversed(shop.checkpoints())][1:]
     assert [s for s in found if s != "before a request to the model (auto)"] == [f"turn ended: {p}" for p in prompts]
     assert_checkpoints(shop, *found)

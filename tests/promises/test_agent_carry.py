@@ -79,7 +79,7 @@ def test_words_first_then_what_happened(repo: Sandbox) -> None:
     assert max(order.index(k) for k in ("step", "note", "next_cmd", "decision", "extra.k")) < order.index("since")
     assert said["carried"].startswith(written)
     assert said["validation"] != "green" and said["validation"].startswith("green") and "stale" in said["validation"]
-    for needed in ("turn ended: commit it", "4 turns", "5 files", "1 commit"):
+    for needed in ("turn ended: prompt 0; last prompt: commit it", "4 turns", "5 files", "1 commit"):
         assert needed in said["since"], said["since"]
     assert since(repo) == {"turns": 4, "files_changed": 5, "commits": 1, "stale": True}
     assert since(repo, "--live") == since(repo)
@@ -217,10 +217,10 @@ def test_only_auto_checkpoints_have_no_words_to_carry(repo: Sandbox) -> None:
     for number in range(3):
         repo.write("a.txt", f"{number}\n")
         client.turn(f"p{number}", "--track", "t")
-    assert steps(checkpoints(repo, "t")) == ["turn ended: p0", "turn ended: p1", "turn ended: p2"]
+    assert steps(checkpoints(repo, "t")) == ["turn ended: p0", *(f"turn ended: p0; last prompt: p{n}" for n in (1, 2))]
     check_carried(repo)
-    assert resumed(repo)["step"] == "turn ended: p2" and resumed(repo)["next_cmd"] == ""
-    assert "turn ended: p2" in client.fire("start", "--track", "t")
+    assert resumed(repo)["step"] == "turn ended: p0; last prompt: p2" and resumed(repo)["next_cmd"] == ""
+    assert "turn ended: p0; last prompt: p2" in client.fire("start", "--track", "t")
 
 
 def test_a_label_is_not_carried(repo: Sandbox) -> None:

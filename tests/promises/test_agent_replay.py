@@ -204,7 +204,7 @@ def test_cursor_as_documented(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
-def test_each_turn_has_its_own_prompt(repo: Sandbox) -> None:
+def test_each_turn_has_its_own_prompt_beside_the_task(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual")
     client, other = Client("claude", repo.path), Client("claude", repo.path, session="other")
     prompts = ["first thing\nmore", "\n\n  second thing  \n", "third \x1b[31m\u202ething", "x" * 70_000, "", "sechst\u00e9"]
@@ -213,11 +213,11 @@ def test_each_turn_has_its_own_prompt(repo: Sandbox) -> None:
         other.fire("prompt", prompt="not this")
         repo.write("hello.txt", f"{number}\n")
         client.fire("turn")
-    said = steps(autos(repo, "t"))
-    assert said[0] == "turn ended: first thing" and said[1].strip() == "turn ended: second thing"
-    assert said[2].startswith("turn ended: third ") and said[3].startswith("turn ended: xxx")
-    assert said[5] == "turn ended: sechst\u00e9" and len(said) == 6
-    assert said[4].startswith("turn ended") and not any("not this" in s or "\n" in s for s in said)
+    said, task = steps(autos(repo, "t")), "turn ended: first thing"
+    assert said[0] == said[4] == task and said[1].strip() == f"{task}; last prompt: second thing"
+    assert said[2].startswith(f"{task}; last prompt: third ") and said[3].startswith(f"{task}; last prompt: xxx")
+    assert said[5] == f"{task}; last prompt: sechst\u00e9" and len(said) == 6
+    assert not any("not this" in s or "\n" in s for s in said)
     assert log_of(repo) == ""
 
 

@@ -55,7 +55,7 @@ def test_the_order_of_what_names_a_track(repo: Sandbox) -> None:
     assert "topic" in tracks(repo), "none is current: the branch names it"
     snap(repo, "here", "h")
     work(client, 1)
-    assert steps(autos(repo, "here")) == [f"turn ended: {client.session} 1"]
+    assert steps(autos(repo, "here")) == [f"turn ended: {client.session} 0; last prompt: {client.session} 1"]
     payload = client.payload("Stop")
     repo.write("work.txt", "env\n")
     client.send("Stop", payload, env={"GIT_BATON_TRACK": "from env"})

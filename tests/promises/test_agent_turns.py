@@ -1,0 +1,148 @@
+"""What a turn is, and a session: the task outlives "continue please", a subagent ends no turn, who has left is not at work."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gitbaton.agents.translate import read
+from tests.kit import Sandbox
+from tests.kit.agents import CLIENTS, Client, autos, checkpoints, log_of, steps
+from tests.kit.state import snap
+
+NOTICE = "<task-notification>\n<task-id>b2eekv33h</task-id>\n<status>failed</status> with exit code 7\n</task-notification>"
+TASK = "Mend the parser"
+
+
+def work(repo: Sandbox, client: Client, prompt: str | None) -> str:
+    """A turn that changes a file; the step of its checkpoint."""
+    repo.write("work.txt", f"{len(checkpoints(repo, 't'))}\n")
+    if prompt is None:
+        client.fire("turn")
+    else:
+        client.turn(prompt)
+    return steps(autos(repo, "t"))[-1]
+
+
+@pytest.mark.parametrize("agent", CLIENTS)
+def test_the_first_prompt_is_the_task_and_the_last_one_is_told_too(repo: Sandbox, agent: str) -> None:
+    snap(repo, "t", "S")
+    client = Client(agent, repo.path)
+    assert work(repo, client, f"{TASK}\nand its tests") == f"turn ended: {TASK}"
+    assert work(repo, client, "continue please") == f"turn ended: {TASK}; last prompt: continue please"
+    client.fire("compact")
+    client.fire("start")
+    assert work(repo, client, "go on") == f"turn ended: {TASK}; last prompt: go on"
+    assert work(repo, client, TASK) == f"turn ended: {TASK}"
+    other = Client(agent, repo.path, session="other")
+    assert work(repo, other, "And anew") == "turn ended: And anew", "another session has a task of its own"
+    assert log_of(repo) == ""
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_a_cleared_session_begins_anew(repo: Sandbox, agent: str) -> None:
+    snap(repo, "t", "S")
+    client = Client(agent, repo.path)
+    work(repo, client, TASK)
+    client.fire("start", source="clear")
+    assert work(repo, client, "Another task") == "turn ended: Another task"
+
+
+def test_the_task_of_a_session_that_an_older_version_knew(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    client = Client("claude", repo.path)
+    client.fire("prompt", prompt=TASK)
+    (left,) = (repo.path / ".git" / "baton" / "sessions").iterdir()
+    older = {k: v for k, v in json.loads(left.read_bytes()).items() if k not in ("task", "ended")}
+    left.write_text(json.dumps(older))
+    assert work(repo, client, None) == f"turn ended: {TASK}"
+    assert work(repo, client, "continue please") == f"turn ended: {TASK}; last prompt: continue please"
+
+
+def test_long_prompts_leave_room_for_each_other(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    client = Client("claude", repo.path)
+    assert work(repo, client, "t" * 500) == "turn ended: " + "t" * 200
+    said = work(repo, client, "l" * 500)
+    assert said == "turn ended: " + "t" * 117 + "...; last prompt: " + "l" * 65 and len(said) == 212
+
+
+@pytest.mark.parametrize("agent", CLIENTS)
+def test_a_notice_of_the_client_is_not_the_users(repo: Sandbox, agent: str) -> None:
+    """A background command's end comes as a prompt, also before the first one."""
+    snap(repo, "t", "S")
+    client = Client(agent, repo.path)
+    client.fire("prompt", prompt=NOTICE)
+    assert work(repo, client, None) == "turn ended"
+    assert work(repo, client, TASK) == f"turn ended: {TASK}"
+    client.fire("prompt", prompt="\n " + NOTICE)
+    assert work(repo, client, None) == f"turn ended: {TASK}"
+
+
+@pytest.mark.parametrize("event", ["agentStop", "userPromptSubmitted", "postToolUse", "Stop", "preCompact"])
+@pytest.mark.parametrize("name", ["agentId", "agent_id"])
+def test_events_of_a_copilot_subagent_are_a_childs(event: str, name: str) -> None:
+    told: dict[str, Any] = {"sessionId": "561499a2", "cwd": "/repo", "prompt": "SUBAGENT-TASK", "parentAgentId": "1e64e48e"}
+    found = [read("copilot", event, json.dumps({**told, name: id}).encode(), {}) for id in ("561499a2", "")]
+    assert [each.child for each in found if each] == [True, False]
+
+
+def test_a_copilot_subagents_end_is_not_the_end_of_the_turn(repo: Sandbox) -> None:
+    """As recorded: its events carry its own id as that of the session."""
+    snap(repo, "t", "S")
+    client = Client("copilot", repo.path, session="1e64e48e")
+    sub = {"sessionId": "561499a2", "agentId": "561499a2", "agentType": "general-purpose", "parentAgentId": "1e64e48e"}
+    client.fire("prompt", prompt="Do it with a helper")
+    before = len(checkpoints(repo, "t"))
+    for number, moment in enumerate(("prompt", "edit", "compact", "turn")):
+        repo.write("work.txt", f"sub {number}\n")
+        assert client.fire(moment, **{"prompt": "SUBAGENT-TASK: look", "stopReason": "end_turn", **sub}) == ""
+    assert len(checkpoints(repo, "t")) == before
+    client.fire("turn", stopReason="end_turn")
+    assert steps(autos(repo, "t")) == ["turn ended: Do it with a helper"]
+    assert "nother session" not in client.fire("start", source="resume")
+    fresh = Client("copilot", repo.path, session="3fe735fd").fire("start")
+    assert fresh.count("nother session") == 1, "the parent's, which has not ended; none of the subagent"
+
+
+@pytest.mark.parametrize("agent", CLIENTS)
+def test_who_has_ended_properly_is_not_at_work(repo: Sandbox, agent: str) -> None:
+    """Also where nothing changed between the last turn and the end, so that no checkpoint says so."""
+    snap(repo, "t", "S")
+    theirs, mine = Client(agent, repo.path, session="theirs"), Client("claude", repo.path, session="mine")
+    theirs.fire("start")
+    work(repo, theirs, TASK)
+    assert "may still be at work here" in mine.fire("start")
+    count = len(checkpoints(repo, "t"))
+    theirs.fire("end")
+    assert len(checkpoints(repo, "t")) == count
+    assert "nother session" not in mine.fire("start")
+    theirs.fire("start")  # resumed
+    assert "may still be at work here" in mine.fire("start")
+    theirs.fire("end")
+    theirs.fire("prompt", prompt="continue please")
+    assert "may still be at work here" in mine.fire("start")
+
+
+def test_the_same_with_checkpoints_switched_off(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    theirs, mine = Client("claude", repo.path, session="theirs"), Client("claude", repo.path, session="mine")
+    work(repo, theirs, TASK)
+    repo.git("config", "baton.auto", "off")
+    theirs.fire("end")
+    assert "nother session" not in mine.fire("start")
+
+
+def test_a_session_of_another_work_tree_has_ended_too(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    place = repo.path.parent / "linked"
+    repo.git("worktree", "add", "-q", "-b", "side", str(place))
+    theirs, mine = Client("claude", place, session="theirs"), Client("claude", repo.path, session="mine")
+    Sandbox(place).write("work.txt", "x\n")
+    theirs.turn(TASK)
+    repo.ok("tracks", "use", "side")
+    assert "may still be at work here" in mine.fire("start")
+    theirs.fire("end")
+    assert "nother session" not in mine.fire("start")
