@@ -1,4 +1,4 @@
-r"""Forty plausible mistakes, and which of them the tests notice: ``python -m tests.deep.mutants --coverage FILE``.
+"""Forty plausible mistakes, and which of them the tests notice: ``python -m tests.deep.mutants --coverage FILE``.
 
 Each is made in a copy of the checkout, and the tests that reach its first line are run there until one fails. FILE is what
 ``python -m tests.deep.covered`` wrote for this very commit. That each can still be made is held by
