@@ -77,7 +77,11 @@ class GitTimeoutError(GitError):
 
 
 class StaleError(GitError):
-    """The work tree or the index is no longer what a plan was made against; nothing was written."""
+    """The work tree or the index is no longer what a plan was made against; nothing was written. ``paths`` are what moved."""
+
+    def __init__(self, message: str, *hints: str, paths: tuple[str, ...] = ()) -> None:
+        super().__init__(message, *hints)
+        self.paths = paths
 
 
 class PathError(GitError):

@@ -11,6 +11,7 @@ from gitbaton.git.run import LOCAL_ENV, Git, Process, base_environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Literal
 
     Wanted = Literal["nothing", "look", "capture"]
@@ -42,9 +43,9 @@ def look(git: Git) -> tuple[Process, Process]:
     return git.start(*TRACKED), git.start(*OTHERS)
 
 
-def start_listings(git: Git) -> tuple[Process, Process]:
-    """The same with names only, and with submodules looked into: what a capture needs."""
-    return git.start(*CHANGED), git.start(*OTHERS)
+def start_listings(git: Git, specs: Iterable[str] = ()) -> tuple[Process, Process]:
+    """The same with names only, and with submodules looked into: what a capture needs. Perhaps only what pathspecs match."""
+    return git.start(*CHANGED, "--", *specs), git.start(*OTHERS, "--", *specs)
 
 
 def signature(source: str, width: int) -> tuple[Signature, bytes]:

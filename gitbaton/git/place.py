@@ -130,7 +130,7 @@ class Placing:
             if d.now is None and found and (stat.S_ISDIR(found[1]) or any(self.marks.get(p) for p in parents(d.path))):
                 continue  # it makes room once it is empty; or a link above it goes first
             if found != (self.marks.get(d.path, ()) if d.now is not None else ()):
-                raise StaleError(f"'{d.path}' changed meanwhile; nothing is changed")
+                raise StaleError(f"'{d.path}' changed meanwhile; nothing is changed", paths=(d.path,))
 
     def _refuse_unwritable(self, changing: Iterable[Difference]) -> None:
         """Raise PathError that names all paths whose directories cannot be written."""
@@ -250,7 +250,7 @@ class Placing:
         try:
             os.rename(name, place, src_dir_fd=folder)
         except FileNotFoundError:
-            raise StaleError(f"'{path}' vanished meanwhile") from None
+            raise StaleError(f"'{path}' vanished meanwhile", paths=(path,)) from None
         except OSError as error:
             if error.errno not in _IMMOVABLE:
                 raise
@@ -259,7 +259,7 @@ class Placing:
             os.close(folder)
         self.moved[path] = place
         if seen(place) != self._expected(path):
-            raise StaleError(f"'{path}' changed meanwhile")
+            raise StaleError(f"'{path}' changed meanwhile", paths=(path,))
 
     def _link(self, path: str) -> None:
         """Put a new file into a place that is free."""
@@ -272,7 +272,7 @@ class Placing:
                 self._make_room(path, name, folder)
                 put(source, name, folder)
         except FileExistsError:
-            raise StaleError(f"'{path}' appeared meanwhile") from None
+            raise StaleError(f"'{path}' appeared meanwhile", paths=(path,)) from None
         finally:
             os.close(folder)
 

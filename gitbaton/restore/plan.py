@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gitbaton.baton import Baton
@@ -107,7 +107,8 @@ class _Planner:
         wanted = {d.path: d.then for d in scope if decision.steps[d.path].action in CHANGING}
         self.scene.take_out(self.hidden & wanted.keys())
         tree = self._tree(wanted, differing)
-        self.scene.mark([d for d in scope if d.path in wanted], {d.path for d in everything if d.now is not None})
+        changing = [d for d in scope if d.path in wanted]
+        self.scene.mark(changing, {d.path for d in everything if d.now is not None}, self._unwelcome())
         return Plan(
             op=self.op,
             target=self.target,
@@ -116,10 +117,10 @@ class _Planner:
             scope=self._index_scope(found, wanted),
             position=self.position,
             wanted=wanted,
-            raw=kept.wanted([d for d in scope if d.path in wanted]),
+            raw=kept.wanted(changing),
             same=tuple(d.path for d in scope if d.now == d.then and d.path in wanted),
             tree=tree,
-            digest=self._digest(found, tree),
+            digest=self._digest(found, changing),
             warnings=tuple(self._warnings()),
             scene=self.scene,
         )
@@ -225,6 +226,12 @@ class _Planner:
         held = {p for p in open_paths if lookup(self.store.objects, self.files.tree, os.fsencode(p)) is not None}
         return {p: r for p, r in open_paths.items() if p in held or self.order.exact}
 
+    def _unwelcome(self) -> Callable[[str], bool] | None:
+        """With --exact no file may appear where one was asked for."""
+        if not self.order.exact:
+            return None
+        return self._asked if self.order.paths else lambda path: True
+
     def _asked(self, path: str) -> bool:
         """Whether a path that no tree holds is at or below one that the user gave."""
         return any(name in (path, ".") or path.startswith(name + "/") for name in self._named())
@@ -251,13 +258,14 @@ class _Planner:
             return f"commit {self.baton.abbreviate(where)}"
         return f"track '{plain(track)}', checkpoint {self.baton.short(where)}"
 
-    def _digest(self, found: Sequence[Step], tree: Oid) -> str:
-        """The same for the same plan against the same state."""
-        rows: list[Json] = [[path_document(s.path), s.action, s.reason] for s in found]
+    def _digest(self, found: Sequence[Step], changing: Sequence[Difference]) -> str:
+        """The same for the same plan against the same state of what it touches, whatever else moves in the work tree."""
+        rows: list[Json] = [[path_document(s.path), s.action, s.reason] for s in found if s.action != "keep"]
         facts = self.scene.facts
         flags: list[Json] = [[path_document(f.path), f.bits] for f in facts.flags]
-        state: list[Json] = [self.scene.tree, facts.tree, flags, self.scene.head.oid]
-        value: dict[str, Json] = {"op": self.op, "to": self.target.id, "now": state, "then": tree, "steps": rows}
+        state: list[Json] = [facts.tree, flags, self.scene.head.oid]
+        ends: list[Json] = [[f"{entry.mode} {entry.oid}" if entry else None for entry in (d.now, d.then)] for d in changing]
+        value: dict[str, Json] = {"op": self.op, "to": self.target.id, "now": state, "ends": ends, "steps": rows}
         value["index"] = self.order.index
         return object_id(self.store.objects.algorithm, "blob", canonical(value))
 

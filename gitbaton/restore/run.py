@@ -21,7 +21,8 @@ _PATIENCE = 3  # files that a filter may fail on before it is not asked any more
 def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
     """Restore, undo or redo; what recovering an interrupted one had to say comes along.
 
-    A file that cannot be written or removed is left alone, and the rest comes back. Raises BatonError.
+    A file that cannot be written or removed, or that is never still, is left alone, and the rest comes back. Raises
+    BatonError.
     """
     said = recover(baton)
     moved, rounds, left = 0, 0, dict(order.left)
@@ -32,8 +33,10 @@ def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
         except StaleError as error:
             said += error.hints  # what was written late, and where it is kept
             moved += 1
-            if moved == _MOVED:
-                raise
+            if moved >= _MOVED:
+                if moved == _UNWRITABLE or not set(error.paths).difference(left):
+                    raise
+                left |= dict.fromkeys(error.paths, "unstable")
         except PathError as error:
             said += error.hints
             rounds += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -14,13 +14,15 @@ from gitbaton.git.ahead import start_listings
 from gitbaton.git.aside import mark, permissions
 from gitbaton.git.index import Facts, PrivateIndex
 from gitbaton.git.objects import lookup
-from gitbaton.git.putback import GITLINK, Difference, Entry, Guard, take_in, take_out
+from gitbaton.git.putback import GITLINK, Difference, Entry, Guard, parents, take_in, take_out
 from gitbaton.git.run import Process, checked, zsplit
 from gitbaton.git.staged import refuse_changed
 from gitbaton.git.untracked import ours
 from gitbaton.git.worktree import Captured, capture_with_index, private_folder, with_raw
 from gitbaton.model import Head, Oid
 from gitbaton.values import replace
+
+_FEW_PATHS = 20  # that git is asked for one by one: each is held against every path of the index
 
 
 class Scene:
@@ -47,6 +49,7 @@ class Scene:
         self.changing: list[Difference] = []
         self.coming: list[str] = []
         self.held: frozenset[str] = frozenset()
+        self.unwelcome: Callable[[str], bool] | None = None
         self.skipped = {s.path: s.reason for s in self.captured.skipped}
 
     @property
@@ -92,8 +95,10 @@ class Scene:
         return found > int(moment.timestamp() * 1_000_000) * 1000
 
     def look_again(self) -> None:
-        """Start looking whether anything has changed since the capture."""
-        self.looking = list(start_listings(self.index.git))
+        """Start looking whether what is to change has changed since the capture."""
+        few = self.marks if len(self.marks) <= _FEW_PATHS and not self.unwelcome else ()
+        if self.marks:
+            self.looking = list(start_listings(self.index.git, [f":(top,literal){path}" for path in few]))
 
     def stop_looking(self) -> None:
         """Take no interest in it any more."""
@@ -101,22 +106,34 @@ class Scene:
             self.looking.pop().stop()
 
     def refuse_changes(self) -> None:
-        """Raise StaleError when something has changed between the capture and the look, or HEAD has moved."""
-        changed = self.looking.pop(0).finish()
-        untracked = zsplit(checked(self.looking.pop(0).finish(), "ls-files"))
-        names = zsplit(changed.out)[1::2] if changed.code == 0 else []
-        known = self.skipped
-        new = [p for p in untracked if p.rstrip("/") not in known and not ours(p, self.rules.never)]
-        moved = [p for p in names if p not in known] + [p for p in new if covered(p.rstrip("/"), known) is None]
+        """Raise StaleError when what is to change has changed between the capture and the look, or index or HEAD have.
+
+        What else happens in the work tree is nothing to us.
+        """
+        moved = self._moved() if self.looking else ()
         if moved:
-            raise StaleError(f"'{moved[0]}' changed meanwhile; nothing is changed")
+            raise StaleError(f"'{moved[0]}' changed meanwhile; nothing is changed", paths=moved)
         refuse_changed(self.index)
         if self.repo.objects.head() != self.head:
             raise StaleError("HEAD moved meanwhile; nothing is changed")
 
-    def mark(self, changing: Iterable[Difference], held: Collection[str]) -> None:
+    def _moved(self) -> tuple[str, ...]:
+        """What the look found at, above or below the paths that are to change, and that no capture holds; and what is
+        unwelcome."""
+        changed = self.looking.pop(0).finish()
+        untracked = [p.rstrip("/") for p in zsplit(checked(self.looking.pop(0).finish(), "ls-files"))]
+        names = zsplit(changed.out)[1::2] if changed.code == 0 else []
+        new = [p for p in untracked if not ours(p, self.rules.never) and covered(p, self.skipped) is None]
+        unwelcome, above = self.unwelcome or (lambda path: False), {folder for path in self.marks for folder in parents(path)}
+        moved = [p for p in (*names, *new) if p in above or any(at in self.marks for at in (p, *parents(p)))]
+        return tuple(p for p in moved if p not in self.skipped) or tuple(filter(unwelcome, new))
+
+    def mark(
+        self, changing: Iterable[Difference], held: Collection[str], unwelcome: Callable[[str], bool] | None = None
+    ) -> None:
         """Remember files as they are; to be done before it is looked whether they are as captured. ``held`` are captured
-        paths that may make way."""
+        paths that may make way; ``unwelcome`` says of a path whether a file that appears there would have to go, too."""
+        self.unwelcome = unwelcome
         self.changing = list(changing)
         paths = {d.path: d.now is None for d in self.changing}
         self.coming, self.held = [path for path, new in paths.items() if new], frozenset(held)
@@ -130,10 +147,10 @@ class Scene:
         guard = self.guard(self.held)
         stands = next((path for path in self.coming if guard.in_the_way(path)), None)
         if stands is not None:
-            raise StaleError(f"'{stands}' appeared meanwhile; nothing is changed")
+            raise StaleError(f"'{stands}' appeared meanwhile; nothing is changed", paths=(stands,))
         for path, seen in self.marks.items():
             if mark(self.root, path) != seen:
-                raise StaleError(f"'{path}' changed meanwhile; nothing is changed")
+                raise StaleError(f"'{path}' changed meanwhile; nothing is changed", paths=(path,))
 
     def keep_modes(self) -> None:
         """Give overwritten files the permissions that they had: git makes new files, readable as the umask says."""
