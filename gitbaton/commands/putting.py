@@ -11,6 +11,7 @@ from gitbaton.commands.common import print_json, warn_all
 from gitbaton.model import Op, Stored
 from gitbaton.render import quoted
 from gitbaton.restore import Order, Plan, Step
+from gitbaton.restore.values import UNMERGED
 
 
 def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool) -> int:
@@ -40,8 +41,11 @@ def show_plan(baton: Baton, plan: Plan, safety: Stored | None, said: tuple[str, 
         terminal.say(f"nothing {'has to change' if plan.complete else 'is changed'}: {plan.name}")
         if plan.target.checkpoint.carried is not None:
             terminal.tell("hint: that checkpoint is automatic; '@{manual}' is the one whose words it carries")
-    if any(step.action == "conflict" for step in plan.steps):
+    reasons = {step.reason for step in plan.steps if step.action == "conflict"}
+    if reasons - {UNMERGED}:
         terminal.tell("hint: a conflict is somebody else's work; --force changes it all the same, and undo brings it back")
+    if UNMERGED in reasons:
+        terminal.tell("hint: an unmerged path is yours to resolve; --force writes the file and leaves it unmerged")
     warn_all(said)
 
 

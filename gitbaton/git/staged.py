@@ -41,6 +41,15 @@ class Staged:
     stages: Mapping[str, tuple[tuple[str, Entry], ...]]
 
 
+def stages_now(facts: Facts) -> dict[str, tuple[tuple[str, Entry], ...]]:
+    """What is in conflict in an index, by path, as in ``Staged``."""
+    found: dict[str, tuple[tuple[str, Entry], ...]] = {}
+    for stage, path, mode, oid in facts.stages:
+        name = os.fsdecode(path)
+        found[name] = (*found.get(name, ()), (str(stage), Entry(mode=mode.decode("ascii"), oid=oid)))
+    return found
+
+
 def read_staged(repo: Repo, files: FileState, beside: Oid | None) -> Staged:
     """The staged state of a checkpoint; ``beside`` is the tree of its index commit's second parent. Raises RecordError."""
     flags = {f.path: f.bits for f in files.index.flags}
@@ -119,8 +128,7 @@ class Restaging:
             if self.inside(item.path):
                 wanted[item.path] = (("0", item.then),) if item.then else ()
         intents, wanted_intents = self._intents()
-        unmerged = {os.fsdecode(path) for _, path, _, _ in self.now.stages}
-        for path in filter(self.inside, unmerged | (intents - wanted_intents) | (wanted_intents - intents)):
+        for path in filter(self.inside, stages_now(self.now).keys() | (intents - wanted_intents) | (wanted_intents - intents)):
             wanted.setdefault(path, ())  # no tree holds it now; where one holds it then, it is there already
         wanted |= {path: stages for path, stages in self.then.stages.items() if self.inside(path)}
         return wanted

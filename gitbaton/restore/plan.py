@@ -8,19 +8,19 @@ from contextlib import contextmanager
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, path_document, plain
-from gitbaton.errors import BatonError, NoAnswerError, RecordError, UsageError
+from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, RecordError, UsageError
 from gitbaton.git.ignores import ignored_by
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.putback import Difference, Entry, changed_tree, differences, hidden, matching
-from gitbaton.git.staged import Scope, listed_now
+from gitbaton.git.staged import Scope, listed_now, read_staged, stages_now
 from gitbaton.model import FileState, Oid, Op, Stored
 from gitbaton.owners import Present, others
 from gitbaton.restore.bytes import AFTER, Bytes, after, index_scope
 from gitbaton.restore.decide import Decision, Facts
 from gitbaton.restore.scene import Scene, covered, inside, looked
-from gitbaton.restore.values import CHANGING, Order, Plan, Step
+from gitbaton.restore.values import CHANGING, UNMERGED, Order, Plan, Step
 from gitbaton.store import safety_ref
-from gitbaton.store.safety import Steps, in_beside, steps
+from gitbaton.store.safety import Steps, beside, in_beside, steps
 from gitbaton.values import replace
 
 _INSIDE = ("submodule-dirty", "nested-repository")  # what stands there is a repository of its own
@@ -102,7 +102,8 @@ class _Planner:
         everything = [*differing, *(d for d in scope if d.now == d.then)]
         guard = self.scene.guard({d.path for d in everything if d.now is not None})
         decision = Decision(scope, everything, guard, self._facts(scope))
-        decision.leave(self._conflicts(decision.changing()))
+        known, self.unmerged = self._index_scope(), self._unmerged()
+        decision.leave(self._conflicts(known, decision.changing()))
         found = decision.settle()
         wanted = {d.path: d.then for d in scope if decision.steps[d.path].action in CHANGING}
         self.scene.take_out(self.hidden & wanted.keys())
@@ -114,7 +115,7 @@ class _Planner:
             target=self.target,
             steps=tuple(found),
             index=self.order.index,
-            scope=self._index_scope(found, wanted),
+            scope=self._narrowed(known, found, wanted),
             position=self.position,
             wanted=wanted,
             raw=kept.wanted(changing),
@@ -147,20 +148,52 @@ class _Planner:
         self.hidden |= {d.path for d in found}
         return found
 
-    def _index_scope(self, found: Sequence[Step], wanted: Collection[str]) -> Scope:
-        """The paths whose index entries come back: those that are touched, or all that were asked for; no conflict's."""
-        apart = frozenset(step.path for step in found if step.action == "conflict")
+    def _index_scope(self) -> Scope:
+        """The paths whose index entries come back, as far as that is known beforehand: without --index those that change."""
         if self.op != "restore":
-            known = index_scope(self.store, self.target)
-            return Scope(only=known.only, apart=known.apart | apart)
-        if not self.order.index:
-            return Scope(only=frozenset(wanted))
-        if not self.order.paths:
-            return Scope(apart=apart)
+            return index_scope(self.store, self.target)
+        if not self.order.index or not self.order.paths:
+            return Scope()
         facts, specs = self.scene.facts, self.order.paths
         trees = {self.scene.tree, self.files.tree, facts.tree, self.files.index.tree}
         only = {p for tree in trees for p in matching(self.scene.index, self.directory, tree, specs)}
-        return Scope(only=frozenset(only | listed_now(self.scene.repo, self.directory, specs)), apart=apart)
+        return Scope(only=frozenset(only | listed_now(self.scene.repo, self.directory, specs)))
+
+    def _narrowed(self, known: Scope, found: Sequence[Step], wanted: Collection[str]) -> Scope:
+        """The same, once it is decided what changes: no conflict's entry, and none that would end or begin one of a merge."""
+        apart = known.apart.union(step.path for step in found if step.action == "conflict")
+        if self.order.index:
+            return Scope(only=known.only, apart=apart)
+        now, then = self.unmerged
+        stay = now | then if then and not self._same_operation() else now
+        return Scope(only=(frozenset(wanted) if known.only is None else known.only) - stay, apart=apart)
+
+    def _unmerged(self) -> tuple[set[str], set[str]]:
+        """The paths that are unmerged now, but for a conflict that the very step brought which is taken back; and those that
+        were unmerged then."""
+        now = stages_now(self.scene.facts)
+        done = self.target.checkpoint.restore if now and self.op != "restore" else None
+        try:
+            brought = self._stages(self.baton.resolve(done.target)) if done else {}
+        except NotFoundError:  # pruned: nobody knows what it brought
+            brought = {}
+        return {path for path in now if now[path] != brought.get(path)}, set(self._stages(self.target))
+
+    def _stages(self, stored: Stored) -> Mapping[str, tuple[tuple[str, Entry], ...]]:
+        files = stored.checkpoint.files
+        counted = files is not None and files.index.unmerged
+        return read_staged(self.scene.repo, files, beside(self.store, stored)).stages if files and counted else {}
+
+    def _same_operation(self) -> bool:
+        """Whether the merge, or the rebase's step, that was in progress then still is."""
+        then = self.files.operation
+        still = then is not None and self.target.checkpoint.head == self.scene.head.oid
+        return still and then == self.scene.repo.operation()
+
+    def _resolved(self, known: Scope, changing: Sequence[Difference]) -> set[str]:
+        """The paths whose conflict of now would be gone."""
+        paths = self.unmerged[0] - self.unmerged[1]
+        return {p for p in paths if known.has(p)} if self.order.index else paths.intersection(d.path for d in changing)
 
     def _tree(self, wanted: Mapping[str, Entry | None], differing: Sequence[Difference]) -> Oid:
         """The work tree's tree afterwards."""
@@ -244,14 +277,15 @@ class _Planner:
     def _ignored_then(self, paths: list[str]) -> Collection[str]:
         return ignored_by(self.scene.repo, self.scene.folder, self.files.tree, paths)
 
-    def _conflicts(self, changing: Sequence[Difference]) -> Mapping[str, str]:
-        """Paths whose present content is somebody else's, and whose."""
+    def _conflicts(self, known: Scope, changing: Sequence[Difference]) -> Mapping[str, str]:
+        """Paths whose present content is somebody else's, and whose; and those that wait in the middle of a merge."""
         if self.order.force:
             return {}
         asked = [d for d in changing if d.now != d.then and (self.op == "restore" or d.now != self.after[d.path])]
         present = [Present(path=d.path, oid=d.now.oid if d.now else None, mode=d.now.mode if d.now else "") for d in asked]
         found = others(self.store, self.target, self.scene.head.oid, self.scene.repo.worktree_id(), present)
-        return {path: self._whose(owner.track, owner.where) for path, owner in found.items()}
+        whose = {path: self._whose(owner.track, owner.where) for path, owner in found.items()}
+        return whose | dict.fromkeys(self._resolved(known, changing), UNMERGED)
 
     def _whose(self, track: str | None, where: Oid) -> str:
         if track is None:

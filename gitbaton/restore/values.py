@@ -21,6 +21,7 @@ else:
 
 _SHORT = 10
 CHANGING: tuple[Action, ...] = ("write", "create", "remove")
+UNMERGED = "unmerged, and not at the checkpoint"  # why a path is left that waits in the middle of a merge
 
 
 @value
