@@ -11,13 +11,13 @@ from gitbaton.git.rawbytes import raw_tree
 from gitbaton.git.staged import MARK, IndexLock, refuse_changed, signature
 from gitbaton.model import Checkpoint, Oid, Restore, Stored
 from gitbaton.restore import intent as intents
-from gitbaton.restore.bytes import AFTER, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
+from gitbaton.restore.bytes import AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
 from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.settle import restaging, roll_back, told
 from gitbaton.restore.values import Plan, Restored
 from gitbaton.restore.writing import Writing
 from gitbaton.store import safety_ref
-from gitbaton.store.safety import LEFT, take_back
+from gitbaton.store.safety import AFTER, LEFT, take_back
 from gitbaton.store.write import Draft, append_safety
 from gitbaton.values import replace
 

@@ -16,9 +16,9 @@ from gitbaton.git.staged import Scope
 from gitbaton.model import Oid, Op, Stored
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
-from gitbaton.store.safety import beside, in_beside, paths_beside
+from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
 
-AFTER, AFTER_RAW, TOUCHED = b"after", b"after-raw", b"touched"
+AFTER_RAW, TOUCHED = b"after-raw", b"touched"
 ONLY, APART, HIDDEN = b"index-only", b"index-apart", b"hidden"
 
 

@@ -15,12 +15,12 @@ from gitbaton.git.putback import Difference, Entry, changed_tree, differences, h
 from gitbaton.git.staged import Scope, listed_now, read_staged, stages_now
 from gitbaton.model import FileState, Oid, Op, Stored
 from gitbaton.owners import Present, others
-from gitbaton.restore.bytes import AFTER, Bytes, after, index_scope
+from gitbaton.restore.bytes import Bytes, after, index_scope
 from gitbaton.restore.decide import Decision, Facts
 from gitbaton.restore.scene import Scene, covered, inside, looked
 from gitbaton.restore.values import CHANGING, UNMERGED, Order, Plan, Step
 from gitbaton.store import safety_ref
-from gitbaton.store.safety import Steps, beside, in_beside, steps
+from gitbaton.store.safety import AFTER, Steps, beside, in_beside, steps
 from gitbaton.values import replace
 
 _INSIDE = ("submodule-dirty", "nested-repository")  # what stands there is a repository of its own

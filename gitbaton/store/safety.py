@@ -20,7 +20,8 @@ class Steps:
     redo: tuple[Stored, ...]
 
 
-LEFT = b"left"  # in that tree: the paths that a step left alone
+AFTER = b"after"  # in that tree: the work tree's tree afterwards
+LEFT = b"left"  # the paths that a step left alone
 
 
 def steps(store: Store, ref: str) -> Steps:

@@ -1,0 +1,152 @@
+"""Chains as lines of trees: where in them a path holds what, and which of their checkpoints count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from gitbaton.errors import GitError, RecordError
+from gitbaton.git.objects import is_oid, parse_commit
+from gitbaton.model import Oid, Stored
+from gitbaton.owners.values import Contents, Step
+from gitbaton.store import Store
+from gitbaton.values import value
+
+MAX_COMMIT = 3 << 20
+NEWEST = 200  # of a track that is alone: how far back it is looked at first
+FORMAT = ("--encoding=UTF-8", "--format=%H %T %at %P")  # i18n.logOutputEncoding may be UTF-16
+
+Run = tuple[int, int, str]  # from a place up to before another a path has one content
+
+
+@value
+class Link:
+    """A commit as ``rev-list`` prints it."""
+
+    oid: Oid
+    tree: Oid
+    seconds: int
+    parent: Oid | None
+
+
+@value
+class Seen:
+    """A checkpoint at a place of a line; ``here``: taken in the work tree that it is asked for."""
+
+    stored: Stored
+    place: int
+    here: bool
+    skipped: frozenset[str]
+
+    @property
+    def track(self) -> str:
+        """The track that it is of; a state before a restore is of the track whose checkpoint came back."""
+        return self.stored.checkpoint.track
+
+    @property
+    def created(self) -> datetime:
+        """When it was taken."""
+        return self.stored.checkpoint.created
+
+
+class Line:
+    """A chain, oldest first; places in it count from 0. ``track`` is None for the states before each restore."""
+
+    def __init__(self, track: str | None, links: list[Link]) -> None:
+        self.track, self.links = track, links
+        self.seen: dict[int, Seen | None] = {}
+        self.moves: dict[str, list[tuple[int, str]]] = {}
+        self.start: Contents = {}
+        self._after: dict[int, int] = {}
+        self._recent: dict[int, int] = {}
+
+    def steps(self, base: Oid) -> Iterable[Step]:
+        """From a tree to the oldest checkpoint's, and on to the newest one's."""
+        after = [link.tree for link in self.links]
+        return zip([base, *after[:-1]], after, strict=False)
+
+    def follow(self, base: Oid, contents: Contents, changed: Mapping[Step, Contents]) -> None:
+        """Note where a path gets another content; ``contents`` are those of the tree ``base``."""
+        self.start = contents
+        for place, step in enumerate(self.steps(base)):
+            for path, content in changed.get(step, {}).items():
+                self.moves.setdefault(path, []).append((place, content))
+
+    def runs(self, path: str) -> list[Run]:
+        """The contents of a path, one after the other."""
+        moves = self.moves.get(path, [])
+        starts = moves if moves and moves[0][0] == 0 else [(0, self.start.get(path, "")), *moves]
+        ends = [place for place, _ in starts[1:]] + [len(self.links)]
+        return [(start, end, content) for (start, content), end in zip(starts, ends, strict=True)]
+
+    def recent(self, seconds: int) -> int:
+        """The first place that is not dated before a time."""
+        if seconds not in self._recent:
+            places = (place for place, link in enumerate(self.links) if link.seconds >= seconds)
+            self._recent[seconds] = next(places, len(self.links))
+        return self._recent[seconds]
+
+    def note(self, place: int, seen: Seen | None) -> None:
+        """Remember what stands at a place; None when it does not count."""
+        self.seen[place] = seen
+        if seen is None:
+            self._after[place] = place + 1
+
+    def next(self, place: int) -> int:
+        """The first place from here on that counts or is not known yet."""
+        start = place
+        while place in self._after:
+            place = self._after[place]
+        while start != place:  # so that the next walk is short
+            after, self._after[start] = self._after[start], place
+            start = after
+        return place
+
+
+def read_lines(store: Store, chains: Mapping[str | None, Oid], until: Oid | None = None) -> list[Line]:
+    """Chains as far as they can be read, by one process; where ``until`` is given only the newest part of them, if it is in
+    that."""
+    tips = [tip for tip in chains.values() if is_oid(store.objects.algorithm, tip)]
+    few = [f"--max-count={NEWEST}"] if until else []
+    result = store.repo.git.run("rev-list", "--first-parent", *few, *FORMAT, "--end-of-options", *tips, "--")
+    found = listed(result.out) if result.code == 0 else _step_by_step(store, tips)
+    if few and until not in found:
+        return read_lines(store, chains)
+    return [Line(track, [k for k in first_parents(found, tip) if k.oid != store.root][::-1]) for track, tip in chains.items()]
+
+
+def listed(out: bytes) -> dict[Oid, Link]:
+    """What ``rev-list`` prints, by commit."""
+    rows = (row.split(" ") for row in out.decode("ascii", "replace").splitlines() if not row.startswith("commit "))
+    return {r[0]: Link(oid=r[0], tree=r[1], seconds=_number(r[2]), parent=r[3] or None) for r in rows}
+
+
+def first_parents(found: Mapping[Oid, Link], start: Oid | None) -> Iterable[Link]:
+    """A commit and its first parents, as far as they are listed."""
+    while start is not None and (item := found.get(start)) is not None:
+        yield item
+        start = item.parent
+
+
+def _number(text: str) -> int:
+    return int(text) if text.removeprefix("-").isdecimal() else 0
+
+
+def _step_by_step(store: Store, tips: Sequence[Oid]) -> dict[Oid, Link]:
+    """As ``rev-list`` would list them, up to what is missing or corrupt."""
+    found: dict[Oid, Link] = {}
+    for tip in tips:
+        at: Oid | None = tip
+        while at is not None and at not in found:
+            try:
+                read = store.objects.read(at, MAX_COMMIT)
+                commit = parse_commit(read.data) if read and read.kind == "commit" and read.data else None
+            except (GitError, RecordError):
+                commit = None
+            if commit is None:
+                break
+            seconds = _number(commit.author.split(b" ")[-2].decode("ascii", "replace")) if b" " in commit.author else 0
+            parent = commit.parents[0] if commit.parents else None
+            found[at] = Link(oid=at, tree=commit.tree, seconds=seconds, parent=parent)
+            at = parent
+    return found
