@@ -16,8 +16,8 @@ from gitbaton.commands.putting import show_plan
 from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.ground import Surveyor
 from gitbaton.model import Stored
-from gitbaton.render import age, happened, line, quoting, sentences, verdict
-from gitbaton.restore.values import Order, Plan
+from gitbaton.render import age, happened, line, quoted, quoting, sentences, verdict
+from gitbaton.restore.values import Order, Plan, Step
 from gitbaton.rewinding import Changes, Row
 from gitbaton.values import replace
 
@@ -127,7 +127,13 @@ class Talk:
             choice = self._choice(files=shown is not None, talk=talk is not None)
             if shown is None or choice not in ("f", "b"):
                 break
-            if not self._sure(shown):
+            conflicts = [step for step in shown.steps if step.action == "conflict"]
+            answer = self._sure(conflicts)
+            if conflicts and answer in ("o", "overwrite"):
+                order = replace(order, over=(*order.over, *(step.path for step in conflicts)))
+                terminal.say("they are overwritten, too; now it would be:")
+                continue
+            if answer not in ("y", "yes"):
                 return None
             outcome = rewinding.carry_out(self.baton, order, shown)
             done = outcome.restored
@@ -208,16 +214,19 @@ class Talk:
                 return meant
             terminal.tell(f"'{cut(plain(answer), 40)}' is not understood; it can be {', '.join(offered)}")
 
-    def _sure(self, shown: Plan) -> bool:
-        """Whether to go on where somebody else's work is touched or left in the way."""
-        conflicts = sum(step.action == "conflict" for step in shown.steps)
-        if self.order.force:
+    def _sure(self, conflicts: list[Step]) -> str:
+        """Whether to go on where somebody else's work is touched or left in the way; every path of it is named."""
+        for step in conflicts:
+            terminal.say(f"in conflict: {quoted(step.path)} ({plain(step.reason)})")
+        many = len(conflicts)
+        if many:
+            question = f"{many} conflict{' is' if many == 1 else 's are'} left alone, all else comes back; 'o' overwrites "
+            question += "exactly that one, too" if many == 1 else "exactly those, too"
+        elif self.order.force:
             question = "somebody else's work is changed, too"
-        elif conflicts:
-            question = f"{conflicts} conflict{' is' if conflicts == 1 else 's are'} left alone, all else comes back"
         else:
-            return True
-        return self.ask(f"{question}; go on? [y/N] ").lower() in ("y", "yes")
+            return "y"
+        return self.ask(f"{question}; go on? [y/N] ").lower()
 
 
 def _explain(error: BatonError) -> None:

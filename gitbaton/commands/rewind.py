@@ -34,7 +34,8 @@ def command(
     """Pick a checkpoint from a list, see what would be restored, and restore files, conversation or both.
 
     It asks on a terminal, and changes nothing before the last answer; Enter, q or the end of input leave with 0, Ctrl-C with
-    130. A restore is exactly the one that was shown, and ends as 'git baton restore' does: 'git baton undo' takes it back.
+    130. A restore is exactly the one that was shown, and ends as 'git baton restore' does: 'git baton undo' takes it back. What
+    is somebody else's work is named, and left alone or, when you say so, overwritten, exactly that.
     """
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError("rewind asks on a terminal, and this is none", *WITHOUT_A_TERMINAL)

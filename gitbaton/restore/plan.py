@@ -241,7 +241,7 @@ class _Planner:
             known=self._known() if leaving and self.op == "restore" else (),
             ignored_then=self._ignored_then,
             hidden=self.hidden,
-            named=self._named(),
+            named=self._named().union(self.order.over),
             absent=self._absent(scope) if self.op == "restore" else dict.fromkeys(self.written, "ignored"),
             exact=self.order.exact,
             force=self.order.force,

@@ -29,8 +29,8 @@ class Order:
     """What is to come back. ``paths`` are git's pathspecs as seen from ``directory`` (default: the top of the work tree).
 
     ``exact`` removes what the checkpoint does not hold; ``index`` brings the whole index back; ``force`` also what is
-    somebody else's; ``foreign`` allows a checkpoint that was fetched and that no local snapshot follows. ``left`` are paths
-    to leave alone, with the reason.
+    somebody else's, ``over`` those paths of it; ``foreign`` allows a checkpoint that was fetched and that no local snapshot
+    follows. ``left`` are paths to leave alone, with the reason.
     """
 
     checkpoint: str = "@"
@@ -39,6 +39,7 @@ class Order:
     exact: bool = False
     index: bool = False
     force: bool = False
+    over: tuple[str, ...] = ()
     foreign: bool = False
     left: tuple[tuple[str, str], ...] = ()
 

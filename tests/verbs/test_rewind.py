@@ -386,3 +386,22 @@ def test_without_a_terminal_129_and_the_plain_commands(box: Sandbox) -> None:
     for words in ("git baton log", "git baton restore --dry-run CHECKPOINT", "git baton restore [--conversation] CHECKPOINT"):
         assert words in done.err
     check_untouched(box, then, refs)
+
+
+def test_b5_conflicts_are_named_and_exactly_those_are_overwritten(two: Sandbox) -> None:
+    two.write("c.txt", "beside it\n")
+    then = state_of(two)
+    screen = Screen(two)
+    screen.answer(WHICH, "1\n")
+    screen.answer(WHAT, "f\n")
+    shown = screen.answer(SURE, "o\n")
+    assert "in conflict: a.txt (track 'other', checkpoint " in shown and "in conflict: b.txt (track 'other'" in shown
+    assert "2 conflicts are left alone, all else comes back; 'o' overwrites exactly those, too; " in shown
+    assert_same(then, state_of(two), "nothing is changed before it is shown")
+    shown = screen.answer(WHAT, "f\n")
+    assert "they are overwritten, too; now it would be:\n" in shown
+    assert "would write a.txt\nwould write b.txt\nwould keep c.txt" in shown
+    assert screen.end()[0] == 0
+    assert ((two.path / "a.txt").read_text(), (two.path / "b.txt").read_text()) == ("three\n", "b\n")
+    two.ok("undo")
+    assert_same(then, state_of(two), "undone")

@@ -8,8 +8,8 @@ from datetime import datetime
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import is_oid, parse_commit
 from gitbaton.model import Oid, Stored
-from gitbaton.owners.values import Contents, Step
-from gitbaton.store import Store
+from gitbaton.store.contents import Contents, Step
+from gitbaton.store.read import Store
 from gitbaton.values import value
 
 MAX_COMMIT = 3 << 20

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import is_oid, new_object, parse_tree
 from gitbaton.model import Oid
-from gitbaton.owners.values import Contents, Step
-from gitbaton.store import Store
+from gitbaton.store.read import Store
 
+Step = tuple[Oid, Oid]  # two trees, before and after
+Contents = dict[str, str]  # by path: ``mode id``; empty for an absent path
 _FEW_PATHS = 500
 _FEW_BYTES = 64 << 10  # of paths on a command line
 _UNREADABLE = "?"  # a content that no path has
