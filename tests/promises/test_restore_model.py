@@ -100,6 +100,11 @@ class Agents(RuleBasedStateMachine):
         self.wrote.update({name: entry for name, entry in after.items() if before.get(name) != entry})
         self.owed |= {blob(e[2]) for name, e in before.items() if after.get(name, ("", False, b""))[2] != e[2]}
         self.owed |= staged_blobs(staged) - staged_blobs(now)
+        if words[0] == "restore" and "--index" not in words:
+            resolved = [name for name, rows in staged.items() if is_unmerged(rows) and now.get(name) != rows]
+            assert not resolved, f"{words}: resolved {resolved}"
+            made = [name for name, rows in now.items() if is_unmerged(rows) and not is_unmerged(staged.get(name, ()))]
+            assert not made or self.box.try_git("rev-parse", "-q", "--verify", "MERGE_HEAD").code == 0 or self.rebasing(), made
         lost = self.owed - self.reachable() - {blob(e[2]) for e in after.values()} - staged_blobs(now)
         assert not lost, f"{words}: lost {lost}\n" + differences(before, after)
         assert not (self.box.path / ".git/index.lock").exists()
@@ -191,6 +196,32 @@ class Agents(RuleBasedStateMachine):
     def checkout(self, where: str, force: bool) -> None:
         self.tick()
         self.box.try_git("checkout", "-q", *(["-f"] if force else []), where)
+
+    @rule(name=paths, data=CONTENTS)
+    def colleague(self, name: str, data: bytes) -> None:
+        """Somebody commits elsewhere, on ``other``."""
+        self.tick()
+        oid, env = self.box.git("hash-object", "-w", "--stdin", stdin=data), {"GIT_INDEX_FILE": "../colleague"}
+        self.box.git("read-tree", "other", env=env)
+        if self.box.try_git("update-index", "--replace", "--add", "--cacheinfo", f"100644,{oid},{name}", env=env).code == 0:
+            tree = self.box.git("write-tree", env=env)
+            new = self.box.git("commit-tree", "-m", "colleague's", "-p", "other", tree)
+            if self.box.try_git("symbolic-ref", "-q", "HEAD").out.strip() != "refs/heads/other":
+                self.box.git("update-ref", "refs/heads/other", new)
+
+    @rule(how=st.sampled_from([["merge", "-q", "--no-edit"], ["merge", "-q", "--no-ff", "--no-edit"], ["rebase", "-q"]]))
+    def pull(self, how: list[str]) -> None:
+        """The human brings it in; a conflict may stay."""
+        self.tick()
+        self.box.try_git(*how, "other")
+
+    @rule(how=st.sampled_from([["merge", "--abort"], ["rebase", "--abort"], ["merge", "--continue"], ["rebase", "--skip"]]))
+    def end(self, how: list[str]) -> None:
+        self.tick()
+        self.box.try_git("-c", "core.editor=true", *how)
+
+    def rebasing(self) -> bool:
+        return (self.box.path / ".git/rebase-merge").exists()
 
     @rule(how=st.sampled_from([["push", "-q", "-u"], ["push", "-q"], ["pop", "-q"], ["drop", "-q"]]))
     def stash(self, how: list[str]) -> None:
@@ -288,6 +319,11 @@ class Agents(RuleBasedStateMachine):
 def staged_blobs(index: Mapping[str, tuple[str, ...]]) -> set[str]:
     """The blobs of an index; the empty one stands for what is only intended to be added."""
     return {row.split(" ")[2] for rows in index.values() for row in rows} - {blob(b"")}
+
+
+def is_unmerged(rows: tuple[str, ...]) -> bool:
+    """Whether a path of an index has stages."""
+    return any(not row.endswith(" 0") for row in rows)
 
 
 def here(*words: str) -> Outcome:
