@@ -6,38 +6,45 @@ from collections.abc import Callable, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
-from gitbaton.errors import BatonError
+from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.git.run import zsplit
 from gitbaton.git.scratch import Scratch, scratch
 from gitbaton.model import Stored
 from gitbaton.store import History
 from gitbaton.values import value
 
+_INSTEAD = {
+    "bad": "name another one with --bad CHECKPOINT",
+    "good": "name another one with --good CHECKPOINT; --trust-good takes it for good without running the command on it",
+}
 SKIP, NOT_RUNNABLE, NOT_FOUND, ABORT = 125, 126, 127, 128  # the exit statuses that `git bisect run` knows, too
 
 
 @value
 class Plan:
-    """What is searched: ``candidates`` after ``good``, oldest first; the last one is known to be bad. ``warnings`` name what
-    cannot be tried."""
+    """What is searched: ``candidates`` after ``good``, oldest first; the last one is said to be bad. ``trusted``: that the good
+    one is good is not tried. ``warnings`` name what cannot be tried."""
 
     good: Stored
     candidates: tuple[Stored, ...]
+    trusted: bool
     warnings: tuple[str, ...]
 
     @property
     def bad(self) -> Stored:
-        """The checkpoint that is known to be bad."""
+        """The checkpoint that is said to be bad."""
         return self.candidates[-1]
 
 
 @value
 class Step:
-    """One checkpoint that is about to be tried: how many are then left, and about how many steps they will take."""
+    """One checkpoint that is about to be tried: how many are then left, and about how many steps they will take. ``end``:
+    ``bad`` or ``good`` where it is tried whether it is what it is said to be."""
 
     checkpoint: Stored
     left: int
     steps: int
+    end: str | None = None
 
 
 @value
@@ -66,10 +73,11 @@ class Verdict:
         return len(self.candidates) == 1
 
 
-def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False) -> Plan:
+def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False, trust_good: bool = False) -> Plan:
     """The checkpoints between two that lie on one chain; ``bad`` is by default the newest of the good one's track.
 
-    Raises NotFoundError, AmbiguousNameError; BatonError that says how the two lie, or that a foreign one would be run.
+    Raises NotFoundError, AmbiguousNameError; BatonError that says how the two lie, or that a foreign one would be run;
+    NoAnswerError where an end has no files to be tried with.
     """
     first = baton.resolve(good)
     last = baton.resolve(bad) if bad is not None else baton.tip(first.checkpoint.track)
@@ -81,13 +89,18 @@ def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False) -> 
         how = "is also the bad one" if start == end else f"comes after the bad one '{baton.short(last.id)}'"
         raise BatonError(f"the good checkpoint '{baton.short(first.id)}' {how} on track '{track}'")
     candidates = history.items[end:start][::-1]
-    strange = next((c for c in candidates if c.foreign and c.checkpoint.files), None)
+    tried = candidates if trust_good else (history.items[start], *candidates)
+    strange = next((c for c in tried if c.foreign and c.checkpoint.files), None)
     if strange is not None and not foreign:
         what = f"checkpoint '{baton.short(strange.id)}' is foreign"
         raise BatonError(f"{what}: the command would run on a stranger's files", "--foreign lets it")
+    for end, stored in (("bad", candidates[-1]), *(() if trust_good else (("good", history.items[start]),))):
+        if not stored.checkpoint.files:
+            what = f"the {end} checkpoint '{baton.short(stored.id)}' was recorded without files, and cannot be tried"
+            raise NoAnswerError(what, _INSTEAD[end])
     warnings = [f"'{plain(p.where)}' is left out: {plain(p.reason)}" for p in history.problems]
     warnings += [f"checkpoint '{baton.short(c.id)}' has no files and is skipped" for c in candidates if not c.checkpoint.files]
-    return Plan(good=history.items[start], candidates=candidates, warnings=tuple(warnings))
+    return Plan(good=history.items[start], candidates=candidates, trusted=trust_good, warnings=tuple(warnings))
 
 
 def _chain(baton: Baton, first: Stored, last: Stored) -> History:
@@ -96,31 +109,28 @@ def _chain(baton: Baton, first: Stored, last: Stored) -> History:
         history = baton.store.history(track)
         if {first.id, last.id} <= {stored.id for stored in history.items}:
             return history
-    tracks = f"'{plain(first.checkpoint.track)}' and '{plain(last.checkpoint.track)}'"
+    one, other = plain(first.checkpoint.track), plain(last.checkpoint.track)
     what = f"the good checkpoint '{baton.short(first.id)}' and the bad one '{baton.short(last.id)}'"
-    raise BatonError(f"{what} are on different tracks, {tracks}")
+    how = f"on different tracks, '{one}' and '{other}'" if one != other else f"not both in the chain of track '{one}'"
+    raise BatonError(f"{what} are {how}")
 
 
 def search(baton: Baton, plan: Plan, command: Sequence[str], *, out: int = 1, say: Callable[[Step], None]) -> Verdict:
-    """Run ``command`` on candidates until one is the first bad one; ``say`` is told before each, ``out`` takes its output.
+    """Run ``command`` on the bad end, the good one and then on candidates, until one is the first bad one; ``say`` is told
+    before each, ``out`` takes its output.
 
-    Exit 0 is good, 125 cannot be tried, all up to 127 bad. Raises BatonError for anything above, and where a command that
-    cannot be run would make every checkpoint bad. The user's HEAD, index, files, refs and work trees stay.
+    Exit 0 is good, 125 cannot be tried, all up to 127 bad. Raises NoAnswerError where an end is not what it is said to be;
+    BatonError for any status above, and where a command that cannot be run would make every checkpoint bad. The user's HEAD,
+    index, files, refs and work trees stay.
     """
     low, high, skipped = -1, len(plan.candidates) - 1, {n for n, c in enumerate(plan.candidates) if not c.checkpoint.files}
-    tried, runnable = 0, False
-    open_ = _open(low, high, skipped)
-    if not open_:
-        return _verdict(baton, plan, low, high, skipped, tried)
-    with scratch(baton.repo, plan.candidates[open_[0]].commit) as place:
+    with scratch(baton.repo, plan.bad.commit) as place:
+        tried = _try_ends(place, plan, command, out, say)
         while open_ := _open(low, high, skipped):
             at = open_[len(open_) // 2]
             say(_step(plan, open_, at))
             code = _try(place, plan.candidates[at], command, out)
             tried += 1
-            if code in (NOT_RUNNABLE, NOT_FOUND) and not runnable:
-                _refuse_not_runnable(place, plan.good, command, out, code)
-            runnable = True
             if code == 0:
                 low = at
             elif code == SKIP:
@@ -128,6 +138,32 @@ def search(baton: Baton, plan: Plan, command: Sequence[str], *, out: int = 1, sa
             else:
                 high = at
     return _verdict(baton, plan, low, high, skipped, tried)
+
+
+def _try_ends(place: Scratch, plan: Plan, command: Sequence[str], out: int, say: Callable[[Step], None]) -> int:
+    """Whether the bad end is bad and the good one good; how many were tried."""
+    say(Step(checkpoint=plan.bad, left=0, steps=0, end="bad"))
+    bad = _try(place, plan.bad, command, out)
+    if bad in (0, SKIP):
+        raise _not_so(plan.bad, "bad", command, bad)
+    absent = bad in (NOT_RUNNABLE, NOT_FOUND)
+    if plan.trusted and not (absent and plan.good.checkpoint.files and not plan.good.foreign):
+        return 1
+    say(Step(checkpoint=plan.good, left=0, steps=0, end="good"))
+    good = _try(place, plan.good, command, out)
+    if absent and good == bad:  # one that is not there exits with 127 everywhere
+        what = f"'{plain(command[0])}' exited with {bad} on the good checkpoint '{plan.good.id[:10]}', too"
+        raise BatonError(f"the bisection ends: {what}; it cannot be run")
+    if good != 0 and not plan.trusted:
+        raise _not_so(plan.good, "good", command, good)
+    return 2
+
+
+def _not_so(stored: Stored, end: str, command: Sequence[str], code: int) -> NoAnswerError:
+    """What is said of an end that is not what it is said to be."""
+    what = "cannot be tried" if code == SKIP else f"is not {end}"
+    said = f"the {end} checkpoint '{stored.id[:10]}' {what}: '{plain(command[0])}' exited with {code} on it"
+    return NoAnswerError(said, _INSTEAD[end])
 
 
 def _open(low: int, high: int, skipped: set[int]) -> list[int]:
@@ -147,13 +183,6 @@ def _try(place: Scratch, stored: Stored, command: Sequence[str], out: int) -> in
     if code >= ABORT:
         raise BatonError(f"the bisection ends: '{plain(command[0])}' exited with {code} on checkpoint '{stored.id[:10]}'")
     return code
-
-
-def _refuse_not_runnable(place: Scratch, good: Stored, command: Sequence[str], out: int, code: int) -> None:
-    """A command that is not there exits with 127 everywhere, and would make the oldest candidate the first bad one."""
-    if good.checkpoint.files and _try(place, good, command, out) == code:
-        what = f"'{plain(command[0])}' exited with {code} on the good checkpoint '{good.id[:10]}', too"
-        raise BatonError(f"the bisection ends: {what}; it cannot be run")
 
 
 def _verdict(baton: Baton, plan: Plan, low: int, high: int, skipped: set[int], tried: int) -> Verdict:

@@ -19,20 +19,23 @@ from gitbaton.render import key_value, line, stored_document
 def command(
     ctx: typer.Context,
     words: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="Exit 0: good, 125: cannot tell, up to 127: bad.")],
-    good: Annotated[str, typer.Option(metavar="CHECKPOINT", help="One where the command succeeds.")],
+    good: Annotated[str, typer.Option(metavar="CHECKPOINT", help="One where CMD succeeds.")],
     bad: Annotated[
-        Optional[str], typer.Option(metavar="CHECKPOINT", help="A later one where it fails; default: the track's newest.")
+        Optional[str], typer.Option(metavar="CHECKPOINT", help="A later one where CMD fails; default: the track's newest.")
     ] = None,
+    trust_good: Annotated[
+        bool, typer.Option("--trust-good", help="Take the good one for good without running CMD on it.")
+    ] = False,
     foreign: Annotated[bool, typer.Option("--foreign", help="Run the command on fetched checkpoints, too.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON; the command's output goes to standard error.")] = False,
 ) -> int:
     """Find the checkpoint that broke it: run CMD on checkpoints between a good and a bad one.
 
-    CMD runs in a temporary work tree; HEAD, index, files and refs stay as they are. Exit 1 when those that are left cannot
-    be tried.
+    CMD runs in a temporary work tree; HEAD, index, files and refs stay as they are. It is run on the bad one first, then on
+    the good one. Exit 1 when one of them is not what it is said to be, or those that are left cannot be tried.
     """
     with _ended_by_signal(), opened(ctx) as baton:
-        plan = bisection.plan(baton, good, bad, foreign=foreign)
+        plan = bisection.plan(baton, good, bad, foreign=foreign, trust_good=trust_good)
         warn_all(plan.warnings)
 
         def say(step: bisection.Step) -> None:
@@ -73,9 +76,12 @@ def _ended_by_signal() -> Iterator[None]:
 
 
 def _progress(baton: Baton, step: bisection.Step) -> str:
+    what = f"{baton.short(step.checkpoint.id)} {line(step.checkpoint.checkpoint.step)}"
+    if step.end is not None:
+        return f"trying the {step.end} one, {what}"
     steps = "1 step" if step.steps == 1 else f"{step.steps} steps"
     left = f"{step.left} left to try after this, about {steps}"
-    return f"trying {baton.short(step.checkpoint.id)} {line(step.checkpoint.checkpoint.step)} ({left})"
+    return f"trying {what} ({left})"
 
 
 def _show(baton: Baton, verdict: bisection.Verdict) -> None:

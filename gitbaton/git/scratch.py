@@ -51,7 +51,12 @@ class Scratch:
     def move(self, commit: Oid) -> None:
         """Put the files of a commit into the work tree, over what a command changed in them; what it left beside them stays,
         as with ``git bisect run``. Raises GitError."""
-        self._git(self._own, "checkout", "-q", "--force", "--detach", _checked(commit))
+        words = ("checkout", "-q", "--force", "--detach", _checked(commit))
+        try:
+            self._git(self._own, *words)
+        except GitError:  # even forced, it leaves a file alone that a command told git to take for unchanged
+            self._git(self._own, "read-tree", "HEAD")
+            self._git(self._own, *words)
 
     def _git(self, git: Git, *args: str) -> bytes:
         """A git command that the watcher knows."""

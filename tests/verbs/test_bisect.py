@@ -79,6 +79,11 @@ def bisect(repo: Sandbox, *command: str, options: tuple[str, ...] = ("--good", "
     return repo.baton("bisect", *options, "--", *command)
 
 
+def without(name: str) -> tuple[str, ...]:
+    """A command that succeeds where a file is not there."""
+    return ("test", "!", "-e", name)
+
+
 NOT_BAD = ("sh", "-c", "! grep -q bad a.txt")
 
 
@@ -86,10 +91,11 @@ def test_finds_the_first_bad_one(track: Sandbox, temp: Path) -> None:
     with untouched(track, temp):
         done = bisect(track, *NOT_BAD)
     assert (done.code, done.err) == (0, "")
-    tried = [row for row in done.out.splitlines() if row.startswith("trying ")]
+    ends, tried = done.out.splitlines()[:2], done.out.splitlines()[2:5]
+    assert ends == [f"trying the bad one, {ids(track)[7][:10]} step 7", f"trying the good one, {ids(track)[0][:10]} step 0"]
     assert tried[0] == f"trying {ids(track)[4][:10]} step 4 (3 left to try after this, about 2 steps)"
-    assert len(tried) == 3 and tried[-1].endswith("(0 left to try after this, about 0 steps)")
-    rows = done.out.splitlines()[len(tried) :]
+    assert tried[-1].endswith("(0 left to try after this, about 0 steps)")
+    rows = done.out.splitlines()[5:]
     assert rows[:5] == [
         f"{ids(track)[5]} is the first bad checkpoint",
         "step=step 5",
@@ -105,19 +111,19 @@ def test_finds_each_place(track: Sandbox, temp: Path) -> None:
         for first in range(1, 8):
             plan = bisection.plan(baton, "t~7", None)
             verdict = bisection.search(baton, plan, ("test", "!", "-e", f"new{first}.txt"), say=lambda step: None)
-            assert verdict.found and verdict.tried <= 3
+            assert verdict.found and verdict.tried <= 5
             assert [verdict.good.id, verdict.candidates[0].id] == ids(track)[first - 1 : first + 1]
             assert [c.added for c in verdict.changes if c.path == f"new{first}.txt"] == [1]
 
 
 def test_bad_may_be_named_and_both_by_id(track: Sandbox) -> None:
     oids = ids(track)
-    found = bisect(track, "false", options=("--json", "--good", oids[2], "--bad", oids[6][:12]))
+    found = bisect(track, *without("new3.txt"), options=("--json", "--good", oids[2], "--bad", oids[6][:12]))
     assert found.json["first_bad"]["id"] == oids[3] and found.json["good"]["id"] == oids[2]
-    found = bisect(track, "true", options=("--json", "--good", oids[2], "--bad", oids[6][:12]))
+    found = bisect(track, *without("new6.txt"), options=("--json", "--good", oids[2], "--bad", oids[6][:12]))
     assert found.json["first_bad"]["id"] == oids[6]
-    neighbours = bisect(track, "false", options=("--good", oids[2], "--bad", oids[3]))
-    assert neighbours.code == 0 and neighbours.out.startswith(f"{oids[3]} is the first bad checkpoint\n")
+    neighbours = bisect(track, *without("new3.txt"), options=("--good", oids[2], "--bad", oids[3]))
+    assert neighbours.code == 0 and f"\n{oids[3]} is the first bad checkpoint\n" in neighbours.out
 
 
 @pytest.mark.deep
@@ -130,6 +136,7 @@ def test_the_command_runs_as_is_in_a_repository_of_its_own(track: Sandbox, temp:
         "here = os.getcwd() == top == os.environ['PWD']\n"
         "says = [here, git('status', '--porcelain'), names, sys.argv[1:3], os.environ['MINE']]\n"
         f"open({str(tmp_path / 'said')!r}, 'a').write(repr(says) + '\\n')\n"
+        "sys.exit(os.path.exists('new7.txt'))\n"
     )
     local = track.git("rev-parse", "--local-env-vars").replace("\n", " ")
     env = {"GIT_DIR": str(track.path / ".git"), "GIT_WORK_TREE": str(track.path), "MINE": "x y", "GIT_INDEX_FILE": ".git/index"}
@@ -142,21 +149,19 @@ def test_the_command_runs_as_is_in_a_repository_of_its_own(track: Sandbox, temp:
 
 @pytest.mark.deep
 def test_output_passes_through_and_json_stays_alone(track: Sandbox) -> None:
-    done = bisect(track, "sh", "-c", "echo out; echo err >&2; exit 1")
+    done = bisect(track, "sh", "-c", "echo out; echo err >&2; ! test -e new1.txt")
     assert done.out.splitlines()[1] == "out" and "err\n" in done.err
-    found = bisect(track, "sh", "-c", "echo out; exit 1", options=("--json", "--good", "t~7"))
+    found = bisect(track, "sh", "-c", "echo out; ! test -e new1.txt", options=("--json", "--good", "t~7"))
     assert found.json["first_bad"]["id"] == ids(track)[1]
-    assert found.err.splitlines()[:2] == [
+    assert found.err.splitlines()[4:6] == [
         f"trying {ids(track)[4][:10]} step 4 (3 left to try after this, about 2 steps)",
         "out",
     ]
 
 
 def test_standard_input_is_the_users(track: Sandbox) -> None:
-    done = track.baton("bisect", "--good", "t~1", "--bad", "t", "--", "true", stdin=b"")
-    assert done.code == 0
     script = "read -r word && test $word = good"
-    found = track.baton("bisect", "--json", "--good", "t~2", "--", "sh", "-c", script, stdin=b"good\n")
+    found = track.baton("bisect", "--json", "--good", "t~2", "--", "sh", "-c", script, stdin=b"bad\ngood\ngood\n")
     assert found.json["first_bad"]["id"] == ids(track)[7]
 
 
@@ -171,7 +176,8 @@ def test_125_skips(track: Sandbox, temp: Path) -> None:
     rows = done.out.splitlines()
     at = rows.index("only checkpoints that cannot be tried are left; the first bad one is one of")
     assert rows[at + 1 :] == [f"{ids(track)[n][:10]} step {n}" for n in (4, 5, 6)]
-    found = bisect(track, "sh", "-c", "exit 125", options=("--json", "--good", "t~7"))
+    script = "test -e new7.txt && exit 1; ! test -e new1.txt || exit 125"
+    found = bisect(track, "sh", "-c", script, options=("--json", "--good", "t~7"))
     assert found.code == 1 and found.json["first_bad"] is None
     assert [c["id"] for c in found.json["candidates"]] == ids(track)[1:]
 
@@ -182,7 +188,7 @@ def test_128_and_more_end_it(track: Sandbox, temp: Path, script: str) -> None:
         done = bisect(track, "sh", "-c", script)
     assert done.code == 128
     code = {"exit 128": 128, "exit 255": 255, "kill -9 $$": 137, "kill -15 $$": 143}[script]
-    said = f"fatal: the bisection ends: 'sh' exited with {code} on checkpoint '{ids(track)[4][:10]}'"
+    said = f"fatal: the bisection ends: 'sh' exited with {code} on checkpoint '{ids(track)[7][:10]}'"
     assert done.err.splitlines()[-1] == said
 
 
@@ -239,5 +245,8 @@ def test_foreign_checkpoints_must_be_asked_for(track: Sandbox, temp: Path, monke
             bisection.plan(baton, "t~7", None)
         assert raised.value.hints == ("--foreign lets it",)
         assert len(bisection.plan(baton, "t~7", None, foreign=True).candidates) == 7
-        assert len(bisection.plan(baton, "t~3", None).candidates) == 3
+        assert len(bisection.plan(baton, "t~2", None).candidates) == 2
+        with pytest.raises(BatonError, match="is foreign"):
+            bisection.plan(baton, "t~3", None)
+        assert len(bisection.plan(baton, "t~3", None, trust_good=True).candidates) == 3
     assert list(temp.iterdir()) == []

@@ -31,6 +31,7 @@ __all__ = ["temp"]
 
 PATIENCE = 60.0
 BISECT = ("bisect", "--good", "t~2", "--")
+NOT_LAST = ("grep", "-qv", "2", "a.txt")
 DRIVER = """
 import os, signal, sys
 at, count = int(sys.argv.pop(1)), 0
@@ -148,7 +149,7 @@ def test_killed_while_git_fills_the_work_tree(track: Sandbox, temp: Path, tmp_pa
 def test_killed_at_every_step(track: Sandbox, temp: Path) -> None:
     before = state(track)
     for at in range(1, 200):
-        done = python(["-c", DRIVER, str(at), *BISECT, "true"], str(track.path), os.environ, session=True)
+        done = python(["-c", DRIVER, str(at), *BISECT, *NOT_LAST], str(track.path), os.environ, session=True)
         until(lambda: cleared(track, temp))
         if done.code == 0:
             break
@@ -184,8 +185,8 @@ def test_other_work_trees_stay(track: Sandbox, temp: Path, tmp_path: Path) -> No
     track.git("worktree", "add", "-q", "--detach", str(tmp_path / "gitbaton-mine"))
     (tmp_path / "gitbaton-mine/own.txt").write_text("mine\n")
     before = state(track)
-    assert track.baton(*BISECT, "true").code == 0
-    assert Sandbox(tmp_path / "gitbaton-mine").baton(*BISECT, "true").code == 0
+    assert track.baton(*BISECT, *NOT_LAST).code == 0
+    assert Sandbox(tmp_path / "gitbaton-mine").baton(*BISECT, *NOT_LAST).code == 0
     assert state(track) == before and list(temp.iterdir()) == []
     assert (tmp_path / "gitbaton-mine/own.txt").read_text() == "mine\n"
 
@@ -205,18 +206,19 @@ WILD = {
 @some("what", WILD)
 def test_what_a_command_does_stays_in_the_work_tree(track: Sandbox, temp: Path, what: str) -> None:
     """Each candidate has its own files again, and what lies beside them stays, as with ``git bisect run``."""
-    want = "case $(cat a.txt) in 1|2) ;; *) exit 128 ;; esac; "
+    want = "n=$(cat a.txt); case $n in 0|1|2) ;; *) exit 128 ;; esac; "
     with untouched(track, temp):
-        for end in ("true", "false"):
-            done = track.baton("bisect", "--good", "t~2", "--", "sh", "-c", want + WILD[what] + f"; {end}")
-            assert done.code == 0, done.err
+        for first in (1, 2):
+            script = f"{want}{WILD[what]}; test $n -lt {first}"
+            done = track.baton("bisect", "--json", "--good", "t~2", "--", "sh", "-c", script)
+            assert done.code == 0 and done.json["first_bad"]["step"] == f"step {first}", done.err
 
 
 def test_build_leftovers_stay_for_the_next_run(track: Sandbox, temp: Path) -> None:
     track.ok("snapshot", "--track", "t", "--step", "last")
-    script = "test -e built && exit 0; touch built; exit 1"  # the second run finds what the first one built
+    script = "test -e built && exit 0; touch built; exit 1"  # what follows finds what the run on the bad one built
     done = track.baton("bisect", "--json", "--good", "t~3", "--", "sh", "-c", script)
-    assert done.json["first_bad"]["step"] == "step 2" and done.json["tried"] == 2
+    assert done.json["first_bad"]["step"] == "last" and done.json["tried"] == 3
 
 
 def test_a_command_that_removes_its_repository_harms_no_other(track: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +239,7 @@ def test_no_hook_of_the_users_runs(track: Sandbox, temp: Path, tmp_path: Path) -
     for name in ("post-checkout", "reference-transaction", "pre-auto-gc", "post-index-change"):
         track.write(f".git/hooks/{name}", f"#!/bin/sh\necho {name} >>{tmp_path}/hooked\n").chmod(0o755)
     with untouched(track, temp):
-        assert track.baton(*BISECT, "true").code == 0
+        assert track.baton(*BISECT, *NOT_LAST).code == 0
     assert not (tmp_path / "hooked").exists()
 
 
@@ -264,8 +266,9 @@ def test_a_command_may_use_the_terminal(track: Sandbox, temp: Path) -> None:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     words = [sys.executable, "-m", "gitbaton", *BISECT, "sh", "-c", "read -r word </dev/tty; test $word = good"]
+    words[words.index("t~2")] = "t~1"
     with subprocess.Popen(words, cwd=track.path, stdin=slave, stdout=slave, stderr=slave, preexec_fn=own_terminal) as child:
-        os.write(master, b"good\n")
+        os.write(master, b"bad\ngood\n")
         shown, deadline = b"", time.monotonic() + PATIENCE
         while child.poll() is None or select.select([master], [], [], 0)[0]:
             if select.select([master], [], [], 0.05)[0]:
