@@ -74,7 +74,7 @@ def _show(ctx: typer.Context, baton: Baton, journal: Journal, run: str, step: st
             colour = "failed" if record.type in ("fail", "abort", "comp-fail") else "green" if record.type == "end" else None
             mark, name = "> " if logged.foreign else "", padded(line(record.step or "-"), wide, right=False)
             said = " ".join([paint(f"{record.type:10}", colour), *_details(logged)]).rstrip()
-            terminal.say(f"{mark}{record.started:%Y-%m-%d %H:%M:%S} {record.seq:>4} {name} {said}")
+            terminal.say(f"{mark}{record.at:%Y-%m-%d %H:%M:%S} {record.seq:>4} {name} {said}")
     return 0
 
 

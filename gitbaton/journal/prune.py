@@ -84,7 +84,7 @@ def _looked(journal: Journal, run: str, oid: Oid, busy: Collection[str]) -> tupl
         records = journal.records(run)
     except BatonError as error:
         return Drop(run=run, was=oid, records=0, newest=None), f"it cannot be read: {error.message}"
-    drop = Drop(run=run, was=records[-1].commit, records=len(records), newest=records[-1].record.started)
+    drop = Drop(run=run, was=records[-1].commit, records=len(records), newest=records[-1].record.at)
     if run in busy:
         return drop, "it is in use"
     state = fold(records)

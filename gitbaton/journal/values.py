@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from gitbaton.model import Oid
 from gitbaton.values import value
@@ -224,6 +224,12 @@ class Record:
     tokens: int | None = None
     agent: str | None = None
     worktree: str | None = None
+
+    @property
+    def at(self) -> datetime:
+        """When what it records happened: the end of an attempt is ``started`` when that began."""
+        ends = self.type in ("end", "fail", "abort")
+        return self.started + timedelta(milliseconds=(self.duration_ms or 0) if ends else 0)
 
 
 @value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from gitbaton.errors import NotFoundError
 from gitbaton.journal.state import StepState
@@ -133,15 +133,12 @@ def _line(ctx: Context, item: Forecast, known: StepState, held: Held | None) -> 
     effect = known.effects[-1].state if known.effects else "none"
     state = _standing(item, known, effect, held)
     begun = known.begun if state == "crashed" else None
-    at = record.started if record is not None else None
-    if at is not None and record is not None and record.type != "begin":
-        at += timedelta(milliseconds=record.duration_ms or 0)
     return Line(
         step=item.step.name,
         state=state,
         would=item,
         exit=exit_of(record) if record is not None else None,
-        at=at,
+        at=record.at if record is not None else None,
         duration_ms=record.duration_ms if record is not None else None,
         key=record.key if record is not None else None,
         attempts=known.attempts,
