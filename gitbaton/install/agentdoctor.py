@@ -19,6 +19,7 @@ from gitbaton.install.agentrows import Row, doubled, program, rows
 from gitbaton.values import value
 
 SECONDS = 5.0
+_FIND = "command -v git-baton && { git-baton --version >/dev/null 2>&1 && echo runs; true; }"
 
 
 @value
@@ -53,15 +54,18 @@ def _keep_one(text: str) -> str:
 
 
 def _path(env: Mapping[str, str]) -> Finding:
-    """Whether a shell that is no login shell finds our program."""
+    """Whether a shell that is no login shell finds our program, and it runs."""
     mend = "put it on the PATH that your clients are started with"
     try:
-        where = (says(["sh", "-c", "command -v git-baton"], env, SECONDS) or "").strip()
+        where, *runs = (says(["sh", "-c", _FIND], env, SECONDS) or "\n").splitlines()
     except BatonError as error:
         return Finding(name="path", ok=False, text=error.message, mend=mend)
     if not where:
         return Finding(name="path", ok=False, text="a shell does not find git-baton, so every hook stays silent", mend=mend)
     text = f"a shell finds git-baton, '{where}'"
+    if not runs:
+        again = "install gitbaton again, or put one that runs before it on PATH"
+        return Finding(name="path", ok=False, text=f"{text}, which does not run, so every hook stays silent", mend=again)
     if sys.prefix != sys.base_prefix and os.path.dirname(where) == os.path.join(sys.prefix, "bin"):
         text += "; it is in a virtual environment, and found only where that one is on PATH"
     return Finding(name="path", ok=True, text=text)
@@ -81,7 +85,7 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding
         yield Finding(name=name, ok=True, text=f"in place in '{row.file}'")
     if program(row.client, where.env) is None:
         text = f"'{row.client.programs[0]}' is not on PATH, so nothing calls these hooks from here"
-        yield Finding(name=f"{name} program", ok=True, text=text)
+        yield Finding(name=f"{name} program", ok=False, text=text, mend=f"install {row.client.title}, or put it on PATH")
     if row.level == "user":
         text = "baton.everywhere is true: it acts in every repository"
         if not everywhere(cwd):
@@ -148,8 +152,7 @@ def _claude(row: Row, where: Place, root: str | None) -> Iterator[Finding]:
 def _codex(row: Row, where: Place, cwd: str) -> Iterator[Finding]:
     codex = program(row.client, where.env)
     if codex is None:
-        yield Finding(name="trust", ok=True, text="cannot be asked: codex is not on PATH")
-        return
+        return  # said already
     wanted = trust.wanted(row.client, row.tracks[0] if row.tracks else None)
     of = trust.Question(program=codex, env=where.env, cwd=where.root or cwd, path=row.path, wanted=wanted)
     try:

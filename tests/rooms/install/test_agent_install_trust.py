@@ -182,7 +182,10 @@ def test_doctor_of_a_good_install_and_of_none(repo: Sandbox, tmp_path: Path) -> 
     done = repo.ok("agent", "doctor")
     assert "ok   agents: none is installed" in done.out
     repo.ok("agent", "install", "claude", "opencode", "cursor")
-    done = repo.ok("agent", "doctor", "--json")
+    for name in ("claude", "opencode", "cursor-agent"):
+        repo.write(f"../programs/{name}", "#!/bin/sh\n").chmod(0o755)
+    known = {"PATH": f"{repo.path.parent / 'programs'}:{os.environ['PATH']}"}
+    done = repo.ok("agent", "doctor", "--json", env=known)
     assert done.json["ok"] and findings(done)["claude project"]["text"] == "in place in '.claude/settings.json'"
     lonely = Path(repo.run("which", "git").out.strip()).parent
     done = repo.baton("agent", "doctor", "--json", env={"PATH": str(lonely)})
