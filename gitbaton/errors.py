@@ -14,6 +14,7 @@ BatonError                128  fatal, in one line
 |  `- PathError           128  some paths cannot be written or removed
 |- RecordError            128  a stored record is not what gitbaton writes
 |- ScanError              128  the scanner for secrets failed; nothing was written
+|- StoppedError           130  Ctrl-C, where something must be said of what it left
 |- RunError                 *  a step did not do what it should: 75 to 79, 124, 125; 78 when nothing else is said
 `- RefConflictError       128  somebody else moved a ref between our read and our write
 """
@@ -99,6 +100,12 @@ class RecordError(BatonError):
 
 class ScanError(BatonError):
     """The scanner for secrets failed on a text: nothing is known of it, so nothing was written."""
+
+
+class StoppedError(BatonError):
+    """Ctrl-C ended what was under way; the message says what has become of it."""
+
+    exit_code = 130
 
 
 class RunError(BatonError):

@@ -12,7 +12,7 @@ from gitbaton.columns import cut
 from gitbaton.commands.common import warn_all
 from gitbaton.commands.conversing import planned, write_back
 from gitbaton.commands.listing import counted_files, table
-from gitbaton.commands.putting import show_plan
+from gitbaton.commands.putting import interruptible, show_plan
 from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.ground import Surveyor
 from gitbaton.model import Stored
@@ -135,7 +135,8 @@ class Talk:
                 continue
             if answer not in ("y", "yes"):
                 return None
-            outcome = rewinding.carry_out(self.baton, order, shown)
+            with interruptible(self.baton, "restore"):
+                outcome = rewinding.carry_out(self.baton, order, shown)
             done = outcome.restored
             if done is not None:
                 said = (*outcome.said, *done.warnings)

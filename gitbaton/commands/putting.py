@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from gitbaton import restore, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, path_document, plain
 from gitbaton.commands.common import print_json, warn_all
+from gitbaton.errors import StoppedError
 from gitbaton.model import Op, Stored
 from gitbaton.render import quoted
 from gitbaton.restore import Order, Plan, Step
 from gitbaton.restore.values import UNMERGED
+from gitbaton.store import safety_ref
 
 
 def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool) -> int:
@@ -22,9 +27,30 @@ def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool) 
             with restore.open_plan(baton, op, order) as plan:
                 show_plan(baton, plan, None, plan.warnings, dry_run=True, json=json)
                 return 0 if plan.complete else 1
-    done, said = restore.carry_out(baton, op, order)
+    with interruptible(baton, op):
+        done, said = restore.carry_out(baton, op, order)
     show_plan(baton, done.plan, done.safety, (*said, *done.warnings), dry_run=False, json=json)
     return 0 if done.plan.complete else 1
+
+
+@contextmanager
+def interruptible(baton: Baton, op: Op) -> Iterator[None]:
+    """Let Ctrl-C end it, with a word on what has become of the files. Raises StoppedError."""
+    words = ("rev-parse", "-q", "--verify", safety_ref(baton.repo.layout.git_dir, baton.repo.layout.common_dir))
+    before = baton.repo.git.run(*words).out
+    try:
+        yield
+    except KeyboardInterrupt:
+        what = f"the {op} was interrupted"
+        if os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):
+            raise StoppedError(f"{what} halfway", "any 'git baton' command ends it: git baton status") from None
+        if baton.repo.git.run(*words).out == before:
+            raise StoppedError(f"{what}, and nothing is changed") from None
+        raise StoppedError(f"{what} when all was done", _back(op)) from None
+
+
+def _back(op: Op) -> str:
+    return f"'git baton {'redo' if op == 'undo' else 'undo'}' takes it back"
 
 
 def show_plan(baton: Baton, plan: Plan, safety: Stored | None, said: tuple[str, ...], *, dry_run: bool, json: bool) -> None:
@@ -36,7 +62,7 @@ def show_plan(baton: Baton, plan: Plan, safety: Stored | None, said: tuple[str, 
         terminal.say(f"{'would ' if dry_run else ''}{_row(step)}")
     if safety is not None:
         terminal.say({"restore": "done: ", "undo": "undone: ", "redo": "redone: "}[plan.op] + plan.what)
-        terminal.tell(f"hint: 'git baton {'redo' if plan.op == 'undo' else 'undo'}' takes it back")
+        terminal.tell(f"hint: {_back(plan.op)}")
     elif not plan.wanted and not dry_run:
         terminal.say(f"nothing {'has to change' if plan.complete else 'is changed'}: {plan.name}")
         if plan.target.checkpoint.carried is not None:
