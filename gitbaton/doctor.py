@@ -266,7 +266,14 @@ def _locks(baton: Baton) -> Iterator[Finding]:
 
 
 def _history(baton: Baton) -> Iterator[Finding]:
-    total = sum(len(baton.repo.objects.first_parents(oid)) - 1 for oid in baton.store.chains()[0].values())
+    total = 0
+    for track, tip in baton.store.chains()[0].items():
+        oids = baton.repo.objects.first_parents(tip)
+        total += len(oids) - 1
+        torn = baton.store.torn(oids)
+        if torn is not None:
+            text = f"the chain of track '{plain(track)}' is torn: commit {torn} cannot be read, nor what lies below it"
+            yield Finding(name="history", ok=False, text=text, mend="git fsck")
     algorithm = [text for _, text in settings.matching(baton.repo, r"^fetch\.negotiationalgorithm$")]
     if total > MANY and algorithm[-1:] != ["skipping"]:
         text = f"{total} checkpoints make 'git fetch' negotiate longer"

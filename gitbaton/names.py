@@ -13,7 +13,7 @@ from gitbaton.codec import payload, timestamp
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import OID, Object, object_id
 from gitbaton.model import Oid, Stored
-from gitbaton.render import candidate
+from gitbaton.render import candidate, in_shell
 from gitbaton.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, track_of
 
 _BACK = re.compile(r"(.+)~([0-9]{0,9})\Z", re.DOTALL)
@@ -50,11 +50,17 @@ def resolve(store: Store, name: str, short: int) -> Stored:
         found = [spelled()] if spelled else []
     except NotFoundError as error:
         reason = error
-    found += _named(store, name, chains, set() if spelled else _noted(store, name))
+    torn: set[str] = set()
+    found += _named(store, name, chains, set() if spelled else _noted(store, name), torn)
     if not found:
         found = _elsewhere(store, name)
     if not found and reason:
         raise reason
+    if not found and torn:
+        said = f"there is no checkpoint '{name}' as far as the chains can be read"
+        raise NotFoundError(
+            said, *(f"what cannot be read is said by: git baton log --track {in_shell(track)}" for track in sorted(torn))
+        )
     return _one(name, found, short)
 
 
@@ -129,11 +135,19 @@ def _back(store: Store, track: str, digits: str) -> Stored:
     """The checkpoint so many before the tip; a broken one on the way counts."""
     count = int(digits or "1")
     oids = _chain(store, track, count + 1)
+    _refuse_torn(store, track, oids)
     found = store.objects.read(oids[-1], _MAX_COMMIT)
     if len(oids) <= count or oids[-1] == store.root:
         total = len(oids) - (1 if oids[-1] == store.root else 0)
         raise NotFoundError(f"track '{track}' has only {total} checkpoint{'' if total == 1 else 's'}")
     return store.stored(found, track, oids[-1])
+
+
+def _refuse_torn(store: Store, track: str, oids: list[Oid]) -> None:
+    """What was not found in a chain may lie where it cannot be read. Raises RecordError then."""
+    torn = store.torn(oids)
+    if torn is not None:
+        raise RecordError(f"the chain of track '{track}' is torn: commit {torn} cannot be read, nor what lies below it")
 
 
 def _at(store: Store, track: str, text: str) -> Stored:
@@ -162,12 +176,14 @@ def _at(store: Store, track: str, text: str) -> Stored:
                 continue
             if stored.checkpoint.created <= moment:
                 return stored
+    _refuse_torn(store, track, oids)
     raise NotFoundError(f"track '{track}' has no checkpoint as old as '{text}'")
 
 
 def _manual(store: Store, track: str) -> Stored:
     """The newest checkpoint of a track that somebody asked for: the one whose words the automatic ones above it carry."""
-    for oid in _chain(store, track):
+    oids = _chain(store, track)
+    for oid in oids:
         if oid == store.root:
             break
         try:
@@ -176,6 +192,7 @@ def _manual(store: Store, track: str) -> Stored:
             continue
         if stored.checkpoint.kind == "manual":
             return stored
+    _refuse_torn(store, track, oids)
     raise NotFoundError(f"track '{track}' has no manual checkpoint")
 
 
@@ -193,12 +210,14 @@ def _noted(store: Store, name: str) -> set[Oid]:
         return set()
 
 
-def _named(store: Store, name: str, chains: Collection[str], noted: set[Oid]) -> list[Stored]:
-    """The checkpoints of all tracks with the label, the id or the id's beginning; of the noted ones only the newest."""
+def _named(store: Store, name: str, chains: Collection[str], noted: set[Oid], torn: set[str]) -> list[Stored]:
+    """The checkpoints of all tracks with the label, the id or the id's beginning; of the noted ones only the newest. Tracks
+    that cannot be read whole come into ``torn``."""
     prefix = _PREFIX.match(name)
     named: list[Stored] = []
     from_note: list[Stored] = []
-    records = _records(store, _everything(store, chains) if prefix or noted else _labelled(store, chains))
+    places = _everything(store, chains, torn) if prefix or noted else _labelled(store, chains, torn)
+    records = _records(store, places, torn)
     for track, found, raw in records:
         oid = object_id(store.objects.algorithm, "blob", raw) if prefix or noted else ""
         meant = bool(prefix) and oid.startswith(name)
@@ -222,14 +241,14 @@ def _may_be_labelled(raw: bytes, name: str) -> bool:
     return found is None or (found.group(1) is not None and found.group(1) == name.encode("utf-8", "surrogateescape"))
 
 
-def _everything(store: Store, chains: Collection[str]) -> list[Place]:
+def _everything(store: Store, chains: Collection[str], torn: set[str]) -> list[Place]:
     """Track and commit of every link of every chain that can be walked; safety checkpoints have no track's ref."""
     places: list[Place] = []
     for track in chains:
         try:
             places += [(track, oid) for oid in _chain(store, track)]
         except BatonError:
-            continue
+            torn.add(track)
     for tip in store.objects.refs(SAFETY).values():
         try:
             places += [(None, oid) for oid in store.objects.first_parents(tip)]
@@ -238,7 +257,7 @@ def _everything(store: Store, chains: Collection[str]) -> list[Place]:
     return places
 
 
-def _labelled(store: Store, chains: Collection[str]) -> list[Place]:
+def _labelled(store: Store, chains: Collection[str], torn: set[str]) -> list[Place]:
     """Track and commit of what may have a label. It may stand anywhere, so git looks through all chains, in one process."""
     words = ("log", "--no-notes", "--no-decorate", "--no-color", "--first-parent", "--source", "--format=%H %S")
     refs = {chain_ref(track): track for track in chains}
@@ -250,14 +269,16 @@ def _labelled(store: Store, chains: Collection[str]) -> list[Place]:
     git = store.repo.git.changed({}, "log.showSignature=false")
     found = git.run(*words, "-E", f"--grep={_ANY_LABEL}", "--stdin", stdin="".join(f"{ref}\n" for ref in refs).encode())
     if found.code != 0:
-        return _everything(store, chains)
+        return _everything(store, chains, torn)
     rows = (line.split(" ", 1) for line in os.fsdecode(found.out).splitlines())
     return [(track, oid) for oid, ref in rows if (track := refs.get(ref)) is not None]
 
 
-def _records(store: Store, places: list[Place]) -> Iterator[tuple[str | None, Object, bytes]]:
+def _records(store: Store, places: list[Place], torn: set[str]) -> Iterator[tuple[str | None, Object, bytes]]:
     """Track, commit and JSON of every record that looks like one."""
     for (track, _), found in zip(places, store.objects.read_many([oid for _, oid in places], _MAX_COMMIT), strict=True):
+        if found is None and track is not None:
+            torn.add(track)
         if found is None or found.kind != "commit" or found.data is None:
             continue
         try:

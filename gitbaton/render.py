@@ -153,6 +153,13 @@ def redacted_document(items: Iterable[Redacted]) -> list[Json]:
     return [{"field": item.field, "kind": item.kind} for item in items]
 
 
+def in_shell(text: str) -> str:
+    """A word of a command line that somebody may copy into a shell."""
+    from shlex import quote
+
+    return quote(plain(text))
+
+
 def stored_document(stored: Stored) -> dict[str, Json]:
     """The JSON object of a stored checkpoint: its fields, its id, the commit and base of its chain."""
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, parse_note, payload
 from gitbaton.errors import GitError, NotFoundError, RecordError
@@ -174,7 +174,7 @@ class Store:
         """A chain commit as a checkpoint. The ref's name wins over the stored track, unless it names none (None); the tree
         must be the stored one."""
         if found is None:
-            raise RecordError(f"commit {where} does not exist")
+            raise RecordError(f"commit {where} cannot be read")
         if found.kind != "commit" or found.data is None:
             raise RecordError(f"{found.kind} {found.oid} of {found.size} bytes is not a checkpoint's commit")
         commit = parse_commit(found.data)
@@ -267,7 +267,8 @@ class Store:
             try:
                 stored = self.stored(found, track, oid)
             except RecordError as error:
-                broken.append(Problem(where=f"{ref}, commit {oid}", reason=error.message))
+                reason = error.message if found is not None else "it cannot be read, nor what lies below it"
+                broken.append(Problem(where=f"{ref}, commit {oid}", reason=reason))
                 if len(broken) == _MAX_BROKEN:
                     break
                 continue
@@ -277,6 +278,11 @@ class Store:
                 seen.add(stored.id)
                 yield stored
         yield from _merged(broken)
+
+    def torn(self, oids: Sequence[Oid]) -> Oid | None:
+        """The last of a chain's commits, newest first, where it cannot be read: what lies below it is out of reach."""
+        last = oids[-1]
+        return last if last != self.root and next(iter(self.objects.read_many([last], 0))) is None else None
 
     def current(self) -> str | None:
         """The current track of this work tree."""

@@ -1,0 +1,38 @@
+"""A track with a torn middle: nothing is said to be absent that only cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kit import Sandbox
+
+
+@pytest.fixture
+def torn(repo: Sandbox) -> Sandbox:
+    """Six checkpoints; the commit of the fourth newest is gone."""
+    with repo.open() as baton:
+        for number in range(6):
+            repo.write("a.txt", f"{number}\n")
+            baton.snapshot(f"step {number}", track="a b", label=f"L{number}", kind="auto" if number > 2 else "manual")
+    oid = repo.git("rev-parse", "refs/baton/tracks/a%20b~3")
+    (repo.path / ".git/objects" / oid[:2] / oid[2:]).unlink()
+    return repo
+
+
+def test_what_may_lie_below_the_tear_is_not_called_absent(torn: Sandbox) -> None:
+    assert "step=step 3" in torn.ok("show", "a b~2").out and "step=step 5" in torn.ok("show", "L5").out
+    for name in ("a b~3", "a b~4", "a b~99", "a b@{9}", "a b@{1 year ago}", "a b@{manual}"):
+        for words in (["show", name], ["diff", name], ["bisect", "--good", name, "--", "false"], ["pin", name]):
+            done = torn.baton(*words)
+            assert done.code == 128, (words, done)
+            assert "the chain of track 'a b' is torn: commit" in done.err and "nor what lies below it" in done.err
+    for name in ("L1", "0123456789"):
+        done = torn.baton("show", name)
+        assert done.code == 2 and f"there is no checkpoint '{name}' as far as the chains can be read" in done.err
+        assert "\nhint: what cannot be read is said by: git baton log --track 'a b'\n" in done.err
+
+
+def test_the_list_and_doctor_say_where_it_is_torn(torn: Sandbox) -> None:
+    done = torn.ok("log", "a b")
+    assert done.out.count("\n") == 3 and "it cannot be read, nor what lies below it" in done.err
+    assert "MEND history: the chain of track 'a b' is torn" in torn.baton("doctor").out
