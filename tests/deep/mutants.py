@@ -48,8 +48,8 @@ waist drift.py: ahead and behind are swapped
 +behind, ahead = distance
 
 waist owners.py: the last holder owns it
--best[path] = min(rank, best.get(path, rank))
-+best[path] = max(rank, best.get(path, rank))
+-self.first = {path: min((seen for _, seen in held), key=search.rank) for path, held in self.held.items()}
++self.first = {path: max((seen for _, seen in held), key=search.rank) for path, held in self.held.items()}
 
 restore restore/decide.py: what no capture holds goes
 -reason = self.facts.unsafe(d.path) or covered(d.path, self.facts.left)
