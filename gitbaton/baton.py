@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from gitbaton.secrets import Redactor
 
 
+TAKE_ONE = "take one with 'git baton snapshot \"what is done\"'"
+
+
 def system_clock() -> datetime:
     """Now, in UTC."""
     return datetime.now(UTC)
@@ -174,11 +177,8 @@ class Baton:
 
     def _words(self, request: Request, head: Head) -> Checkpoint:
         track = request.track if request.track is not None else self.settings.track
-        if track is None:
-            hints = ("give --track NAME, set GIT_BATON_TRACK, or 'git config baton.track NAME'",)
-            raise UsageError("no track is named", *hints)
         return Checkpoint(
-            track=check_track(track),
+            track=check_track(track) if track is not None else self.chosen(),
             step=request.step or request.label or "",
             note=request.note,
             next_cmd=request.next_cmd,
@@ -373,22 +373,42 @@ class Baton:
             raise NotFoundError(f"the current track '{current}' has no checkpoint any more", *self._others())
         chains = self.store.chains()[0] or self.store.strange()
         if not chains:
-            raise NotFoundError("there is no checkpoint in this repository")
+            raise NotFoundError("there is no checkpoint in this repository", TAKE_ONE)
         if len(chains) > 1:
             raise AmbiguousNameError("no track is current in this work tree; name one with --track", *self._others())
         return self.tip(next(iter(chains)))
+
+    def chosen(self, given: str | None = None) -> str:
+        """The track that is meant in this work tree where none is named (see gitbaton.choosing). Raises UsageError."""
+        from gitbaton.choosing import choose
+
+        return choose(self.store, self.settings.track, given)
+
+    def lead(self, name: str | None = None, track: str | None = None) -> Stored:
+        """The checkpoint that a verb begins with: what ``name`` means, a track before anything else; else as ``tip``.
+
+        Raises as ``resolve`` and ``tip``.
+        """
+        if name is None:
+            return self.tip(track)
+        try:
+            stored = self.store.tip(check_track(name)) if track is None else None
+        except UsageError:  # no track can be called so
+            stored = None
+        return stored or self.resolve(name, track)
 
     def _others(self) -> list[str]:
         tracks = sorted([*self.store.chains()[0], *self.store.strange()])
         return [f"track '{track}'" for track in tracks[:20]] + (["..."] if len(tracks) > 20 else [])
 
-    def resume(self, track: str | None = None, *, live: bool = False) -> Resumed:
-        """What the next runner needs: a track's newest checkpoint and, with ``live``, how the ground has moved since.
+    def resume(self, track: str | None = None, *, live: bool = False, name: str | None = None) -> Resumed:
+        """What the next runner needs: a track's newest checkpoint, or the one that ``name`` means, and with ``live`` how the
+        ground has moved since.
 
         Also repairs what is derived from the chains and refreshes LATEST. Raises NotFoundError, AmbiguousNameError.
         """
         try:
-            stored = self.tip(track)
+            stored = self.lead(name, track)
         except BatonError:
             if os.path.isdir(self.repo.shared_dir):
                 self.refresh(
@@ -424,9 +444,12 @@ class Baton:
     def _surveyor(self) -> Surveyor:
         return Surveyor(self.store, self.settings.short, self.rules())
 
-    def verify(self, track: str | None = None) -> tuple[Stored, Live]:
-        """A track's newest checkpoint against the present; writes nothing. Raises as ``tip``."""
-        stored = self.tip(track)
+    def verify(self, track: str | None = None, *, name: str | None = None) -> tuple[Stored, Live]:
+        """A track's newest checkpoint, or the one that ``name`` means, against the present; writes nothing.
+
+        Raises as ``lead``.
+        """
+        stored = self.lead(name, track)
         return stored, self._surveyor().live(stored)
 
     def status(self) -> tuple[list[TrackStatus], tuple[Problem, ...]]:
@@ -474,18 +497,31 @@ class Baton:
         repo.close()
         return None
 
-    def history(self, track: str | None = None, *, limit: int | None = None, everything: bool = False) -> History:
-        """Checkpoints, newest first: of one track (default: as ``tip``), or of all. Raises NotFoundError."""
+    def history(
+        self, track: str | None = None, *, limit: int | None = None, everything: bool = False, name: str | None = None
+    ) -> History:
+        """Checkpoints, newest first: of one track (default: as ``tip``), from the one that ``name`` means on, or of all.
+
+        Raises NotFoundError.
+        """
         if everything:
             return self.store.whole(limit)
-        name = check_track(track) if track is not None else self.tip().checkpoint.track
-        return self.store.history(name, limit)
+        if name is not None:
+            start = self.lead(name, track)
+            if name != start.checkpoint.track:
+                return self.store.below(start, limit)
+            track = name
+        found = check_track(track) if track is not None else self.tip().checkpoint.track
+        return self.store.history(found, limit)
 
-    def resolve(self, name: str = "@") -> Stored:
-        """The checkpoint that a name means (see gitbaton.names). Raises NotFoundError, AmbiguousNameError."""
+    def resolve(self, name: str = "@", track: str | None = None) -> Stored:
+        """The checkpoint that a name means (see gitbaton.names); ``@`` stands for ``track`` if one is given.
+
+        Raises NotFoundError, AmbiguousNameError.
+        """
         from gitbaton import names
 
-        return names.resolve(self.store, name, self.settings.short)
+        return names.resolve(self.store, name, self.settings.short, check_track(track) if track is not None else None)
 
     def current(self) -> str | None:
         """The current track of this work tree."""

@@ -106,7 +106,8 @@ def main(
 
 
 def arguments(words: list[str]) -> list[str]:
-    """The command line with git's optional value of ``--color`` made explicit, before the verb."""
+    """The command line with git's optional value of ``--color`` made explicit, before the verb, and its ``-3`` after one that
+    lists."""
     explicit = {"--color": "--color=always", "--no-color": "--color=never"}
     result: list[str] = []
     at = 0
@@ -114,7 +115,18 @@ def arguments(words: list[str]) -> list[str]:
         width = 2 if words[at] in ("--repo-root", "--checkpoint-dir") else 1
         result += [explicit.get(words[at], words[at]), *words[at + 1 : at + width]]
         at += width
-    return result + words[at:]
+    rest = words[at:]
+    return result + (_counted(rest) if rest[:1] in (["log"], ["rewind"], ["thread"]) else rest)
+
+
+def _counted(words: list[str]) -> list[str]:
+    """``-3`` as ``-n3``, where it is no option's value and stands before ``--``."""
+    end = words.index("--") if "--" in words else len(words)
+    valued = ("-n", "--max-count", "--track", "--ns")
+    return [
+        f"-n{word[1:]}" if at < end and re.fullmatch(r"-[0-9]+", word) and words[at - 1] not in valued else word
+        for at, word in enumerate(words)
+    ]
 
 
 def call(words: list[str], begun: Repo | None = None) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from gitbaton.baton import Baton
+from gitbaton.baton import TAKE_ONE, Baton
 from gitbaton.codec import Json, canonical, plain
 from gitbaton.errors import AmbiguousNameError, BatonError, NoAnswerError, NotFoundError
 from gitbaton.git.clone import Copy, look, scratch_copy
@@ -69,8 +69,7 @@ def chosen(baton: Baton) -> Stored:
     """The newest checkpoint of the current or only track. Raises NotFoundError, AmbiguousNameError with a hint."""
     tracks = baton.store.chains()[0]
     if not tracks:
-        hint = "take one with 'git baton snapshot --track NAME --step TEXT'"
-        raise NotFoundError("there is no checkpoint in this repository", hint)
+        raise NotFoundError("there is no checkpoint in this repository", TAKE_ONE)
     if baton.store.current() is None and len(tracks) > 1:
         raise AmbiguousNameError("no track is current in this work tree", "set one with 'git baton tracks use NAME'")
     return baton.tip()

@@ -27,10 +27,10 @@ _CHUNK = 4096
 Place = tuple[str | None, Oid]  # a track and a commit of its chain
 
 
-def resolve(store: Store, name: str, short: int) -> Stored:
+def resolve(store: Store, name: str, short: int, at: str | None = None) -> Stored:
     """The checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, an id or a unique prefix of four
     or more, a label, a commit (the newest checkpoint its note names), ``@`` (also ``@~3``, ``@{yesterday}``);
-    ``TRACK@{manual}`` the newest that no hook took.
+    ``TRACK@{manual}`` the newest that no hook took. ``@`` stands for the track ``at``, by default the current one.
 
     What is spelled with a track is that track's, and not the commit that git would call so: a track may have a branch's name.
     Raises NotFoundError, AmbiguousNameError, or UsageError for a time that cannot be understood.
@@ -38,14 +38,14 @@ def resolve(store: Store, name: str, short: int) -> Stored:
     if not name:
         raise UsageError("the checkpoint's name is empty")
     if name == "@":
-        return _current(store)
+        return _tip(store, at or _current_track(store))
     chains = store.chains()[0] | {track: remotes[0][1] for track, remotes in store.strange().items()}
     whole = track_of(name) if name.startswith((TIPS, CHAINS)) else None
     if whole is not None:
         return _one(name, [_tip(store, whole)] if whole in chains else [], short)
     reason: NotFoundError | None = None
     found: list[Stored] = []
-    spelled = _spelled(store, unicodedata.normalize("NFC", name), chains)
+    spelled = _spelled(store, unicodedata.normalize("NFC", name), chains, at)
     try:
         found = [spelled()] if spelled else []
     except NotFoundError as error:
@@ -58,9 +58,8 @@ def resolve(store: Store, name: str, short: int) -> Stored:
         raise reason
     if not found and torn:
         said = f"there is no checkpoint '{name}' as far as the chains can be read"
-        raise NotFoundError(
-            said, *(f"what cannot be read is said by: git baton log --track {in_shell(track)}" for track in sorted(torn))
-        )
+        hint = "what cannot be read is said by: git baton log --track "
+        raise NotFoundError(said, *(hint + in_shell(track) for track in sorted(torn)))
     return _one(name, found, short)
 
 
@@ -85,22 +84,22 @@ def _one(name: str, found: list[Stored], short: int) -> Stored:
     return found[0]
 
 
-def _spelled(store: Store, name: str, chains: Collection[str]) -> Callable[[], Stored] | None:
-    """How to find what is spelled with a track, or with ``@`` for the current one."""
+def _spelled(store: Store, name: str, chains: Collection[str], at: str | None) -> Callable[[], Stored] | None:
+    """How to find what is spelled with a track, or with ``@`` for the one ``at``, or the current one."""
     if name in chains:
         return partial(_tip, store, name)
     text = "@" + name if name.startswith("@{") else name
     for pattern, step in ((_BACK, _back), (_AT, _at)):
         match = pattern.match(text)
         if match and match.group(1) == "@":
-            return partial(_from_current, store, step, match.group(2))
+            return partial(_from_current, store, step, at, match.group(2))
         if match and match.group(1) in chains:
             return partial(step, store, match.group(1), match.group(2))
     return None
 
 
-def _from_current(store: Store, step: Callable[[Store, str, str], Stored], text: str) -> Stored:
-    return step(store, _current_track(store), text)
+def _from_current(store: Store, step: Callable[[Store, str, str], Stored], at: str | None, text: str) -> Stored:
+    return step(store, at or _current_track(store), text)
 
 
 def _current_track(store: Store) -> str:
@@ -110,14 +109,10 @@ def _current_track(store: Store) -> str:
     return track
 
 
-def _current(store: Store) -> Stored:
-    return _tip(store, _current_track(store))
-
-
 def _tip(store: Store, track: str) -> Stored:
     tip = store.tip(track)
     if tip is None:
-        raise NotFoundError(f"there is no track '{track}'")
+        raise NotFoundError(f"there is no track '{track}'", "'git baton tracks' lists them")
     return tip
 
 

@@ -32,12 +32,10 @@ class Plan:
     warnings: tuple[str, ...]
 
 
-def plan(baton: Baton, name: str, directory: str) -> Plan:
-    """The linked work tree that a checkpoint would get. Raises BatonError: no such checkpoint, one without files, a directory
-    that is in use."""
+def plan(baton: Baton, stored: Stored, directory: str) -> Plan:
+    """The linked work tree that a checkpoint would get. Raises BatonError: one without files, a directory that is in use."""
     if not directory:
         raise UsageError("the directory's name is empty")
-    stored = baton.resolve(name)
     files = stored.checkpoint.files
     short = baton.short(stored.id)
     if files is None:

@@ -1,12 +1,12 @@
 """``git baton branch``."""
 
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
 from gitbaton import branching, terminal
 from gitbaton.codec import Json, path_document, plain
-from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.commands.common import Track, checkpoint_of, opened, print_json, warn_all
 from gitbaton.model import Oid
 from gitbaton.render import line
 
@@ -14,7 +14,10 @@ from gitbaton.render import line
 def command(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The branch to make; it must not exist.")],
-    checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="As 'git baton show' takes it.")],
+    checkpoint: Annotated[
+        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track, or the only one.")
+    ] = None,
+    track: Track = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would be made; write nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
@@ -23,7 +26,7 @@ def command(
     HEAD, index and work tree stay as they are. Where the files are those of the head, the branch is at the head.
     """
     with opened(ctx) as baton:
-        plan = branching.plan(baton, name, baton.resolve(checkpoint))
+        plan = branching.plan(baton, name, checkpoint_of(baton, checkpoint, track))
         at = None if dry_run else branching.apply(baton, plan).at
         if json:
             print_json({"plan" if dry_run else "branch": _document(plan, at), "warnings": list(plan.warnings)})

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -17,10 +17,17 @@ from gitbaton.commands import AFTER
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 from gitbaton.model import Stored
+from gitbaton.store import tip_ref
 from gitbaton.values import value
 
 if TYPE_CHECKING:
     from gitbaton.git.repo import Door
+
+
+Track = Annotated[
+    Optional[str],
+    typer.Option("--track", metavar="NAME", help="What '@' stands for; default: the current track, or the only one."),
+]
 
 
 @value
@@ -67,6 +74,28 @@ def divided(ctx: typer.Context, words: list[str], most: int) -> tuple[list[str],
     if count > most:
         raise UsageError(f"unexpected argument '{words[most]}'", f"'{ctx.command_path} -h' shows what there is")
     return words[:count], words[count:]
+
+
+def one_meant(name: Optional[str], track: Optional[str]) -> None:
+    """Refuse a checkpoint beside ``--track`` that is not spelled with ``@``."""
+    if name is not None and track is not None and not name.startswith("@"):
+        raise UsageError(
+            f"the checkpoint '{plain(name)}' and --track exclude each other", "with --track only '@' goes, as in '@~2'"
+        )
+
+
+def checkpoint_of(baton: Baton, name: Optional[str], track: Optional[str]) -> Stored:
+    """The checkpoint that an argument and ``--track`` mean; by default the newest of the current track, or the only one."""
+    one_meant(name, track)
+    return baton.tip(track) if name is None else baton.resolve(name, track)
+
+
+def name_of(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
+    """As ``checkpoint_of``, but the name that says it alone, for who resolves it later."""
+    one_meant(name, track)
+    if name is None:
+        return "@" if track is None and baton.current() is not None else tip_ref(baton.tip(track).checkpoint.track)
+    return name if track is None else track + name.removeprefix("@" if name.startswith("@~") else "")
 
 
 def print_json(value: dict[str, Json]) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from gitbaton.baton import Baton
 from gitbaton.commands import AFTER
-from gitbaton.commands.common import divided, opened, tell_foreign, warn_all
+from gitbaton.commands.common import Track, checkpoint_of, divided, one_meant, opened, tell_foreign, warn_all
 from gitbaton.comparing import tree_now, tree_of
 from gitbaton.errors import AmbiguousNameError, NotFoundError
 from gitbaton.git import foreground
@@ -24,6 +24,7 @@ def command(
             help="Default: the newest of the current track, against the work tree now.",
         ),
     ] = None,
+    track: Track = None,
     stat: Annotated[bool, typer.Option("--stat", help="Show how much changed in each file.")] = False,
     name_status: Annotated[
         bool, typer.Option("--name-status", help="Show the names of the files and what became of them.")
@@ -39,7 +40,7 @@ def command(
     """
     forms = [name for name, given in (("--stat", stat), ("--name-status", name_status), ("--patch", patch)) if given]
     with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
-        checkpoints, paths = _meant(ctx, baton, words or [])
+        checkpoints, paths = _meant(ctx, baton, words or [], track)
         tell_foreign(baton, *checkpoints)
         env = foreground.environment(baton.repo, elsewhere=ctx.obj.repo_root is not None)
         trees = [tree_of(baton, stored) for stored in checkpoints]
@@ -64,30 +65,31 @@ def _colour(ctx: typer.Context) -> list[str]:
     return [f"--color={when}"]
 
 
-def _meant(ctx: typer.Context, baton: Baton, words: list[str]) -> tuple[list[Stored], list[str]]:
-    """The checkpoints, one or two, and the paths. Without ``--`` the first words that name checkpoints are checkpoints, and
-    the others must be there as paths. Raises NotFoundError, AmbiguousNameError."""
+def _meant(ctx: typer.Context, baton: Baton, words: list[str], track: Optional[str]) -> tuple[list[Stored], list[str]]:
+    """The checkpoints, one or two, and the paths; ``track`` is the one that ``@`` stands for. Without ``--`` the first words
+    that name checkpoints are checkpoints, and the others must be there as paths. Raises NotFoundError, AmbiguousNameError."""
     found: list[Stored] = []
     if ctx.meta.get(AFTER) is not None:
         names, paths = divided(ctx, words, 2)
-        found = [baton.resolve(name) for name in names]
-        return found or [baton.tip()], paths
+        found = [checkpoint_of(baton, name, track) for name in names]
+        return found or [baton.tip(track)], paths
     place = ctx.obj.repo_root or ""
     for word in words[:2]:
         try:
-            stored = baton.resolve(word)
+            stored = baton.resolve(word, track)
         except NotFoundError as error:
             if _is_path(place, word):
                 break
             raise NotFoundError(f"'{word}' is neither a checkpoint nor a path", error.message, *_HINT) from None
         if os.path.lexists(os.path.join(place, word)):
             raise AmbiguousNameError(f"'{word}' is both a checkpoint and a path", "put '--' between checkpoints and paths")
+        one_meant(word, track)
         found.append(stored)
     paths = words[len(found) :]
     for word in paths:
         if not _is_path(place, word):
             raise NotFoundError(f"there is no path '{word}'", *_HINT)
-    return found or [baton.tip()], paths
+    return found or [baton.tip(track)], paths
 
 
 _HINT = ("put '--' before paths that are not there now",)

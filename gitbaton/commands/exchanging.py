@@ -3,7 +3,9 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Optional
+from typing import Annotated, Optional
+
+import typer
 
 from gitbaton import sync, terminal
 from gitbaton.baton import Baton
@@ -13,11 +15,14 @@ from gitbaton.commands.common import askable, confirmed, print_plan, warn_all
 from gitbaton.commands.travelling import moved
 from gitbaton.errors import UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
-from gitbaton.render import line
+from gitbaton.render import in_shell, line
 from gitbaton.sync.threads import called
 from gitbaton.sync.values import Choice, Exposure, FetchedRun, Gathered, Joining, Late, Move, Pushing
 
 TIMEOUT = 60.0
+Tracks = Annotated[
+    Optional[list[str]], typer.Option("--track", metavar="NAME", help="Only this track, as a TRACK after REMOTE; may repeat.")
+]
 _NAMED = 20  # threads that are named; there may be thousands
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
 
@@ -28,8 +33,9 @@ def remote_of(baton: Baton, words: Sequence[str], *, pushing: bool, verb: str, t
     if word is not None and word not in names(baton.repo) and not _is_repository(word):
         kind = "track" if word in baton.store.chains()[0] else "thread" if threads and sync.is_thread(baton, word) else ""
         if kind:
-            said, option = f"'{plain(word)}' is a {kind} and no remote", " --threads" if threads else ""
-            raise UsageError(said, f"name the remote first: git baton {verb}{option} origin '{plain(word)}'")
+            said, there = f"'{plain(word)}' is a {kind} and no remote", next(iter(names(baton.repo)), "REMOTE")
+            words = f"--threads {there}" if threads else "--track"
+            raise UsageError(said, f"to {verb} only that: git baton {verb} {words} {in_shell(word)}")
     remote = find(baton.repo, word, os.getcwd(), pushing=pushing)
     if pushing and not remote.push:
         raise UsageError(f"'{plain(remote.shown)}' is a bundle, which cannot be pushed to", "git bundle create makes one")
@@ -42,10 +48,10 @@ def _is_repository(word: str) -> bool:
 
 
 def choice_of(
-    words: Sequence[str], *, transcripts: bool = False, threads: bool = False, runs: bool = False, prune: bool = False
+    named: Sequence[str], *, transcripts: bool = False, threads: bool = False, runs: bool = False, prune: bool = False
 ) -> Choice:
-    """What the words after the remote and the options choose; with threads only ``sync.named`` tells what words mean."""
-    tracks = tuple(dict.fromkeys(check_track(word) for word in ([] if threads else words[1:]))) or None
+    """What the names and the options choose; with threads only ``sync.named`` tells what names mean."""
+    tracks = tuple(dict.fromkeys(check_track(word) for word in ([] if threads else named))) or None
     return Choice(tracks=tracks, transcripts=transcripts, threads=threads, runs=runs, prune=prune)
 
 

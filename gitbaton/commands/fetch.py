@@ -8,7 +8,16 @@ from gitbaton import sync, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.commands.common import opened, print_json, warn_all
-from gitbaton.commands.exchanging import TIMEOUT, choice_of, connected, gathered_document, remote_of, say_gathered, tell_error
+from gitbaton.commands.exchanging import (
+    TIMEOUT,
+    Tracks,
+    choice_of,
+    connected,
+    gathered_document,
+    remote_of,
+    say_gathered,
+    tell_error,
+)
 from gitbaton.errors import RecordError
 from gitbaton.sync.look import Seen, said
 
@@ -19,6 +28,7 @@ def command(
         Optional[list[str]],
         typer.Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
     ] = None,
+    track: Tracks = None,
     prune: Annotated[bool, typer.Option("--prune", help="Drop what was fetched of what is gone there.")] = False,
     transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also fetch conversations.")] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Also fetch threads: all, or those that are named.")] = False,
@@ -31,12 +41,12 @@ def command(
     They land below refs/baton/remotes/. 'git baton sync' joins them, and so does the first snapshot of a track that is only
     there. With --threads a name that is no track there is a thread's: then only the threads and tracks that are named come.
     """
-    words = words or []
+    words, named = words or [], [*(words or [])[1:], *(track or [])]
     with opened(ctx) as baton:
         remote = remote_of(baton, words, pushing=False, verb="fetch", threads=threads)
-        choice = choice_of(words, transcripts=transcripts, threads=threads, runs=runs)
+        choice = choice_of(named, transcripts=transcripts, threads=threads, runs=runs)
         with connected(baton, remote, timeout) as line:
-            choice = sync.named(baton, line, choice, words[1:], ours=False)
+            choice = sync.named(baton, line, choice, named, ours=False)
             seen, found = sync.fetch(baton, line, choice, prune=prune)
         problem = _unusable(baton, seen)
         whole = not problem and not found.broken

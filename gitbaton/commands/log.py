@@ -6,7 +6,7 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import plain, timestamp
-from gitbaton.commands.common import one_of, opened, paged, print_json
+from gitbaton.commands.common import Track, one_meant, one_of, opened, paged, print_json
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import UsageError
 from gitbaton.render import age, line, origin, porcelain, quoting, stored_document, verdict
@@ -16,10 +16,13 @@ COLUMNS = ("id", "track", "created", "kind", "validation", "label", "branch", "h
 
 def command(
     ctx: typer.Context,
-    track: Annotated[
-        Optional[str], typer.Argument(metavar="[TRACK]", help="Default: the current track, or the only one.")
+    checkpoint: Annotated[
+        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="A track, or as for show: list from there on.")
     ] = None,
-    limit: Annotated[Optional[int], typer.Option("-n", "--max-count", metavar="N", min=0, help="List at most N.")] = None,
+    track: Track = None,
+    limit: Annotated[
+        Optional[int], typer.Option("-n", "--max-count", metavar="N", min=0, help="List at most N; -3 is -n 3.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="List those of every track.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     stable: Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")] = False,
@@ -27,10 +30,11 @@ def command(
 ) -> int:
     """List the checkpoints of a track, newest first."""
     one_of(json=json, porcelain=stable or nul)
-    if track is not None and everything:
-        raise UsageError("a track and --all exclude each other")
+    if everything and (checkpoint is not None or track is not None):
+        raise UsageError(f"{'a track' if track is None else '--track'} and --all exclude each other")
+    one_meant(checkpoint, track)
     with opened(ctx) as baton:
-        history, pins = baton.history(track, limit=limit, everything=everything), marked(baton)
+        history, pins = baton.history(track, limit=limit, everything=everything, name=checkpoint), marked(baton)
         if json:
             print_json({"checkpoints": [{**stored_document(s), "pinned": pins.pinned(s.id)} for s in history.items]})
         elif stable or nul:

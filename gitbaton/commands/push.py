@@ -7,7 +7,16 @@ import typer
 
 from gitbaton import sync
 from gitbaton.commands.common import opened, print_json
-from gitbaton.commands.exchanging import TIMEOUT, Agreement, choice_of, connected, pushing_document, remote_of, say_pushing
+from gitbaton.commands.exchanging import (
+    TIMEOUT,
+    Agreement,
+    Tracks,
+    choice_of,
+    connected,
+    pushing_document,
+    remote_of,
+    say_pushing,
+)
 from gitbaton.errors import UsageError
 from gitbaton.sync.push import Manner
 from gitbaton.sync.values import Pushing
@@ -19,6 +28,7 @@ def command(
         Optional[list[str]],
         typer.Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL or a path; default: as git chooses."),
     ] = None,
+    track: Tracks = None,
     transcripts: Annotated[
         bool, typer.Option("--with-transcripts", help="Also push the conversations that the checkpoints name.")
     ] = False,
@@ -39,13 +49,13 @@ def command(
     """
     if prune and not threads:
         raise UsageError("--prune deletes threads, and needs --threads")
-    words = words or []
+    words, named = words or [], [*(words or [])[1:], *(track or [])]
     with opened(ctx, dry_run=dry_run) as baton:
         remote = remote_of(baton, words, pushing=True, verb="push", threads=threads)
-        choice = choice_of(words, transcripts=transcripts, threads=threads, runs=runs, prune=prune)
+        choice = choice_of(named, transcripts=transcripts, threads=threads, runs=runs, prune=prune)
         agree = Agreement(remote, yes=yes)
         with connected(baton, remote, timeout, dry_run=dry_run) as line:
-            choice = sync.named(baton, line, choice, words[1:], places=remote.push, write=not dry_run)
+            choice = sync.named(baton, line, choice, named, places=remote.push, write=not dry_run)
             done = sync.push(baton, line, choice, Manner(agree=agree, scan=scan, write=not dry_run))
             if json:
                 print_json({"remote": remote.shown, "dry_run": dry_run, "places": [pushing_document(part) for part in done]})

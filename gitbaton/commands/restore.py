@@ -6,11 +6,11 @@ from typing import Annotated, Optional
 import typer
 
 from gitbaton.baton import Baton
-from gitbaton.commands.common import divided, one_of, opened
+from gitbaton.commands.common import Track, divided, name_of, one_of, opened
 from gitbaton.commands.putting import carry_out
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import Stored
-from gitbaton.render import line
+from gitbaton.render import in_shell
 from gitbaton.restore.values import Order
 from gitbaton.values import replace
 
@@ -21,6 +21,7 @@ def command(
         Optional[list[str]],
         typer.Argument(metavar="[CHECKPOINT] [--] [PATH]...", help="Default: the newest of the current track, all files."),
     ] = None,
+    track: Track = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan and change nothing.")] = False,
     exact: Annotated[
         bool, typer.Option("--exact", help="Also remove files that the checkpoint does not know, unless they are ignored.")
@@ -41,9 +42,9 @@ def command(
     """
     checkpoints, paths = divided(ctx, words or [], 1)
     _fitting(only, paths, conversation=talk, json=json, exact=exact, index=index, force=force)
-    name, directory = checkpoints[0] if checkpoints else "@", ctx.obj.repo_root or os.getcwd()
+    given, directory = checkpoints[0] if checkpoints else None, ctx.obj.repo_root or os.getcwd()
     with opened(ctx, dry_run=dry_run) as baton:
-        order = Order(checkpoint=name, paths=tuple(paths), directory=directory, foreign=foreign)
+        order = Order(checkpoint=name_of(baton, given, track), paths=tuple(paths), directory=directory, foreign=foreign)
         order = replace(order, exact=exact, index=index, force=force)
         try:
             if not talk and not only:
@@ -58,7 +59,7 @@ def _or_file(error: NotFoundError, order: Order) -> NotFoundError:
     """The error; with a hint where a file has the name of the checkpoint that is not there."""
     if order.paths or not os.path.lexists(order.checkpoint):
         return error
-    return NotFoundError(error.message, f"to restore the file of that name: git baton restore -- {line(order.checkpoint)}")
+    return NotFoundError(error.message, f"to restore the file of that name: git baton restore -- {in_shell(order.checkpoint)}")
 
 
 def _fitting(only: bool, paths: list[str], *, conversation: bool, json: bool, **files: bool) -> None:

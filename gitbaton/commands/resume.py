@@ -6,7 +6,7 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json
-from gitbaton.commands.common import opened, print_json, tell_foreign, warn_all
+from gitbaton.commands.common import Track, one_meant, opened, print_json, tell_foreign, warn_all
 from gitbaton.errors import NotFoundError
 from gitbaton.render import key_value, live_document, quote, resume_lines, sentences, since_document, stored_document
 from gitbaton.running.current import unfinished
@@ -14,7 +14,10 @@ from gitbaton.running.current import unfinished
 
 def command(
     ctx: typer.Context,
-    track: Annotated[Optional[str], typer.Option(metavar="NAME", help="Default: the current track, or the only one.")] = None,
+    checkpoint: Annotated[
+        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="A track, or as for show; default: the track's newest.")
+    ] = None,
+    track: Track = None,
     live: Annotated[bool, typer.Option("--live", help="Also say how HEAD and the files have moved since.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     checkpoint_dir: Annotated[Optional[str], typer.Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
@@ -23,10 +26,11 @@ def command(
 
     A run that is not finished is named after the checkpoint, with what 'git baton run --continue' would do.
     """
+    one_meant(checkpoint, track)
     with opened(ctx, checkpoint_dir) as baton:
         runs = unfinished(baton)
         try:
-            found = baton.resume(track, live=live)
+            found = baton.resume(track, live=live, name=checkpoint)
         except NotFoundError as error:
             hints = (f"run '{one.run}' is not finished: 'git baton run --continue {one.run}' goes on with it" for one in runs)
             raise NotFoundError(error.message, *error.hints, *hints) from None

@@ -7,20 +7,23 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.commands.asking import Talk
-from gitbaton.commands.common import colours, opened
+from gitbaton.commands.common import Track, colours, one_meant, opened
 from gitbaton.errors import UsageError
 from gitbaton.restore.values import Order
 
 WITHOUT_A_TERMINAL = (
     "list the checkpoints: git baton log",
     "see what would be restored: git baton restore --dry-run CHECKPOINT",
-    "restore it: git baton restore [--conversation] CHECKPOINT",
+    "restore it: git baton restore CHECKPOINT",
 )
 
 
 def command(
     ctx: typer.Context,
-    track: Annotated[Optional[str], typer.Option(metavar="NAME", help="Default: the current track, or the only one.")] = None,
+    checkpoint: Annotated[
+        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="A track, or as for show: list from there on.")
+    ] = None,
+    track: Track = None,
     limit: Annotated[
         int, typer.Option("-n", "--max-count", metavar="N", min=1, help="List at most N at once, as far as the terminal goes.")
     ] = 20,
@@ -39,11 +42,12 @@ def command(
     """
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError("rewind asks on a terminal, and this is none", *WITHOUT_A_TERMINAL)
+    one_meant(checkpoint, track)
     with opened(ctx) as baton:
         order = Order(exact=exact, index=index, force=force, foreign=foreign)
         talk = Talk(baton, order, limit, colored=colours(ctx, baton))
         try:
-            return talk.run(baton.tip(track))
+            return talk.run(baton.lead(checkpoint, track))
         except (EOFError, KeyboardInterrupt) as error:
             terminal.say("")  # the shell's prompt begins a line of its own
             if isinstance(error, KeyboardInterrupt):

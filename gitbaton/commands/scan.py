@@ -30,6 +30,7 @@ def command(
             metavar="[CHECKPOINT|TRACK|THREAD...]", help="Default: the whole current track; with --threads, all threads."
         ),
     ] = None,
+    track: Annotated[Optional[str], typer.Option(metavar="NAME", help="The same as TRACK.")] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Every track, safety checkpoint, note, conversation and thread.")
     ] = False,
@@ -44,12 +45,13 @@ def command(
     Threads are looked through as they are when it begins, what git does not hold yet brought into it before. Exit status 1
     when something is found, 0 when nothing is, 128 when something could not be read.
     """
+    names = [*(names or []), *([track] if track is not None else [])]
     if names and everything:
         raise UsageError("a checkpoint or track and --all exclude each other")
     one_of(all=everything, threads=threads)
     one_of(files=files, threads=threads)
     with opened(ctx) as baton, discreet(baton):
-        report = _scan(baton, names or (), everything=everything, files=files, threads=threads)
+        report = _scan(baton, names, everything=everything, files=files, threads=threads)
         places = _placed(baton, report.hits)
         if json:
             rows: list[Json] = [_document(hit, state) for hit, state in places]

@@ -1,12 +1,12 @@
 """``git baton show``."""
 
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
 from gitbaton import terminal
 from gitbaton.codec import timestamp
-from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.commands.common import Track, checkpoint_of, opened, paged, print_json
 from gitbaton.commands.retaining import marked
 from gitbaton.model import FileState, Stored
 from gitbaton.render import age, key_value, quote, quoted, resume_lines, stored_document
@@ -15,8 +15,9 @@ from gitbaton.render import age, key_value, quote, quoted, resume_lines, stored_
 def command(
     ctx: typer.Context,
     checkpoint: Annotated[
-        str, typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track.", show_default=False)
-    ] = "@",
+        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track, or the only one.")
+    ] = None,
+    track: Track = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Show one checkpoint whole.
@@ -25,7 +26,7 @@ def command(
     a label, a commit (the newest checkpoint its note names), or @ (the newest of the current track).
     """
     with opened(ctx) as baton:
-        stored = baton.resolve(checkpoint)
+        stored = checkpoint_of(baton, checkpoint, track)
         if json:
             print_json({"checkpoint": {**stored_document(stored), "pinned": marked(baton).pinned(stored.id)}})
             return 0

@@ -14,7 +14,7 @@ from gitbaton.commands.common import one_of, opened, print_json, warn_all
 from gitbaton.errors import UsageError
 from gitbaton.exchange import Plan, Request, Snapshot
 from gitbaton.model import VALIDATIONS
-from gitbaton.render import line, porcelain, redacted_document, skipped_lines, stored_document
+from gitbaton.render import in_shell, line, porcelain, redacted_document, skipped_lines, stored_document
 
 Text = Optional[str]
 Texts = Optional[list[str]]
@@ -23,8 +23,11 @@ COLUMNS = ("track", "id", "step", "previous", "commit", "changed", "skipped")
 
 def command(
     ctx: typer.Context,
-    track: Annotated[Text, typer.Option(metavar="NAME", help="Default: GIT_BATON_TRACK, then baton.track.")] = None,
-    step: Annotated[Text, typer.Option(metavar="TEXT", help="What is done; may be left out with --label.")] = None,
+    words: Annotated[Texts, typer.Argument(metavar="[STEP]", help="What is done; may be left out with --label.")] = None,
+    step: Annotated[Texts, typer.Option("--step", "-m", metavar="TEXT", help="The same, as an option.")] = None,
+    track: Annotated[
+        Text, typer.Option(metavar="NAME", help="Default: GIT_BATON_TRACK, baton.track, the current one, the branch's name.")
+    ] = None,
     note: Annotated[str, typer.Option(metavar="TEXT", help="What the next runner must know; '-' reads standard input.")] = "",
     next_cmd: Annotated[str, typer.Option(metavar="TEXT", help="What to run next; '-' reads standard input.")] = "",
     validation: Annotated[str, typer.Option(metavar="green|pending|failed", help="How the tests stand.")] = "pending",
@@ -43,10 +46,11 @@ def command(
     Prints the track, the checkpoint's short id and the step. HEAD, branches, index and files stay as they are.
     """
     one_of(json=json, porcelain=stable)
-    _check(step, label, note, next_cmd, validation)
+    done = _step(words or [], step or [])
+    _check(done, label, note, next_cmd, validation)
     request = Request(
         track=track,
-        step=step or "",
+        step=done or "",
         note=_text(note),
         next_cmd=_text(next_cmd),
         validation=next(v for v in VALIDATIONS if v == validation),
@@ -63,12 +67,24 @@ def command(
         return _show(baton, baton.apply(baton.plan(request)), json=json, stable=stable)
 
 
+def _step(words: list[str], options: list[str]) -> Text:
+    """The step, as the argument or as the option."""
+    if len(words) > 1:
+        hint = f"several words are one step in quotes: git baton snapshot {in_shell(' '.join(words))}"
+        raise UsageError(f"unexpected argument '{line(words[1])}'", hint)
+    given = [*words, *options]
+    if len(given) > 1:
+        raise UsageError(f"the step is given twice, as '{line(given[0])}' and as '{line(given[1])}'")
+    return given[0] if given else None
+
+
 def _check(step: Text, label: Text, note: str, next_cmd: str, validation: str) -> None:
     """Refuse words that cannot be meant, in the command line's own terms."""
     if note == "-" and next_cmd == "-":
         raise UsageError("--note and --next-cmd cannot both read standard input")
     if step is None and label is None:
-        raise UsageError("no step is given", "say what is done with --step TEXT, or name the checkpoint with --label TEXT")
+        hint = "say what is done: 'git baton snapshot \"what is done\"'; or name the checkpoint with --label TEXT"
+        raise UsageError("no step is given", hint)
     if label is not None and not label.strip():
         raise UsageError("the label is empty")
     if step is not None and not step.strip():

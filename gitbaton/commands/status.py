@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gitbaton import terminal
-from gitbaton.baton import Baton
+from gitbaton.baton import TAKE_ONE, Baton
 from gitbaton.codec import Json, path_document, plain, timestamp
 from gitbaton.commands.common import colours, one_of, opened, print_json, warn_all
 from gitbaton.errors import NotFoundError
@@ -47,7 +47,7 @@ def command(
         terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
     warn_all(list(dict.fromkeys(text for t in tracks for text in uncompared(t.live))))
     if not tracks and not (json or stable or nul):
-        raise NotFoundError("there is no checkpoint in this repository", "take one with 'git baton snapshot'")
+        raise NotFoundError("there is no checkpoint in this repository", TAKE_ONE)
     return 0
 
 

@@ -8,7 +8,7 @@ from gitbaton import mirrors, sync
 from gitbaton.baton import Baton
 from gitbaton.commands import exchanging
 from gitbaton.commands.common import opened, print_json, warn_all
-from gitbaton.commands.exchanging import TIMEOUT, Agreement, choice_of, connected, remote_of
+from gitbaton.commands.exchanging import TIMEOUT, Agreement, Tracks, choice_of, connected, remote_of
 from gitbaton.git.remotes import Remote
 from gitbaton.sync.push import Manner
 
@@ -19,6 +19,7 @@ def command(
         Optional[list[str]],
         typer.Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
     ] = None,
+    track: Tracks = None,
     transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also exchange conversations.")] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Also exchange threads: all, or those that are named.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a first push.")] = False,
@@ -33,13 +34,13 @@ def command(
     A joined track has the checkpoints of both sides in the order of time, and is the same on all machines. A bundle is fetched
     and joined.
     """
-    words = words or []
+    words, named = words or [], [*(words or [])[1:], *(track or [])]
     with opened(ctx, dry_run=dry_run) as baton:
         remote = remote_of(baton, words, pushing=False, verb="sync", threads=threads)
-        choice = choice_of(words, transcripts=transcripts, threads=threads)
+        choice = choice_of(named, transcripts=transcripts, threads=threads)
         manner = Manner(agree=Agreement(remote, yes=yes), scan=scan, write=not dry_run, partly=True)
         with connected(baton, remote, timeout, dry_run=dry_run) as line:
-            choice = sync.named(baton, line, choice, words[1:], write=not dry_run)
+            choice = sync.named(baton, line, choice, named, write=not dry_run)
             done = sync.sync(baton, line, choice, manner)
             if json:
                 _print(remote, done, dry_run=dry_run)

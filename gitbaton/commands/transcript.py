@@ -10,7 +10,7 @@ from gitbaton import conversations, terminal, transcripts
 from gitbaton.agents.conversation import messages
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
-from gitbaton.commands.common import opened, paged
+from gitbaton.commands.common import Track, checkpoint_of, opened, paged
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Stored
 
@@ -21,8 +21,9 @@ def command(
     ctx: typer.Context,
     action: Annotated[str, typer.Argument(metavar="show|export", help="Show it as text; write its lines.")],
     checkpoint: Annotated[
-        str, typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track.", show_default=False)
-    ] = "@",
+        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track, or the only one.")
+    ] = None,
+    track: Track = None,
     output: Annotated[
         Optional[str], typer.Option("-o", "--output", metavar="FILE", help="Export into a new file, readable by you alone.")
     ] = None,
@@ -41,7 +42,7 @@ def command(
         hints = "'-o FILE' writes them into a new file", "'git baton transcript show' shows what was said"
         raise UsageError("export writes bytes as they are, and this is a terminal", *hints)
     with opened(ctx) as baton:
-        stored = baton.resolve(checkpoint)
+        stored = checkpoint_of(baton, checkpoint, track)
         raw = transcripts.read(baton, stored, os.environ)
         if output is not None:
             conversations.save(output, raw)

@@ -6,13 +6,16 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json, plain
-from gitbaton.commands.common import opened, print_json, tell_foreign, warn_all
+from gitbaton.commands.common import Track, one_meant, opened, print_json, tell_foreign, warn_all
 from gitbaton.render import live_document, uncompared
 
 
 def command(
     ctx: typer.Context,
-    track: Annotated[Optional[str], typer.Option(metavar="NAME", help="Default: the current track, or the only one.")] = None,
+    checkpoint: Annotated[
+        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="A track, or as for show; default: the track's newest.")
+    ] = None,
+    track: Track = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 for an operation in progress and changed files, too.")
     ] = False,
@@ -24,8 +27,9 @@ def command(
     At home is also who has committed just what was captured, or amended or rebased the commit that it stands on.
     Changed files and an operation in progress are said, too, and leave the exit status at 0 without --strict.
     """
+    one_meant(checkpoint, track)
     with opened(ctx) as baton:
-        stored, live = baton.verify(track)
+        stored, live = baton.verify(track, name=checkpoint)
         if not quiet:
             tell_foreign(baton, stored)
     code = 1 if live.drift.moved or (strict and (live.drift.anything or live.uncounted)) else 0

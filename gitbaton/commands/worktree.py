@@ -1,28 +1,36 @@
 """``git baton worktree``."""
 
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
 from gitbaton import terminal, worktrees
+from gitbaton.baton import Baton
 from gitbaton.codec import path_document, plain
-from gitbaton.commands.common import opened, print_json, warn_all
-from gitbaton.render import line, stored_document
+from gitbaton.commands.common import Track, one_meant, opened, print_json, warn_all
+from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
+from gitbaton.model import Stored
+from gitbaton.render import in_shell, line, stored_document
 
 
 def command(
     ctx: typer.Context,
-    checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="As for show.")],
-    directory: Annotated[str, typer.Argument(metavar="DIR", help="The new work tree's directory; it must not exist.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The new work tree's directory; it must not exist.")],
+    checkpoint: Annotated[
+        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track, or the only one.")
+    ] = None,
+    track: Track = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be done, and do nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Check a checkpoint out beside this work tree: its head, its files and its index, in a linked work tree.
 
-    'git worktree remove DIR' takes it away again.
+    'git worktree remove PATH' takes it away again. The other order, CHECKPOINT PATH, is understood where only one of the two
+    names a checkpoint.
     """
     with opened(ctx) as baton:
-        plan = worktrees.plan(baton, checkpoint, directory)
+        directory, stored = _meant(baton, path, checkpoint, track)
+        plan = worktrees.plan(baton, stored, directory)
         if not dry_run:
             worktrees.apply(baton, plan)
         if json:
@@ -34,3 +42,31 @@ def command(
             terminal.say(f"{'would check out' if dry_run else 'checked out'} {what} in '{plain(directory)}'")
     warn_all(plan.warnings)
     return 0
+
+
+def _meant(baton: Baton, path: str, checkpoint: Optional[str], track: Optional[str]) -> tuple[str, Stored]:
+    """The directory and the checkpoint, in whichever order. Raises NotFoundError, AmbiguousNameError, UsageError."""
+    one_meant(checkpoint, track)
+    named = _named(baton, path)
+    if checkpoint is None:
+        if named and track is None:
+            hint = f"name the directory first: git baton worktree PATH {in_shell(path)}"
+            raise UsageError(f"'{plain(path)}' names a checkpoint, and no directory is given", hint)
+        return path, baton.tip(track)
+    if _named(baton, checkpoint, track):
+        return path, baton.resolve(checkpoint, track)
+    if not named:
+        said = f"neither '{plain(checkpoint)}' nor '{plain(path)}' names a checkpoint"
+        raise NotFoundError(said, "see 'git baton log --all'")
+    return checkpoint, baton.resolve(path)
+
+
+def _named(baton: Baton, word: str, track: Optional[str] = None) -> bool:
+    """Whether a word names a checkpoint, or several."""
+    try:
+        baton.resolve(word, track)
+    except AmbiguousNameError:
+        return True
+    except (NotFoundError, UsageError):
+        return False
+    return True

@@ -149,8 +149,8 @@ def _import_for(event: Event) -> None:
 
     if event.inject in ("full", "short"):
         import gitbaton.briefing
+        import gitbaton.choosing
         import gitbaton.git.filedrift
-        import gitbaton.hooks.tracks
     elif event.moment in _ENDS:
         import gitbaton.git.worktree
         import gitbaton.hooks.auto  # noqa: F401
@@ -242,13 +242,12 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
             return
         from gitbaton.baton import Baton
         from gitbaton.git.index import list_ahead
-        from gitbaton.hooks.tracks import choose
 
         list_ahead(repo)
         if work.late is None:
             session = sessions.save(repo, event, taken=now)
         baton = Baton(repo=repo, settings=settings)
-        after = auto.take(baton, event, session, lambda: choose(baton, work.call.track), work.due)
+        after = auto.take(baton, event, session, lambda: baton.chosen(work.call.track), work.due)
         sessions.save(repo, event, turns=after.turns, words=after.words)
 
 

@@ -12,6 +12,7 @@ from gitbaton import transcripts
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
 from gitbaton.briefing import ENDED
+from gitbaton.choosing import makes_current
 from gitbaton.codec import Json, document, first_line, parse_transcript, transcript_text
 from gitbaton.errors import UnchangedError
 from gitbaton.exchange import Request
@@ -20,7 +21,6 @@ from gitbaton.git.repo import Repo
 from gitbaton.hooks.deadline import AgainError
 from gitbaton.hooks.logbook import log
 from gitbaton.hooks.sessions import Session
-from gitbaton.hooks.tracks import makes_current
 from gitbaton.model import Agent, Carried, Checkpoint, Stored
 from gitbaton.store.safety import beside
 from gitbaton.store.write import Draft
@@ -107,7 +107,7 @@ def take(baton: Baton, event: Event, session: Session, track: Track, said: str) 
 
 def _take_once(baton: Baton, event: Event, session: Session, track: str, said: str) -> Session:
     tip = baton.store.before(track)
-    plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=makes_current(baton, track)))
+    plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=makes_current(baton.store, track)))
     words = plan.draft.checkpoint
     agent = _agent(baton, event, tip)  # last: the client may still be writing
     checkpoint = replace(words, step=words.step[:_STEP], agent=agent)

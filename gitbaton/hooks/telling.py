@@ -9,13 +9,13 @@ from itertools import islice
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
 from gitbaton.briefing import Scene, brief, others, overview, reminder
+from gitbaton.choosing import within_reach
 from gitbaton.config import load
 from gitbaton.git import filedrift
 from gitbaton.git.repo import Repo
 from gitbaton.ground import Surveyor
 from gitbaton.hooks.deadline import DeadlineError, deadline
 from gitbaton.hooks.sessions import has_ended
-from gitbaton.hooks.tracks import choose, within_reach
 from gitbaton.model import Drift, Live, Stored
 from gitbaton.running.current import unfinished
 from gitbaton.values import replace
@@ -36,7 +36,7 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     baton = Baton(repo=repo, settings=load(repo, complain))
     if baton.current() is None and not baton.store.chains()[0]:
         return ""
-    stored = baton.store.tip(choose(baton, track))
+    stored = baton.store.tip(baton.chosen(track))
     if stored is None or (stored.checkpoint.kind == "auto" and stored.checkpoint.carried is None):
         known = _worded(baton)
         if known and event.inject != "short":
@@ -88,7 +88,7 @@ def _worded(baton: Baton) -> list[Stored]:
     """The tips of the tracks that could have been meant here and that hold somebody's words, newest first."""
     if baton.current() is not None:
         return []
-    near = within_reach(baton)
+    near = within_reach(baton.store)
     tips = (s for s in baton.store.tips().items if s.checkpoint.track in near)
     return [s for s in tips if s.checkpoint.kind == "manual" or s.checkpoint.carried is not None]
 

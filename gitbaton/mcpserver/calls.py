@@ -155,7 +155,8 @@ def _meta(baton: Baton) -> tuple[Meta, tuple[str, ...]]:
 
 def show(baton: Baton, call: Call) -> Answer:
     """One checkpoint whole."""
-    stored = _meant(baton, call.given.get("checkpoint", "@"), call.given.get("track"))
+    name, track = call.given.get("checkpoint"), call.given.get("track")
+    stored = baton.tip(track) if name is None else baton.resolve(name, track)
     c = stored.checkpoint
     pairs = [("label", c.label or ""), ("previous", c.previous or ""), ("commit", stored.commit), ("base", stored.base or "")]
     pairs += [("files", c.files.tree), ("changed", str(c.files.changed))] if c.files else [("files", "")]
@@ -164,14 +165,6 @@ def show(baton: Baton, call: Call) -> Answer:
     meta, said = _meta(baton)
     value: dict[str, Json] = {**stored_document(stored), "pinned": meta.pinned(stored.id)}
     return Answer(document={"checkpoint": value}, text="\n".join(text), warnings=said)
-
-
-def _meant(baton: Baton, name: str, track: str | None) -> Stored:
-    """The checkpoint that a name means, ``@`` standing for the track if one is given."""
-    if track is None or not (name == "@" or name.startswith(("@~", "@{"))):
-        return baton.resolve(name)
-    tip = baton.tip(track)
-    return tip if name == "@" else baton.resolve(tip.checkpoint.track + (name if name[1] == "{" else name[1:]))
 
 
 def _origin(baton: Baton, stored: Stored) -> str:
@@ -211,7 +204,7 @@ def diff(baton: Baton, call: Call) -> Answer:
 
     given, track = call.given, call.given.get("track")
     paths = _paths(given.get("paths", ()))
-    found = [_meant(baton, name, track) for name in given.get("checkpoints", ())] or [baton.tip(track)]
+    found = [baton.resolve(name, track) for name in given.get("checkpoints", ())] or [baton.tip(track)]
     forms = [f"--{name.replace('_', '-')}" for name in ("stat", "name_status", "patch") if given.get(name)]
     warnings: list[str] = []
     with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:

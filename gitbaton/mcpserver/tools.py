@@ -90,7 +90,7 @@ _TRACK = _text("Default: the current track, or the only one.")
 _ANY, _LIST, _V = {"type": "object"}, {"type": "array"}, {"type": "integer", "const": 1}
 _WARNINGS = {"type": "array", "items": {"type": "string"}}
 _WORDS = {
-    "track": _text("Default: GIT_BATON_TRACK, then baton.track of git's configuration."),
+    "track": _text("Default: GIT_BATON_TRACK, baton.track of git's configuration, the current track, the branch's name."),
     "step": _text("What is done; may be left out with a label.", **_FIELD),
     "note": _text("What the next runner must know.", **_FIELD),
     "next_cmd": _text("What to run next.", **_FIELD),

@@ -235,6 +235,13 @@ class Store:
             (items if isinstance(stored, Stored) else problems).append(stored)  # type: ignore[arg-type]
         return History(items=tuple(items), problems=tuple(problems))
 
+    def below(self, start: Stored, limit: int | None = None) -> History:
+        """A checkpoint and those below it in its chain, as ``history``."""
+        track, oids = start.checkpoint.track, self.objects.first_parents(start.commit, limit)
+        found = list(self._walk(chain_ref(track), track, oids))
+        items = tuple(one for one in found if isinstance(one, Stored))
+        return History(items=items, problems=tuple(one for one in found if not isinstance(one, Stored)))
+
     def newest(self, tip: Stored) -> Iterator[Stored]:
         """A tip and the checkpoints below it, one by one: for the first few of a long chain. A broken record ends it."""
         stored: Stored | None = tip

@@ -9,7 +9,7 @@ from tests.clients.workshop import NEXT, NOTE, STEP, TRACK, Workshop
 
 TITLE = f"git baton: the state of track '{TRACK}'"
 REMINDER = f"git baton, track '{TRACK}'"
-END = "'git baton resume --live' shows this again"
+END = "To see this again: git baton resume --live"
 MOVED = "drift: head-ahead:"
 
 

@@ -20,7 +20,7 @@ FLOORS = (
     ("model",),
     ("codec", "drift", "git", "agents", "secrets"),
     ("config", "render", "columns", "terminal", "store", "rewrites"),
-    ("names", "mirror", "ground", "exchange", "owners", "briefing", "progress"),
+    ("names", "choosing", "mirror", "ground", "exchange", "owners", "briefing", "progress"),
     ("baton",),
     ("transcripts", "scanning", "mirrors", "journal", "threads"),
     ("running",),

@@ -31,7 +31,5 @@ def test_a_program_of_ours_that_does_not_run(repo: Sandbox) -> None:
     broken = repo.write("../moved/git-baton", "#!/gone/python\n")
     broken.chmod(0o755)
     code, said = rows(repo, f"{broken.parent}:{without('git-baton')}")
-    assert (
-        code == 1
-        and said["MEND path"] == f"a shell finds git-baton, '{broken}', which does not run, so every hook stays silent"
-    )
+    text = f"a shell finds git-baton, '{broken}', which does not run, so every hook stays silent"
+    assert (code, said["MEND path"]) == (1, text)

@@ -70,10 +70,11 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every checkpoint that is named was fetched from elsewhere."""
     resolve = Baton.resolve
 
-    def fetched(self: Baton, name: str = "@") -> Stored:
-        return replace(resolve(self, name), foreign=True)
+    def fetched(self: Baton, name: str = "@", track: str | None = None) -> Stored:
+        return replace(resolve(self, name, track), foreign=True)
 
     monkeypatch.setattr(Baton, "resolve", fetched)
+    monkeypatch.setattr(Baton, "tip", lambda self, _: fetched(self))
 
 
 def call(box: Sandbox, *words: str) -> int:
@@ -115,7 +116,7 @@ def test_export_never_writes_over_anything(repo: Sandbox) -> None:
 @pytest.mark.deep
 def test_what_cannot_be_answered_is_one_line(repo: Sandbox) -> None:
     said = assert_wrote_nothing(repo, "transcript", "show", code=2)
-    assert said.startswith("fatal: no track is current in this work tree\n")
+    assert said.startswith("fatal: there is no checkpoint in this repository\n")
     repo.ok("snapshot", "--track", "t", "--step", "s")
     assert "knows of no conversation" in assert_wrote_nothing(repo, "transcript", "show", code=128)
     assert "knows of no conversation" in assert_wrote_nothing(repo, "restore", "--conversation-only", code=128)

@@ -11,11 +11,8 @@ import pytest
 from tests.kit import Sandbox
 
 apply = importlib.import_module("gitbaton.restore.apply")  # the package has a function of that name
-NOTHING, HALFWAY, DONE = (
-    "was interrupted, and nothing is changed",
-    "was interrupted halfway",
-    "was interrupted when all was done",
-)
+NOTHING, DONE = "was interrupted, and nothing is changed", "was interrupted when all was done"
+HALFWAY = "was interrupted halfway\nhint: any 'git baton' command ends it: git baton status"
 
 
 @pytest.fixture
@@ -50,10 +47,7 @@ def test_what_ctrl_c_left_is_said(track: Sandbox, monkeypatch: pytest.MonkeyPatc
         assert (track.git("status", "--porcelain=v2"), (track.path / "a.txt").read_bytes()) == before
     monkeypatch.setattr(apply, "roll_back", pressed)  # and once more, while it is taken back
     done = track.here(*words)
-    assert (done.code, done.err) == (
-        130,
-        f"fatal: the {op} {HALFWAY}\nhint: any 'git baton' command ends it: git baton status\n",
-    )
+    assert (done.code, done.err) == (130, f"fatal: the {op} {HALFWAY}\n")
     assert f"an interrupted {op} was " in track.ok("status").err
 
 

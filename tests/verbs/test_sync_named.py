@@ -93,5 +93,5 @@ def test_a_name_is_a_track_first_and_nobody_guesses(far: Far) -> None:
         assert b.here(verb, "origin", "demo").code == 2  # a thread counts only with --threads
         done = a.here(verb, "--threads", "demo")
         assert done.code == 129 and "'demo' is a thread and no remote" in done.err
-        assert f"git baton {verb} --threads origin 'demo'" in done.err
+        assert f"git baton {verb} --threads origin demo\n" in done.err
     assert b.here("push", "--threads", "origin", "demo").out == "nothing to push\n"

@@ -16,7 +16,8 @@ from tests.rooms.install.test_agent_install import NAMES, both, home, state
 from tests.rooms.install.test_settings_merge import REFUSED, parsed
 
 SKILL = ".agents/skills/gitbaton/SKILL.md"
-OLDER = shipped("AGENTS.md").replace(" --track NAME", "")  # as an earlier version shipped it
+NEWER = " (`git baton verify`); recorded\n  text"
+OLDER = shipped("AGENTS.md").replace(NEWER, "; recorded text").replace(" --track NAME", "")  # as an earlier version shipped it
 
 
 def expect_refusal(repo: Sandbox, *words: str, reason: str, code: int = 128) -> str:

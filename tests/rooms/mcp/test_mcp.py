@@ -218,8 +218,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
 @pytest.mark.deep
 def test_errors_are_the_house_s_and_write_nothing(repo: Sandbox) -> None:
     async def steps(client: Client) -> None:
-        assert await client.fatal("resume") == "fatal: there is no checkpoint in this repository"
-        assert "fatal: no track is named\nhint: give --track NAME" in await client.fatal("snapshot", step="s")
+        assert (await client.fatal("resume")).startswith("fatal: there is no checkpoint in this repository\nhint: take one")
         await client.ok("snapshot", track="t", step="one", label="twin")
         await client.ok("snapshot", track="t", step="two", label="twin")
         before = refs(repo)
@@ -264,7 +263,7 @@ def test_the_repository_may_come_go_and_change(tmp_path: Path) -> None:
         assert "is not in a git repository" in await client.fatal("resume")
         again = Sandbox.init(place, "--object-format=sha256")
         again.commit("first", a_txt="one\n")
-        assert await client.fatal("resume") == "fatal: there is no checkpoint in this repository"
+        assert (await client.fatal("resume")).startswith("fatal: there is no checkpoint in this repository\nhint: take one")
         found = await client.ok("snapshot", track="sha", step="256")
         again.write("a.txt", "now\n")
         assert len(found["checkpoint"]["id"]) == 64 and "+now" in (await client.ok("diff"))["diff"]

@@ -153,8 +153,8 @@ class Fetched(Baton):
     def tip(self, track: str | None = None) -> Stored:
         return replace(super().tip(track), foreign=True)
 
-    def resolve(self, name: str = "@") -> Stored:
-        return replace(super().resolve(name), foreign=True)
+    def resolve(self, name: str = "@", track: str | None = None) -> Stored:
+        return replace(super().resolve(name, track), foreign=True)
 
 
 @pytest.mark.parametrize("name", ["resume", "show", "diff"])

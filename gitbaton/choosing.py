@@ -1,60 +1,58 @@
-"""Which track an agent's hook means in this work tree."""
+"""Which track is meant in this work tree where none is named."""
 
 from __future__ import annotations
 
 import os
 
-from gitbaton.baton import Baton
 from gitbaton.codec import check_track
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.git import settings
 from gitbaton.model import Stored
-from gitbaton.store import CURRENT, tip_ref
+from gitbaton.store import CURRENT, Store, tip_ref
 
 DETACHED = "detached"
 
 
-def choose(baton: Baton, given: str | None) -> str:
-    """The track: the one given, GIT_BATON_TRACK, the current one, the only one, baton.track, or one named after the branch.
+def choose(store: Store, configured: str | None, given: str | None = None) -> str:
+    """The track: the one given, GIT_BATON_TRACK, the current one, the only one, the one ``configured`` (baton.track), or one
+    named after the branch.
 
     But for GIT_BATON_TRACK and the current one, it is never one that belongs to another work tree of this repository, nor one
     that differs from a track only in case: then the name of this work tree's directory is added. Raises UsageError for a
     given name that cannot be one.
     """
-    named, current = os.environ.get("GIT_BATON_TRACK"), baton.current()
+    named, current = os.environ.get("GIT_BATON_TRACK"), store.current()
     if named and not given:
         return check_track(named)
     wanted = check_track(given) if given else current
     if wanted is not None and wanted == current:
         return current
-    others, chains = _Others(baton), baton.store.chains()[0]
+    others, chains = _Others(store), store.chains()[0]
     wanted = wanted or (next(iter(chains)) if len(chains) == 1 else None)
-    if wanted is not None and not others.have(baton, wanted):
+    if wanted is not None and not others.have(wanted):
         return wanted
-    free = given or baton.settings.track or baton.repo.objects.head().branch or DETACHED
-    return _own(baton, chains, free, others)
+    free = given or configured or store.objects.head().branch or DETACHED
+    return _own(store, chains, free, others)
 
 
-def makes_current(baton: Baton, track: str) -> bool:
+def makes_current(store: Store, track: str) -> bool:
     """Whether a hook may make its track current: none is, and no other track could have been meant in this work tree."""
-    if baton.current() is not None:
-        return False
-    return not within_reach(baton) - {track}
+    return store.current() is None and not within_reach(store) - {track}
 
 
-def within_reach(baton: Baton) -> set[str]:
+def within_reach(store: Store) -> set[str]:
     """The tracks that do not belong to another work tree."""
-    others, tips = _Others(baton), baton.store.tips().items
+    others, tips = _Others(store), store.tips().items
     return {s.checkpoint.track for s in tips if not others.own(s.checkpoint.track, s)}
 
 
-def _own(baton: Baton, chains: dict[str, str], wanted: str, others: _Others) -> str:
+def _own(store: Store, chains: dict[str, str], wanted: str, others: _Others) -> str:
     """A name of this work tree's own, as near to the one wanted as can be."""
-    name = _valid(wanted)
-    folder = os.path.basename(baton.repo.layout.root or baton.repo.layout.git_dir)
+    name, layout = _valid(wanted), store.repo.layout
+    folder = os.path.basename(layout.root or layout.git_dir)
     for candidate in (name, _valid(f"{name} {folder}"), *(f"{name} {n}" for n in range(2, 1000))):
         twin = next((t for t in chains if t.casefold() == candidate.casefold()), None)
-        if twin is None or (twin == candidate and not others.have(baton, twin)):
+        if twin is None or (twin == candidate and not others.have(twin)):
             return candidate
     raise UsageError(f"no name is free for a track of this work tree beside '{name}'")
 
@@ -71,16 +69,17 @@ def _valid(name: str) -> str:
 class _Others:
     """The other work trees of this repository that still exist: their current tracks, and what checkpoints call them."""
 
-    def __init__(self, baton: Baton) -> None:
-        places = settings.others(baton.repo)
-        self.currents = {settings.current_ref(baton.repo, git_dir, CURRENT) for git_dir, _ in places}
+    def __init__(self, store: Store) -> None:
+        self.store, repo = store, store.repo
+        places = settings.others(repo)
+        self.currents = {settings.current_ref(repo, git_dir, CURRENT) for git_dir, _ in places}
         self.met = [place for _, place in places if place is not None]
-        self.here = baton.repo.worktree_id() if places else None
+        self.here = repo.worktree_id() if places else None
 
-    def have(self, baton: Baton, track: str) -> bool:
+    def have(self, track: str) -> bool:
         """Whether a track belongs to one of them."""
         try:
-            return self.own(track, baton.store.tip(track))
+            return self.own(track, self.store.tip(track))
         except RecordError:
             return True  # it cannot be written, either
 
