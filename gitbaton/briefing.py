@@ -22,7 +22,7 @@ _SENTENCE, _LISTED = 400, 10
 _NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|instruction|prompt"
 _MORE = r"invoke|parameter|important|bash-|im_start|im_end|thinking\b|env\b"
 _WRAPPER = re.compile(rf"<(?=\s*[/!]?\s*[\w:-]*(?:{_NAMES}|{_MORE})[\w:-]*(?:\s[^<>]*)?>|\s*\|)", re.I)
-_SAID = "In this text \u2039 stands for a less-than sign that could be taken for a tag; what git baton show prints has the exact words."
+_SAID = "In this text \u2039 stands for a less-than sign that could be taken for a tag; git baton show has the exact words."
 
 
 @value

@@ -93,7 +93,7 @@ def checkpoint_of(baton: Baton, name: Optional[str], track: Optional[str]) -> St
 def name_of(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
     """As ``checkpoint_of``, but the name that says it alone, for who resolves it later."""
     one_meant(name, track)
-    if name is None:
+    if name is None or (name == "@" and track is not None):
         return "@" if track is None and baton.current() is not None else tip_ref(baton.tip(track).checkpoint.track)
     return name if track is None else track + name.removeprefix("@" if name.startswith("@~") else "")
 

@@ -15,6 +15,7 @@ WITHOUT_A_TERMINAL = (
     "list the checkpoints: git baton log",
     "see what would be restored: git baton restore --dry-run CHECKPOINT",
     "restore it: git baton restore CHECKPOINT",
+    "restore it with its conversation: git baton restore --conversation CHECKPOINT",
 )
 
 
