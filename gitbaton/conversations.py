@@ -67,7 +67,7 @@ def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, 
     transcripts.position(target)
     agent = target.checkpoint.agent.name if target.checkpoint.agent else ""
     if target.foreign and not foreign:
-        hint = "'git baton transcript show' shows what was said; --foreign writes it back all the same"
+        hint = f"'git baton transcript show {name}' shows what was said; --foreign writes it back all the same"
         raise BatonError(f"checkpoint '{name}' was fetched from elsewhere", hint)
     directory = baton.repo.layout.root or baton.repo.layout.git_dir
     home = home_of(agent, env) if agent in RESUMABLE else None

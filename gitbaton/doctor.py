@@ -115,8 +115,8 @@ def _hooks(baton: Baton) -> Iterator[Finding]:
     missing = [event for event, found in called.items() if not found]
     twice = [event for event, found in called.items() if len(found) > 1]
     if missing and way == "foreign":
-        text = f"the hooks in '{folder}' do not call ours: {', '.join(missing)}"
-        yield Finding(name="hooks", ok=False, text=text, mend="git baton install prints the lines to add")
+        text = f"the hooks in '{folder}' do not call ours: {', '.join(missing)}; install prints the lines to add"
+        yield Finding(name="hooks", ok=False, text=text, mend="git baton install")
     elif missing:
         text = f"git does not call ours: {', '.join(missing)}"
         yield Finding(name="hooks", ok=False, text=text, mend="git baton install")

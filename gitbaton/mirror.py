@@ -109,7 +109,7 @@ def refresh(
         strange = _strange(folder)
         if strange:
             said = f"'{os.path.join(where.inside or where.directory, strange[0])}' was not written by git baton and stays"
-            return [f"{said}; 'git baton import' takes an older folder in, then move it away"]
+            return [f"{said}; 'git baton import DIR' takes an older folder in, then move it away"]
         return _write(repo, where, folder, told, only_existing, mark)
     except OSError as error:
         return [f"the LATEST files are not written: '{where.directory}': {error.strerror}"]

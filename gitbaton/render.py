@@ -231,11 +231,12 @@ def _section(stored: Stored) -> list[str]:
     return ["    " + row.expandtabs(4) for part in text for row in part.split("\n")] + [""]
 
 
-def skipped_lines(skipped: Sequence[Skipped], limit: int = 10) -> list[str]:
-    """Warnings for paths that a snapshot left out, the first few by name."""
+def skipped_lines(skipped: Sequence[Skipped], name: str = "", limit: int = 10) -> list[str]:
+    """Warnings for paths that a snapshot left out, the first few by name; the checkpoint ``name`` has them all."""
     rows = [f"{in_quotes(s.path)} is not in the checkpoint as it is on disk: {s.reason}" for s in skipped[:limit]]
     more = len(skipped) - limit
-    return rows + ([f"and {more} more; 'git baton show --json' lists them"] if more > 0 else [])
+    rest = f"; 'git baton show --json {name}' lists them" if name else ""
+    return rows + ([f"and {more} more{rest}"] if more > 0 else [])
 
 
 def in_quotes(path: str) -> str:

@@ -39,7 +39,7 @@ def plan(baton: Baton, stored: Stored, directory: str) -> Plan:
     files = stored.checkpoint.files
     short = baton.short(stored.id)
     if files is None:
-        raise BatonError(f"checkpoint '{short}' was recorded without files", "'git baton log' lists others")
+        raise BatonError(f"checkpoint '{short}' was recorded without files", "'git baton log --all' lists others")
     place = os.path.abspath(directory)
     if os.path.lexists(place) and not (os.path.isdir(place) and not os.path.islink(place) and not os.listdir(place)):
         raise BatonError(f"'{plain(directory)}' already exists")

@@ -115,7 +115,7 @@ class Talk:
             target = self.baton.resolve(row.stored.id if row else answer)
         except NotFoundError as error:
             hint = f"a number from 1 to {many}, or what 'git baton show' takes"
-            raise NotFoundError(error.message, hint if many else "see 'git baton log'") from None
+            raise NotFoundError(error.message, hint if many else "see 'git baton log --all'") from None
         self._introduce(target, row.changes if row else None)
         return target
 

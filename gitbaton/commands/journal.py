@@ -121,7 +121,7 @@ def _export(journal: Journal, run: str, folder: str, *, dry_run: bool, foreign: 
 
     if not foreign and any(logged.foreign for logged in journal.records(run)):
         raise UsageError(
-            f"run '{run}' was fetched from elsewhere", "look at it with 'git baton journal show'; --foreign allows it"
+            f"run '{run}' was fetched from elsewhere", f"look at it with 'git baton journal show {run}'; --foreign allows it"
         )
     planned = export.plan(journal, run, folder)
     if not dry_run:

@@ -18,6 +18,7 @@ from gitbaton.commands.exchanging import (
     say_pushing,
 )
 from gitbaton.errors import UsageError
+from gitbaton.render import in_shell
 from gitbaton.sync.push import Manner
 from gitbaton.sync.values import Pushing
 
@@ -61,7 +62,7 @@ def command(
                 print_json({"remote": remote.shown, "dry_run": dry_run, "places": [pushing_document(part) for part in done]})
                 return _code(done)
             for part in done:
-                say_pushing(baton, remote, part, dry_run=dry_run, hint="git baton sync")
+                say_pushing(baton, remote, part, dry_run=dry_run, hint=f"git baton sync {in_shell(remote.shown)}")
     return _code(done)
 
 

@@ -133,7 +133,7 @@ def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool) -> int:
         terminal.write(porcelain(COLUMNS, [row], nul=False))
     else:
         terminal.say(f"{c.track} {baton.short(stored.id)} {line(c.step)}")
-    warn_all([*snapshot.warnings, *skipped_lines(skipped)])
+    warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id))])
     return 0
 
 

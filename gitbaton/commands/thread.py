@@ -16,7 +16,7 @@ from gitbaton.commands.common import opened, paged, print_json
 from gitbaton.commands.retaining import amount
 from gitbaton.commands.threading import EXTRA, fetched, meant, name, store_of
 from gitbaton.errors import BatonError, UsageError
-from gitbaton.render import age, key_value
+from gitbaton.render import age, in_shell, key_value
 from gitbaton.threads.content import Content, Shown, content
 from gitbaton.threads.decoding import SCREEN, WHOLE, Doc
 from gitbaton.threads.reports import Facts, Step, chosen, missing, resolve, steps
@@ -48,7 +48,7 @@ def command(
     CHECKPOINT is an id or its first four or more characters, @~3 (three before the newest), or a commit of the thread's chain.
     Nothing that was stored is executed or constructed; pickled and encrypted values are named and not opened.
     """
-    _check(action, checkpoint, namespace, limit)
+    _check(action, thread, checkpoint, namespace, limit)
     with opened(ctx, door=None) as baton, store_of(baton) as store:
         elsewhere = {place[0]: remotes for place, remotes in fetched(baton).items()}
         if store is None:
@@ -68,12 +68,13 @@ def command(
     return 0
 
 
-def _check(action: str, checkpoint: Optional[str], namespace: Optional[str], limit: Optional[int]) -> None:
+def _check(action: str, thread: str, checkpoint: Optional[str], namespace: Optional[str], limit: Optional[int]) -> None:
     """Refuse what does not go together."""
     if action not in ("show", "log", "delete"):
         raise UsageError(f"'{plain(action)}' is not understood; it can be 'show', 'log' or 'delete'")
     if action != "show" and checkpoint is not None:
-        raise UsageError(f"unexpected argument '{plain(checkpoint)}'", "'git baton thread show' takes a checkpoint")
+        hint = f"to show that checkpoint: git baton thread show {in_shell(thread)} {in_shell(checkpoint)}"
+        raise UsageError(f"unexpected argument '{plain(checkpoint)}'", hint)
     if action != "log" and limit is not None:
         raise UsageError(f"--max-count does not go with '{action}'")
     if action == "delete" and namespace is not None:
@@ -97,7 +98,7 @@ def _delete(store: ThreadStore, thread: str, elsewhere: dict[str, list[str]], *,
     terminal.say(f"thread '{name(thread)}' deleted: {counted(count, 'checkpoint')}")
     for remote in remotes:
         terminal.tell(
-            f"hint: '{name(remote)}' may have it still; 'git baton push --threads --prune {name(remote)}' deletes it there"
+            f"hint: '{name(remote)}' may have it still; 'git baton push --threads --prune {in_shell(remote)}' deletes it there"
         )
 
 

@@ -13,6 +13,7 @@ from gitbaton.codec import plain
 from gitbaton.commands.common import Track, checkpoint_of, opened, paged
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Stored
+from gitbaton.render import in_shell
 
 KEPT = "\n\t"
 
@@ -39,7 +40,8 @@ def command(
     if json if action == "export" else output is not None:
         raise UsageError(f"{'--json' if json else '--output'} and '{action}' exclude each other")
     if action == "export" and output is None and sys.stdout.isatty():
-        hints = "'-o FILE' writes them into a new file", "'git baton transcript show' shows what was said"
+        word = f" {in_shell(checkpoint)}" if checkpoint else f" --track {in_shell(track)}" if track else ""
+        hints = "'-o FILE' writes them into a new file", f"'git baton transcript show{word}' shows what was said"
         raise UsageError("export writes bytes as they are, and this is a terminal", *hints)
     with opened(ctx) as baton:
         stored = checkpoint_of(baton, checkpoint, track)
@@ -63,7 +65,7 @@ def _show(ctx: typer.Context, baton: Baton, stored: Stored, raw: bytes, *, json:
         return
     rows = _rows(agent, raw, "> " if stored.foreign else "")
     if not rows:
-        hint = "'git baton transcript show --json' shows its lines as they are"
+        hint = f"'git baton transcript show --json {baton.short(stored.id)}' shows its lines as they are"
         raise BatonError(f"nothing can be shown of a conversation of '{plain(agent)}'", hint)
     with paged(ctx, baton):
         for row in rows:

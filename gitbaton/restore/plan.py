@@ -32,7 +32,7 @@ def planned(baton: Baton, order: Order) -> Iterator[Plan]:
     target = baton.resolve(order.checkpoint)
     files = _files(target)
     if target.foreign and not order.foreign:
-        hint = "'git baton diff' shows what it holds; --foreign restores it all the same"
+        hint = f"'git baton diff {baton.short(target.id)}' shows what it holds; --foreign restores it all the same"
         raise BatonError(f"checkpoint '{baton.short(target.id)}' was fetched from elsewhere", hint)
     if order.exact and files.skipped_more:
         said = f"checkpoint '{baton.short(target.id)}' left out more paths than it lists; --exact cannot tell them from others"
@@ -74,7 +74,7 @@ def _position(op: Op, found: Steps) -> int:
 def _files(target: Stored) -> FileState:
     files = target.checkpoint.files
     if files is None:
-        raise BatonError(f"checkpoint '{target.id[:12]}' was recorded without files", "'git baton log' lists others")
+        raise BatonError(f"checkpoint '{target.id[:12]}' was recorded without files", "'git baton log --all' lists others")
     return files
 
 

@@ -118,7 +118,7 @@ def _advice(made: Forgetting, rest: Iterable[Oid], holding: Mapping[Oid, list[Ho
     ids = _ids(sorted(rest), holding)
     if ids:
         which = "1 other checkpoint" if len(ids) == 1 else f"{len(ids)} other checkpoints"
-        yield f"its files are also in {which}; 'git baton scan --files' looks for secrets in them"
+        yield f"its files are also in {which}; 'git baton scan --all --files' looks for secrets in them"
     own = len(rest.intersection(users) & made.brought)
     if own:
         yield f"{own} of its files {'is' if own == 1 else 'are'} also in the history of your own branches or tags"

@@ -20,7 +20,7 @@ from gitbaton.store import NOTES, Store
 from gitbaton.values import value
 
 _MANY = 100
-_AFTER = "goes by 'git baton forget --everywhere', with the full id, after it"
+_AFTER = "goes by 'git baton forget --everywhere ID', with the full id, after it"
 _NAMED = re.compile(rb"^checkpoint ([0-9a-f]{40,64})$", re.MULTILINE)
 
 

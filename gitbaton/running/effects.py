@@ -16,7 +16,7 @@ from gitbaton.running.graph import order
 from gitbaton.running.launching import compensation_key, environment, launch, said, shell, status
 from gitbaton.running.recorded import in_full, step_of, whole
 from gitbaton.running.region import Graph, graph
-from gitbaton.running.results import UNDO_FAILED, UNKNOWN
+from gitbaton.running.results import UNDO_FAILED, UNKNOWN, settling
 from gitbaton.values import replace
 
 Effect = tuple[str, EffectState]  # of which step
@@ -259,6 +259,6 @@ def asked(name: str) -> RunError:
     """The question that only a person can answer."""
     return RunError(
         f"nobody knows whether the effect of step '{name}' happened",
-        f"look, and decide: git baton settle {name} --done | --undone",
+        f"look, and decide: {settling(name)}",
         code=UNKNOWN,
     )

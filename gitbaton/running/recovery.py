@@ -15,7 +15,7 @@ from gitbaton.running.context import Context
 from gitbaton.running.decide import Present
 from gitbaton.running.effects import ask, settled, unknown
 from gitbaton.running.recording import again
-from gitbaton.running.results import UNKNOWN, Done
+from gitbaton.running.results import UNKNOWN, Done, settling
 from gitbaton.running.serving import result_of
 from gitbaton.running.underway import forget, noted
 from gitbaton.running.verifying import verify
@@ -47,8 +47,8 @@ def settle_unknown(ctx: Context, claim: Claim, step: Step, now: Present, effect:
     if answer is None:
         text = f"nobody knows whether the effect of step '{step.name}' happened"
         ctx.emit("unknown", step.name, text, code=UNKNOWN, key=effect.key)
-        hint = f"git baton settle {step.name} --done | --undone"
-        return Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text, hint=hint)
+        done = Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text)
+        return replace(done, hint=settling(step.name))
     state = ctx.step_state(step.name)
     if not (answer and effect.key == now.key) and state is not None and state.begun is not None:
         roll_back(ctx, step, state, state.begun)

@@ -18,6 +18,11 @@ GATE, UNKNOWN, UNDO_FAILED, CONFLICT, GUARD, TIMEOUT, OUTPUTS = 75, 76, 77, 78, 
 MAX_OUTPUT = 4 << 20
 
 
+def settling(name: str) -> str:
+    """The two commands that decide whether the effect of a step happened."""
+    return f"'git baton settle {name} --done' or 'git baton settle {name} --undone'"
+
+
 @value
 class Done:
     """What became of a step: ``code`` is the exit status that the command line ends with (0 for ``ok`` and ``cached``, else the

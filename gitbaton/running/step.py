@@ -13,7 +13,7 @@ from gitbaton.running.decide import Present, Verdict, decide, may_borrow, presen
 from gitbaton.running.effects import undo_own
 from gitbaton.running.launching import environment, idempotency_key, launch, shell
 from gitbaton.running.recovery import clear, recover, settle_unknown, settle_unstarted, trust
-from gitbaton.running.results import CONFLICT, GATE, UNDO_FAILED, Done
+from gitbaton.running.results import CONFLICT, GATE, UNDO_FAILED, Done, settling
 from gitbaton.running.serving import conflict, serve
 from gitbaton.running.writeset import look
 from gitbaton.values import replace
@@ -22,7 +22,7 @@ __all__ = ["Done", "perform"]
 
 REJECTED = 1
 _BLIND = "it is not done again: its effect stands, may happen only once, and nothing undoes it"
-_STANDS = "it is not done again: its effect stands, and may happen only once; 'git baton compensate' undoes it"
+_STANDS = "it is not done again: its effect stands, and may happen only once; 'git baton compensate {}' undoes it"
 _UNKNOWN = "it is not tried again: nobody knows whether its effect happened, and it has no --probe to ask"
 
 
@@ -88,7 +88,7 @@ class _Performance:
         state = ctx.step_state(step.name)
         if verdict.what == "hit" and verdict.logged is not None:
             if verdict.effect is not None or (step.effect == "once" and not step.cache):
-                ctx.emit("warning", step.name, _STANDS if step.compensate else _BLIND)
+                ctx.emit("warning", step.name, _STANDS.format(step.name) if step.compensate else _BLIND)
             done = serve(ctx, step, now, state, verdict.logged)
             self.useless = done is None
             return done
@@ -136,7 +136,7 @@ class _Performance:
         if done.state == "failed" and done.logged is not None:
             settle_unstarted(ctx, step, done.logged.record)
         if done.state in ("failed", "interrupted") and self._blind():
-            done = replace(done, hint=f"git baton settle {step.name} --done | --undone")
+            done = replace(done, hint=settling(step.name))
         if done.state != "failed":
             if done.state == "ok":
                 self._checkpoint(done)

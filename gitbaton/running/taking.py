@@ -14,6 +14,7 @@ from gitbaton.git.objects import parse_commit
 from gitbaton.git.ownfiles import lock_file
 from gitbaton.journal.chain import Journal, remembered
 from gitbaton.journal.values import Logged, Plan
+from gitbaton.render import in_shell
 from gitbaton.running import plans
 from gitbaton.running.context import Context
 from gitbaton.running.events import Event
@@ -171,7 +172,7 @@ def opened(ctx: Context, claim: Logged) -> Plan:
         )
     if path is not None and _file(ctx, path, record.key) is None and os.path.exists(_place(ctx, path)):
         said = f"'{name}' is another plan now; run '{ctx.run}' follows the one that it was begun with"
-        ctx.emit("warning", text=f"{said} ('git baton run --plan' takes up the new one)")
+        ctx.emit("warning", text=f"{said} ('git baton run --plan {in_shell(path)} --run {ctx.run}' takes up the new one)")
     return replace(plans.read(text, ctx.root, name=name), path=record.plan)
 
 

@@ -86,7 +86,7 @@ class Comparison:
         twin = next((name for name in self.seen.tracks if name.casefold() == track.casefold()), track)
         if seen is None and twin != track:
             refused = self._refused(track, f"{self.shown} has the track '{twin}', from which '{track}' differs only in case")
-            return replace(refused, hint="go on under another name: git baton snapshot --track NAME")
+            return replace(refused, hint="go on under another name: git baton snapshot --track NAME STEP")
         if seen is None or seen in path:
             action, count = ("new", len(path) - 1) if seen is None else ("forward", path.index(seen))
             self.added[track] = path[:count]

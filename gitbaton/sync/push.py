@@ -11,6 +11,7 @@ from gitbaton.errors import NoAnswerError, NotFoundError, RecordError, RemoteErr
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.remotes import Connection, Pushed
 from gitbaton.model import Oid
+from gitbaton.render import in_shell
 from gitbaton.store import CHAINS, NOTES, intent
 from gitbaton.store import meta as metas
 from gitbaton.store.fetched import SLACK
@@ -231,7 +232,7 @@ class _Place:
             warnings.append(f"no notes are pushed: {error.message}")
         public = {m.track: m.new for m in moves if m.track is not None and m.action not in ("delete", "refused") and m.new}
         moves += other_moves(self.baton, seen, choice, public)
-        moves += runs.moves(self.baton, seen) if choice.runs else []
+        moves += runs.moves(self.baton, seen, self.shown) if choice.runs else []
         traded, words = self._threads(seen, choice, rewriting=rewriting) if choice.threads else ([], ())
         moves, warnings = [*moves, *traded], [*warnings, *words]
         pruned = sum(move.dropped - move.forgotten for move in moves if not rewriting and move.action != "refused")
@@ -279,7 +280,7 @@ class _Place:
         if not failed:
             return result
         if any(row.kind == "stale" for row in failed):
-            hint = threads.SYNC if self.choice.threads else "git baton sync"
+            hint = threads.joins(self.shown) if self.choice.threads else f"git baton sync {in_shell(self.shown)}"
             raise RemoteError(f"somebody else pushed to '{self.shown}' meanwhile", hint, kind="stale")
         if rewriting and any(moves[row.ref].action in ("rewrite", "delete") and _refuses(row) for row in failed):
             return None

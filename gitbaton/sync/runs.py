@@ -10,22 +10,23 @@ from gitbaton.git.objects import RefChange
 from gitbaton.journal.names import run_of, run_ref
 from gitbaton.journal.reading import read
 from gitbaton.model import Oid
+from gitbaton.render import in_shell
 from gitbaton.store.refs import RUNS
 from gitbaton.sync.look import Seen, here
 from gitbaton.sync.values import FetchedRun, Move
 
 
-def moves(baton: Baton, seen: Seen) -> list[Move]:
-    """What a push does with each run that is here. A broken one stays here."""
+def moves(baton: Baton, seen: Seen, shown: str) -> list[Move]:
+    """What a push to the remote ``shown`` does with each run that is here. A broken one stays here."""
     found = []
     for ref, oid in sorted(baton.repo.objects.refs(RUNS).items()):
         run = run_of(ref.removeprefix(RUNS))
         if run is not None and seen.others.get(ref) != oid:
-            found.append(_move(baton, run, ref, oid, seen.others.get(ref)))
+            found.append(_move(baton, run, ref, oid, seen.others.get(ref), shown))
     return found
 
 
-def _move(baton: Baton, run: str, ref: str, oid: Oid, seen: Oid | None) -> Move:
+def _move(baton: Baton, run: str, ref: str, oid: Oid, seen: Oid | None, shown: str) -> Move:
     try:
         records = read(baton.repo.objects, baton.store.root, run, oid, ())
     except BatonError as error:
@@ -37,7 +38,9 @@ def _move(baton: Baton, run: str, ref: str, oid: Oid, seen: Oid | None) -> Move:
     at = next((number for number, logged in enumerate(records, 1) if logged.commit == seen), None)
     if at is None:
         reason = f"run '{run}' has records there that are not here"
-        return Move(ref=ref, run=run, action="refused", seen=seen, reason=reason, hint="git baton fetch --runs")
+        return Move(
+            ref=ref, run=run, action="refused", seen=seen, reason=reason, hint=f"git baton fetch --runs {in_shell(shown)}"
+        )
     return Move(ref=ref, run=run, action="forward", seen=seen, new=oid, count=len(records) - at)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gitbaton.errors import BatonError
-from gitbaton.sync.threads import FORGET, SYNC, Name, Trade, called
+from gitbaton.render import in_shell
+from gitbaton.sync.threads import Name, Trade, called, forgets, joins
 from gitbaton.sync.threeway import Apart, Place
 from gitbaton.sync.values import Choice, Move
 from gitbaton.threads.names import late_ref, ref_of
@@ -36,11 +37,11 @@ class Moves:
         """In words, after ``all``."""
         found = []
         if self.kept:
-            how = "'git baton push --threads --prune' deletes what was deleted here"
+            how = f"'git baton push --threads --prune {in_shell(self.shown)}' deletes what was deleted here"
             found.append(f"{self._listed(self.kept, self.trade.ours)} deleted here, and still at {self.shown}: {how}")
         if self.gone:
             gone = self._listed(self.gone, self.trade.theirs)
-            found.append(f"{gone} gone at {self.shown}, here all the same, and not pushed again: {FORGET}")
+            found.append(f"{gone} gone at {self.shown}, here all the same, and not pushed again: {forgets(self.shown)}")
         return tuple(found)
 
     def _of(self, name: Name) -> list[Move]:
@@ -51,7 +52,9 @@ class Moves:
             return self._deleted(name, there, base) if base else []
         if not there and base and name not in self.trade.elsewhere:
             if mine != base:
-                return [self._refused(name, f"{self._called(name)} is gone at {self.shown}, and went on here", FORGET)]
+                return [
+                    self._refused(name, f"{self._called(name)} is gone at {self.shown}, and went on here", forgets(self.shown))
+                ]
             self.gone.add(name)
             return []
         reason = self.trade.broken(name, mine, base)
@@ -82,7 +85,9 @@ class Moves:
             self.kept.add(name)
             return []
         if there != base:
-            return [self._refused(name, f"{self._called(name)}, which was deleted here, went on at {self.shown}", SYNC)]
+            return [
+                self._refused(name, f"{self._called(name)}, which was deleted here, went on at {self.shown}", joins(self.shown))
+            ]
         return self._pair(name, Place(), there, None)
 
     def _both(self, name: Name, mine: Place, there: Place, base: Place) -> list[Move]:
@@ -94,7 +99,7 @@ class Moves:
         try:
             apart = self.trade.apart(name)
         except BatonError as error:
-            return [self._refused(name, f"{self._called(name)} cannot be compared: {error.message}", SYNC)]
+            return [self._refused(name, f"{self._called(name)} cannot be compared: {error.message}", joins(self.shown))]
         if there != base and not apart.theirs:
             return []  # all that is here is there
         if there != base and apart.ours:
@@ -105,8 +110,8 @@ class Moves:
         n = apart.added
         if n:
             these = f"{n} checkpoint{'' if n == 1 else 's'} of {self._called(name)} that {'is' if n == 1 else 'are'} not here"
-            return self._refused(name, f"{self.shown} has {these}", SYNC, count=n)
-        return self._refused(name, f"{self._called(name)} was changed here and at {self.shown}", SYNC, count=1)
+            return self._refused(name, f"{self.shown} has {these}", joins(self.shown), count=n)
+        return self._refused(name, f"{self._called(name)} was changed here and at {self.shown}", joins(self.shown), count=1)
 
     def _refused(self, name: Name, reason: str, hint: str, *, count: int = 0) -> Move:
         seen = self.trade.three(name)[1]

@@ -14,6 +14,7 @@ from gitbaton.git.objects import RefChange
 from gitbaton.git.packs import Packs
 from gitbaton.git.remotes import Connection, place_address
 from gitbaton.model import Oid
+from gitbaton.render import in_shell
 from gitbaton.store.refs import remote_ref
 from gitbaton.sync.look import Seen, here
 from gitbaton.sync.threeway import Apart, Place, Side, apart, broken
@@ -31,8 +32,16 @@ _ROOM = re.compile(r"joined/[0-9a-f]{16}/")
 Name = tuple[str, str]
 """A thread and a namespace."""
 
-SYNC = "git baton sync --threads"
-FORGET = "'git baton fetch --threads --prune' forgets that it was there; then it is pushed as a new one"
+
+def joins(shown: str) -> str:
+    """What takes in what a remote has of threads."""
+    return f"git baton sync --threads {in_shell(shown)}"
+
+
+def forgets(shown: str) -> str:
+    """What makes a thread that is gone at a remote one that it never had."""
+    command = f"git baton fetch --threads --prune {in_shell(shown)}"
+    return f"'{command}' forgets that it was there; then it is pushed as a new one"
 
 
 def room(line: Connection, place: str | None = None) -> str:

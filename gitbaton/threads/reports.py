@@ -12,6 +12,7 @@ from typing import Any
 
 from gitbaton.codec import first_line, plain
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError
+from gitbaton.render import in_shell
 from gitbaton.threads.decoding import SCREEN, document, opened
 from gitbaton.threads.showing import flat
 from gitbaton.threads.store import ThreadStore
@@ -217,7 +218,7 @@ def missing(thread: str, elsewhere: Mapping[str, Iterable[str]], names: Iterable
 
 def joins(remote: str) -> str:
     """What takes in threads that were only fetched."""
-    return f"'git baton sync --threads {plain(remote)}' takes it in"
+    return f"'git baton sync --threads {in_shell(remote)}' takes it in"
 
 
 def _spaces(there: list[str]) -> list[str]:
@@ -272,5 +273,5 @@ def _none(thread: str, name: str) -> str:
 
 
 def _listing(thread: str, namespace: str) -> str:
-    space = f" --ns '{plain(namespace)}'" if namespace else ""
-    return f"'git baton thread log {plain(thread)}{space}' lists them"
+    space = f" --ns {in_shell(namespace)}" if namespace else ""
+    return f"they are listed by: git baton thread log {in_shell(thread)}{space}"

@@ -31,7 +31,7 @@ def test_export_to_a_terminal_is_refused(repo: Sandbox, tmp_path: Path) -> None:
     code, shown = on_terminal(repo, "transcript", "export", "claude")
     assert code == 129 and shown == (
         "fatal: export writes bytes as they are, and this is a terminal\n"
-        "hint: '-o FILE' writes them into a new file\nhint: 'git baton transcript show' shows what was said\n"
+        "hint: '-o FILE' writes them into a new file\nhint: 'git baton transcript show claude' shows what was said\n"
     )
     assert on_terminal(repo, "transcript", "export", "-o", str(tmp_path / "out"), "claude") == (0, "")
     assert (tmp_path / "out").read_bytes() == RAW

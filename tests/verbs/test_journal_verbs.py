@@ -246,7 +246,7 @@ def test_r45_a_run_goes_on_elsewhere(far: Far) -> None:
     assert ok(b, "push", "--runs", "--yes").out.splitlines()[-1].startswith("push run 'r1': forward, 2 records")
     behind = a.here("push", "--runs")
     assert behind.code == 1 and "refused: run 'r1' has records there that are not here" in behind.err
-    assert "hint: git baton fetch --runs" in behind.err
+    assert "hint: git baton fetch --runs " in behind.err
     assert ok(a, "fetch", "--runs").out.splitlines()[-1] == "run 'r1': 2 newer"
     mine.adopt("r1")
     assert len(mine.records("r1")) == 4

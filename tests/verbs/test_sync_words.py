@@ -61,7 +61,7 @@ def test_each_refusal_has_its_hint_and_is_said_once(far: Far) -> None:
     snap(b, "one", "track")
     ok(a, "push", "--yes")
     done = b.here("push", "--yes")
-    assert done.code == 1 and "hint: go on under another name: git baton snapshot --track NAME" in lines_of(done)
+    assert done.code == 1 and "hint: go on under another name: git baton snapshot --track NAME STEP" in lines_of(done)
     a.git("config", "baton.push", "false")
     done = a.here("sync")
     assert done.code == 1 and "error: not pushed: baton.push is false" in lines_of(done)

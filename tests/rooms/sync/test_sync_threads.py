@@ -130,7 +130,7 @@ def test_both_went_on(far: Far) -> None:
     assert done.code == 1 and X in far.there().refs
     assert done.err.splitlines() == [
         "refused: origin has 2 checkpoints of thread 'x' that are not here",
-        "hint: git baton sync --threads",
+        "hint: git baton sync --threads origin",
     ]
     before = far.there().refs
     dry = ok(b, "sync", "--threads", "--dry-run")
@@ -206,7 +206,7 @@ def test_a_thread_that_was_deleted(far: Far) -> None:
     on(a, lambda store: store.delete("x"))
     for verb in ("push", "sync"):
         done = ok(a, verb, "--threads")
-        assert "thread 'x' is deleted here, and still at origin: 'git baton push --threads --prune' deletes" in done.err
+        assert "thread 'x' is deleted here, and still at origin: 'git baton push --threads --prune origin' deletes" in done.err
         assert X in far.there().refs and X not in a.state().refs
     assert a.here("push", "--prune").code == 129
     assert ok(a, "push", "--threads", "--prune").out == f"push thread 'x': delete, 2 removed [{X}]\n"
