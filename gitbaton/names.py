@@ -58,8 +58,8 @@ def resolve(store: Store, name: str, short: int, at: str | None = None) -> Store
         raise reason
     if not found and torn:
         said = f"there is no checkpoint '{name}' as far as the chains can be read"
-        hint = "what cannot be read is said by: git baton log --track "
-        raise NotFoundError(said, *(hint + in_shell(track) for track in sorted(torn)))
+        names = map(in_shell, sorted(torn))
+        raise NotFoundError(said, *(f"what cannot be read is said by: git baton log --track {name}" for name in names))
     return _one(name, found, short)
 
 

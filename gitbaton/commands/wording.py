@@ -40,7 +40,7 @@ class StepWords:
     on_undeclared: Annotated[
         Text, _O(metavar="report|restore|fail", help="What becomes of changes outside the declared outputs (report).")
     ] = None
-    gate: Annotated[Text, _O(metavar="TEXT", help="Wait for 'git baton approve' before CMD is run.")] = None
+    gate: Annotated[Text, _O(metavar="TEXT", help="Wait for 'git baton approve STEP' before CMD is run.")] = None
     no_cache: Annotated[bool, _O("--no-cache", help="Run CMD even if its result is known.")] = False
     allow_empty: Annotated[bool, _O("--allow-empty", help="A glob of --writes may match nothing afterwards.")] = False
     store: Annotated[Text, _O(metavar="all|none", help="Keep the outputs, or only their digests (all).")] = None

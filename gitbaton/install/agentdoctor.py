@@ -50,7 +50,7 @@ def examine(places: Iterable[Place], cwd: str) -> list[Finding]:
 
 
 def _keep_one(text: str) -> str:
-    return "git baton agent " + text.rpartition("keep one: ")[2]
+    return text.rpartition("keep one: ")[2]
 
 
 def _path(env: Mapping[str, str]) -> Finding:

@@ -98,9 +98,8 @@ def doubled(rows: Iterable[Row]) -> list[str]:
         client, tracks = found_rows[0].client, {found.tracks for found in found_rows}
         files = {os.path.realpath(found.path) for found in found_rows}  # one, where the home folder is a work tree
         if len(files) > 1 and (client.twice or len(tracks) > 1):
-            said.append(
-                f"{client.title} is installed at both levels and runs each hook twice; keep one: uninstall {name} --user"
-            )
+            keep = f"keep one: git baton agent uninstall {name} --user"
+            said.append(f"{client.title} is installed at both levels and runs each hook twice; {keep}")
     return said
 
 
