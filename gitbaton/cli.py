@@ -143,7 +143,7 @@ def call(words: list[str], begun: Repo | None = None) -> int:
     except typer.Abort:
         return SIGINT
     except typer.TyperException as error:
-        return _complain(*_misused(error), USAGE)
+        return _complain(*_misused(error, words), USAGE)
     except KeyboardInterrupt:
         return SIGINT
     except (BrokenPipeError, SystemExit):  # typer turns the one into the other
@@ -158,7 +158,7 @@ def call(words: list[str], begun: Repo | None = None) -> int:
         return _complain(f"{type(error).__name__}: {error}", (hint,), FATAL)
 
 
-def _misused(error: Any) -> tuple[str, tuple[str, ...]]:
+def _misused(error: Any, words: list[str]) -> tuple[str, tuple[str, ...]]:
     """What typer says of a command line, in git's manner: lower-case, the subject in quotes, a hint where to look."""
     text = error.format_message().split("\n")[0].rstrip(".").replace("valid int range", "number")
     text = re.sub(r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", r"unexpected argument '\1'", text)
@@ -166,7 +166,8 @@ def _misused(error: Any) -> tuple[str, tuple[str, ...]]:
     if type(error).__name__ == "NoSuchOption":
         text = f"unknown option '{error.option_name}'"
         hints = [f"perhaps '{name}' is meant" for name in sorted(error.possibilities or ())[:3]]
-    command = error.ctx.command_path if getattr(error, "ctx", None) else "git baton"
+    verb = next((f" {word}" for word in words if word in dict(VERBS)), "")
+    command = error.ctx.command_path if getattr(error, "ctx", None) else f"git baton{verb}"
     return text[:1].lower() + text[1:], (*hints, f"'{command} -h' shows what there is")
 
 

@@ -134,8 +134,12 @@ def _back(store: Store, track: str, digits: str) -> Stored:
     found = store.objects.read(oids[-1], _MAX_COMMIT)
     if len(oids) <= count or oids[-1] == store.root:
         total = len(oids) - (1 if oids[-1] == store.root else 0)
-        raise NotFoundError(f"track '{track}' has only {total} checkpoint{'' if total == 1 else 's'}")
+        raise NotFoundError(f"track '{track}' has only {total} checkpoint{'' if total == 1 else 's'}", _listing(track))
     return store.stored(found, track, oids[-1])
+
+
+def _listing(track: str) -> str:
+    return f"to list them: git baton log --track {in_shell(track)}"
 
 
 def _refuse_torn(store: Store, track: str, oids: list[Oid]) -> None:
@@ -154,7 +158,7 @@ def _at(store: Store, track: str, text: str) -> Stored:
     asked = store.repo.git.changed({}, f"baton.moment={text.replace(chr(0), '?')}")
     result = asked.run("config", "--type=expiry-date", "--get", "baton.moment")
     if "\0" in text or result.code != 0 or not result.out.strip().isdigit():
-        raise UsageError(f"'{text}' is not a time that git understands")
+        raise UsageError(f"'{text}' is not a time that git understands", "as in 'TRACK@{2 hours ago}' or 'TRACK@{2026-01-31}'")
     seconds = min(int(result.out), 253_402_300_799)
     moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=999_999)
     latest = timestamp(moment).encode()
@@ -172,7 +176,7 @@ def _at(store: Store, track: str, text: str) -> Stored:
             if stored.checkpoint.created <= moment:
                 return stored
     _refuse_torn(store, track, oids)
-    raise NotFoundError(f"track '{track}' has no checkpoint as old as '{text}'")
+    raise NotFoundError(f"track '{track}' has no checkpoint as old as '{text}'", _listing(track))
 
 
 def _manual(store: Store, track: str) -> Stored:
@@ -188,7 +192,7 @@ def _manual(store: Store, track: str) -> Stored:
         if stored.checkpoint.kind == "manual":
             return stored
     _refuse_torn(store, track, oids)
-    raise NotFoundError(f"track '{track}' has no manual checkpoint")
+    raise NotFoundError(f"track '{track}' has no manual checkpoint", _listing(track))
 
 
 def _noted(store: Store, name: str) -> set[Oid]:

@@ -33,8 +33,10 @@ def remote_of(baton: Baton, words: Sequence[str], *, pushing: bool, verb: str, t
     if word is not None and word not in names(baton.repo) and not _is_repository(word):
         kind = "track" if word in baton.store.chains()[0] else "thread" if threads and sync.is_thread(baton, word) else ""
         if kind:
-            said, there = f"'{plain(word)}' is a {kind} and no remote", next(iter(names(baton.repo)), "REMOTE")
-            words = f"--threads {there}" if threads else "--track"
+            said, there = f"'{plain(word)}' is a {kind} and no remote", names(baton.repo)
+            if not there:
+                raise UsageError(said, "no remote is configured: name a URL or a path before it")
+            words = f"--threads {in_shell(there[0])}" if threads else "--track"
             raise UsageError(said, f"to {verb} only that: git baton {verb} {words} {in_shell(word)}")
     remote = find(baton.repo, word, os.getcwd(), pushing=pushing)
     if pushing and not remote.push:
