@@ -203,7 +203,7 @@ def latest_markdown(current: str | None, generated: str, tips: Sequence[Stored],
     for stored in tips:
         parts += [f"## {plain(stored.checkpoint.track)}", "", *_section(stored)]
     if more:
-        parts += [f"{counted(more, 'older track')} not named here: 'git baton tracks' lists all."]
+        parts += [f"{counted(more, 'older track')} not named here: 'git baton tracks' lists them all."]
     return ("\n".join(parts).rstrip("\n") + "\n").encode("utf-8", "replace")
 
 

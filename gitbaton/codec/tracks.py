@@ -11,6 +11,7 @@ from gitbaton.errors import UsageError
 MAX_ENCODED = 200
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _HEX = re.compile(rb"%([0-9A-F]{2})")
+_SAFE = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ENCODED}}}\Z")  # these stand for themselves
 _ENCODED = re.compile(r"(?:[A-Za-z0-9_-]|%[0-9A-F]{2})+\Z")
 
 
@@ -28,7 +29,7 @@ def check_track(name: str) -> str:
 
 def encode_track(name: str) -> str:
     """A name as one ref component: ``A-Z a-z 0-9 _ -`` as they are, every other byte of its NFC UTF-8 form as ``%XX``."""
-    return _encode(check_track(name))
+    return name if _SAFE.match(name) else _encode(check_track(name))
 
 
 def _encode(name: str) -> str:
@@ -37,10 +38,10 @@ def _encode(name: str) -> str:
 
 def decode_track(encoded: str) -> str | None:
     """The name that ``encoded`` stands for, or None when it is not exactly what ``encode_track`` gives for any name."""
+    if _SAFE.match(encoded):
+        return encoded
     if not _ENCODED.match(encoded):
         return None
-    if "%" not in encoded and len(encoded) <= MAX_ENCODED:
-        return encoded
     try:
         name = _HEX.sub(lambda m: bytes.fromhex(m.group(1).decode()), encoded.encode()).decode("utf-8")
         return name if encode_track(name) == encoded else None

@@ -161,8 +161,8 @@ class BinaryObjects:
         raw = checked(result, "for-each-ref")
         nothing = zero(self.algorithm)
         broken = {name: nothing for name in _BROKEN.findall(result.err) if name.startswith(prefixes)}
-        pairs = (os.fsdecode(line).split(" ", 1) for line in raw.splitlines())
-        return broken | {name: oid for oid, name in pairs}
+        pairs = (line.partition(" ") for line in os.fsdecode(raw).split("\n")[:-1])
+        return broken | {name: oid for oid, _, name in pairs}
 
     def update(self, *transactions: Sequence[RefChange]) -> None:
         """See Objects."""

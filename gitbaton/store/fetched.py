@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from gitbaton.codec import decode_track, plain
@@ -105,16 +105,16 @@ def _history(
     return History(items=tuple(items[:limit]), problems=tuple(problems))
 
 
-def apart(store: Store, tracks: Iterable[str], known: Collection[Oid]) -> History:
-    """The checkpoints that remotes have of tracks which exist here, too, newest first, but for those ``known``: as far as they
-    were fetched; all of them foreign, with the remotes in ``origins``. What was dropped anywhere is left out. As of the last
-    listing."""
+def apart(store: Store, tracks: Mapping[str, Oid], known: Collection[Oid]) -> History:
+    """The checkpoints that remotes have of tracks which exist here, too, with these tips, newest first, but for those
+    ``known``: as far as they were fetched; all of them foreign, with the remotes in ``origins``. What was dropped anywhere is
+    left out. As of the last listing."""
     problems: list[Problem] = []
     found: dict[Oid, Stored] = {}
     origins: dict[Oid, tuple[str, ...]] = {}
     elsewhere = store.elsewhere()
-    for track in elsewhere.keys() & set(tracks):
-        for remote, oid in elsewhere[track]:
+    for track, remote, oid in differing(tracks, elsewhere):
+        if track in tracks:
             ref = fetched_ref(remote, track)
             try:
                 drops = dropping(store, (remote,))
@@ -127,6 +127,11 @@ def apart(store: Store, tracks: Iterable[str], known: Collection[Oid]) -> Histor
                 origins[stored.id] = (*origins.get(stored.id, ()), remote)
     items = sorted(found.values(), key=_age, reverse=True)
     return History(items=tuple(items), problems=tuple(problems), origins=origins)
+
+
+def differing(tracks: Mapping[str, Oid], elsewhere: Mapping[str, list[tuple[str, Oid]]]) -> Iterator[tuple[str, str, Oid]]:
+    """Track, remote and tip of each fetched chain that is not one of these tracks as it stands here."""
+    return ((track, remote, oid) for track, chains in elsewhere.items() for remote, oid in chains if tracks.get(track) != oid)
 
 
 def _not_here(store: Store, track: str, oid: Oid) -> list[Stored]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from gitbaton.codec import decode_track, encode_track, timestamp
+from gitbaton.errors import RecordError
 from gitbaton.git.objects import OID, digest
 from gitbaton.git.refwatch import folders
 from gitbaton.git.repo import Repo
@@ -60,7 +61,7 @@ def mark(repo: Repo, words: Iterable[str | None]) -> str:
 
 def take(repo: Repo) -> Newest | None:
     """The list, where it holds; it is gone until ``keep``. Called with the lock held, before a ref of a track moves."""
-    found = _read(repo)
+    found = read(repo)
     drop(repo)
     return found
 
@@ -87,7 +88,8 @@ def keep(repo: Repo, found: Newest) -> None:
         drop(repo)
 
 
-def _read(repo: Repo) -> Newest | None:
+def read(repo: Repo) -> Newest | None:
+    """The list, where it holds."""
     try:
         with open(_path(repo), encoding="ascii", errors="replace") as file:
             header, mark, count, *rows, end, _ = file.read(1 << 20).split("\n")
@@ -104,7 +106,7 @@ def _read(repo: Repo) -> Newest | None:
 def shown(store: Store, known: Newest | None = None) -> tuple[History, int]:
     """The newest checkpoints of the newest tracks, and how many other tracks there are. ``known`` is a list that is true now;
     where none holds, every track is looked at. Called with the lock held."""
-    found = known or _read(store.repo)
+    found = known or read(store.repo)
     if found is None:
         return _listed(store)
     return store.tips_of({track: commit for _, _, commit, track in found.rows}), found.count - len(found.rows)
@@ -124,14 +126,22 @@ def _listed(store: Store) -> tuple[History, int]:
     return read, len(chains) - len(broken) - len(read.items)
 
 
-def _near(store: Store, chains: Mapping[str, Oid], problems: list[Problem]) -> dict[str, Oid]:
+def _near(store: Store, chains: Mapping[str, Oid], broken: list[Problem]) -> dict[str, Oid]:
     """The newest tracks, with those that are as new as the last of them."""
-    dated: list[tuple[bytes, str]] = []
-    for (track, oid), found in zip(chains.items(), store.objects.read_many(list(chains.values()), _MAX_COMMIT), strict=True):
+    times = [(created, track) for created, track, _ in dated(store, list(chains.items()), broken)]
+    edge = max(sorted((created for created, _ in times), reverse=True)[SHOWN - 1 : SHOWN], default="")
+    return {track: chains[track] for created, track in times if created >= edge}
+
+
+def dated(store: Store, tips: Sequence[tuple[str, Oid]], broken: list[Problem]) -> list[tuple[str, str, Oid]]:
+    """When the checkpoints at tips of tracks were taken, with track and commit; no more of them is looked at."""
+    times = []
+    for (track, oid), found in zip(tips, store.objects.read_many([oid for _, oid in tips], _MAX_COMMIT), strict=True):
         created = _CREATED.search(found.data) if found is not None and found.kind == "commit" and found.data else None
-        if created is None:
-            problems.append(Problem(where=CHAINS + encode_track(track), reason=f"object {oid} is not a checkpoint's commit"))
+        try:
+            when = created[1].decode() if created else timestamp(store.stored(found, track, oid).checkpoint.created)
+        except RecordError as error:
+            broken.append(Problem(where=CHAINS + encode_track(track), reason=error.message))
         else:
-            dated.append((created.group(1), track))
-    edge = max(sorted((created for created, _ in dated), reverse=True)[SHOWN - 1 : SHOWN], default=b"")
-    return {track: chains[track] for created, track in dated if created >= edge}
+            times.append((when, track, oid))
+    return times

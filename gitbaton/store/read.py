@@ -13,7 +13,7 @@ from gitbaton.git.refwatch import below, there
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.store.foreign import Marks
-from gitbaton.store.refs import CHAINS, CURRENT, NOTES, REMOTES, TIPS, chain_ref, fetched_ref, tip_ref, track_of
+from gitbaton.store.refs import CHAINS, CURRENT, NOTES, REMOTES, TIPS, chain_ref, fetched_ref, remote_ref, tip_ref, track_of
 from gitbaton.store.values import History, Problem
 from gitbaton.values import replace
 
@@ -92,6 +92,20 @@ class Store:
         if found is not None:
             return found.oid
         return self.objects.refs(ref.rpartition("/")[0] + "/").get(ref) if there(self.repo, ref) else None
+
+    def held(self, remote: str) -> dict[str, Oid]:
+        """The refs of what was fetched from a remote, as of the last listing of the chains."""
+        if self._listed is None:
+            self.chains()
+        prefix = remote_ref(remote)
+        return {ref: oid for ref, oid in (self._listed or {}).items() if ref.startswith(prefix)}
+
+    def pointing(self, refs: Sequence[str]) -> dict[str, Oid]:
+        """What those of these refs that are there point at, also one that cannot be read."""
+        if len(refs) > _FEW:
+            listed = self.objects.refs(*{ref.rpartition("/")[0] + "/" for ref in refs})
+            return {ref: listed[ref] for ref in refs if ref in listed}
+        return {ref: oid for ref in refs if (oid := self._pointed(ref)) is not None}
 
     def fetched(self) -> dict[str, list[tuple[str, Oid]]]:
         """The tracks that exist only as fetched, each with its remotes and their chains' tips."""
@@ -320,13 +334,13 @@ class Store:
         """The ids of the checkpoints that a commit's note names, newest first."""
         return [oid for oid, _ in parse_note(self.note(commit, tree)).entries]
 
-    def everything(self, tracks: Iterable[str]) -> History:
-        """All checkpoints of several tracks, newest first."""
+    def everything(self, tracks: Iterable[str], limit: int | None = None) -> History:
+        """All checkpoints of several tracks, or the newest of each, newest first."""
         items: list[Stored] = []
         problems: list[Problem] = []
         for track in tracks:
             try:
-                found = self.history(track) if track not in self._strange else self._fetched_history(track, None)
+                found = self._fetched_history(track, limit) if track in self._strange else self.history(track, limit)
             except (RecordError, NotFoundError, GitError) as error:
                 problems.append(Problem(where=chain_ref(track), reason=error.message))
                 continue
@@ -337,15 +351,19 @@ class Store:
 
     def whole(self, limit: int | None = None) -> History:
         """All checkpoints of all tracks, newest first, also those that exist only as fetched."""
+        if limit is not None:
+            from gitbaton.store.latest import latest
+
+            return latest(self, limit)
         chains = self.chains()[0]
         own = self.everything([*chains, *self.strange()])
         if not self.elsewhere():
-            return History(items=own.items[:limit], problems=own.problems)
+            return own
         from gitbaton.store import fetched
 
         more = fetched.apart(self, chains, {s.id for s in own.items})
         items = sorted((*own.items, *more.items), key=lambda s: (s.checkpoint.created, s.id), reverse=True)
-        return History(items=tuple(items[:limit]), problems=(*own.problems, *more.problems), origins=more.origins)
+        return History(items=tuple(items), problems=(*own.problems, *more.problems), origins=more.origins)
 
 
 def _unreadable(oid: Oid) -> str:

@@ -16,7 +16,7 @@ from gitbaton.store import CHAINS, NOTES, intent
 from gitbaton.store import meta as metas
 from gitbaton.store.fetched import SLACK
 from gitbaton.store.meta import Meta
-from gitbaton.store.refs import META, remote_ref
+from gitbaton.store.refs import META
 from gitbaton.sync import runs, threads
 from gitbaton.sync.agreed import RUN_ROOM, THREAD_ROOM, agreed, remember
 from gitbaton.sync.exposure import counted, exposure, present
@@ -28,6 +28,11 @@ from gitbaton.sync.values import Choice, Exposure, Move, Pushing
 from gitbaton.threads.names import LATE, THREADS, late_ref, names_of, ref_of
 from gitbaton.values import replace, value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 ATTEMPTS = 3
 _ATOMIC = "atomic"
 _AT_ONCE = 1000  # refs of one push: each stands on git's command line twice, and that has an end
@@ -145,9 +150,10 @@ class _Place:
         seen = self._look()
         self.there = seen.refs
         made = self.plan(seen, self.choice, rewriting=rewriting)
-        haves = present(self.baton, list(seen.refs.values()))
+        haves = _Haves(self.baton, seen, made.moves)
         self.baton.repo.objects.write(made.objects)
-        public = exposure(self.baton, made.moves, haves, self._known(made.moves))
+        known = self._known(made.moves)
+        public = haves.ask(lambda oids: exposure(self.baton, made.moves, oids, known), lambda found: found is None)
         declined = self._declined(public)
         result = Pushing(moves=made.moves, exposure=public, warnings=made.warnings)
         if declined is not None:
@@ -157,11 +163,16 @@ class _Place:
         if declined is not None:
             made = self.plan(seen, self._without(seen, declined), rewriting=rewriting)
             self.baton.repo.objects.write(made.objects)
-        made = replace(made, moves=counted(self.baton, made.moves, haves, public))
+        planned = made.moves
+        moves = haves.ask(lambda oids: counted(self.baton, planned, oids, public), _brings_nothing)
+        made = replace(made, moves=moves)
         result = replace(result, moves=made.moves, warnings=made.warnings, keeps=made.keeps)
         wants = [new for _, new in made.sends.values() if new is not None]
         named = {f"name of {threads.called(name)}": "\n".join(name) for name in threads.new(made.moves)}
-        hits = scanning.lacking(self.baton, wants, haves, named) if self.manner.scan and wants else ()
+        if self.manner.scan and wants:
+            hits = haves.ask(lambda oids: scanning.lacking(self.baton, wants, oids, named), lambda found: not found)
+        else:
+            hits = ()
         if hits or not self.manner.write or not made.sends:
             return replace(result, hits=hits)
         return self._send(result, made, rewriting=rewriting)
@@ -183,7 +194,7 @@ class _Place:
     def _unknown(self, seen: Seen) -> list[str]:
         """Refs of the remote whose objects are needed, and no ref of ours holds them."""
         remote = self.line.remote.name
-        known = self.baton.repo.objects.refs(remote_ref(remote))
+        known = self.baton.store.held(remote)
         tracks = {CHAINS + encode_track(track): (track, oid) for track, oid in seen.tracks.items() if self.choice.takes(track)}
         wanted = {ref: oid for ref, (track, oid) in tracks.items() if track in self.ours or here(remote, ref) in known}
         if self.mine.drops:  # what is forgotten may lie in a track that is only there
@@ -310,7 +321,7 @@ class _Place:
         refs = {here(remote, move.ref): move.new for move in moves}
         refs |= self._both(moves)
         with self.baton.repo.lock(tuple(refs)):
-            known = objects.refs(remote_ref(remote))
+            known = self.baton.store.pointing(tuple(refs))
             changes = [RefChange(name=ref, new=new, old=known.get(ref)) for ref, new in refs.items()]
             objects.update([change for change in changes if change.new != change.old])
 
@@ -321,6 +332,30 @@ class _Place:
         refs = [ref for name in names for ref in (ref_of(*name), late_ref(*name))]
         folder = threads.room(self.line, self.place) if refs else ""
         return {threads.below(folder, ref): now[ref] if ref in now else self.there.get(ref) for ref in refs}
+
+
+class _Haves:
+    """What the remote's refs point at, as far as it is here. Git takes long with thousands of them, and those of tracks that
+    stay as they are seldom matter: without them more looks new than is, so nothing new is nothing new."""
+
+    def __init__(self, baton: Baton, seen: Seen, moves: Sequence[Move]) -> None:
+        same = {move.ref for move in moves if move.action == "same"}
+        self.baton, self.seen = baton, seen
+        self.near = present(baton, [oid for ref, oid in seen.refs.items() if ref not in same])
+        self._all: Sequence[Oid] | None = None if same else self.near
+
+    def ask(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool]) -> T:
+        """The answer to a question of what the remote has not; of all it has, where the answer is not ``nothing``."""
+        found = question(self.near)
+        if nothing(found) or self._all is self.near:
+            return found
+        if self._all is None:
+            self._all = present(self.baton, list(self.seen.refs.values()))
+        return question(self._all)
+
+
+def _brings_nothing(moves: Sequence[Move]) -> bool:
+    return not any(move.commits or move.untracked for move in moves)
 
 
 def _refuses(row: Pushed) -> bool:

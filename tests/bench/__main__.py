@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench import agents, baton, durable, harness, hooks, restore, retention, savers, sync
+from tests.bench import agents, baton, durable, harness, hooks, restore, retention, savers, sync, tracks
 
 
 def options() -> argparse.Namespace:
@@ -25,9 +25,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--savers", default=",".join(savers.NAMES), help="LangGraph's savers, comma-separated")
     parser.add_argument("--counts", default="1000,10000", help="checkpoints of a thread, comma-separated")
     parser.add_argument("--states", default="2048,51200", help="bytes of a checkpoint, comma-separated")
+    parser.add_argument("--tracks", type=int, default=5_000, help="tracks of the repository with many")
     parser.add_argument("--reads", type=int, default=500, help="reads of each kind")
     parser.add_argument("--messages", type=int, default=500, help="messages of a channel that grows; 0 leaves it out")
-    parts = ("baton", "hooks", "restore", "agents", "sync", "retention", "durable", "savers")
+    parts = ("baton", "hooks", "restore", "agents", "sync", "retention", "durable", "savers", "tracks")
     parser.add_argument("--only", choices=parts, help="measure one part only")
     return parser.parse_args()
 
@@ -59,6 +60,8 @@ def main() -> None:
         if only in (None, "durable"):
             more, said = durable.main(folder, env, chosen.runs, chosen.seeds, chosen.steps)
             rows, lines = [*rows, *more], [*lines, *said]
+        if only in (None, "tracks"):
+            rows += tracks.main(folder, env, chosen.runs, chosen.tracks)
         if only in (None, "savers"):
             counts, states = ([int(number) for number in text.split(",")] for text in (chosen.counts, chosen.states))
             lines += savers.main(folder, chosen.savers.split(","), counts, states, chosen.reads, chosen.messages)
