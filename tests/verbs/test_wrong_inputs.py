@@ -180,7 +180,7 @@ def test_a_hundred_wrong_inputs(full: Sandbox, capfd: pytest.CaptureFixture[str]
         named.update((quoted or plain, words) for row in rows for quoted, plain in NAMED.findall(row))
 
     assert len(ROWS) >= 100
-    check()  # type: ignore[call-arg]
+    check()
     check_hints(full, named, capfd, monkeypatch)
 
 
@@ -198,4 +198,4 @@ def check_hints(repo: Sandbox, named: dict[str, str], capfd: pytest.CaptureFixtu
         out, err = capfd.readouterr()
         assert done in FINE or "knows of no conversation" in err, (done, out, err)
 
-    check()  # type: ignore[call-arg]
+    check()
