@@ -76,7 +76,7 @@ def _cells(baton: Baton, t: TrackStatus, ago: str) -> tuple[str, ...]:
         ago,
         verdict(t.stored, t.live.since),
         f"{quoting(t.stored)}{line(c.headline)[:60]} {origin(t.stored, t.remotes)}".rstrip(),
-        ", ".join(words),
+        ",".join(words),
         "" if place in ("", here) else plain(os.path.relpath(place, here) if here else place),
     )
 
