@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from gitbaton.errors import UsageError
 from gitbaton.git.objects import lookup
-from gitbaton.git.ownfiles import make_folder
+from gitbaton.git.ownfiles import make_folder, put
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
 from gitbaton.model import Checkpoint, Oid, Stored
@@ -146,8 +146,8 @@ def _as_of(files: Sequence[bytes], generated: str, written: str | None) -> list[
 def _left(repo: Repo, where: Place, folder: int) -> str:
     """The mark with which the files were left as they are now; empty where somebody has written one since."""
     try:
-        with open(os.path.join(repo.own_dir, "latest"), encoding="utf-8", errors="surrogateescape") as file:
-            mark, _, rest = file.read(1 << 16).partition("\n")
+        with open(os.path.join(repo.own_dir, "latest"), "rb") as file:
+            mark, _, rest = os.fsdecode(file.read(1 << 16)).partition("\n")
     except OSError:
         return ""
     return mark if rest == _looks(where, folder) else ""
@@ -157,9 +157,7 @@ def _leave(repo: Repo, where: Place, folder: int, mark: str) -> None:
     """Remember how the files look now; a disk that does not take it costs the next one a moment."""
     path = os.path.join(repo.own_dir, "latest")
     try:
-        with open(path + ".new", "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(f"{mark}\n{_looks(where, folder)}")
-        os.replace(path + ".new", path)
+        put(repo, path, os.fsencode(f"{mark}\n{_looks(where, folder)}"))
     except OSError:
         return
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gitbaton.codec import decode_track, encode_track, timestamp
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import OID, digest
+from gitbaton.git.ownfiles import put
 from gitbaton.git.refwatch import folders
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
@@ -81,9 +82,7 @@ def keep(repo: Repo, found: Newest) -> None:
         return
     rows = [f"{created} {oid} {commit} {encode_track(track)}" for created, oid, commit, track in found.rows]
     try:
-        with open(_path(repo) + ".new", "w", encoding="ascii") as file:
-            file.write("\n".join((_HEADER, mark, str(found.count), *rows, "end\n")))
-        os.replace(_path(repo) + ".new", _path(repo))
+        put(repo, _path(repo), "\n".join((_HEADER, mark, str(found.count), *rows, "end\n")).encode("ascii"))
     except OSError:
         drop(repo)
 

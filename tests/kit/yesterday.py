@@ -10,9 +10,10 @@ import json
 import re
 import shlex
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tests.kit.places import DATA
@@ -242,15 +243,18 @@ def said(done: Outcome, place: Path, *, fresh: bool) -> list[str | int]:
     return [done.code, *texts]
 
 
-def ask(run: Run, place: Path, text: str, *, fresh: bool) -> dict[str, list[str | int]]:
-    """What the verbs of a list say, by command line; a line asked twice has its number behind it."""
+def ask(
+    run: Run, place: Path, text: str, *, fresh: bool, spelled: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, list[str | int]]:
+    """What the verbs of a list say, by command line; a line asked twice has its number behind it. ``spelled``: lines that are
+    asked with other words."""
     found: dict[str, list[str | int]] = {}
     for line in lines(text):
         key, count = line, 1
         while key in found:
             count += 1
             key = f"{line} #{count}"
-        found[key] = said(run(words(line), payload(line, place)), place, fresh=fresh)
+        found[key] = said(run(words(spelled.get(line, line)), payload(line, place)), place, fresh=fresh)
     return found
 
 

@@ -14,7 +14,50 @@ import pytest
 from tests.kit import Outcome, Sandbox
 from tests.kit.yesterday import READS, WRITES, Changed, answers, ask, lines, payload, said, today, unpack, words
 
-CHANGED: tuple[Changed, ...] = ()
+AHEAD = r"(is %s ahead)( of the checkpoint's commit \w+)"
+LEXER = r"\1\2; 1 path came from elsewhere than the checkpoint: 'src/lexer.txt'"
+BOTH = r"\1\2; 2 paths came from elsewhere than the checkpoint: 'a.txt', 'src/lexer.txt'"
+AUTO = "resume --track auto --live|verify --track auto"
+SETTLE = "'git baton settle deploy --run single --done' or 'git baton settle deploy --run single --undone'"
+CHANGED = (
+    # Committed is not drift, and what came from elsewhere is named.
+    Changed(AUTO, "head-ahead:1", "committed:1"),
+    Changed(AUTO, AHEAD % "1 commit", r"\1, with nothing but what was captured"),
+    Changed("verify --track auto", r"\Z", "", code=0),
+    Changed("resume --live|resume --live --json|verify|verify --strict|verify --json", AHEAD % "1 commit", LEXER),
+    Changed("verify --track far|hook claude SessionStart", AHEAD % "2 commits", BOTH),
+    Changed("status", r"^(   auto +(?!ID)\w+ AGE .*)head-ahead:1", r"\1committed as 9e322512a1"),
+    Changed("status", r"^(   auto +ID AGE .*)head-ahead:1", r"\1committed as ID"),
+    Changed("status --porcelain", r"^(\tauto\t.*)head-ahead:1", r"\1committed:1"),
+    Changed(
+        "status --json",
+        r'("track": "auto",[\s\S]*?)"head-ahead:1"([\s\S]*?)"moved": true',
+        r'\1"committed:1"\2"moved": false',
+    ),
+    # Where a track was judged is a column.
+    Changed("status --porcelain", r"(^\*?\t.*)$", r"\1\tHERE"),
+    Changed("status --porcelain", r" step$", " step place"),
+    Changed("status --json", r'^      \}(,\n      "remotes"|$)', r'      },\n      "place": "HERE"\1'),
+    # A plan is of its own paths.
+    Changed("restore -n main~1 --exact --index --json", r'(?<="plan": ")\w+', "951079b167927793f0ec07915e124e680463ef1e"),
+    # Every hint names a command that works as it is typed.
+    Changed("resume.*", "'git baton approve publish'", "'git baton approve publish --run plan'"),
+    Changed("resume.*", "'git baton settle deploy' decides", SETTLE),
+    Changed("restore -n far", "'git baton diff'", "'git baton diff fd85a0a239'"),
+    Changed("push -n origin", "git baton sync$", "git baton sync origin"),
+    Changed("log nothing", "there is no track 'nothing'\n", "there is no checkpoint 'nothing'\nhint: see 'git baton log --all'\n"),
+    # A pinned checkpoint is forgotten with --force only.
+    Changed("forget -n main~1", r"^(would forget .*)$", r"\1 (pinned)", code=1),
+    Changed(
+        "forget -n main~1",
+        r"\A\Z",
+        "fatal: nothing is forgotten: 'e5bee44127' is pinned\nhint: 'git baton unpin e5bee44127' takes the pin back\n",
+    ),
+)
+
+
+SPELLED = {"forget before-rewrite": "forget --yes before-rewrite"}
+"""Command lines that need other words to do the same today."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +81,7 @@ def test_what_5b105d9_wrote_goes_on_as_it_did(tmp_path: Path, state: str) -> Non
         return Sandbox(place).baton(*words, stdin=stdin)
 
     then = answers()[state]
-    now = ask(run, place, WRITES[state], fresh=True)
+    now = ask(run, place, WRITES[state], fresh=True, spelled=SPELLED)
     assert now == {line: today(answer, line.partition(" #")[0], CHANGED) for line, answer in then.items()}
     Sandbox(place).fsck()
 
@@ -48,5 +91,4 @@ def test_every_change_of_words_is_one() -> None:
     asked = [(line.partition(" #")[0], answer) for then in answers().values() for line, answer in then.items()]
     for change in CHANGED:
         meant = [answer for line, answer in asked if re.fullmatch(change.verbs, line)]
-        assert any(today(answer, line, (change,)) != answer for line, answer in asked), change
-        assert meant, change
+        assert any(today(answer, "", (change._replace(verbs=""),)) != answer for answer in meant), change
