@@ -410,10 +410,8 @@ class Baton:
         try:
             stored = self.lead(name, track)
         except BatonError:
-            if os.path.isdir(self.repo.shared_dir):
-                self.refresh(
-                    only_existing=True, track=track or self.store.current() or ""
-                )  # LATEST of a track that was removed elsewhere
+            if name is None and os.path.isdir(self.repo.shared_dir):  # LATEST of a track that was removed elsewhere
+                self.refresh(only_existing=True, track=track or self.store.current() or "")
             raise
         found = self._surveyor().live(stored) if live else None
         missed = uncompared(found) if found else ()

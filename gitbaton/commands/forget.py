@@ -86,7 +86,8 @@ def only_newest(made: Forgetting, names: list[str]) -> Iterator[str]:
         others = len(made.stay.get(name, ()))
         if others:
             stay = "1 other stays" if others == 1 else f"{others} others stay"
-            yield f"'{name}' means only the newest checkpoint of the track; its {stay} ('git baton tracks delete' takes all)"
+            more = f"its {stay} ('git baton tracks delete {name}' takes all)"
+            yield f"'{name}' means only the newest checkpoint of the track; {more}"
 
 
 def told(made: Forgetting, short: Callable[[str], str], *, dry_run: bool) -> Iterator[str]:

@@ -143,6 +143,7 @@ def full(repo: Sandbox) -> Sandbox:
             baton.snapshot(f"step {number}", track="t", label="same" if number < 2 else None)
         for track in ("u", "both", "a b", "words"):
             baton.snapshot(track, track=track, files=track != "words", set_current=False)
+    repo.ok("resume")  # it brings LATEST up to date
     with ThreadStore(discover(str(repo.path)), **QUIET) as store:
         numbered(store, 2, "x")
     repo.write("both", "a file\n")
