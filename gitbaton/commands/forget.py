@@ -11,7 +11,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, path_document, plain
 from gitbaton.commands.common import opened, print_json, warn_all
 from gitbaton.commands.retaining import clean, consented, discreet, laid_out
-from gitbaton.render import line
+from gitbaton.render import in_shell, line
 from gitbaton.retention.forgetting import Forgetting, apply, forget, permit, plan
 from gitbaton.retention.proof import Proof, prove, texts, to_do, unknown
 from gitbaton.retention.traces import erase
@@ -86,7 +86,7 @@ def only_newest(made: Forgetting, names: list[str]) -> Iterator[str]:
         others = len(made.stay.get(name, ()))
         if others:
             stay = "1 other stays" if others == 1 else f"{others} others stay"
-            more = f"its {stay} ('git baton tracks delete {name}' takes all)"
+            more = f"its {stay} ('git baton tracks delete {in_shell(name)}' takes all)"
             yield f"'{name}' means only the newest checkpoint of the track; {more}"
 
 

@@ -45,7 +45,9 @@ CHANGED = (
     Changed("resume.*", "'git baton settle deploy' decides", SETTLE),
     Changed("restore -n far", "'git baton diff'", "'git baton diff fd85a0a239'"),
     Changed("push -n origin", "git baton sync$", "git baton sync origin"),
-    Changed("log nothing", "there is no track 'nothing'\n", "there is no checkpoint 'nothing'\nhint: see 'git baton log --all'\n"),
+    Changed(
+        "log nothing", "there is no track 'nothing'\n", "there is no checkpoint 'nothing'\nhint: see 'git baton log --all'\n"
+    ),
     # A pinned checkpoint is forgotten with --force only.
     Changed("forget -n main~1", r"^(would forget .*)$", r"\1 (pinned)", code=1),
     Changed(

@@ -183,7 +183,10 @@ def test_a_track_without_a_manual_checkpoint(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     Client("claude", repo.path).turn("go")
     done = repo.baton("show", "main@{manual}")
-    assert (done.code, done.err) == (2, "fatal: track 'main' has no manual checkpoint\n")
+    assert (done.code, done.err) == (
+        2,
+        "fatal: track 'main' has no manual checkpoint\nhint: to list them: git baton log --track main\n",
+    )
 
 
 def test_a_setting_that_cannot_be_understood_silences_nothing(repo: Sandbox) -> None:

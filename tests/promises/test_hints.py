@@ -35,6 +35,7 @@ FIELDS = {
     "does": "",
     "in_shell(' '.join(words))": "'lexer done'",
     "in_shell(c.track)": "t",
+    "in_shell(name)": "t",
     "in_shell(track)": "t",
     "in_shell(checkpoint)": "@",
     "in_shell(order.checkpoint)": "a.txt",

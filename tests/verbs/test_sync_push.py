@@ -209,7 +209,7 @@ def test_json_and_the_choice_of_tracks(far: Far) -> None:
     assert a.here("push", "origin", "nothing").code == 2 and a.here("push", "t").code == 129
     (a.path / "b c").mkdir()  # a folder of that name is no remote either
     done = a.here("push", "b c")
-    assert done.err == "fatal: 'b c' is a track and no remote\nhint: name the remote first: git baton push origin 'b c'\n"
+    assert done.err == "fatal: 'b c' is a track and no remote\nhint: to push only that: git baton push --track 'b c'\n"
     for words in (("--timeout", "0"), ("--", "-x"), ("--timeout", "soon")):
         assert a.here("push", *words).code == 129
 
