@@ -37,7 +37,8 @@ class Store:
         self.root = root_objects(repo.layout.algorithm)[-1].oid
         self._marks = Marks(repo)
         self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
-        self._strange: frozenset[str] = frozenset()
+        self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
+        self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
 
     def settle(self) -> list[str]:
         """Finish a change of several refs that a killed process had begun; what is in the way is said. Called with the lock
@@ -64,7 +65,7 @@ class Store:
                 problems.append(Problem(where=ref, reason="the ref is broken: it holds no id"))
             else:
                 found[track] = oid
-        self._strange = frozenset(self.elsewhere()) - found.keys() if self._listed else frozenset()
+        self._own, self._elsewhere = frozenset(found), None
         return found, problems
 
     def elsewhere(self) -> dict[str, list[tuple[str, Oid]]]:
@@ -72,13 +73,20 @@ class Store:
         listed."""
         if self._listed is None:
             self.chains()
+        if self._elsewhere is not None:
+            return self._elsewhere
         found: dict[str, list[tuple[str, Oid]]] = {}
         for ref, oid in sorted((self._listed or {}).items()):
             remote, _, rest = ref.removeprefix(REMOTES).partition("/")
             name, track = decode_track(remote), decode_track(rest.removeprefix("tracks/"))
             if name is not None and track is not None and rest.startswith("tracks/") and oid.strip("0"):
                 found.setdefault(track, []).append((name, oid))
+        self._elsewhere = found
         return found
+
+    def _is_strange(self, track: str) -> bool:
+        """Whether a track exists only as fetched, as of the last listing; none is before the first."""
+        return self._own is not None and track not in self._own and track in self.elsewhere()
 
     def at_remotes(self, track: str) -> list[tuple[str, Oid]]:
         """The chains of a track that were fetched, as ``elsewhere`` has them, without a listing of all."""
@@ -114,11 +122,12 @@ class Store:
 
     def strange(self) -> dict[str, list[tuple[str, Oid]]]:
         """As ``fetched``, as of the last listing of the chains: it costs none of its own."""
-        return {track: chains for track, chains in self.elsewhere().items() if track in self._strange} if self._strange else {}
+        own = self._own
+        return {} if own is None else {track: chains for track, chains in self.elsewhere().items() if track not in own}
 
     def origins(self, track: str) -> tuple[str, ...]:
         """The remotes that a track which exists only as fetched is from, as of the last listing; none of any other track."""
-        return tuple(remote for remote, _ in self.elsewhere()[track]) if track in self._strange else ()
+        return tuple(remote for remote, _ in self.elsewhere()[track]) if self._is_strange(track) else ()
 
     def tips(self) -> History:
         """The newest checkpoint of every track, newest first."""
@@ -142,7 +151,7 @@ class Store:
     def all_tips(self) -> History:
         """As ``tips``, and those of the tracks that exist only as fetched."""
         own = self.tips()
-        if not self._strange:
+        if not self.strange():
             return own
         from gitbaton.store import fetched
 
@@ -202,7 +211,7 @@ class Store:
             checkpoint = replace(checkpoint, track=track)
         base = commit.parents[1] if len(commit.parents) == 2 else None
         oid = object_id(self.objects.algorithm, "blob", raw)
-        foreign = track is not None and (track in self._strange or oid in self._marks.of(track))
+        foreign = track is not None and (self._is_strange(track) or oid in self._marks.of(track))
         return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint, foreign=foreign)
 
     def tree_of(self, commit: Oid | None) -> Oid | None:
@@ -340,7 +349,7 @@ class Store:
         problems: list[Problem] = []
         for track in tracks:
             try:
-                found = self._fetched_history(track, limit) if track in self._strange else self.history(track, limit)
+                found = self._fetched_history(track, limit) if self._is_strange(track) else self.history(track, limit)
             except (RecordError, NotFoundError, GitError) as error:
                 problems.append(Problem(where=chain_ref(track), reason=error.message))
                 continue

@@ -16,7 +16,7 @@ REFSPECS = ("refs/baton/tracks/*:refs/baton/tracks/*", "refs/baton/tracks/*:refs
 
 
 def prepared(folder: Path, env: dict[str, str], count: int) -> Path:
-    """A repository with so many tracks, all of which its remote has."""
+    """A repository with so many tracks, all of which its remote has; both as git's garbage collection leaves them."""
     path, remote = folder / f"tracks{count}", folder / f"tracks{count}.git"
     if not path.exists():
         make(path, 100, env)
@@ -27,7 +27,7 @@ def prepared(folder: Path, env: dict[str, str], count: int) -> Path:
         git(path, env, "push", "-q", "origin", "HEAD", REFSPECS[0])
         git(path, env, "fetch", "-q", "origin", REFSPECS[1])
         for place in (path, remote):
-            git(place, env, "pack-refs", "--all")
+            git(place, env, "gc", "-q")
     return path
 
 
