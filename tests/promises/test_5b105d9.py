@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Outcome, Sandbox
+from tests.kit.tiers import deep
 from tests.kit.yesterday import READS, WRITES, Changed, answers, ask, lines, payload, said, today, unpack, words
 
 AHEAD = r"(is %s ahead)( of the checkpoint's commit \w+)"
@@ -68,7 +69,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpack(tmp_path_factory.mktemp("yesterday"), "whole")
 
 
-@pytest.mark.parametrize("line", lines(READS))
+@pytest.mark.parametrize("line", [line if n % 3 == 0 else deep(line) for n, line in enumerate(lines(READS))])
 def test_what_5b105d9_wrote_reads_as_it_did(whole: Path, line: str) -> None:
     done = Sandbox(whole).baton(*words(line), stdin=payload(line, whole))
     assert said(done, whole, fresh=False) == today(answers()["reads"][line], line, CHANGED)

@@ -26,6 +26,7 @@ def work(repo: Sandbox, client: Client, prompt: str | None) -> str:
     return steps(autos(repo, "t"))[-1]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("agent", CLIENTS)
 def test_the_first_prompt_is_the_task_and_the_last_one_is_told_too(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S")
@@ -107,6 +108,7 @@ def test_a_copilot_subagents_end_is_not_the_end_of_the_turn(repo: Sandbox) -> No
     assert fresh.count("nother session") == 1, "the parent's, which has not ended; none of the subagent"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("agent", CLIENTS)
 def test_who_has_ended_properly_is_not_at_work(repo: Sandbox, agent: str) -> None:
     """Also where nothing changed between the last turn and the end, so that no checkpoint says so."""

@@ -41,6 +41,7 @@ def test_a_commit_inside_a_submodule_that_was_dirty_is_drift(work: Sandbox) -> N
     assert "\ndrift=files-changed:1\n" in lines and "stale" in lines
 
 
+@pytest.mark.deep
 @some("edit", ["a", "new"])
 def test_what_is_not_committed_inside_is_said(work: Sandbox, edit: str) -> None:
     work.write(f"sub/{edit}", "wip\n")
@@ -60,6 +61,7 @@ def test_what_is_not_committed_inside_is_said(work: Sandbox, edit: str) -> None:
     assert (work.ok("verify").out, work.ok("verify").err) == ("", SAID), "nor is it compared where it came later"
 
 
+@pytest.mark.deep
 def test_a_commit_inside_a_nested_repository_is_drift(repo: Sandbox) -> None:
     nested = Sandbox.init(repo.path / "nested")
     snap(repo)

@@ -45,6 +45,7 @@ def asked(box: Sandbox, *words: str) -> str:
     return trace.read_text()
 
 
+@pytest.mark.deep
 def test_latest_names_the_newest_hundred_and_the_current_one_and_counts_the_others(many: Sandbox) -> None:
     many.ok("resume", "--track", track(7))
     named, more, text = latest(many)
@@ -112,6 +113,7 @@ def newest(baton: Baton, limit: int | None = None) -> list[str]:
     return [stored.id for stored in baton.history(everything=True, limit=limit).items]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("listed", [False, True])
 def test_the_newest_of_all_are_those_of_the_whole_log(many: Sandbox, listed: bool) -> None:
     with many.open() as baton:
@@ -133,6 +135,7 @@ def test_also_of_what_was_fetched_pruned_and_broken(tmp_path: Path) -> None:
     assert "refs/baton/tracks/odd" in done.err and len(done.out.splitlines()) == 2
 
 
+@pytest.mark.deep
 def test_a_commit_that_an_unchanged_track_brought_is_public_there(many: Sandbox, tmp_path: Path) -> None:
     Sandbox.init(tmp_path / "far.git", "--bare")
     many.git("remote", "add", "origin", str(tmp_path / "far.git"))

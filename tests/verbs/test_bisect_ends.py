@@ -51,6 +51,7 @@ def test_a_good_end_that_is_trusted(track: Sandbox) -> None:
     assert absent.code == 128 and "it cannot be run" in absent.err
 
 
+@pytest.mark.deep
 def test_ends_without_files(track: Sandbox) -> None:
     track.ok("snapshot", "--track", "t", "--step", "words", "--no-files")
     done = bisect(track, "test $(cat n) -lt 1")

@@ -50,6 +50,7 @@ def foldered(repo: Sandbox) -> None:
 EDITS = [lambda r: r.write("a.txt", "two\n"), lambda r: r.write("new"), removed, renamed, executable, linked, foldered]
 
 
+@pytest.mark.deep
 @some("edit", EDITS, 3, ids=["edit", "new", "removed", "renamed", "mode", "link", "folder"])
 def test_a_commit_of_just_what_was_captured_is_at_home(repo: Sandbox, edit: Callable[[Sandbox], object]) -> None:
     edit(repo)
@@ -155,7 +156,7 @@ def test_another_branch_is_another_branch(repo: Sandbox) -> None:
     repo.git("checkout", "-q", "-b", "topic")
     repo.git(*COMMIT, "-a")
     assert verified(repo) == (1, "branch-switched,committed:1")
-    assert "branch-switched, committed as " in repo.ok("status").out
+    assert "branch-switched,committed as " in repo.ok("status").out
 
 
 def test_amended_afterwards_and_pulled_afterwards(repo: Sandbox) -> None:
@@ -188,6 +189,7 @@ def test_a_submodule_that_git_is_to_ignore_counts(repo: Sandbox) -> None:
     assert verified(repo) == (1, "head-ahead:1,files-changed:1")
 
 
+@pytest.mark.deep
 def test_automatic_checkpoints_carry_the_words_home(repo: Sandbox) -> None:
     snap(repo, "t", "words", *GREEN)
     client = Client("claude", repo.path)
@@ -220,6 +222,7 @@ def test_words_are_not_stale_where_their_tree_is_committed(repo: Sandbox) -> Non
     assert len(autos(repo, "t")) == 2
 
 
+@pytest.mark.deep
 def test_no_automatic_checkpoint_hides_what_was_pulled(repo: Sandbox) -> None:
     repo.git("branch", "upstream")
     snap(repo, "t", "words", *GREEN)
@@ -279,6 +282,7 @@ def test_the_hooks_are_silent(repo: Sandbox) -> None:
     assert spoken(repo, *COMMIT) == ["warning: checkpoint 's' of track 't' is behind: head-ahead:2"]
 
 
+@pytest.mark.deep
 def test_a_merge_of_what_was_captured_is_silent_and_one_more_path_speaks(repo: Sandbox) -> None:
     install(repo)
     repo.write("a.txt", "two\n")

@@ -36,6 +36,7 @@ def pressing(at: str) -> Callable[[str], None]:
     return lambda name: pressed() if name == at else None
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("op", ["restore", "undo", "redo"])
 def test_what_ctrl_c_left_is_said(track: Sandbox, monkeypatch: pytest.MonkeyPatch, op: str) -> None:
     words = ("restore", "t") if op == "restore" else (op,)

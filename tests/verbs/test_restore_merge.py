@@ -47,6 +47,7 @@ def test_a3_a_path_that_is_unmerged_now_is_a_conflict(merging: Sandbox) -> None:
     assert "somebody else's" not in done.err
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("words", [("--force",), ("--", "a.txt")], ids=["forced", "named"])
 def test_a3_the_file_is_written_and_the_stages_stay(merging: Sandbox, words: tuple[str, ...]) -> None:
     before, merge = index_of(merging)["a.txt"], state_of(merging)
@@ -80,6 +81,7 @@ def test_a3_the_whole_index_comes_back_but_for_a_conflict_that_is_left(merging: 
     assert all(row.split(" ")[-1] == "0" for rows in index_of(merging).values() for row in rows), "it was asked for"
 
 
+@pytest.mark.deep
 def test_a3_after_abort_a_checkpoint_from_within_brings_no_stages(merging: Sandbox) -> None:
     snap(merging, "t", "in the conflict")
     merging.git("merge", "--abort")
@@ -97,6 +99,7 @@ def test_a3_after_abort_a_checkpoint_from_within_brings_no_stages(merging: Sandb
     assert_same(before, state_of(merging), "undone, stages and all")
 
 
+@pytest.mark.deep
 def test_a3_within_the_same_merge_a_conflict_that_was_resolved_wrongly_comes_back(merging: Sandbox) -> None:
     snap(merging, "t", "in the conflict")
     conflict = state_of(merging)

@@ -42,6 +42,7 @@ def test_b5_snapshot_commit_rewind(repo: Sandbox) -> None:
     assert (repo.path / "a.txt").read_text() == "2\n"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["amend", "rebase", "another's commit"])
 def test_b5_whoever_committed_it_afterwards(repo: Sandbox, how: str) -> None:
     repo.git("checkout", "-qb", "upstream")
@@ -63,6 +64,7 @@ def test_b5_whoever_committed_it_afterwards(repo: Sandbox, how: str) -> None:
     assert planned(repo, "T~2") == expected
 
 
+@pytest.mark.deep
 def test_b5_what_a_merge_brought_stays_a_conflict_also_when_it_was_captured(repo: Sandbox) -> None:
     repo.commit("more", b="b\n")
     repo.git("checkout", "-qb", "colleague")
@@ -113,6 +115,7 @@ def test_b5_an_edit_upon_our_own_is_ours_also_when_others_captured_it(repo: Sand
     assert planned(repo, "T~1") == {"a.txt": "write ", "b": "keep unknown", "fresh": "keep unknown"}
 
 
+@pytest.mark.deep
 def test_b5_a_restore_makes_its_paths_the_tracks_and_no_others(repo: Sandbox) -> None:
     """The safety checkpoint is of T and holds everything; it counts for what the restore wrote."""
     repo.commit("more", b="b\n", c="c\n")
@@ -143,6 +146,7 @@ def test_b5_the_tracks_checkpoints_count_wherever_they_were_taken(repo: Sandbox)
     assert planned(repo, "T~1") == {"a.txt": "write ", "b": f"conflict commit {repo.git('rev-parse', '--short=10', 'HEAD')}"}
 
 
+@pytest.mark.deep
 def test_b5_after_a_prune_doubt_means_conflict(repo: Sandbox) -> None:
     """U had it first, which nobody can tell any more: T's capture of it is the earliest that is left."""
     repo.commit("more", b="b\n")

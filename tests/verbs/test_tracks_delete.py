@@ -59,6 +59,7 @@ def test_a_deleted_track_is_gone_here_and_nothing_else_is(repo: Sandbox, tmp_pat
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_it_is_gone_in_every_clone_that_syncs(far: Far) -> None:
     a, b, c = far.first, far.clone("b"), far.clone("c")
     for n in range(3):
@@ -82,6 +83,7 @@ def test_it_is_gone_in_every_clone_that_syncs(far: Far) -> None:
     assert list(far.there().chains) == ["kept"]
 
 
+@pytest.mark.deep
 def test_what_somebody_adds_elsewhere_is_a_track_of_its_own(far: Far) -> None:
     a, b = far.first, far.clone("b")
     snap(a, "first", "old")
@@ -102,6 +104,7 @@ def test_what_somebody_adds_elsewhere_is_a_track_of_its_own(far: Far) -> None:
     b.fsck()
 
 
+@pytest.mark.deep
 def test_a_track_that_was_only_fetched_goes_as_well(far: Far) -> None:
     a, b = far.first, far.clone("b")
     snap(a, "one", "old")
@@ -116,6 +119,7 @@ def test_a_track_that_was_only_fetched_goes_as_well(far: Far) -> None:
     assert sorted(far.there().chains) == ["here", "kept"] == sorted(a.state().chains)
 
 
+@pytest.mark.deep
 def test_a_pin_refuses_it_and_with_force_goes_everywhere(far: Far) -> None:
     a, b = far.first, far.clone("b")
     pinned, _ = snap(a, "one", "old"), snap(a, "two", "old")

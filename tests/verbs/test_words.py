@@ -63,6 +63,7 @@ def test_as_a_hook_names_it(repo: Sandbox) -> None:
     assert repo.ok("snapshot", "two").out.startswith(f"{chosen} "), "the only one"
 
 
+@pytest.mark.deep
 def test_one_argument_everywhere(two: Sandbox, tmp_path: Path) -> None:
     def step(*words: str) -> str:
         return next(row for row in two.ok(*words).out.splitlines() if row.startswith("step="))
@@ -90,6 +91,7 @@ def test_one_argument_everywhere(two: Sandbox, tmp_path: Path) -> None:
     assert two.ok("scan", "--track", "parser", "--json").json["checkpoints"] == 3
 
 
+@pytest.mark.deep
 def test_the_log_from_a_checkpoint_on(two: Sandbox) -> None:
     def steps(*words: str) -> list[str]:
         return [c["step"] for c in two.ok("log", "--json", *words).json["checkpoints"]]
@@ -147,6 +149,7 @@ def test_worktree_in_both_orders(two: Sandbox, tmp_path: Path) -> None:
     assert two.git("worktree", "list") == before
 
 
+@pytest.mark.deep
 def test_only_a_track_goes_to_a_remote(two: Sandbox, tmp_path: Path) -> None:
     two.git("init", "-q", "--bare", str(tmp_path / "hub.git"))
     two.git("remote", "add", "origin", str(tmp_path / "hub.git"))

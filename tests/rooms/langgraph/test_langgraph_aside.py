@@ -228,6 +228,7 @@ def test_an_event_loop_may_outlive_the_main_thread(tmp_path: Path, kind: str) ->
         assert plain(saver.get_tuple(config(id=number(0)))) is not None
 
 
+@pytest.mark.deep
 def test_a_sweep_over_all_objects_meets_nothing_that_is_gone(tmp_path: Path) -> None:
     """As LangGraph's own tests do, and tools that count objects."""
     gc.collect()
