@@ -49,6 +49,17 @@ CHANGED = (
     Changed(
         "log nothing", "there is no track 'nothing'\n", "there is no checkpoint 'nothing'\nhint: see 'git baton log --all'\n"
     ),
+    Changed("forget before-rewrite", "--everywhere'", "--everywhere ID'"),
+    Changed(
+        "hook claude SessionStart",
+        r"instruction: check the drift first; nothing (.*?)\.(.*) '(.*?)' --step",
+        r"instruction, and nothing \1.\\nCheck the drift first: git baton verify --track '\3'\2 '\3' --step",
+    ),
+    Changed(
+        "hook claude SessionStart",
+        r"'git baton resume --live' shows this again\. To hand it on:\\ngit(.*?) --track '(.*?)'",
+        r"To see this again: git baton resume --live --track '\2'\\nTo hand it on: git\1 --track '\2'",
+    ),
     # A pinned checkpoint is forgotten with --force only.
     Changed("forget -n main~1", r"^(would forget .*)$", r"\1 (pinned)", code=1),
     Changed(
