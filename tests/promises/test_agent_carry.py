@@ -258,6 +258,7 @@ def test_a_manual_snapshot_that_races_with_hooks(repo: Sandbox) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_a_manual_snapshot_after_the_capture_began(repo: Sandbox, tmp_path: Path) -> None:
     """A hook that has already looked at the tip waits in ``git add``; the words written meanwhile must win."""
     snap(repo, "t", "old", "--next-cmd", "old cmd")

@@ -212,6 +212,7 @@ def test_facts_hold_names_of_any_bytes(repo: Sandbox) -> None:
     assert flags(snap(repo)) == flags(snap(repo)) == {os.fsdecode(b"\xff\n"): "a"}
 
 
+@pytest.mark.deep
 def test_t18_snapshots_side_by_side_leave_no_private_index(repo: Sandbox) -> None:
     started = [
         subprocess.Popen(

@@ -306,6 +306,7 @@ def test_t24_an_empty_repository(repo: Sandbox, dirty: bool) -> None:
     check_round_trip(empty, Shape(nothing, unborn_dirty, unborn_mess), dirty=dirty)
 
 
+@pytest.mark.deep
 @some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_a_linked_work_tree(repo: Sandbox, dirty: bool) -> None:
     ordinary(repo)
@@ -316,6 +317,7 @@ def test_t24_a_linked_work_tree(repo: Sandbox, dirty: bool) -> None:
     assert state_of(repo).files == before
 
 
+@pytest.mark.deep
 @some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_sha256(repo: Sandbox, dirty: bool) -> None:
     box = Sandbox.init(repo.path.parent / "sha256", "--object-format=sha256")

@@ -190,6 +190,7 @@ def test_what_is_broken_before_fails_the_first_steps(track: Sandbox) -> None:
     assert "refs/baton/tracks/gone" in steps["copy"]["text"]
 
 
+@pytest.mark.deep
 def test_recording_that_leaves_out_or_makes_up(track: Sandbox) -> None:
     with drilled(track, "place") as drill:
         drill.copy.git.out("config", "baton.exclude", "two*")
@@ -205,6 +206,7 @@ def test_recording_that_leaves_out_or_makes_up(track: Sandbox) -> None:
         check_fails(drill, "change", "the number of changed paths is")
 
 
+@pytest.mark.deep
 def test_a_snapshot_that_is_not_killed_or_leaves_half(track: Sandbox) -> None:
     with drilled(track, "place", "record", "change") as drill:
         with lying(drill.copy, "snapshot", runs=False):

@@ -98,6 +98,7 @@ def test_a_thread_moves_and_goes_on(tmp_path: Path, how: str) -> None:
         assert steps == [3, 2, 1, 0, -1]
 
 
+@pytest.mark.deep
 def test_an_open_saver_sees_what_a_fetch_or_a_sync_moves(tmp_path: Path) -> None:
     far = Far(tmp_path)
     b = far.clone()

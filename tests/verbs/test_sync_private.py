@@ -51,6 +51,7 @@ def test_another_clone_asks_before_its_own_private_files_go(far: Far) -> None:
     ok(a, "push", "origin", "t")  # it agreed long ago
 
 
+@pytest.mark.deep
 def test_where_both_have_gone_on_only_what_is_new_there_counts(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "one")

@@ -159,6 +159,7 @@ def test_a_pager_that_leaves_early_is_no_error(paging: Sandbox) -> None:
 ESC = "\x1b["
 
 
+@pytest.mark.deep
 def test_colours_follow_git(repo: Sandbox) -> None:
     repo.ok(*SNAPSHOT, "--validation", "green")
     assert ESC in on_terminal(repo, "--no-pager", "log")[1] and ESC in on_terminal(repo, "status")[1]

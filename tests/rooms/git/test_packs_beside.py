@@ -152,6 +152,7 @@ def deadly(function: Callable[..., object], left: list[int]) -> Callable[..., ob
     return call
 
 
+@pytest.mark.deep
 @some("named", [False, True])
 def test_killed_at_every_step_nothing_stays_but_what_git_removes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool

@@ -320,6 +320,7 @@ def test_stored_text_is_data(repo: Sandbox) -> None:
     talk(repo.path, steps, name=name)
 
 
+@pytest.mark.deep
 def test_calls_at_once_are_carried_out_one_after_the_other(repo: Sandbox) -> None:
     async def steps(client: Client) -> None:
         answered: list[str] = []

@@ -112,6 +112,7 @@ def test_what_a_handler_raises_leaves_a_store_usable(bare: Sandbox, handler: Non
     assert f"{number:08}" in found
 
 
+@pytest.mark.deep
 def test_a_close_that_is_cut_short_locks_nobody_out(tmp_path: Path, handler: None) -> None:
     folder, end = str(tmp_path / "wal"), time.monotonic() + examples(50, 2) / 4
     while time.monotonic() < end:

@@ -176,6 +176,7 @@ def far(tmp_path: Path) -> Far:
     return Far(tmp_path)
 
 
+@pytest.mark.deep
 def test_one_long_name_travels_alone(far: Far) -> None:
     a, b = far.first, far.clone("b")
     with ThreadStore.open(a.path, sync=False) as store:

@@ -95,6 +95,7 @@ def killer(number: int) -> Callable[[str], None]:
     return strike
 
 
+@pytest.mark.deep
 def test_r20_a_swap_that_is_killed_anywhere_leaves_each_file_old_or_new(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     number, killed = 0, True
     while killed:
