@@ -134,12 +134,12 @@ def _hooks(baton: Baton) -> Iterator[Finding]:
 
 
 def _notes(baton: Baton) -> Iterator[Finding]:
-    for key, purpose, needed in (
-        ("notes.displayRef", "'git log' shows the entries", False),
-        ("notes.rewriteRef", "amend and rebase keep them", True),
+    for key, purpose, lost, needed in (
+        ("notes.displayRef", "'git log' shows the entries", "'git log' does not show the entries", False),
+        ("notes.rewriteRef", "amend and rebase keep them", "", True),
     ):
         covered = bool(install.COVERING & set(settings.all_values(baton.repo, key)))
-        text = f"set, so {purpose}" if covered else "not set" if needed else f"not set, so not {purpose}"
+        text = f"set, so {purpose}" if covered else "not set" if needed else f"not set, so {lost}"
         yield Finding(name=key, ok=covered or not needed, text=text, mend="" if covered else "git baton install")
     mode = settings.all_values(baton.repo, "notes.rewriteMode")[-1:]
     if mode == ["cat_sort_uniq"]:

@@ -86,7 +86,7 @@ def only_newest(made: Forgetting, names: list[str]) -> Iterator[str]:
         others = len(made.stay.get(name, ()))
         if others:
             stay = "1 other stays" if others == 1 else f"{others} others stay"
-            more = f"its {stay} ('git baton tracks delete {in_shell(name)}' takes all)"
+            more = f"its {stay}; to delete all: git baton tracks delete {in_shell(name)}"
             yield f"'{name}' means only the newest checkpoint of the track; {more}"
 
 

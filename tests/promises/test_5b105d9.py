@@ -60,6 +60,7 @@ CHANGED = (
         r"'git baton resume --live' shows this again\. To hand it on:\\ngit(.*?) --track '(.*?)'",
         r"To see this again: git baton resume --live --track '\2'\\nTo hand it on: git\1 --track '\2'",
     ),
+    Changed("doctor", "so not 'git log' shows the entries", "so 'git log' does not show the entries"),
     # A pinned checkpoint is forgotten with --force only.
     Changed("forget -n main~1", r"^(would forget .*)$", r"\1 (pinned)", code=1),
     Changed(

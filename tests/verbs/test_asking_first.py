@@ -103,8 +103,8 @@ def test_forget_without_a_terminal_wants_yes(three: Sandbox) -> None:
 @pytest.mark.deep
 def test_forget_of_a_track_says_that_it_means_only_its_newest(three: Sandbox) -> None:
     said = (
-        "warning: 't' means only the newest checkpoint of the track; its 2 others stay "
-        "('git baton tracks delete t' takes all)\n"
+        "warning: 't' means only the newest checkpoint of the track; its 2 others stay; "
+        "to delete all: git baton tracks delete t\n"
     )
     _, shown = asked(three, b"\n", "forget", "t")
     assert shown.index(said) < shown.index("would forget ") < shown.index("[y/N] ")
