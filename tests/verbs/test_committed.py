@@ -260,7 +260,7 @@ def test_words_below_a_pruned_checkpoint_are_told_by_what_is_left(repo: Sandbox)
     repo.git(*COMMIT, "-a")
     client.turn("rest")
     oldest = autos(repo, "t")[0]["id"]
-    repo.ok("forget", oldest)
+    repo.ok("forget", "--yes", oldest)
     assert verified(repo)[1].startswith("head-ahead:1,"), "what was captured between the two is not known any more"
 
 

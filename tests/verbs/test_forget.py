@@ -202,7 +202,7 @@ def test_ordinary_files_of_the_same_track_are_no_alarm(repo: Sandbox) -> None:
     for n in range(4):
         repo.ok("snapshot", "--track", "t", "--step", f"number {n}", "--note", f"SECRET-NOTE {n}")
     done = repo.ok("forget", "--yes", "--everywhere", "t~3", "t~1")
-    assert "its files are also in 2 other checkpoints; 'git baton scan --files'" in done.out
+    assert "its files are also in 2 other checkpoints; 'git baton scan --all --files' looks for secrets in them" in done.out
     assert "no ref, index or reflog" in done.out and "still" not in done.out
     repo.ok("snapshot", "--track", "later", "--step", "of the same files")
     assert "its files are also in 2 other checkpoints" in repo.ok("forget", "--yes", "--everywhere", "later").out
