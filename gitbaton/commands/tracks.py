@@ -29,7 +29,8 @@ def command(
     """List the tracks, newest first; or make one current in this work tree; or delete one, after asking.
 
     A deleted track is gone here, and in every clone that syncs; what somebody adds to it elsewhere afterwards is a track of its
-    own again. A pin on one of its checkpoints and an unfinished run refuse it. It asks first, or wants --yes where there is no terminal.
+    own again. A pin on one of its checkpoints and an unfinished run refuse it. It asks first; where there is no
+    terminal it wants --yes.
     """
     one_of(json=json, porcelain=stable or nul)
     verb, name = (words[0], words[1]) if words and len(words) == 2 and words[0] in ("use", "delete") else ("", "")

@@ -101,6 +101,7 @@ def test_nothing_changed_is_not_stale(repo: Sandbox) -> None:
     assert "stale" not in client.fire("start")
 
 
+@pytest.mark.deep
 def test_a_change_that_was_taken_back_is_not_stale(repo: Sandbox) -> None:
     snap(repo, "t", "S", *MANUAL)
     client = Client("claude", repo.path)
@@ -211,6 +212,7 @@ def test_the_branch_changed_since_the_words(repo: Sandbox, turns: int) -> None:
         assert "main" in said, f"nobody is told that the words were written on another branch\n{said}"
 
 
+@pytest.mark.deep
 def test_only_auto_checkpoints_have_no_words_to_carry(repo: Sandbox) -> None:
     snap(repo, "elsewhere", "S", *MANUAL)
     client = Client("claude", repo.path)
@@ -304,6 +306,7 @@ def test_no_note_and_nothing_of_the_users_changes(repo: Sandbox) -> None:
     assert repo.git("rev-parse", "refs/notes/checkpoints") == notes
 
 
+@pytest.mark.deep
 def test_latest_is_brought_up_to_date_only_where_it_is(repo: Sandbox) -> None:
     folder = repo.path / "runtime" / "checkpoints"
     snap(repo, "t", "S", *MANUAL)

@@ -221,6 +221,7 @@ def test_each_turn_has_its_own_prompt_beside_the_task(repo: Sandbox) -> None:
     assert log_of(repo) == ""
 
 
+@pytest.mark.deep
 @some(
     ("value", "moments"),
     [
@@ -262,6 +263,7 @@ def test_edits_are_debounced_and_none_is_lost_for_long(repo: Sandbox, agent: str
     assert autos(repo, "t")[-1]["files"]["tree"] == written_tree(repo)
 
 
+@pytest.mark.deep
 def test_gemini_tells_of_a_compression_before_every_request(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     client = Client("gemini", repo.path)
@@ -274,6 +276,7 @@ def test_gemini_tells_of_a_compression_before_every_request(repo: Sandbox) -> No
     assert autos(repo, "t")[-1]["files"]["tree"] == written_tree(repo)
 
 
+@pytest.mark.deep
 @some("agent", CLIENTS)
 def test_the_same_tree_and_words_make_no_new_checkpoint(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
@@ -337,6 +340,7 @@ def test_an_unknown_value_of_baton_auto(repo: Sandbox, value: str) -> None:
     client.fire("start")
 
 
+@pytest.mark.deep
 def test_in_a_repository_without_a_baton_nothing_happens(repo: Sandbox) -> None:
     repo.write("hello.txt", HELLO)
     state = untouched(repo)

@@ -96,6 +96,7 @@ def test_a_late_process_heeds_that_checkpoints_are_off(repo: Sandbox, tmp_path: 
     assert autos(repo, "t") == []
 
 
+@pytest.mark.deep
 def test_two_detached_agents_at_once_write_two_tracks(repo: Sandbox, tmp_path: Path) -> None:
     places = [repo.path, tmp_path / "second"]
     repo.git("checkout", "-q", "--detach")
@@ -145,6 +146,7 @@ def test_an_automatic_checkpoint_without_words_says_so(repo: Sandbox) -> None:
     assert "nobody has written words" in client.fire("start")
 
 
+@pytest.mark.deep
 def test_many_paths_left_out_are_no_news_each_time(repo: Sandbox) -> None:
     for number in range(1005):
         repo.write(f".env.{number}", "")
@@ -155,6 +157,7 @@ def test_many_paths_left_out_are_no_news_each_time(repo: Sandbox) -> None:
     assert autos(repo, "t") == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("sink", ["/dev/full", "closed"])
 def test_a_text_that_cannot_be_said_keeps_no_checkpoint_back(repo: Sandbox, sink: str) -> None:
     snap(repo, "t", "S")

@@ -86,6 +86,7 @@ def test_a_file_that_grew_too_large_has_changed(repo: Sandbox) -> None:
     assert "stale" in repo.ok("resume", "--live").out
 
 
+@pytest.mark.deep
 def test_an_operation_is_not_hidden_by_an_automatic_checkpoint(repo: Sandbox) -> None:
     repo.git("checkout", "-q", "-b", "side")
     repo.commit("theirs", a_txt="theirs\n")
@@ -116,6 +117,7 @@ def test_words_whose_files_are_not_here_are_not_compared(repo: Sandbox, tmp_path
     assert "not counted" in done.err and "validation=green (" in done.out
 
 
+@pytest.mark.deep
 def test_gits_hook_warns_below_the_words_though_a_checkpoint_was_taken_there(repo: Sandbox) -> None:
     for number in range(3):
         repo.commit(f"c{number}", a_txt=f"{number}\n")

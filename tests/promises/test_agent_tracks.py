@@ -154,6 +154,7 @@ def test_such_a_track_whose_checkpoint_holds_no_files(repo: Sandbox) -> None:
     assert writers(repo).get("topic") == {"a"}, writers(repo)
 
 
+@pytest.mark.deep
 def test_the_branch_changes_hands(repo: Sandbox) -> None:
     """Work tree one leaves its branch, work tree two takes it: they must not meet on the track of that branch."""
     snap(repo, "t", "S")
@@ -237,6 +238,7 @@ def test_a_tip_of_the_future_breaks_nothing(repo: Sandbox) -> None:
     assert len(autos(repo, "t")) == 2 and log_of(repo) == ""
 
 
+@pytest.mark.deep
 def test_another_session_is_named_until_it_ends(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     mine, theirs = (Client("claude", repo.path, session=name) for name in ("mine", "theirs"))

@@ -42,6 +42,7 @@ def test_the_first_prompt_is_the_task_and_the_last_one_is_told_too(repo: Sandbox
     assert log_of(repo) == ""
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 def test_a_cleared_session_begins_anew(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S")
@@ -70,6 +71,7 @@ def test_long_prompts_leave_room_for_each_other(repo: Sandbox) -> None:
     assert said == "turn ended: " + "t" * 117 + "...; last prompt: " + "l" * 65 and len(said) == 212
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("agent", CLIENTS)
 def test_a_notice_of_the_client_is_not_the_users(repo: Sandbox, agent: str) -> None:
     """A background command's end comes as a prompt, also before the first one."""

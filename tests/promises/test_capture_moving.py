@@ -229,6 +229,7 @@ def test_t18_snapshots_side_by_side_leave_no_private_index(repo: Sandbox) -> Non
     assert {repo.git("rev-parse", f"refs/baton/tracks/t{n}^{{tree}}") for n in range(8)} == {wanted}
 
 
+@pytest.mark.deep
 def test_t24_an_edit_in_the_second_of_git_add_is_seen(repo: Sandbox) -> None:
     for number in range(12):
         repo.write("a.txt", f"{number:04d} one\n")

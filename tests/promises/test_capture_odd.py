@@ -282,6 +282,7 @@ def test_t23_a_broken_submodule_does_not_keep_the_rest_out(repo: Sandbox, gone: 
     assert found["sub"] == before or gone == "commit"
 
 
+@pytest.mark.deep
 def test_t24_hostile_names(repo: Sandbox) -> None:
     for name in HOSTILE:
         write_bytes_path(repo, name, name)

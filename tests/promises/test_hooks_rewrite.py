@@ -120,6 +120,7 @@ def test_t19_pull_rebase_takes_it_along(work: Sandbox, tmp_path: Path) -> None:
     assert work.git("status", "--porcelain") == " M a.txt"
 
 
+@pytest.mark.deep
 def test_t19_cherry_pick_and_revert_are_true_drift(work: Sandbox) -> None:
     for warn in ("head", "always"):
         work.git("config", "baton.warn", warn)
@@ -144,6 +145,7 @@ def test_t19_reset_is_drift_and_mixed_reset_to_head_is_none(work: Sandbox) -> No
     assert drift(work)[0] == 1 and drift(work)[1].startswith("head-diverged:1/3")
 
 
+@pytest.mark.deep
 def test_t19_stash_and_merge_squash_do_not_move_head(work: Sandbox) -> None:
     work.write("three.txt", "changed\n")
     check_run(work, "stash", "-q")

@@ -98,6 +98,7 @@ def test_a_latest_that_somebody_wrote_into_is_written_again(many: Sandbox) -> No
     assert "--batch " in asked(many, "resume"), "what may stand there is asked anew"
 
 
+@pytest.mark.deep
 def test_a_list_that_was_tampered_with_is_made_anew(many: Sandbox) -> None:
     many.ok("resume", "--track", track(7))
     before, path = latest(many), many.path / ".git/baton/newest"

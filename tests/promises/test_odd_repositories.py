@@ -107,6 +107,7 @@ def test_t23_reftable(new_git: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     check_every_verb(box)
 
 
+@pytest.mark.deep
 def test_t23_no_identity(repo: Sandbox) -> None:
     (Path(os.environ["HOME"]) / ".gitconfig").unlink()
     check_every_verb(repo)
@@ -190,6 +191,7 @@ def test_an_extension_that_git_does_not_know_is_named(repo: Sandbox) -> None:
     assert (done.code, done.err) == (128, "fatal: unknown repository extension found: later\nhint: a newer git knows it\n")
 
 
+@pytest.mark.deep
 def test_t23_no_repository(tmp_path: Path) -> None:
     box = Sandbox(tmp_path / "nothing")
     box.path.mkdir()
@@ -207,6 +209,7 @@ def test_t23_a_repository_of_somebody_else(repo: Sandbox) -> None:
     assert f"hint: git config --global --add safe.directory {repo.path}" in repo.baton("status").err
 
 
+@pytest.mark.deep
 @some("name", ["a b", "quo'te\"d", "ü\u202e", "dollar$(x)", "back\\slash", "*?[", "-dash"])
 def test_t23_odd_paths(name: str, tmp_path: Path) -> None:
     box = Sandbox.init(tmp_path / name)

@@ -102,6 +102,7 @@ def test_t24_bytes_come_back_with_the_attributes(repo: Sandbox, way: str, option
     assert_same(mess, state_of(repo), "undone")
 
 
+@pytest.mark.deep
 def test_t05_undo_does_not_take_back_what_another_track_made_of_it(repo: Sandbox) -> None:
     snap(repo, "B")
     repo.write("a.txt", "spoilt\n")

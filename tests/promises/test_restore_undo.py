@@ -214,6 +214,7 @@ def last_record(box: Sandbox) -> bytes:
     return text[: text.index("\n}\n") + 3].encode()
 
 
+@pytest.mark.deep
 def test_another_state_is_another_plan(box: Sandbox) -> None:
     snap(box)
     spoil(box)
@@ -321,6 +322,7 @@ def test_the_default_touches_only_the_entries_of_touched_paths(box: Sandbox) -> 
     assert os.path.exists(box.path / "stranger.txt")
 
 
+@pytest.mark.deep
 def test_kept_files_are_staged_as_they_were_with_the_whole_index(box: Sandbox) -> None:
     then = state_of(box)
     snap(box)

@@ -141,6 +141,7 @@ def test_a_full_output_is_one_line(repo: Sandbox) -> None:
     assert done.code == 128 and "Traceback" not in done.err and done.err.startswith("fatal: ")
 
 
+@pytest.mark.deep
 def test_an_early_interrupt_prints_no_traceback(repo: Sandbox) -> None:
     for wait in (0.03, 0.06, 0.1, 0.15):
         child = subprocess.Popen(

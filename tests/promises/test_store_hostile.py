@@ -192,6 +192,7 @@ def test_a_tip_of_the_wrong_type_is_repaired_and_a_notes_ref_is_left(hostile: Sa
     assert hostile.git("rev-parse", "refs/notes/checkpoints") == oid
 
 
+@pytest.mark.deep
 @some("size", [1 << 16, 5 << 20])
 def test_a_note_that_strangers_wrote_is_kept(hostile: Sandbox, size: int) -> None:
     theirs = b"\x00\x1b[31m\xff" + b"z" * size

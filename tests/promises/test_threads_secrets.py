@@ -166,6 +166,7 @@ def test_what_does_not_go_together(repo: Sandbox) -> None:
     assert "there is no thread 'x'" in repo.baton("scan", "--threads", "x").err
 
 
+@pytest.mark.deep
 def test_a_thread_is_deleted_in_all_namespaces_and_nothing_else(told: Sandbox) -> None:
     with ThreadStore.open(told.path, **QUIET) as store:
         put(store, "my chat", 9, namespace="sub")
@@ -182,6 +183,7 @@ def test_a_thread_is_deleted_in_all_namespaces_and_nothing_else(told: Sandbox) -
     told.fsck()
 
 
+@pytest.mark.deep
 def test_a_deleted_thread_is_deleted_elsewhere_when_that_is_asked_for(told: Sandbox, tmp_path: Path) -> None:
     bare = Sandbox.init(tmp_path / "r.git", "--bare")
     told.git("remote", "add", "origin", str(bare.path))

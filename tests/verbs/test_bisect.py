@@ -87,6 +87,7 @@ def without(name: str) -> tuple[str, ...]:
 NOT_BAD = ("sh", "-c", "! grep -q bad a.txt")
 
 
+@pytest.mark.deep
 def test_finds_the_first_bad_one(track: Sandbox, temp: Path) -> None:
     with untouched(track, temp):
         done = bisect(track, *NOT_BAD)
@@ -116,6 +117,7 @@ def test_finds_each_place(track: Sandbox, temp: Path) -> None:
             assert [c.added for c in verdict.changes if c.path == f"new{first}.txt"] == [1]
 
 
+@pytest.mark.deep
 def test_bad_may_be_named_and_both_by_id(track: Sandbox) -> None:
     oids = ids(track)
     found = bisect(track, *without("new3.txt"), options=("--json", "--good", oids[2], "--bad", oids[6][:12]))
@@ -192,6 +194,7 @@ def test_128_and_more_end_it(track: Sandbox, temp: Path, script: str) -> None:
     assert done.err.splitlines()[-1] == said
 
 
+@pytest.mark.deep
 def test_a_command_that_is_not_there_makes_no_checkpoint_bad(track: Sandbox, temp: Path) -> None:
     with untouched(track, temp):
         done = bisect(track, "no-such-command")

@@ -124,6 +124,7 @@ def test_a_command_that_does_not_listen_is_ended(track: Sandbox, temp: Path, tmp
         assert not alive(running[0])
 
 
+@pytest.mark.deep
 def test_killed_while_git_fills_the_work_tree(track: Sandbox, temp: Path, tmp_path: Path) -> None:
     """Git's own process is known to the watcher, too: it would go on writing into what is being removed."""
     note = tmp_path / "note"

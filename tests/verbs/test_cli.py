@@ -101,6 +101,7 @@ BAD: list[tuple[tuple[str, ...], str]] = [
 ]
 
 
+@pytest.mark.deep
 @some(("words", "said"), BAD, 12, ids=[" ".join(w)[:40] or "none" for w, _ in BAD])
 def test_bad_input_is_129_with_one_line_and_writes_nothing(repo: Sandbox, run: Run, words: tuple[str, ...], said: str) -> None:
     before = state(repo)
@@ -148,6 +149,7 @@ def test_ctrl_c_is_130_and_a_closed_pipe_141(repo: Sandbox) -> None:
         assert done.out == "#141\n" and done.err == ""
 
 
+@pytest.mark.deep
 @some("verb", ["", *(name for name, _ in VERBS)], 16)
 def test_help_is_0_and_says_what_it_does(run: Run, verb: str) -> None:
     for option in ("-h", "--help"):

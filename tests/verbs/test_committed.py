@@ -136,6 +136,7 @@ def test_without_files_nobody_knows(repo: Sandbox) -> None:
     assert verified(repo) == (1, "head-ahead:1")
 
 
+@pytest.mark.deep
 def test_the_first_commit_of_all(tmp_path: Path) -> None:
     repo = Sandbox.init(tmp_path / "new")
     repo.write("a.txt", "one\n")
@@ -264,6 +265,7 @@ def test_words_below_a_pruned_checkpoint_are_told_by_what_is_left(repo: Sandbox)
     assert verified(repo)[1].startswith("head-ahead:1,"), "what was captured between the two is not known any more"
 
 
+@pytest.mark.deep
 def test_the_hooks_are_silent(repo: Sandbox) -> None:
     install(repo)
     repo.git("config", "baton.warn", "always")

@@ -75,6 +75,7 @@ def test_the_kinds_of_change_are_all_there(work: Sandbox) -> None:
     assert "Binary files a/bytes and b/bytes differ" in patch and "new mode 100755" in patch and "new file mode 120000" in patch
 
 
+@pytest.mark.deep
 @some("words", [(), ("t",), ("@",), ("--",), ("t", "--")])
 def test_until_now_is_what_a_snapshot_would_hold(work: Sandbox, words: tuple[str, ...]) -> None:
     work.git("add", "later.txt")
@@ -189,6 +190,7 @@ def test_attributes_textconv_and_settings_of_one_command(work: Sandbox) -> None:
     assert done.out.startswith("diff --git a.txt a.txt\n")
 
 
+@pytest.mark.deep
 def test_colour_and_its_places(work: Sandbox) -> None:
     assert "\x1b[" not in work.ok("diff").out
     assert "\x1b[32m+\x1b[m\x1b[32mlater" in work.ok("--color", "diff").out
@@ -258,6 +260,7 @@ def test_a_bare_repository_has_checkpoints_and_no_now(work: Sandbox, tmp_path: P
     verify_fatal(bare.baton("diff", "t"), 128, "there is no work tree to compare with")
 
 
+@pytest.mark.deep
 def test_an_unborn_head_a_linked_work_tree_and_git_dir(work: Sandbox, tmp_path: Path) -> None:
     fresh = Sandbox.init(tmp_path / "fresh")
     fresh.write("x", "1\n")

@@ -132,6 +132,7 @@ def test_what_still_holds_a_file_is_named(spilled: Sandbox) -> None:
     assert all("SECRET-FILE" in row for row in holding(spilled))
 
 
+@pytest.mark.deep
 def test_a_branch_at_its_commit_still_holds_its_record(spilled: Sandbox) -> None:
     spilled.git("branch", "mine", "refs/baton/tracks/t~1")
     done = spilled.baton("forget", "--yes", "spilled", "--everywhere", "--json")
@@ -224,6 +225,7 @@ def test_a_secret_that_others_hold_is_named_once_with_all_of_them(repo: Sandbox)
     assert "'conf' in the work tree still holds it" in last.out
 
 
+@pytest.mark.deep
 def test_its_own_output_says_no_secret(repo: Sandbox) -> None:
     repo.git("config", "baton.redact", "off")
     repo.ok("snapshot", "--track", "t", "--step", "kept")
@@ -254,6 +256,7 @@ def test_who_repeats_its_words_is_named(repo: Sandbox) -> None:
     assert repo.ok("forget", "--yes", "--everywhere", other).code == 0
 
 
+@pytest.mark.deep
 def test_what_a_fetched_copy_still_holds_is_named(spilled: Sandbox) -> None:
     tree = spilled.git("rev-parse", "refs/baton/tracks/t~1^{tree}")
     copy = "refs/baton/remotes/origin/threads/x"
@@ -280,6 +283,7 @@ def test_asked_again_it_still_names_what_holds_files_and_words(spilled: Sandbox)
     assert "is not known here any more" in spilled.ok("forget", "--yes", done.json["forgotten"][0], "--everywhere").out
 
 
+@pytest.mark.deep
 def test_a_label_stays_in_no_name_of_a_file(repo: Sandbox) -> None:
     repo.git("config", "baton.redact", "off")
     repo.ok("snapshot", "--track", "t", "--step", "kept")
@@ -339,6 +343,7 @@ def test_the_conversation_that_it_names_goes_and_what_was_noted_of_it(repo: Sand
     assert [path.read_text() for path in left] == ["forgotten\n"]
 
 
+@pytest.mark.deep
 def test_latest_of_every_work_tree_is_written_again(repo: Sandbox) -> None:
     repo.git("worktree", "add", "-q", "-b", "side", "../side")
     side = Sandbox(repo.path.parent / "side")
@@ -359,6 +364,7 @@ def test_names_that_mean_nothing_change_nothing(spilled: Sandbox) -> None:
     assert spilled.git("for-each-ref") == refs
 
 
+@pytest.mark.deep
 def test_pins_are_told_and_turn(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s")
     short = repo.ok("show", "--json").json["checkpoint"]["id"][:10]

@@ -113,6 +113,7 @@ def ended(j: Journal, *runs: str) -> None:
         step_of(j, "lint", run, run=run, at=60 * number)
 
 
+@pytest.mark.deep
 def test_prune_keeps_the_newest_and_whatever_is_needed(repo: Sandbox, j: Journal) -> None:
     ended(j, "one", "two", "three", "four", "five")
     j.append("two", record("begin", "build", lineage="two"))

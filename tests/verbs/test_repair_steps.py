@@ -197,6 +197,7 @@ def test_a_plan_file_that_is_another_now_is_said(run: Planned) -> None:
     assert shown.code == 0 and "is another plan now; run 'r1' follows the one that it was begun with" in shown.err
 
 
+@pytest.mark.deep
 def test_widening_moves_no_effect_that_stands(run: Planned) -> None:
     run.steps["build"]["run"] = "mkdir -p dist; date +%N > dist/app"
     run.steps["test"] = {"run": "grep nothing dist/app", "reads": ["dist/app"]}

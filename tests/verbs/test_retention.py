@@ -264,6 +264,7 @@ def wreck(repo: Sandbox, what: str) -> str:
     return oid
 
 
+@pytest.mark.deep
 @some("what", ["commit", "tree", "blob", "corrupt", "meta", "ref"], 3)
 def test_t17_an_unreadable_record_stops_everything_and_is_named(kept: Sandbox, what: str) -> None:
     named = wreck(kept, what)

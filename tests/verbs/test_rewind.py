@@ -69,6 +69,7 @@ def test_pick_by_number_see_the_plan_restore_and_undo(box: Sandbox) -> None:
     assert_same(then, state_of(box), "undone")
 
 
+@pytest.mark.deep
 @some("name", ["good", "t~1", "@~1", "@{1}"])
 def test_pick_by_name(box: Sandbox, name: str) -> None:
     screen = Screen(box)
@@ -291,6 +292,7 @@ def test_a_file_that_cannot_be_written_is_shown_before_the_rest_comes_back(box: 
     assert (box.path / "a.txt").read_text() == "one\ntwo\n" and not (box.path / "b.txt").exists()
 
 
+@pytest.mark.deep
 def test_a_checkpoint_without_files_is_said_and_asked_again(box: Sandbox) -> None:
     take(box, "words only", files=False)
     screen = Screen(box)
@@ -300,6 +302,7 @@ def test_a_checkpoint_without_files_is_said_and_asked_again(box: Sandbox) -> Non
     assert screen.end()[0] == 0
 
 
+@pytest.mark.deep
 def test_the_index_comes_back_when_asked(box: Sandbox) -> None:
     box.git("add", "a.txt")
     take(box, "staged")
@@ -316,6 +319,7 @@ def sessions(home: Path) -> list[Path]:
     return [path for path in home.rglob("*.jsonl") if path.parent.name != "-there"]
 
 
+@pytest.mark.deep
 @some(("answer", "files"), [("c", False), ("both", True), ("f", True)])
 def test_the_conversation_is_written_back_as_a_new_session(box: Sandbox, tmp_path: Path, answer: str, files: bool) -> None:
     home = tmp_path / "home"
@@ -388,6 +392,7 @@ def test_without_a_terminal_129_and_the_plain_commands(box: Sandbox) -> None:
     check_untouched(box, then, refs)
 
 
+@pytest.mark.deep
 def test_b5_conflicts_are_named_and_exactly_those_are_overwritten(two: Sandbox) -> None:
     two.write("c.txt", "beside it\n")
     then = state_of(two)

@@ -69,6 +69,7 @@ def check_counts(box: Sandbox) -> None:
         assert row.changes == wanted, row.stored.checkpoint.step
 
 
+@pytest.mark.deep
 def test_counts_are_gits(repo: Sandbox) -> None:
     repo.write("a.txt", "one\ntwo\n")
     take(repo, "the first, against its base")
@@ -164,6 +165,7 @@ def test_what_an_automatic_checkpoint_carries_is_said_and_stale(repo: Sandbox) -
 HOSTILE = "red \x1b[31m\x1b]0;title\x07 back\r\x08 \u202eturn\u2028 \u009b2J end"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("size", [(24, 80), (24, 400)])
 def test_hostile_words_reach_no_terminal(repo: Sandbox, size: tuple[int, int]) -> None:
     take(repo, HOSTILE, label="lab\u202eel")
@@ -254,6 +256,7 @@ def test_how_many_and_of_which_track(repo: Sandbox) -> None:
         assert ended == code and "fatal: " in said and WHICH not in said
 
 
+@pytest.mark.deep
 def test_a_long_plan_shows_first_what_matters_and_says_how_to_see_all(repo: Sandbox) -> None:
     for number in range(60):
         repo.write(f"d/{number}.txt", "x\n")
@@ -274,6 +277,7 @@ def test_a_long_plan_shows_first_what_matters_and_says_how_to_see_all(repo: Sand
     assert code == 1 and rest.count("write d/") == 60
 
 
+@pytest.mark.deep
 def test_another_place_and_another_mirror(repo: Sandbox) -> None:
     """The options before the verb mean the same for what is shown and what is carried out."""
     take(repo, "s")

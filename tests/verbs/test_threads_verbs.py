@@ -245,7 +245,11 @@ def test_which_checkpoint_is_meant(told: Sandbox) -> None:
     for words, code, said in (
         (("id-0",), 128, ["'id-0' could mean 4 checkpoints", "id-0013 loop 13", "id-0012 loop 12"]),
         (("id-0113",), 2, ["thread 'new/one' has no checkpoint 'id-0113'", "perhaps 'id-0013' is meant"]),
-        (("@~4",), 2, ["thread 'new/one' has no checkpoint 4 before its newest", "they are listed by: git baton thread log new/one"]),
+        (
+            ("@~4",),
+            2,
+            ["thread 'new/one' has no checkpoint 4 before its newest", "they are listed by: git baton thread log new/one"],
+        ),
         (("--ns", "child"), 2, ["thread 'new/one' has no namespace 'child'", "namespace ''", "namespace 'child:x'"]),
     ):
         done = told.here("thread", "show", "new/one", *words)

@@ -138,6 +138,7 @@ def test_a_pin_refuses_it_and_with_force_goes_everywhere(far: Far) -> None:
     a.fsck()
 
 
+@pytest.mark.deep
 def test_a_pin_that_somebody_set_elsewhere_meanwhile_keeps_its_checkpoint(far: Far) -> None:
     a, b = far.first, far.clone("b")
     kept, _ = snap(a, "one", "old"), snap(a, "two", "old")
@@ -169,6 +170,7 @@ def test_an_unfinished_run_refuses_it(repo: Sandbox) -> None:
     assert repo.baton("log", "work").code == 2
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"\n", 1)])
 def test_it_asks(repo: Sandbox, answer: bytes, code: int) -> None:
     for n in range(2):

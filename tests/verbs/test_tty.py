@@ -97,6 +97,7 @@ def test_t13_nothing_asks_signs_or_edits_on_a_terminal(trapped: Sandbox, tmp_pat
     assert not (tmp_path / "used").exists()
 
 
+@pytest.mark.deep
 def test_t13_nothing_asks_signs_or_edits_without_a_terminal(trapped: Sandbox, tmp_path: Path) -> None:
     for words in (SNAPSHOT, ("resume", "--live"), ("log",), ("show",)):
         with subprocess.Popen([*BATON, *words], cwd=trapped.path, stdin=subprocess.DEVNULL, start_new_session=True) as child:
@@ -136,6 +137,7 @@ def test_what_is_short_or_asked_not_to_is_not_paged(paging: Sandbox, tmp_path: P
     assert not (tmp_path / "used").exists()
 
 
+@pytest.mark.deep
 def test_nothing_is_paged_without_a_terminal_or_inside_a_pager(paging: Sandbox, tmp_path: Path) -> None:
     assert "paged" not in paging.ok("log").out
     assert "paged" not in on_terminal(paging, "log", env={"GIT_PAGER_IN_USE": "1"})[1]
@@ -150,6 +152,7 @@ def test_the_pager_is_chosen_as_git_chooses_it(paging: Sandbox, tmp_path: Path) 
     assert on_terminal(paging, "log", env={"GIT_PAGER": "sed 's/^/env: /'"})[1].startswith("env: ")
 
 
+@pytest.mark.deep
 def test_a_pager_that_leaves_early_is_no_error(paging: Sandbox) -> None:
     for command in ("true", "head -n 1", "exit 3"):
         code, shown = on_terminal(paging, "log", env={"GIT_PAGER": command})

@@ -123,6 +123,7 @@ def test_a_checkpoint_and_a_track_exclude_each_other(two: Sandbox) -> None:
     assert two.baton("log", "--all", "--track", "docs").code == 129
 
 
+@pytest.mark.deep
 def test_without_a_current_track_the_only_one(repo: Sandbox) -> None:
     repo.ok("snapshot", "one", "--no-set-current")
     for words in (["show"], ["diff"], ["restore", "--dry-run"], ["resume"], ["verify"], ["log"], ["branch", "b"]):

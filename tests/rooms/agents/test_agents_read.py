@@ -384,6 +384,7 @@ def check_event(event: Event | None, agent: str, name: str) -> None:
     assert event.said is None or event.said.strip()
 
 
+@pytest.mark.deep
 @given(st.sampled_from(NAMES), st.sampled_from(EVENTS), PAYLOADS, ENVS, st.booleans())
 def test_any_payload(agent: str, name: str, payload: dict[str, Any], env: dict[str, str], ascii_only: bool) -> None:
     data = json.dumps(payload, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")

@@ -50,6 +50,7 @@ def shown(text: str) -> str:
     return "".join(" " if c.isspace() and c not in "\n\t" else c for c in plain(text, keep="\n\t"))
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(80, 30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, st.data())
 def test_entries_survive_concatenation_duplication_and_reordering(ids: dict[str, Checkpoint], data: st.DataObject) -> None:

@@ -56,6 +56,7 @@ def test_specs_that_name_nothing(place: Place) -> None:
     assert not list(place.sandbox.path.glob("x"))
 
 
+@pytest.mark.deep
 def test_read_many_keeps_order(place: Place) -> None:
     few = [place.blob(f"blob {n}") for n in range(3)]
     absent = "1" * len(few[0])
@@ -70,6 +71,7 @@ def test_read_many_keeps_order(place: Place) -> None:
     assert list(place.objects.read_many([])) == []
 
 
+@pytest.mark.deep
 def test_limit_of_reading(place: Place) -> None:
     big, empty = place.put("blob", b"x" * 5_000_000), place.put("blob", b"")
     at = place.objects.read(big)

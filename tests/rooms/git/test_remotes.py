@@ -73,6 +73,7 @@ def test_over_a_path(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
         connection(opened, str(repo.path / "..")).listed()
 
 
+@pytest.mark.deep
 def test_over_git_daemon(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
     bare(tmp_path / "far.git")
     with git_daemon(tmp_path) as url:

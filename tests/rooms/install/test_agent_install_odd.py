@@ -94,6 +94,7 @@ def test_nothing_is_read_behind_a_link_that_is_refused(repo: Sandbox, tmp_path: 
     assert not any("outside" in path for path in opened)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -32,6 +32,7 @@ def expect_refusal(repo: Sandbox, *words: str, reason: str, code: int = 128) -> 
     return done.err
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", [name for name in REFUSED if name != "too deep"])
 def test_settings_that_are_none(repo: Sandbox, name: str) -> None:
     text, reason = REFUSED[name]

@@ -193,6 +193,7 @@ def test_doctor_of_a_good_install_and_of_none(repo: Sandbox, tmp_path: Path) -> 
     assert findings(done)["path"]["text"] == "a shell does not find git-baton, so every hook stays silent"
 
 
+@pytest.mark.deep
 def test_doctor_of_what_would_not_run(repo: Sandbox) -> None:
     repo.ok("agent", "install", "claude", "gemini", "copilot")
     (repo.path / "sub").mkdir()

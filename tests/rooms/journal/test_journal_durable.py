@@ -238,6 +238,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_prefix(memory: Path, door: Door)
     box.fsck()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("door", ["libgit2", "binary"])
 def test_r44_git_collects_garbage_between_any_two_records(repo: Sandbox, door: Door) -> None:
     j = journal(repo, door=door)

@@ -78,6 +78,7 @@ REFUSED: dict[str, Callable[[GitSaver], object]] = {
 }
 
 
+@pytest.mark.deep
 def test_odd_names_are_taken(tmp_path: Path) -> None:
     """Each comes back as plain text from the log and from git, and nothing else is the worse for it."""
     for name, act in TAKEN.items():

@@ -352,6 +352,7 @@ for number in range(25):
 """
 
 
+@pytest.mark.deep
 def test_eight_processes_never_hold_the_same_write_set_at_once(repo: Repo, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.touch()

@@ -231,6 +231,7 @@ def test_what_is_accepted_is_right_by_the_schema() -> None:
     assert len(set(accepted)) > 20, "the check means something"
 
 
+@pytest.mark.deep
 @each("key", KEYS)
 def test_each_key_is_judged_alike(key: str) -> None:
     """Values of every kind for one key: the schema takes what the reader takes, and nothing else."""

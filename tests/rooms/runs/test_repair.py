@@ -55,6 +55,7 @@ def out(run: Planned, name: str) -> str:
     return (run.box.path / "out" / name).read_text()
 
 
+@pytest.mark.deep
 def test_r21_diamond_exactly_the_descendants_of_the_edited_source_run(run: Planned) -> None:
     assert run.go().code == 0 and sorted(run.ran()) == ["a", "b", "c", "d", "e", "z"]
     run.box.write("src/b", "b2\n")
@@ -117,6 +118,7 @@ def test_the_cli_repairs_what_changed_since_a_checkpoint(run: Planned) -> None:
     assert run.box.here("repair", "r1").code == 129
 
 
+@pytest.mark.deep
 def test_a_dry_run_says_what_would_happen_and_writes_nothing(run: Planned) -> None:
     run.steps["e"] = noted("e", "out/d")
     run.go()
@@ -168,6 +170,7 @@ def test_what_the_region_cannot_do_without_is_done_too(run: Planned) -> None:
     assert run.ran() == ["b", "c", "d", "e"]
 
 
+@pytest.mark.deep
 def test_an_edited_output_stops_the_repair_and_take_decides(run: Planned) -> None:
     run.go()
     run.box.write("out/d", "mine\n")
@@ -248,6 +251,7 @@ def test_r37_loop_guard_max_runs_ends_a_plan(run: Planned) -> None:
     assert run.ran() == ["a"]
 
 
+@pytest.mark.deep
 def test_r17_a_killed_repair_goes_on_with_its_region(run: Planned) -> None:
     run.go()
     killed = run.box.baton("repair", "--step", "c", "r1", env={"GIT_BATON_CRASH_AT": "in-repair"})

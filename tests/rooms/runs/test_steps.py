@@ -150,6 +150,7 @@ def test_r07_success_without_outputs_is_a_failure(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_r08_a_failure_is_not_served_and_puts_the_write_set_back(run: Runner) -> None:
     run.repo.write("dist/before", "kept\n")
     step = sh("build", counted("echo torn > dist/out; echo changed > dist/before; exit 3"), reads="src/**", writes="dist/**")

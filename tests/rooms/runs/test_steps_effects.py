@@ -86,6 +86,7 @@ def test_an_effect_is_undone_at_the_top_where_the_folder_of_its_step_is_gone(run
     assert "'sub', where step 'a' ran, is not there" in run.told("warning")[0].text
 
 
+@pytest.mark.deep
 def test_what_was_fetched_is_not_run_unasked(run: Runner) -> None:
     """Compensations and probes of records that came from elsewhere."""
     run.go(A)

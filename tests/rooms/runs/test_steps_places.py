@@ -109,6 +109,7 @@ def test_a_result_of_another_run_leaves_what_it_did_not_make(run: Runner) -> Non
 BUILD = sh("build", "mkdir -p dist; cat src/a > dist/a; echo b > dist/b; rm -f dist/old", reads="src/**", writes="dist/**")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("before", [False, True])
 def test_a_killed_lane_leaves_what_somebody_wrote_meanwhile(run: Runner, before: bool) -> None:
     step = changed(BUILD, isolate="tree")

@@ -54,6 +54,7 @@ WORDS = st.lists(PIECES | st.text(max_size=8), max_size=8).map("".join)
 JSON = st.recursive(LEAVES | WORDS, lambda x: st.lists(x, max_size=3) | st.dictionaries(WORDS, x, max_size=3), max_leaves=6)
 
 
+@pytest.mark.deep
 @each("name", KEYS)
 def test_a_key_goes(name: str) -> None:
     for seed in range(4):

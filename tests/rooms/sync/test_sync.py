@@ -36,6 +36,7 @@ def equal(*clones: Clone) -> None:
             assert state.tips[items[-1].data["track"].replace(" ", "%20")] == items[-1].id
 
 
+@pytest.mark.deep
 def test_t20_a_plain_fetch_neither_destroys_nor_breaks(far: Far) -> None:
     a, b = far.first, far.clone()
     ok(a, "install", "--fetch")
@@ -97,6 +98,7 @@ def test_t21_two_clones_offline_then_synced_in_any_order(tmp_path: Path) -> None
         chains.add(tuple(item.raw for item in a.state().chains["t"]))
 
 
+@pytest.mark.deep
 def test_t21_an_interrupted_sync_is_repeated(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = far.first, far.clone()
     ids = {snap(a, "of a"), snap(b, "of b")}
@@ -183,6 +185,7 @@ def test_fetch_says_what_is_new_and_touches_nothing_else(far: Far) -> None:
     assert b.here("fetch", "origin", "nothing").code == 2
 
 
+@pytest.mark.deep
 def test_what_is_not_ours_on_the_remote_is_listed_and_left(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "one")
@@ -227,6 +230,7 @@ def test_names_that_differ_only_in_case(far: Far) -> None:
     assert set(b.state().chains) == {"docs", "t"} and set(far.there().chains) == {"Docs", "t"}
 
 
+@pytest.mark.deep
 def test_a_checkpoint_from_the_future_waits(far: Far) -> None:
     a, b = far.clone("fast", skew=11), far.clone("right", skew=0)
     late = snap(a, "ahead")

@@ -49,6 +49,7 @@ def test_one_wrong_clock_keeps_nobody_from_pushing(far: Far, rewriting: bool) ->
     far.remote.git("fsck", "--strict")
 
 
+@pytest.mark.deep
 def test_what_others_remove_can_be_found_again(far: Far) -> None:
     a, b = far.first, far.clone()
     ids = [snap(a, f"step {n}") for n in range(3)]

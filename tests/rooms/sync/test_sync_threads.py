@@ -69,6 +69,7 @@ def same(far: Far, *clones: Clone) -> None:
     far.remote.fsck()
 
 
+@pytest.mark.deep
 def test_the_first_push_asks_and_what_a_killed_saver_left_goes_too(far: Far) -> None:
     a = far.first
     child = os.fork()
@@ -221,6 +222,7 @@ def test_a_thread_that_was_deleted(far: Far) -> None:
     assert ok(b, "push", "--threads", "--yes").out == f"push thread 'x': new, 3 checkpoints [{X}]\n"
 
 
+@pytest.mark.deep
 def test_a_thread_that_was_deleted_here_and_went_on_there_comes_back(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, puts("1", "2"))
@@ -353,6 +355,7 @@ def test_a_dry_run_says_what_it_does_not_count(far: Far) -> None:
             assert "warning: what savers have not flushed yet is not counted" in ok(a, verb, "--threads", "-n").err, verb
 
 
+@pytest.mark.deep
 def test_a_server_that_refuses_rewriting(far: Far) -> None:
     a = far.first
     hook(far.remote.path, "update", REFUSES_REWRITING)

@@ -170,6 +170,7 @@ def test_a_reader_that_goes_away_does_not_end_the_step(place: Path) -> None:
     assert out == "y\n" * (1 << 19) and (place / "finished").exists()
 
 
+@pytest.mark.deep
 def test_a_reader_that_does_not_read_holds_up_neither_limit_nor_signal(place: Path) -> None:
     for options, sent in (({"timeout": 0.3}, None), ({}, signal.SIGTERM)):
         result = place / f"result{sent}"
@@ -185,6 +186,7 @@ def test_a_reader_that_does_not_read_holds_up_neither_limit_nor_signal(place: Pa
         assert (code, name, timeout, interrupted, lost) == (143, "SIGTERM", sent is None, sent is not None, [])
 
 
+@pytest.mark.deep
 @some("patient", [True, False])
 def test_a_reader_that_comes_late_gets_all_unless_nobody_wants_to_wait(place: Path, patient: bool) -> None:
     line = "echo $$ > own.pid; head -c 100000 /dev/zero"

@@ -198,6 +198,7 @@ def test_control_z_stops_all_and_fg_goes_on(place: Path, stdin: str) -> None:
         assert screen.end() == [0, None, False, False, "ready got more\ndone\n", []]
 
 
+@pytest.mark.deep
 def test_who_began_in_the_background_waits_to_be_fetched_before_it_reads(place: Path) -> None:
     for stdin in ("null", "inherit"):
         with Screen(place, "echo ready; read -r x < /dev/tty; echo got $x", stdin=stdin, back=True) as screen:
@@ -209,6 +210,7 @@ def test_who_began_in_the_background_waits_to_be_fetched_before_it_reads(place: 
             assert screen.end() == [0, None, False, False, "ready\ngot more\n", []]
 
 
+@pytest.mark.deep
 def test_output_is_shown_also_where_the_terminal_stops_who_writes_out_of_turn(place: Path) -> None:
     for stdin in ("null", "inherit"):
         with Screen(place, "stty tostop < /dev/tty; echo ready; sleep 0.1; echo done", stdin=stdin) as screen:
@@ -237,6 +239,7 @@ def test_commands_side_by_side_get_their_turns_at_the_terminal(place: Path) -> N
         assert b"[stopped" not in screen.shown, screen.shown
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGINT])
 def test_the_terminal_is_not_left_raw(place: Path, number: signal.Signals | None) -> None:
     line = "stty raw -echo < /dev/tty; echo ready; " + ("exec sleep 60" if number else "kill -s KILL $$")

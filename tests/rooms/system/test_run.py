@@ -110,6 +110,7 @@ def test_odd_settings(repo: Sandbox) -> None:
     assert repo.tree("refs/baton/tracks/t").keys() == {"a.txt", "ü.txt"}
 
 
+@pytest.mark.deep
 @some("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "<&- 2>&-"])
 def test_closed_streams(repo: Sandbox, closed: str) -> None:
     code = "from gitbaton import Baton; b = Baton('.'); b.snapshot('s', track='t'); b.resume('t', live=True); b.close()"

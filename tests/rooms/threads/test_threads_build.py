@@ -116,6 +116,7 @@ def test_a_chain_is_what_a_dict_would_be(first: int, batches: list[list[Any]]) -
     assert model.scratch() == model.tip, "equal content has equal ids, whatever the way"
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(300, 25), deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.randoms(use_true_random=False))
 def test_batches_do_not_show_when_ids_arrive_in_order(sizes: list[int], rng: random.Random) -> None:

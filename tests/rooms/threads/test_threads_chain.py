@@ -60,6 +60,7 @@ def test_an_id_is_found_with_few_reads() -> None:
         assert len(heap.reads) <= max(3, 2 * math.log2(count)) + 1
 
 
+@pytest.mark.deep
 def test_a_walk_reads_a_commit_an_entry_and_no_trees() -> None:
     heap, tip = long(10_000)
     chain = heap.chain(tip)

@@ -133,6 +133,7 @@ def test_a_put_comes_back(
     assert (entry.channels, entry.rest, entry.written) == (channels, rest, {})
 
 
+@pytest.mark.deep
 @settings(max_examples=150, deadline=None)
 @given(NAMES, NAMES, NAMES, ROWS, st.booleans())
 def test_writes_come_back(thread: str, namespace: str, id: str, rows: tuple[Row, ...], replace: bool) -> None:
@@ -340,6 +341,7 @@ def test_subjects_are_one_plain_line() -> None:
         assert subject_of(Entry("x", None, b"{}", md, channels), below) == subject
 
 
+@pytest.mark.deep
 @given(JSON | st.text(max_size=5), JSON | st.integers(-(1 << 70), 1 << 70), st.dictionaries(NAMES, JSON, max_size=2))
 def test_a_subject_is_the_same_wherever_its_fields_stand(source: Any, step: Any, more: dict[str, Any]) -> None:
     """The first fields of metadata are looked at without reading the rest where that gives the same."""

@@ -66,6 +66,7 @@ def children() -> list[str]:
     return [line.split()[1] for line in said.splitlines()]
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("few_files")
 @some("collects", [True, False])
 def test_a_flush_leaves_no_file_open(bare: Sandbox, monkeypatch: pytest.MonkeyPatch, collects: bool) -> None:
@@ -164,6 +165,7 @@ def test_a_pack_of_other_objects_is_not_taken(monkeypatch: pytest.MonkeyPatch) -
     packer.close()
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
 def test_a_program_whose_pipes_kill_lives_on(bare: Sandbox) -> None:
     code = f"""

@@ -221,6 +221,7 @@ def test_the_plan_as_json_is_what_is_done(repo: Sandbox, store: ThreadStore) -> 
     )
 
 
+@pytest.mark.deep
 def test_what_a_dry_run_says_is_about_what_git_frees(repo: Sandbox, store: ThreadStore) -> None:
     for number in range(6):
         value = {"n": ("bytes", os.urandom(20_000))}

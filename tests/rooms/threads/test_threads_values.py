@@ -172,6 +172,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.deep
 @settings(max_examples=150, deadline=None)
 @given(values)
 def test_whatever_was_stored_prints_plain_and_is_json(content: object) -> None:

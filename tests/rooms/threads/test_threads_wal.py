@@ -274,6 +274,7 @@ kept = wal.close(lambda: None)
 """
 
 
+@pytest.mark.deep
 def test_four_processes_see_a_thousand_in_one_order(tmp_path: Path) -> None:
     folder, out = str(tmp_path / "wal"), list[bytes]()
 

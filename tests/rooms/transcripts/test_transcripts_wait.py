@@ -116,6 +116,7 @@ def test_codex_is_waited_for_as_well(repo: Sandbox, path: Path, pauses: Pauses) 
     assert found is not None and (found.last, pauses.count) == ("m9", 1)
 
 
+@pytest.mark.deep
 def test_only_the_tail_is_read_and_long_words_are_in_it(
     repo: Sandbox, path: Path, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def test_each_key(repo: Sandbox, key: str, values: list[str], changed: dict[str,
     assert load(repo) == replace(DEFAULTS, **changed)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("key", "value"),
     [

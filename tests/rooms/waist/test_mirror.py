@@ -94,6 +94,7 @@ def test_exactly_the_files_are_excluded(repo: Sandbox, baton: Baton) -> None:
     assert repo.git("status", "--porcelain", "-uall") == "?? LATEST.md\n?? runtime/checkpoints/mine.txt"
 
 
+@pytest.mark.deep
 @some("folder", ["a*b", "[x]", "!not", "#hash", "sp ace ", "back\\slash", "quest?", "é", ".", "a/../b", "x\udcff"], 7)
 def test_any_name_of_the_directory_is_excluded_exactly(repo: Sandbox, folder: str) -> None:
     with repo.open(checkpoint_dir=folder) as baton:

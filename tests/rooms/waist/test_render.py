@@ -69,6 +69,7 @@ def test_the_lines_of_resume_parse_back_to_the_same_values(c: Checkpoint) -> Non
     assert read_lines("\n".join(resume_lines(c, "abc", live, "def"))) == shown + tail
 
 
+@pytest.mark.deep
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXT)
 def test_quoted_values_read_back_and_hold_nothing_that_a_line_could_mean(text: str) -> None:

@@ -61,6 +61,7 @@ def hooked(monkeypatch: pytest.MonkeyPatch, edit: Callable[[], None]) -> None:
         monkeypatch.setattr(fileplace, name, late)
 
 
+@pytest.mark.deep
 @some("linked", [False, True])
 def test_nothing_but_the_expected_is_overwritten_or_removed(kit: Kit, monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:
     if linked:  # a system without renameat2

@@ -76,6 +76,7 @@ def lane(repo: Sandbox) -> Iterator[Lane]:
 # --- git in the lane
 
 
+@pytest.mark.deep
 @some("name", ["libgit2", "binary", "sha256", "reftable"], 2)
 def test_git_means_the_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     repo = build(tmp_path / "repo", name, monkeypatch).sandbox
@@ -189,6 +190,7 @@ def test_conflicts_split_and_sparse_indexes_come_along(repo: Sandbox) -> None:
         assert inside(lane, "git", "sparse-checkout", "list") == "d"
 
 
+@pytest.mark.deep
 def test_nested_repositories_are_the_lanes_own(repo: Sandbox, tmp_path: Path) -> None:
     """A submodule, a linked work tree and a repository inside: what git does to the copies does not reach the originals."""
     other = Sandbox.init(tmp_path / "other")
