@@ -82,7 +82,7 @@ def lines(path: Path) -> dict[str, set[int]]:
     return {_name(file): set(data.lines(file) or ()) for file in data.measured_files()}
 
 
-def tests_of(path: Path, file: str, line: int) -> set[str]:
+def reached_by(path: Path, file: str, line: int) -> set[str]:
     """The tests that reached a line."""
     data = coverage.CoverageData(str(path))
     data.read()

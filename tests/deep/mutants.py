@@ -243,9 +243,9 @@ class Coverage:
                 if name in self.width:
                     self.width[name] += count
 
-    def tests(self, file: str, line: int, most: int) -> list[str]:
+    def chosen(self, file: str, line: int, most: int) -> list[str]:
         """At most so many tests: half of them the narrowest, and of the others some by chance, the same ones each time."""
-        found = self.covered.tests_of(self.path, file, line) if file in self.files else set()
+        found = self.covered.reached_by(self.path, file, line) if file in self.files else set()
         able = sorted(found & self.width.keys(), key=lambda name: (self.width[name], name))
         if len(able) <= most:
             return able
@@ -330,7 +330,7 @@ def main(words: list[str]) -> None:
     for number in numbers:
         mutant = MUTANTS[number - 1]
         (at,) = mutant.places((PACKAGE / mutant.file).read_text())
-        tests = reached.tests(mutant.file, at + 1, given.most)
+        tests = reached.chosen(mutant.file, at + 1, given.most)
         with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
             found = killer(mutant, tests, Path(folder).resolve()) if tests else None
         killed += found is not None

@@ -229,16 +229,23 @@ def test_an_event_loop_may_outlive_the_main_thread(tmp_path: Path, kind: str) ->
         assert plain(saver.get_tuple(config(id=number(0)))) is not None
 
 
+def swept() -> set[int]:
+    """The savers among all objects that the collector knows."""
+    return {id(each) for each in gc.get_objects() if isinstance(each, GitSaver)}
+
+
 @pytest.mark.deep
 def test_a_sweep_over_all_objects_meets_nothing_that_is_gone(tmp_path: Path) -> None:
     """As LangGraph's own tests do, and tools that count objects."""
     gc.collect()
     gc.disable()
     try:
+        before = swept()
         with GitSaver(tmp_path / "threads.git", fsync=False) as saver:
             put(saver, number(0), {"n": 1})
+            assert swept() - before == {id(saver)}
+        known = id(saver)
         del saver
-        for each in gc.get_objects():
-            isinstance(each, GitSaver)
+        assert swept() - before <= {known}  # gone, or waiting for the collector
     finally:
         gc.enable()

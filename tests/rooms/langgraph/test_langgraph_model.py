@@ -145,22 +145,23 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @sized(5, 40, 400)
 def test_the_three_savers_give_the_same(places: Any, count: int) -> None:
-    steps = st.lists(STEPS, min_size=3, max_size=25)
-    model(count)(given(st.just(places), steps, ABOUT.filter(bool), IDS, st.integers(1, 4))(same))()
-
-
-def same(places: Any, steps: list[Any], about: dict[str, Any], before: int, limit: int) -> None:
     folder, counter, memory = places
-    with SqliteSaver.from_conn_string(":memory:") as sqlite:
-        side = Side(folder / "threads.git", memory, sqlite, f"{next(counter)}-")
-        try:
-            for step in steps:
-                side.do(step)
-            side.compare(about, before, limit)
-            side.git.flush()
-            side.compare(about, before, limit)
-            assert not side.git.store._core.table.count  # what was compared last came from git
-        finally:
-            for thread in THREADS:
-                side.git.delete_thread(side.prefix + thread)
-            side.git.close()
+
+    @model(count)
+    @given(st.lists(STEPS, min_size=3, max_size=25), ABOUT.filter(bool), IDS, st.integers(1, 4))
+    def run(steps: list[Any], about: dict[str, Any], before: int, limit: int) -> None:
+        with SqliteSaver.from_conn_string(":memory:") as sqlite:
+            side = Side(folder / "threads.git", memory, sqlite, f"{next(counter)}-")
+            try:
+                for step in steps:
+                    side.do(step)
+                side.compare(about, before, limit)
+                side.git.flush()
+                side.compare(about, before, limit)
+                assert not side.git.store._core.table.count  # what was compared last came from git
+            finally:
+                for thread in THREADS:
+                    side.git.delete_thread(side.prefix + thread)
+                side.git.close()
+
+    run()

@@ -104,10 +104,17 @@ def parents(scene: Scene, s: Stored) -> int:
 
 @sized(3, 12, 30)
 def test_the_walk_over_everything_agrees(count: int) -> None:
-    model(count)(given(before=STEPS, after=STEPS, halves=st.booleans())(agrees))()
+    @model(count)
+    @given(before=STEPS, after=STEPS, halves=st.booleans())
+    def run(before: list[tuple[str, ...]], after: list[tuple[str, ...]], halves: bool) -> None:
+        found, expected = both_ways(before, after, halves)
+        assert found == expected
+
+    run()
 
 
-def agrees(before: list[tuple[str, ...]], after: list[tuple[str, ...]], halves: bool) -> None:
+def both_ways(before: list[tuple[str, ...]], after: list[tuple[str, ...]], halves: bool) -> tuple[object, object]:
+    """What is said of each path after such a history, and what the walk over every checkpoint says."""
     start, ticks = datetime(2026, 1, 1, tzinfo=UTC), iter(range(1 << 30))
 
     def clock() -> datetime:  # several checkpoints within a second, and some at the same moment
@@ -133,7 +140,7 @@ def agrees(before: list[tuple[str, ...]], after: list[tuple[str, ...]], halves: 
             play(scene, before, snap)
             then = scene.snap("mine")
             play(scene, after, snap)
-            check_agreement(scene, then)
+            return verdicts(scene, then)
 
 
 def play(scene: Scene, steps: list[tuple[str, ...]], snap: object) -> None:
@@ -176,7 +183,7 @@ def bring_back(scene: Scene, track: str, how: str) -> bool:
     return done.safety is not None
 
 
-def check_agreement(scene: Scene, then: Stored) -> None:
+def verdicts(scene: Scene, then: Stored) -> tuple[object, object]:
     held = scene.repo.tree(then.commit)
     now = {p: scene.now(p) for p in PATHS}
     contents = {p: f"{n.mode} {n.oid}" if n.oid else "" for p, n in now.items()}
@@ -185,4 +192,4 @@ def check_agreement(scene: Scene, then: Stored) -> None:
     expected = {p.path: walked.expected(p.path, contents[p.path]) for p in present}
     baton = scene.baton
     found = others(baton.store, then, scene.repo.head(), baton.repo.worktree_id(), present)
-    assert found == {path: owner for path, owner in expected.items() if owner is not None}
+    return found, {path: owner for path, owner in expected.items() if owner is not None}
