@@ -397,6 +397,12 @@ class Baton:
             stored = None
         return stored or self.resolve(name, track)
 
+    def _is_track(self, name: str) -> bool:
+        try:
+            return self.store.has(check_track(name))
+        except UsageError:  # no track can be called so
+            return False
+
     def _others(self) -> list[str]:
         tracks = sorted([*self.store.chains()[0], *self.store.strange()])
         return [f"track '{track}'" for track in tracks[:20]] + (["..."] if len(tracks) > 20 else [])
@@ -418,10 +424,11 @@ class Baton:
         since = found.since if found else None
         if found is None and stored.checkpoint.carried is not None:
             since = Surveyor(self.store, self.settings.short).recorded(stored, self.count_changed)
+        tip = self._own_tip(stored.checkpoint.track) if name is not None else None
         return Resumed(
             stored=stored,
             live=found,
-            warnings=(*missed, *self.refresh(track=stored.checkpoint.track), *self.newer([stored])),
+            warnings=(*missed, *self.refresh(track=stored.checkpoint.track), *self.newer([tip or stored])),
             since=since,
         )
 
@@ -504,19 +511,20 @@ class Baton:
         """
         if everything:
             return self.store.whole(limit)
-        if name is not None:
-            start = self.lead(name, track)
-            if name != start.checkpoint.track:
-                return self.store.below(start, limit)
-            track = name
+        if name is not None and (track is not None or not self._is_track(name)):
+            return self.store.below(self.lead(name, track), limit)
+        track = name or track
         found = check_track(track) if track is not None else self.tip().checkpoint.track
         return self.store.history(found, limit)
 
-    def resolve(self, name: str = "@", track: str | None = None) -> Stored:
-        """The checkpoint that a name means (see gitbaton.names); ``@`` stands for ``track`` if one is given.
+    def resolve(self, name: str | None = "@", track: str | None = None) -> Stored:
+        """The checkpoint that a name means (see gitbaton.names), without one that of ``tip``; ``@`` stands for ``track`` if one
+        is given.
 
         Raises NotFoundError, AmbiguousNameError.
         """
+        if name is None:
+            return self.tip(track)
         from gitbaton import names
 
         return names.resolve(self.store, name, self.settings.short, check_track(track) if track is not None else None)

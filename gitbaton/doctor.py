@@ -270,10 +270,8 @@ def _history(baton: Baton) -> Iterator[Finding]:
     for track, tip in baton.store.chains()[0].items():
         oids = baton.repo.objects.first_parents(tip)
         total += len(oids) - 1
-        torn = baton.store.torn(oids)
-        if torn is not None:
-            text = f"the chain of track '{plain(track)}' is torn: commit {torn} cannot be read, nor what lies below it"
-            yield Finding(name="history", ok=False, text=text, mend="git fsck")
+        if torn := baton.store.torn(track, oids):
+            yield Finding(name="history", ok=False, text=torn, mend="git fsck")
     algorithm = [text for _, text in settings.matching(baton.repo, r"^fetch\.negotiationalgorithm$")]
     if total > MANY and algorithm[-1:] != ["skipping"]:
         text = f"{total} checkpoints make 'git fetch' negotiate longer"

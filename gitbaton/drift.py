@@ -66,7 +66,7 @@ def _head(then: Checkpoint, now: Ground, short: Callable[[Oid], str]) -> list[Dr
     if not now.exists:
         said = f"the checkpoint's commit {was} is not in this repository; HEAD is {short(here)}"
         return [DriftWord(word="head-missing", sentence=said)]
-    where = _distance(now, now.distance, f"the checkpoint's commit {was}", short(here)) if now.distance else []
+    where = _distance(now.distance, _strange(now), f"the checkpoint's commit {was}", short(here)) if now.distance else []
     unrelated = []
     if now.distance is None:
         said = f"HEAD {short(here)} and the checkpoint's commit {was} have no common ancestor"
@@ -87,13 +87,13 @@ def _strange(now: Ground) -> str:
     return f"; {count} came from elsewhere than the checkpoint: {_some(now.strange, now.strangers)}"
 
 
-def _distance(now: Ground, distance: tuple[int, int], was: str, here: str) -> list[DriftWord]:
+def _distance(distance: tuple[int, int], strange: str, was: str, here: str) -> list[DriftWord]:
     ahead, behind = distance
     if ahead and behind:
         said = f"HEAD {here} and {was} have diverged: {_commits(ahead)} only on HEAD, {_commits(behind)} only there"
         return [DriftWord(word=f"head-diverged:{ahead}/{behind}", sentence=said)]
     if ahead:
-        said = f"HEAD {here} is {_commits(ahead)} ahead of {was}{_strange(now)}"
+        said = f"HEAD {here} is {_commits(ahead)} ahead of {was}{strange}"
         return [DriftWord(word=f"head-ahead:{ahead}", sentence=said)]
     if behind:
         return [DriftWord(word=f"head-behind:{behind}", sentence=f"HEAD {here} is {_commits(behind)} behind {was}")]

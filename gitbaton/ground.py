@@ -10,11 +10,11 @@ from itertools import islice
 from gitbaton import rewrites
 from gitbaton.drift import Ground, compare
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git.objects import new_object
 from gitbaton.git.treediff import Change, Pair, differences
-from gitbaton.model import FileState, Head, Live, Oid, Operation, Since, Stored
+from gitbaton.model import INSIDE, FileState, Head, Live, Oid, Operation, Since, Stored
 from gitbaton.render import in_quotes
 from gitbaton.store import Store
+from gitbaton.store.contents import nothing
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -27,7 +27,6 @@ _NEAR = 50
 _SAME_HEAD = 200
 _NAMED = 3
 _OUTSIDE = ("excluded", "too-large", "untracked")
-_INSIDE = ("submodule-dirty", "nested-repository")  # held as a commit id, which is compared
 
 
 @value
@@ -137,7 +136,7 @@ class Surveyor:
 
     def _hidden(self, files: FileState, unsaved: list[str], differing: list[str]) -> tuple[str, ...]:
         """Submodules and nested repositories that stand where they stood, and hold, or held then, what is not committed."""
-        root, found = self.store.repo.layout.root or "", {*unsaved, *(s.path for s in files.skipped if s.reason in _INSIDE)}
+        root, found = self.store.repo.layout.root or "", {*unsaved, *(s.path for s in files.skipped if s.reason in INSIDE)}
         return tuple(p for p in sorted(found.difference(differing)) if os.path.isdir(os.path.join(root, p)))
 
     def recorded(self, stored: Stored, count_changed: Callable[[Oid, Oid], int]) -> Since | None:
@@ -247,7 +246,7 @@ class Surveyor:
     def _tree(self, commit: Oid | None) -> Oid | None:
         """The tree of a commit, the empty one for no commit."""
         if commit is None:
-            return new_object(self.store.repo.layout.algorithm, "tree", b"").oid
+            return nothing(self.store)
         if commit not in self._trees:
             self._trees[commit] = self.store.tree_of(commit)
         return self._trees[commit]
@@ -342,6 +341,6 @@ def _shown(paths: Sequence[str]) -> tuple[str, ...]:
 def _held(paths: list[str], files: FileState) -> list[str]:
     """The paths less those that the checkpoint says it does not hold, or that lie in a directory it could not read. Of a
     submodule or nested repository it holds the commit, or that there was none."""
-    left = {s.path for s in files.skipped if s.reason not in _INSIDE}
+    left = {s.path for s in files.skipped if s.reason not in INSIDE}
     closed = tuple(f"{s.path}/" for s in files.skipped if s.reason == "unreadable")
     return [p for p in paths if p not in left and not p.startswith(closed)]

@@ -17,6 +17,7 @@ from gitbaton.store import CURRENT, tip_ref
 from gitbaton.values import value
 
 NAMES = ("LATEST.md", "LATEST.json")
+EXPORTED = "context_checkpoint_"  # how the names of the files of 'export --history' begin
 _GENERATED = re.compile(rb'\n  "generated": "([0-9TZ:.-]{27})",\n')
 _MARKS = {
     "LATEST.md": re.compile(rb"<!-- written by git baton at "),

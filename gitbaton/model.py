@@ -37,6 +37,7 @@ SKIP_REASONS = (
     "invalid-name",  # git refuses a path of this name
     "untracked",  # baton.untracked is none
 )
+INSIDE = ("submodule-dirty", "nested-repository")  # a repository of its own, held as a commit id
 
 
 @value

@@ -15,6 +15,7 @@ from gitbaton.git.objects import OID, Object, object_id
 from gitbaton.model import Oid, Stored
 from gitbaton.render import candidate, in_shell
 from gitbaton.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, track_of
+from gitbaton.store.values import MAX_COMMIT
 
 _BACK = re.compile(r"(.+)~([0-9]{0,9})\Z", re.DOTALL)
 _AT = re.compile(r"(.+)@\{(.+)\}\Z", re.DOTALL)
@@ -22,7 +23,6 @@ _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
 _LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
 _CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
 _ANY_LABEL = '"label"($|[^:]|:($|[^ ]| ($|[^n])))'  # whatever is not exactly `"label": null`
-_MAX_COMMIT = 3 << 20
 _CHUNK = 4096
 Place = tuple[str | None, Oid]  # a track and a commit of its chain
 
@@ -131,7 +131,7 @@ def _back(store: Store, track: str, digits: str) -> Stored:
     count = int(digits or "1")
     oids = _chain(store, track, count + 1)
     _refuse_torn(store, track, oids)
-    found = store.objects.read(oids[-1], _MAX_COMMIT)
+    found = store.objects.read(oids[-1], MAX_COMMIT)
     if len(oids) <= count or oids[-1] == store.root:
         total = len(oids) - (1 if oids[-1] == store.root else 0)
         raise NotFoundError(f"track '{track}' has only {total} checkpoint{'' if total == 1 else 's'}", _listing(track))
@@ -144,9 +144,8 @@ def _listing(track: str) -> str:
 
 def _refuse_torn(store: Store, track: str, oids: list[Oid]) -> None:
     """What was not found in a chain may lie where it cannot be read. Raises RecordError then."""
-    torn = store.torn(oids)
-    if torn is not None:
-        raise RecordError(f"the chain of track '{track}' is torn: commit {torn} cannot be read, nor what lies below it")
+    if torn := store.torn(track, oids):
+        raise RecordError(torn)
 
 
 def _at(store: Store, track: str, text: str) -> Stored:
@@ -165,7 +164,7 @@ def _at(store: Store, track: str, text: str) -> Stored:
     oids = _chain(store, track)
     for start in range(0, len(oids), _CHUNK):
         chunk = oids[start : start + _CHUNK]
-        for oid, found in zip(chunk, list(store.objects.read_many(chunk, _MAX_COMMIT)), strict=True):
+        for oid, found in zip(chunk, list(store.objects.read_many(chunk, MAX_COMMIT)), strict=True):
             created = _CREATED.search(found.data or b"") if found else None
             if created and created.group(1) > latest:
                 continue
@@ -186,7 +185,7 @@ def _manual(store: Store, track: str) -> Stored:
         if oid == store.root:
             break
         try:
-            stored = store.stored(store.objects.read(oid, _MAX_COMMIT), track, oid)
+            stored = store.stored(store.objects.read(oid, MAX_COMMIT), track, oid)
         except RecordError:
             continue
         if stored.checkpoint.kind == "manual":
@@ -275,7 +274,7 @@ def _labelled(store: Store, chains: Collection[str], torn: set[str]) -> list[Pla
 
 def _records(store: Store, places: list[Place], torn: set[str]) -> Iterator[tuple[str | None, Object, bytes]]:
     """Track, commit and JSON of every record that looks like one."""
-    for (track, _), found in zip(places, store.objects.read_many([oid for _, oid in places], _MAX_COMMIT), strict=True):
+    for (track, _), found in zip(places, store.objects.read_many([oid for _, oid in places], MAX_COMMIT), strict=True):
         if found is None and track is not None:
             torn.add(track)
         if found is None or found.kind != "commit" or found.data is None:

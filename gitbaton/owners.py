@@ -15,8 +15,9 @@ from gitbaton.git.objects import parse_commit
 from gitbaton.model import Oid, Stored, WorktreeId
 from gitbaton.store import Store, safety_ref
 from gitbaton.store.contents import Contents, Step, changes, nothing, tree_of
-from gitbaton.store.lines import FORMAT, MAX_COMMIT, Line, Seen, first_parents, listed, read_lines
+from gitbaton.store.lines import FORMAT, Line, Seen, first_parents, listed, read_lines
 from gitbaton.store.safety import AFTER, in_beside
+from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import value
 
 _AHEAD = 50  # how much further each round of reading looks

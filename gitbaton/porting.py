@@ -16,6 +16,7 @@ from gitbaton.codec import check_track, encode, message, plain, timestamp
 from gitbaton.codec.older import Old, moment_of, older, unknown
 from gitbaton.errors import BatonError, RecordError, UsageError
 from gitbaton.git.objects import new_object
+from gitbaton.mirror import EXPORTED
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import checkpoint_markdown, exported_json
 from gitbaton.store import NOTES, chain_ref, tip_ref
@@ -24,7 +25,7 @@ from gitbaton.store.revision import Revision
 from gitbaton.store.write import NOBODY
 from gitbaton.values import replace, value
 
-HISTORY = re.compile(r"context_checkpoint_(?P<stem>.+)\.json\Z", re.DOTALL)
+HISTORY = re.compile(rf"{EXPORTED}(?P<stem>.+)\.json\Z", re.DOTALL)
 _MAX_RECORD = 4 << 20
 _MAX_LATEST = 64 << 20
 _MAX_DEPTH = 32
@@ -291,7 +292,7 @@ def history_files(stored: Stored, taken: Collection[str] = ()) -> tuple[tuple[st
     """The two files of one exported checkpoint: their names, told apart from those ``taken`` (in lower case), and bytes."""
     c = stored.checkpoint
     moment = re.sub("[-:.]", "", timestamp(c.created))
-    stem = f"context_checkpoint_{moment}_{_slug(c.label) if c.label else stored.id[:10]}"
+    stem = f"{EXPORTED}{moment}_{_slug(c.label) if c.label else stored.id[:10]}"
     for more in ("", f"_{stored.id[:10]}", f"_{stored.id}"):
         if (stem + more + ".md").lower() not in taken:
             stem += more

@@ -13,9 +13,9 @@ from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.restore import Order, Plan, Restored, apply, open_plan, recover
 from gitbaton.store import Problem, chain_ref
+from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import replace, value
 
-_MAX_COMMIT = 3 << 20
 _COUNTING = 10.0  # seconds: a list that somebody waits for
 _NUMSTAT = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
 _RECORD = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64})\n|(\d+|-)\t(\d+|-)\t[^\0]+\0")
@@ -72,7 +72,7 @@ def page(baton: Baton, track: str, start: Oid, size: int, first: int = 1) -> Pag
     store = baton.store
     oids = store.objects.first_parents(start, size + 1)
     links = [oid for oid in oids if oid != store.root]
-    found = list(store.objects.read_many(links, _MAX_COMMIT))
+    found = list(store.objects.read_many(links, MAX_COMMIT))
     problems, records = [], list[tuple[Stored, Oid | None]]()
     for at, oid in enumerate(links[:size]):
         try:

@@ -48,6 +48,24 @@ def read_input(limit: int) -> bytes:
     return b"".join(chunks)
 
 
+def await_input() -> None:
+    """Wait until standard input can be read. Ctrl-C is heard at any moment: Python only notes a signal, and a plain read that
+    begins in that instant would go on waiting."""
+    import select
+    import signal
+
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    try:
+        while 0 not in select.select([0, reader], [], [])[0]:
+            os.read(reader, 64)
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reader)
+        os.close(writer)
+
+
 def warn(text: str) -> None:
     """``warning: ...`` on standard error, in one line that drives no terminal."""
     from gitbaton.codec import plain

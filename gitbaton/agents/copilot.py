@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitbaton.agents.payload import dumped
+from gitbaton.agents.payload import dumped, names_one
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,14 +29,13 @@ FOLDERS = ("COPILOT_PROJECT_DIR",)
 
 def told(fields: Fields) -> dict[str, object]:
     """What a payload says, in camelCase or in snake_case. A subagent's events carry its own id as the session's, too."""
-    agent_id = fields.get("agentId") or fields.get("agent_id")
     return {
         "session": fields.get("sessionId") or fields.get("session_id"),
         "cwd": fields.get("cwd"),
         "transcript": fields.get("transcriptPath") or fields.get("transcript_path"),
         "prompt": fields.get("prompt"),
         "source": fields.get("source"),
-        "child": isinstance(agent_id, str) and agent_id != "",
+        "child": names_one(fields.get("agentId") or fields.get("agent_id")),
     }
 
 

@@ -114,9 +114,13 @@ def _skip(text: str, at: int, sign: str = "") -> int:
     return at + len(sign) if text.startswith(sign, at) else 0
 
 
+def names_one(agent_id: object) -> bool:
+    """Whether an id is a subagent's."""
+    return isinstance(agent_id, str) and agent_id != ""
+
+
 def told(fields: Fields) -> dict[str, object]:
     """What a payload in Claude Code's form says; a subagent's events carry its parent's session and an ``agent_id``."""
-    agent_id = fields.get("agent_id")
     return {
         "session": fields.get("session_id"),
         "cwd": fields.get("cwd"),
@@ -124,5 +128,5 @@ def told(fields: Fields) -> dict[str, object]:
         "prompt": fields.get("prompt"),
         "said": fields.get("last_assistant_message"),
         "source": fields.get("source"),
-        "child": isinstance(agent_id, str) and agent_id != "",
+        "child": names_one(fields.get("agent_id")),
     }

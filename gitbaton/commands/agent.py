@@ -53,14 +53,16 @@ def command(
     clients = agents.named(words[1:], where, every=every, install=words[0] == "install")
     if words[0] == "uninstall":
         code = _carry_out(agents.plan_uninstall(where, clients, every=every), dry_run, "nothing of ours is installed")
-        _share(ctx, where)
+        if not dry_run:
+            _share(ctx, where)
         return code
     track = check_track(track) if track else track
     plan = agents.plan_install(where, clients, track=track, agents_md=agents_md, trusted=give)
     question = trust.question(where, clients, track, os.getcwd()) if give else None
     _carry_out(plan, dry_run, "everything is in place")
-    _share(ctx, where)
-    warn_all([] if dry_run else agents.doubled(agents.rows(_places(ctx))))
+    if not dry_run:
+        _share(ctx, where)
+        warn_all(agents.doubled(agents.rows(_places(ctx))))
     if question is not None:
         terminal.say(trust.offered(question) if dry_run else trust.given(question))
     return 0

@@ -46,6 +46,7 @@ class _Answers:
             if end is not None:
                 break
             try:
+                terminal.await_input()
                 more = os.read(0, 4096)
             except OSError:  # the terminal is gone
                 more = b""

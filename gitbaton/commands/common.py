@@ -87,7 +87,7 @@ def one_meant(name: Optional[str], track: Optional[str]) -> None:
 def checkpoint_of(baton: Baton, name: Optional[str], track: Optional[str]) -> Stored:
     """The checkpoint that an argument and ``--track`` mean; by default the newest of the current track, or the only one."""
     one_meant(name, track)
-    return baton.tip(track) if name is None else baton.resolve(name, track)
+    return baton.resolve(name, track)
 
 
 def name_of(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
@@ -154,6 +154,7 @@ def confirmed(question: str) -> bool:
     sys.stdout.flush()
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
+    terminal.await_input()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

@@ -36,8 +36,8 @@ def remote_of(baton: Baton, words: Sequence[str], *, pushing: bool, verb: str, t
             said, there = f"'{plain(word)}' is a {kind} and no remote", names(baton.repo)
             if not there:
                 raise UsageError(said, "no remote is configured: name a URL or a path before it")
-            words = f"--threads {in_shell(there[0])}" if threads else "--track"
-            raise UsageError(said, f"to {verb} only that: git baton {verb} {words} {in_shell(word)}")
+            option = f"--threads {in_shell(there[0])}" if threads else "--track"
+            raise UsageError(said, f"to {verb} only that: git baton {verb} {option} {in_shell(word)}")
     remote = find(baton.repo, word, os.getcwd(), pushing=pushing)
     if pushing and not remote.push:
         raise UsageError(f"'{plain(remote.shown)}' is a bundle, which cannot be pushed to", "git bundle create makes one")

@@ -31,7 +31,7 @@ def command(
     """List the checkpoints of a track, newest first."""
     one_of(json=json, porcelain=stable or nul)
     if everything and (checkpoint is not None or track is not None):
-        raise UsageError(f"{'a track' if track is None else '--track'} and --all exclude each other")
+        raise UsageError(f"{'a checkpoint or track' if track is None else '--track'} and --all exclude each other")
     one_meant(checkpoint, track)
     with opened(ctx) as baton:
         history, pins = baton.history(track, limit=limit, everything=everything, name=checkpoint), marked(baton)

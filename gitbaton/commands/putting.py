@@ -14,7 +14,7 @@ from gitbaton.commands.common import print_json, warn_all
 from gitbaton.errors import StoppedError
 from gitbaton.model import Op, Stored
 from gitbaton.render import quoted
-from gitbaton.restore import Order, Plan, Step
+from gitbaton.restore import Order, Plan, Step, intent
 from gitbaton.restore.values import UNMERGED
 from gitbaton.store import safety_ref
 
@@ -36,15 +36,16 @@ def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool) 
 @contextmanager
 def interruptible(baton: Baton, op: Op) -> Iterator[None]:
     """Let Ctrl-C end it, with a word on what has become of the files. Raises StoppedError."""
-    words = ("rev-parse", "-q", "--verify", safety_ref(baton.repo.layout.git_dir, baton.repo.layout.common_dir))
-    before = baton.repo.git.run(*words).out
+    ref = safety_ref(baton.repo.layout.git_dir, baton.repo.layout.common_dir)
+    found = baton.repo.objects.info(ref)
     try:
         yield
     except KeyboardInterrupt:
         what = f"the {op} was interrupted"
-        if os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):
-            raise StoppedError(f"{what} halfway", "any 'git baton' command ends it: git baton status") from None
-        if baton.repo.git.run(*words).out == before:
+        if os.path.lexists(intent.path(baton.repo)):
+            raise StoppedError(f"{what} halfway", "the next 'git baton' command puts that right: git baton status") from None
+        now = baton.repo.git.run("rev-parse", "-q", "--verify", ref).out  # the open reader may have been ended, too
+        if now.decode("ascii").strip() == (found.oid if found else ""):
             raise StoppedError(f"{what}, and nothing is changed") from None
         raise StoppedError(f"{what} when all was done", _back(op)) from None
 

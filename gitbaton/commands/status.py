@@ -68,7 +68,8 @@ def _row(t: TrackStatus) -> tuple[str, ...]:
 
 def _cells(baton: Baton, t: TrackStatus, ago: str) -> tuple[str, ...]:
     c, here, place = t.stored.checkpoint, baton.repo.layout.root, t.place or ""
-    words = (w.word if not w.word.startswith("committed:") else _committed(baton, t) for w in t.live.drift.words)
+    committed = f"committed as {baton.abbreviate(t.live.head.oid)}"
+    words = (committed if w.word.startswith("committed:") else w.word for w in t.live.drift.words)
     return (
         "*" if t.current else " ",
         plain(c.track),
@@ -79,10 +80,6 @@ def _cells(baton: Baton, t: TrackStatus, ago: str) -> tuple[str, ...]:
         ",".join(words),
         "" if place in ("", here) else plain(os.path.relpath(place, here) if here else place),
     )
-
-
-def _committed(baton: Baton, t: TrackStatus) -> str:
-    return f"committed as {baton.abbreviate(t.live.head.oid)}"
 
 
 def _document(t: TrackStatus) -> Json:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 import typer
 
 from gitbaton import terminal
-from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, timestamp
 from gitbaton.commands.common import opened, paged, print_json
 from gitbaton.commands.retaining import amount, consented, laid_out
@@ -15,6 +14,8 @@ from gitbaton.retention.threads import Part, Plan, apply, plan, weighed
 from gitbaton.threads.reports import Facts, facts, missing
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Entry
+
+_Key = tuple[str, str, str]  # of a checkpoint: its thread, its namespace, its id
 
 
 def prune(ctx: typer.Context, threads: Sequence[str], rules: Rules, *, ask: bool, dry_run: bool, json: bool) -> int:
@@ -28,16 +29,17 @@ def prune(ctx: typer.Context, threads: Sequence[str], rules: Rules, *, ask: bool
             names = {thread for thread, _ in store.chains()}
             wanted = [meant(thread, names) for thread in threads]
             made = plan(store, wanted, rules)
-            told = _facts(store, made) if json or dry_run else {}
+            told = dict[_Key, Facts]()
+
+            def show(made: Plan) -> None:
+                told.update(_facts(store, made))
+                laid_out(ctx, baton, planned(weighed(store, baton.repo, made), told), json=json)
+
             if ask and not made.empty:
-                made = consented(
-                    made,
-                    lambda: plan(store, wanted, rules),
-                    lambda made: _lay_out(ctx, baton, store, made, json=json),
-                    lambda made: apply(store, made),
-                    "remove them?",
-                )
+                again, carry_out = lambda: plan(store, wanted, rules), lambda made: apply(store, made)
+                made = consented(made, again, show, carry_out, "remove them?")
             else:
+                told |= _facts(store, made) if json or dry_run else {}
                 made = weighed(store, baton.repo, made) if dry_run else apply(store, made)
         if json:
             print_json(document(made, told, dry_run=dry_run))
@@ -48,27 +50,27 @@ def prune(ctx: typer.Context, threads: Sequence[str], rules: Rules, *, ask: bool
     return 0
 
 
-def _lay_out(ctx: typer.Context, baton: Baton, store: ThreadStore, made: Plan, *, json: bool) -> None:
-    laid_out(ctx, baton, planned(weighed(store, baton.repo, made), _facts(store, made)), json=json)
+def _facts(store: ThreadStore, made: Plan) -> dict[_Key, Facts]:
+    every = [(part, entry) for part in made.parts for entry in (*(entry for entry, _ in part.keep), *part.remove)]
+    return {_key(part, entry): facts(store, entry) for part, entry in every}
 
 
-def _facts(store: ThreadStore, made: Plan) -> dict[int, Facts]:
-    entries = (entry for part in made.parts for entry in (*(entry for entry, _ in part.keep), *part.remove))
-    return {id(entry): facts(store, entry) for entry in entries}
+def _key(part: Part, entry: Entry) -> _Key:
+    return part.thread, part.namespace, entry.id
 
 
 def _named(part: Part) -> str:
     return f"thread '{name(part.thread)}'" + (f" namespace '{name(part.namespace)}'" if part.namespace else "")
 
 
-def planned(made: Plan, told: dict[int, Facts]) -> Iterator[str]:
+def planned(made: Plan, told: dict[_Key, Facts]) -> Iterator[str]:
     """What would stay and go, one line each, and what that would free."""
     for part in made.parts:
         yield f"{_named(part)}: {counted(len(part.remove), 'checkpoint')} to remove, {len(part.keep)} to keep"
         for entry, reasons in part.keep:
-            yield f"keep {_said(entry, told)}: {', '.join(reasons)}"
+            yield f"keep {_said(part, entry, told)}: {', '.join(reasons)}"
         for entry in part.remove:
-            yield f"remove {_said(entry, told)}"
+            yield f"remove {_said(part, entry, told)}"
     yield (
         f"about {amount(made.bytes or 0)} would be free once git has collected garbage"
         if not made.empty
@@ -76,8 +78,8 @@ def planned(made: Plan, told: dict[int, Facts]) -> Iterator[str]:
     )
 
 
-def _said(entry: Entry, told: dict[int, Facts]) -> str:
-    known = told[id(entry)]
+def _said(part: Part, entry: Entry, told: dict[_Key, Facts]) -> str:
+    known = told[_key(part, entry)]
     return f"{name(entry.id)} {known.source} {known.step}".rstrip()
 
 
@@ -92,16 +94,16 @@ def done(made: Plan) -> Iterator[str]:
         yield "their bytes are free once git has collected garbage; 'git gc' does, in its own time"
 
 
-def document(made: Plan, told: dict[int, Facts], *, dry_run: bool) -> dict[str, Json]:
+def document(made: Plan, told: dict[_Key, Facts], *, dry_run: bool) -> dict[str, Json]:
     """The JSON of a plan, carried out or not."""
     rows: list[Json] = []
     for part in made.parts:
-        kept: list[Json] = [{**_row(entry, told), "reasons": [*reasons]} for entry, reasons in part.keep]
-        gone: list[Json] = [_row(entry, told) for entry in part.remove]
+        kept: list[Json] = [{**_row(part, entry, told), "reasons": [*reasons]} for entry, reasons in part.keep]
+        gone: list[Json] = [_row(part, entry, told) for entry in part.remove]
         rows.append({"thread": part.thread, "namespace": part.namespace, "keep": kept, "remove": gone})
     return {"dry_run": dry_run, "threads": rows, "bytes": made.bytes}
 
 
-def _row(entry: Entry, told: dict[int, Facts]) -> dict[str, Json]:
-    known = told[id(entry)]
+def _row(part: Part, entry: Entry, told: dict[_Key, Facts]) -> dict[str, Json]:
+    known = told[_key(part, entry)]
     return {"id": entry.id, "ts": timestamp(known.ts) if known.ts is not None else None}

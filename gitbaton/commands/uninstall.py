@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from gitbaton import terminal
-from gitbaton.commands.common import opened, print_plan
+from gitbaton.commands.common import askable, opened, print_plan
+from gitbaton.commands.retaining import NO_TERMINAL
 from gitbaton.errors import NoAnswerError, UsageError
 from gitbaton.install import githooks as install
 
@@ -38,11 +39,12 @@ def command(
 
 def _ask(texts: list[str]) -> None:
     """Name what would go, and go on only after a plain yes."""
-    if not sys.stdin.isatty():
-        raise UsageError("--purge asks before it deletes, and there is no terminal", "--dry-run prints the plan; --yes answers")
+    if not askable():
+        raise UsageError("--purge asks before it deletes, and there is no terminal", NO_TERMINAL)
     for text in texts:
         terminal.tell(f"would {text}")
     sys.stderr.write("delete all of this? Type 'yes': ")
     sys.stderr.flush()
+    terminal.await_input()
     if sys.stdin.readline().strip() != "yes":
         raise NoAnswerError("nothing was deleted")

@@ -47,24 +47,24 @@ def command(
 def _meant(baton: Baton, path: str, checkpoint: Optional[str], track: Optional[str]) -> tuple[str, Stored]:
     """The directory and the checkpoint, in whichever order. Raises NotFoundError, AmbiguousNameError, UsageError."""
     one_meant(checkpoint, track)
-    named = _named(baton, path)
     if checkpoint is None:
-        if named and track is None:
+        if track is None and _named(baton, path):
             hint = f"name the directory first: git baton worktree PATH {in_shell(path)}"
             raise UsageError(f"'{plain(path)}' names a checkpoint, and no directory is given", hint)
         return path, baton.tip(track)
-    if _named(baton, checkpoint, track):
+    try:
         return path, baton.resolve(checkpoint, track)
-    if not named:
-        said = f"neither '{plain(checkpoint)}' nor '{plain(path)}' names a checkpoint"
-        raise NotFoundError(said, "see 'git baton log --all'")
+    except (NotFoundError, UsageError) as error:
+        if not _named(baton, path):
+            said = f"neither '{plain(checkpoint)}' nor '{plain(path)}' names a checkpoint"
+            raise NotFoundError(said, error.message, "see 'git baton log --all'") from None
     return checkpoint, baton.resolve(path)
 
 
-def _named(baton: Baton, word: str, track: Optional[str] = None) -> bool:
+def _named(baton: Baton, word: str) -> bool:
     """Whether a word names a checkpoint, or several."""
     try:
-        baton.resolve(word, track)
+        baton.resolve(word)
     except AmbiguousNameError:
         return True
     except (NotFoundError, UsageError):

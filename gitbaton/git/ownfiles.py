@@ -33,13 +33,14 @@ def lock_file(repo: Repo, path: str) -> int:
     return fd
 
 
-def put(repo: Repo, path: str, data: bytes, *, fresh: str = ".new", sync: bool = False) -> None:
+def put(repo: Repo, path: str, data: bytes, *, fresh: str = ".new", mode: int = 0o666, sync: bool = False) -> None:
     """Write a file whole or not at all; its folder is made where there is none. ``fresh``: how its name ends until then. With
-    one name what a killed process left goes with the next write; where several write at once each needs its own. Raises
-    OSError."""
+    one name what a killed process left goes with the next write; where several write at once each needs its own. ``mode``
+    is that of a repository that nobody shares. Raises OSError."""
     make_folder(repo, os.path.dirname(path))
-    with open(path + fresh, "wb") as file:
-        shared(repo, file.fileno())
+    fd = os.open(path + fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    with open(fd, "wb") as file:
+        shared(repo, fd)
         file.write(data)
         if sync:
             file.flush()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from gitbaton.errors import GitError
+from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.git.objects import OID
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import LOCAL_ENV, Git, Process, base_environment, checked, memory_file
@@ -54,6 +54,8 @@ class Scratch:
         words = ("checkout", "-q", "--force", "--detach", _checked(commit))
         try:
             self._git(self._own, *words)
+        except GitTimeoutError:
+            raise
         except GitError:  # even forced, it leaves a file alone that a command told git to take for unchanged
             self._git(self._own, "read-tree", "HEAD")
             self._git(self._own, *words)

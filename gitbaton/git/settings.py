@@ -130,11 +130,6 @@ def current_ref(repo: Repo, git_dir: str, name: str) -> str:
     return os.fsdecode(repo.git.run("symbolic-ref", "-q", name, env={"GIT_DIR": git_dir}).out).rstrip("\n")
 
 
-def has_current(repo: Repo, git_dir: str, name: str) -> bool:
-    """Whether the work tree of ``git_dir`` has that symbolic ref."""
-    return repo.git.run("symbolic-ref", "-q", name, env={"GIT_DIR": git_dir}).code == 0
-
-
 def delete_current(repo: Repo, git_dir: str, name: str) -> None:
     """Remove a symbolic ref of the work tree of ``git_dir``. Raises GitError."""
     repo.git.out("symbolic-ref", "--delete", name, env={"GIT_DIR": git_dir})

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import checked
 from gitbaton.model import Oid
 from gitbaton.values import value
 
-TREES = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none")
+TREES = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none")
 
 Entry = str | None  # "MODE ID" as a tree has it; None where nothing stands
 Pair = tuple[Oid, Oid]
@@ -34,6 +35,8 @@ def differences(repo: Repo, pairs: Iterable[Pair]) -> dict[Pair, dict[str, Chang
     if apart:
         stdin = "".join(f"{before} {after}\n" for before, after in apart).encode()
         groups = records(checked(repo.git.run(*TREES, stdin=stdin), "diff-tree"))[1:]
+        if len(groups) != len(apart):  # git passes over a tree that is not there without failing
+            raise GitError("cannot compare trees: one of them cannot be read")
         found |= {pair: {c.path: c for c in changes} for pair, (_, changes) in zip(apart, groups, strict=True)}
     return found
 

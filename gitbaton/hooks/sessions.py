@@ -6,11 +6,12 @@ import os
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from gitbaton.agents.values import Event
 from gitbaton.codec import Json, canonical, first_line, parse
 from gitbaton.errors import RecordError
-from gitbaton.git.ownfiles import make_folder, shared
+from gitbaton.git.ownfiles import put
 from gitbaton.git.repo import Repo
 from gitbaton.model import Agent
 from gitbaton.values import replace, value
@@ -52,15 +53,18 @@ def load(repo: Repo, event: Event) -> Session:
 
 
 def has_ended(repo: Repo, agent: Agent) -> bool:
-    """Whether an agent's session has ended, in whichever work trees of the repository it was."""
-    linked = os.path.join(os.path.dirname(repo.shared_dir), "worktrees")
+    """Whether an agent's session has ended; of the work trees that it was in, the one it was in last says so."""
+    linked = os.path.join(repo.layout.common_dir, "worktrees")
     try:
         others = [os.path.join(linked, name, "baton") for name in os.listdir(linked)]
     except OSError:
         others = []
     paths = [_path(folder, agent.name, agent.session) for folder in (repo.shared_dir, *others)]
-    left = [_read(path) for path in paths if os.path.lexists(path)]
-    return bool(left) and all(session.ended for session in left)
+    try:
+        left = [(os.lstat(path).st_mtime_ns, path) for path in paths if os.path.lexists(path)]
+    except OSError:  # it was pruned meanwhile
+        return False
+    return bool(left) and _read(max(left)[1]).ended
 
 
 def _read(path: str) -> Session:
@@ -78,20 +82,18 @@ def _read(path: str) -> Session:
 
 
 def save(repo: Repo, event: Event, **changes: object) -> Session:
-    """Leave what has changed, beside what other hooks of the session left meanwhile; the new state. Raises OSError."""
+    """Leave what has changed, beside what other hooks of the session left meanwhile; the new state. What was said there only
+    the user can read, and those who share the repository. Raises OSError."""
     before = load(repo, event)
     after = replace(before, **changes)
+    path = _path(repo.own_dir, event.agent, event.session)
     if after != before:
-        path = _path(repo.own_dir, event.agent, event.session)
-        make_folder(repo, os.path.dirname(path))
         document: dict[str, Json] = {"task": after.task, "prompt": after.prompt, "compacted": after.compacted}
         document |= {"ended": after.ended, "taken": after.taken, "turns": after.turns, "words": after.words}
-        temporary = f"{path}.{os.getpid()}"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)  # what was said is nobody else's
-        with open(fd, "wb") as file:
-            shared(repo, fd)
-            file.write(canonical(document))
-        os.replace(temporary, path)
+        put(repo, path, canonical(document), fresh=f".{os.getpid()}", mode=0o600)
+    else:
+        with suppress(FileNotFoundError):
+            os.utime(path)  # its time says in which work tree the session was last
     return after
 
 

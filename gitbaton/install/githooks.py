@@ -8,6 +8,7 @@ from functools import partial
 
 from gitbaton import mirror
 from gitbaton.baton import Baton
+from gitbaton.codec import counted
 from gitbaton.errors import BatonError
 from gitbaton.git import settings
 from gitbaton.git.hookfiles import Manifest, digest, is_ours, keep, read, write
@@ -23,7 +24,6 @@ ASIDE = (".legacy", ".old")  # where pre-commit (which goes on calling it) and l
 GLOB = NOTES + "*"
 COVERING = frozenset((GLOB, NOTES, "refs/notes/*"))
 OURS = ("refs/baton/", "refs/checkpoints/")
-EXPORTED = "context_checkpoint_"  # how the names of files of 'export --history' begin
 STATE = ("detached", "quiet")  # what the hook scripts keep in a git directory for themselves
 
 
@@ -328,7 +328,7 @@ def _hidden(baton: Baton) -> dict[bytes, str]:
         latest = {mirror.exclude_line(os.path.normpath(os.path.join(folder, name))) for name in mirror.NAMES}
         if folder not in there and not latest <= set(rows):
             continue  # one of them alone is the user's own
-        exported = mirror.exclude_line(os.path.normpath(os.path.join(folder, EXPORTED)))
+        exported = mirror.exclude_line(os.path.normpath(os.path.join(folder, mirror.EXPORTED)))
         for row in rows:
             if row in latest or (row.startswith(exported) and row.endswith((b".md", b".json"))):
                 found[row] = os.path.normpath(os.path.join(folder, os.fsdecode(row.rpartition(b"/")[2].replace(b"\\", b""))))
@@ -369,7 +369,7 @@ def _purge(draft: _Draft, baton: Baton, hidden: Iterable[str]) -> None:
             draft.step(f"delete the ref {what}", _deletion(repo, name, oid))
     where = baton.latest
     for prefix, git_dir, root in settings.worktrees(repo):
-        if settings.has_current(repo, git_dir, CURRENT):
+        if settings.current_ref(repo, git_dir, CURRENT):
             draft.step(f"delete '{prefix}{CURRENT}'", partial(settings.delete_current, repo, git_dir, CURRENT))
         if root:
             _purge_files(draft, root, hidden)
@@ -378,9 +378,11 @@ def _purge(draft: _Draft, baton: Baton, hidden: Iterable[str]) -> None:
     if where is not None and where.inside is None:
         for name in () if mirror.foreign(where) else mirror.NAMES:
             _remove(draft, os.path.join(where.directory, name))
-        exported = [name for name in _listed(where.directory) if name.startswith(EXPORTED)]
+        exported = [name for name in _listed(where.directory) if name.startswith(mirror.EXPORTED)]
         if exported:
-            draft.notices.append(f"exported history outside the work tree stays: {len(exported)} files in '{where.directory}'")
+            draft.notices.append(
+                f"exported history outside the work tree stays: {counted(len(exported), 'file')} in '{where.directory}'"
+            )
 
 
 def _listed(folder: str) -> list[str]:

@@ -86,11 +86,13 @@ def snapshot(baton: Baton, call: Call) -> Answer:
     stored, c = snapshot.stored, snapshot.stored.checkpoint
     said = f"recorded checkpoint {baton.short(stored.id)} of track '{c.track}': {line(c.step)}"
     done: dict[str, Json] = {"checkpoint": stored_document(stored), "redacted": redacted_document(snapshot.redacted)}
-    return _with_warnings(done, said, snapshot.warnings, c)
+    return _with_warnings(done, said, snapshot.warnings, c, baton.short(stored.id))
 
 
-def _with_warnings(found: dict[str, Json], said: str, warnings: tuple[str, ...], c: Checkpoint | None = None) -> Answer:
-    left_out = skipped_lines(c.files.skipped) if c and c.files else []
+def _with_warnings(
+    found: dict[str, Json], said: str, warnings: tuple[str, ...], c: Checkpoint | None = None, name: str = ""
+) -> Answer:
+    left_out = skipped_lines(c.files.skipped, name) if c and c.files else []
     return Answer(document={**found, "warnings": list(warnings)}, text=said, warnings=(*warnings, *left_out))
 
 
@@ -155,8 +157,7 @@ def _meta(baton: Baton) -> tuple[Meta, tuple[str, ...]]:
 
 def show(baton: Baton, call: Call) -> Answer:
     """One checkpoint whole."""
-    name, track = call.given.get("checkpoint"), call.given.get("track")
-    stored = baton.tip(track) if name is None else baton.resolve(name, track)
+    stored = baton.resolve(call.given.get("checkpoint"), call.given.get("track"))
     c = stored.checkpoint
     pairs = [("label", c.label or ""), ("previous", c.previous or ""), ("commit", stored.commit), ("base", stored.base or "")]
     pairs += [("files", c.files.tree), ("changed", str(c.files.changed))] if c.files else [("files", "")]

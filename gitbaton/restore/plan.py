@@ -13,7 +13,7 @@ from gitbaton.git.ignores import ignored_by
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.putback import Difference, Entry, changed_tree, differences, hidden, matching
 from gitbaton.git.staged import Scope, listed_now, read_staged, stages_now
-from gitbaton.model import FileState, Oid, Op, Stored
+from gitbaton.model import INSIDE, FileState, Oid, Op, Stored
 from gitbaton.owners import Present, others
 from gitbaton.restore.bytes import Bytes, after, index_scope
 from gitbaton.restore.decide import Decision, Facts
@@ -22,8 +22,6 @@ from gitbaton.restore.values import CHANGING, UNMERGED, Order, Plan, Step
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import AFTER, Steps, beside, in_beside, steps
 from gitbaton.values import replace
-
-_INSIDE = ("submodule-dirty", "nested-repository")  # what stands there is a repository of its own
 
 
 @contextmanager
@@ -175,7 +173,7 @@ class _Planner:
         done = self.target.checkpoint.restore if now and self.op != "restore" else None
         try:
             brought = self._stages(self.baton.resolve(done.target)) if done else {}
-        except NotFoundError:  # pruned: nobody knows what it brought
+        except (NotFoundError, RecordError):  # pruned or unreadable: nobody knows what it brought
             brought = {}
         return {path for path in now if now[path] != brought.get(path)}, set(self._stages(self.target))
 
@@ -253,7 +251,7 @@ class _Planner:
         there = {d.path for d in scope}
         left = {s.path: s.reason for s in self.files.skipped}
         skipped = self.scene.skipped.items()
-        open_paths = {p: r for p, r in skipped if p not in there and r not in _INSIDE and not covered(p, left)}
+        open_paths = {p: r for p, r in skipped if p not in there and r not in INSIDE and not covered(p, left)}
         if self.order.paths and open_paths:
             open_paths = {p: r for p, r in open_paths.items() if self._asked(p)}
         held = {p for p in open_paths if lookup(self.store.objects, self.files.tree, os.fsencode(p)) is not None}

@@ -23,6 +23,7 @@ from gitbaton.restore.scene import Scene, covered, looked
 from gitbaton.restore.writing import Writing, put_raw
 from gitbaton.store import Store
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
+from gitbaton.store.values import MAX_COMMIT
 
 WRITTEN = "it was written since"
 _PATIENCE = 1000
@@ -50,7 +51,7 @@ class Ends:
 
 
 def _at(store: Store, commit: Oid) -> Stored:
-    return store.stored(store.objects.read(commit, 3 << 20), None, commit)
+    return store.stored(store.objects.read(commit, MAX_COMMIT), None, commit)
 
 
 def go_on(baton: Baton, intent: Intent) -> dict[str, str]:

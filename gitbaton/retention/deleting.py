@@ -13,7 +13,7 @@ from gitbaton.retention.pins import turned
 from gitbaton.retention.planning import finish
 from gitbaton.running.current import recording
 from gitbaton.store import NOTES, chain_ref, tip_ref
-from gitbaton.store.refs import META, REMOTES
+from gitbaton.store.refs import META, REMOTES, RUNS
 from gitbaton.store.revision import Revision
 from gitbaton.values import replace, value
 
@@ -106,7 +106,8 @@ def apply(baton: Baton, made: Deletion) -> list[str]:
     revision.prepare()
     with baton.repo.lock((chain_ref(made.track), tip_ref(made.track), META, NOTES)):
         now = own_refs(baton.store)
-        if any(now.get(ref) != made.seen.get(ref) for ref in (chain_ref(made.track), META)):
+        moved = {ref for ref in now.keys() | made.seen.keys() if now.get(ref) != made.seen.get(ref)}
+        if any(ref in (chain_ref(made.track), META) or ref.startswith(RUNS) for ref in moved):
             raise RefConflictError(f"track '{plain(made.track)}' is not deleted: it moved meanwhile", "try again")
         revision.apply()
     return [*revision.warnings, *baton.refresh()]

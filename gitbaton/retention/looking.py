@@ -17,12 +17,12 @@ from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, tip_ref, track_of
 from gitbaton.store.meta import Meta
 from gitbaton.store.meta import read as read_meta
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
+from gitbaton.store.values import MAX_COMMIT
 from gitbaton.threads.names import LATE, names_of
 from gitbaton.transcripts.layout import kept
 from gitbaton.values import value
 
 OURS = ("refs/baton/", TIPS)
-_MAX_COMMIT = 3 << 20
 _MAX_TIP = 2 << 20
 
 
@@ -165,7 +165,7 @@ def _chain(store: Store, ref: str, track: str | None, tip: Oid) -> Chain:
     except GitError as error:
         raise RecordError(f"'{ref}': {error.message}") from None
     items: list[Stored] = []
-    for oid, found in zip(oids, store.objects.read_many(oids, _MAX_COMMIT), strict=True):
+    for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
         if oid == store.root:
             return Chain(ref=ref, name=track if track is not None else ref.removeprefix(SAFETY), tip=tip, items=tuple(items))
         try:

@@ -17,9 +17,9 @@ from gitbaton.retention.leftover import Held
 from gitbaton.retention.looking import own_refs
 from gitbaton.store import CHAINS, NOTES, SAFETY
 from gitbaton.store.refs import REMOTES
+from gitbaton.store.values import MAX_COMMIT
 
 _LEAST = 12  # characters: what is shorter is said by chance
-_MAX_COMMIT = 3 << 20
 
 
 def repeated(baton: Baton, made: Forgetting) -> Iterator[Held]:
@@ -57,7 +57,7 @@ def _records(baton: Baton) -> Iterator[tuple[Oid, bytes]]:
         if fetched or ref.startswith((CHAINS, SAFETY)):
             seen |= dict.fromkeys(objects.first_parents(tip))
     done: set[Oid] = set()
-    for item in objects.read_many(list(seen), _MAX_COMMIT):
+    for item in objects.read_many(list(seen), MAX_COMMIT):
         try:
             raw = payload(item.data.partition(b"\n\n")[2]) if item is not None and item.data else b""
         except RecordError:

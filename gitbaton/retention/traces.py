@@ -12,13 +12,14 @@ from gitbaton.baton import Baton
 from gitbaton.codec import canonical, timestamp
 from gitbaton.git import settings
 from gitbaton.git.repo import Repo
+from gitbaton.mirror import EXPORTED
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.forgetting import Forgetting
 from gitbaton.retention.looking import own_refs
 from gitbaton.store import CURRENT, NOTES
 from gitbaton.transcripts import proofs
 
-_EXPORTED = re.compile(r"context_checkpoint_.+\.(?:md|json)\Z", re.DOTALL)
+_EXPORTED = re.compile(rf"{EXPORTED}.+\.(?:md|json)\Z", re.DOTALL)
 _LOGS = ("log", "log.old")
 _RECORDS = ("restore", "restore.bad", "restore.new", "LATEST.md.new", "LATEST.json.new")
 _MAX_FILE = 64 << 20
@@ -134,7 +135,7 @@ def _exported(baton: Baton, made: Forgetting, there: mirror.Place, root: str) ->
     for name in found:
         yield from _remove(os.path.join(there.directory, name))
     if there.inside is not None:  # a label is in the name of its file
-        stamps = [f"context_checkpoint_{re.sub('[-:.]', '', timestamp(s.checkpoint.created))}_" for s in made.parts]
+        stamps = [f"{EXPORTED}{re.sub('[-:.]', '', timestamp(s.checkpoint.created))}_" for s in made.parts]
         yield from mirror.unignore(baton.repo, [os.path.normpath(os.path.join(there.inside, stamp)) for stamp in stamps])
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import is_oid, new_object, parse_tree
+from gitbaton.git.treediff import TREES
 from gitbaton.model import Oid
 from gitbaton.store.read import Store
 
@@ -37,9 +38,8 @@ def changes(store: Store, steps: Iterable[Step], wanted: Contents) -> dict[Step,
         return {}
     small = len(wanted) <= _FEW_PATHS and sum(len(os.fsencode(p)) for p in wanted) <= _FEW_BYTES
     specs = [f":(top,literal){path}" for path in wanted] if small else []
-    options = ("--stdin", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", "--", *specs)
     stdin = "".join(f"{before} {after}\n" for before, after in ordered).encode()
-    result = store.repo.git.run("diff-tree", *options, stdin=stdin)
+    result = store.repo.git.run(*TREES, "--", *specs, stdin=stdin)
     found = _parsed(result.out, wanted) if result.code == 0 else {}
     # Git passes over a tree that is not there without failing.
     return found if len(found) == len(ordered) else _compared(store, ordered, wanted)
@@ -70,7 +70,7 @@ def _parsed(out: bytes, wanted: Contents) -> dict[Step, Contents]:
 
 def _compared(store: Store, steps: Iterable[Step], wanted: Contents) -> dict[Step, Contents]:
     """As ``_parsed``, where git cannot read every tree: what lies behind an unreadable one has no content that counts."""
-    trees: dict[Oid, dict[bytes, str] | None] = {}
+    trees: dict[Oid, dict[bytes, str] | None] = {nothing(store): {}}
 
     def entries(oid: Oid) -> dict[bytes, str] | None:
         if oid not in trees:
@@ -80,9 +80,8 @@ def _compared(store: Store, steps: Iterable[Step], wanted: Contents) -> dict[Ste
                 rows = parse_tree(raw, store.objects.algorithm) if raw is not None else None
             except (GitError, RecordError):
                 rows = None
-            empty = oid == new_object(store.objects.algorithm, "tree", b"").oid
             known = {e.name: f"{e.mode.decode('ascii', 'replace')} {e.oid}" for e in rows or ()}
-            trees[oid] = known if rows is not None or empty else None
+            trees[oid] = known if rows is not None else None
         return trees[oid]
 
     def content(tree: Oid, path: str) -> str:

@@ -15,10 +15,10 @@ from gitbaton.model import Oid, Stored
 from gitbaton.store.meta import NOTHING, Meta
 from gitbaton.store.read import Store, root_objects
 from gitbaton.store.refs import chain_ref
+from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import replace, value
 
 _INDEX_MESSAGE = b"gitbaton index 1\n"
-_MAX_COMMIT = 3 << 20
 _CREATED = re.compile(rb'\n  "created": "([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)",\n')
 Mark = tuple[bytes, Oid]  # a checkpoint's place in the order: its time as it is stored, and its id
 
@@ -123,7 +123,7 @@ def _links(store: Store, track: str, oids: Sequence[Oid]) -> list[Link]:
 
 
 def _records(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[tuple[Stored, Commit]]:
-    for oid, found in zip(oids, store.objects.read_many(oids, _MAX_COMMIT), strict=True):
+    for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
         try:
             stored = store.stored(found, track, oid)
         except RecordError as error:
@@ -214,7 +214,7 @@ def marks(store: Store, oids: Sequence[Oid]) -> Iterator[Mark | None]:
 
     Their JSON is not taken apart, so this says nothing of whether they can be used.
     """
-    for found in store.objects.read_many(oids, _MAX_COMMIT):
+    for found in store.objects.read_many(oids, MAX_COMMIT):
         try:
             raw = payload(found.data.partition(b"\n\n")[2]) if found is not None and found.data is not None else b""
         except RecordError:

@@ -7,7 +7,7 @@ from datetime import datetime
 from heapq import heappush, heappushpop
 
 from gitbaton.codec import timestamp
-from gitbaton.git.refwatch import below
+from gitbaton.git.reffiles import below
 from gitbaton.model import Oid, Stored
 from gitbaton.store import fetched
 from gitbaton.store.newest import SHOWN, dated, read
@@ -30,7 +30,7 @@ def latest(store: Store, limit: int) -> History:
     apart = {(track, oid) for track, _, oid in fetched.differing(chains, elsewhere)}
     if known is not None:
         found = _merged(store, [*((row[0], row[3]) for row in known.rows), *_when(store, apart)], chains, limit)
-        if len(found.items) == limit or known.count == len(known.rows):
+        if len(found.items) == limit:
             return found
         chains = store.chains()[0]
     return _merged(store, _when(store, [*chains.items(), *apart]), chains, limit)

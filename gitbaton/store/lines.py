@@ -10,9 +10,9 @@ from gitbaton.git.objects import is_oid, parse_commit
 from gitbaton.model import Oid, Stored
 from gitbaton.store.contents import Contents, Step
 from gitbaton.store.read import Store
+from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import value
 
-MAX_COMMIT = 3 << 20
 NEWEST = 200  # of a track that is alone: how far back it is looked at first
 FORMAT = ("--encoding=UTF-8", "--format=%H %T %at %P")  # i18n.logOutputEncoding may be UTF-16
 

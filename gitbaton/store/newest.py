@@ -14,11 +14,11 @@ from gitbaton.codec import decode_track, encode_track, timestamp
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import OID, digest
 from gitbaton.git.ownfiles import put
-from gitbaton.git.refwatch import folders
+from gitbaton.git.reffiles import folders
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.store.refs import CHAINS, TIPS
-from gitbaton.store.values import History, Problem
+from gitbaton.store.values import MAX_COMMIT, History, Problem
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 SHOWN = 100
 _HEADER = "gitbaton newest 1"
 _CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
-_MAX_COMMIT = 3 << 20
 
 
 @value
@@ -77,12 +76,11 @@ def drop(repo: Repo) -> None:
 
 def keep(repo: Repo, found: Newest) -> None:
     """Keep a list that is true now. Called with the lock held; a disk that does not take it leaves none."""
-    mark = folders(repo, CHAINS, TIPS)
-    if mark is None or found.count <= SHOWN:
+    if found.count <= SHOWN or (moved := folders(repo, CHAINS, TIPS)) is None:
         return
     rows = [f"{created} {oid} {commit} {encode_track(track)}" for created, oid, commit, track in found.rows]
     try:
-        put(repo, _path(repo), "\n".join((_HEADER, mark, str(found.count), *rows, "end\n")).encode("ascii"))
+        put(repo, _path(repo), "\n".join((_HEADER, moved, str(found.count), *rows, "end\n")).encode("ascii"))
     except OSError:
         drop(repo)
 
@@ -91,8 +89,8 @@ def read(repo: Repo) -> Newest | None:
     """The list, where it holds."""
     try:
         with open(_path(repo), encoding="ascii", errors="replace") as file:
-            header, mark, count, *rows, end, _ = file.read(1 << 20).split("\n")
-        if (header, end) != (_HEADER, "end") or mark != folders(repo, CHAINS, TIPS):
+            header, moved, count, *rows, end, _ = file.read(1 << 20).split("\n")
+        if (header, end) != (_HEADER, "end") or moved != folders(repo, CHAINS, TIPS):
             return None
         parts = [row.split(" ") for row in rows]
         found = [(created, oid, commit, decode_track(name) or "") for created, oid, commit, name in parts]
@@ -120,7 +118,7 @@ def _listed(store: Store) -> tuple[History, int]:
     read = store.tips_of(near)
     broken += read.problems
     read = History(items=read.items[:SHOWN], problems=(*strange, *broken))
-    if not read.problems and before == folders(store.repo, CHAINS, TIPS):
+    if len(chains) > SHOWN and not read.problems and before == folders(store.repo, CHAINS, TIPS):
         keep(store.repo, Newest(rows=_rows(read.items), count=len(chains)))
     return read, len(chains) - len(broken) - len(read.items)
 
@@ -135,7 +133,7 @@ def _near(store: Store, chains: Mapping[str, Oid], broken: list[Problem]) -> dic
 def dated(store: Store, tips: Sequence[tuple[str, Oid]], broken: list[Problem]) -> list[tuple[str, str, Oid]]:
     """When the checkpoints at tips of tracks were taken, with track and commit; no more of them is looked at."""
     times = []
-    for (track, oid), found in zip(tips, store.objects.read_many([oid for _, oid in tips], _MAX_COMMIT), strict=True):
+    for (track, oid), found in zip(tips, store.objects.read_many([oid for _, oid in tips], MAX_COMMIT), strict=True):
         created = _CREATED.search(found.data) if found is not None and found.kind == "commit" and found.data else None
         try:
             when = created[1].decode() if created else timestamp(store.stored(found, track, oid).checkpoint.created)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, parse_note, payload
+from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, parse_note, payload, plain
 from gitbaton.errors import GitError, NotFoundError, RecordError
 from gitbaton.git.notes import find
 from gitbaton.git.objects import MAX_READ, Algorithm, NewObject, Object, commit_data, new_object, object_id, parse_commit
-from gitbaton.git.refwatch import below, there
+from gitbaton.git.reffiles import below, there
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.store.foreign import Marks
 from gitbaton.store.refs import CHAINS, CURRENT, NOTES, REMOTES, TIPS, chain_ref, fetched_ref, remote_ref, tip_ref, track_of
-from gitbaton.store.values import History, Problem
+from gitbaton.store.values import MAX_COMMIT, History, Problem
 from gitbaton.values import replace
 
-_MAX_COMMIT = 3 << 20
 _MAX_BROKEN = 100
 _FEW = 100  # refs that are sooner looked at one by one than in a listing of all
 
@@ -139,7 +138,7 @@ class Store:
         """As ``tips``, of tracks whose chains' tips are known."""
         items: list[Stored] = []
         problems: list[Problem] = []
-        read = self.objects.read_many(list(chains.values()), _MAX_COMMIT)
+        read = self.objects.read_many(list(chains.values()), MAX_COMMIT)
         for (track, oid), found in zip(chains.items(), read, strict=True):
             try:
                 items.append(self.stored(found, track, oid))
@@ -169,6 +168,10 @@ class Store:
             stored = fetched.tip(self, track)
         return stored
 
+    def has(self, track: str) -> bool:
+        """Whether there is a track, here or as fetched, also one whose newest checkpoint cannot be read."""
+        return self._pointed(chain_ref(track)) is not None or bool(self.at_remotes(track))
+
     def before(self, track: str) -> Stored | None:
         """As ``tip``, for what a snapshot can do without: where only a remote's copy is broken, there is none."""
         try:
@@ -178,7 +181,7 @@ class Store:
 
     def own_tip(self, track: str) -> Stored | None:
         """As ``tip``, but only of a track that this repository has itself: what a snapshot follows."""
-        found = self.at(chain_ref(track), _MAX_COMMIT)
+        found = self.at(chain_ref(track), MAX_COMMIT)
         return None if found is None else self.stored(found, track, found.oid)
 
     def at(self, ref: str, limit: int = MAX_READ) -> Object | None:
@@ -244,7 +247,7 @@ class Store:
 
     def chain(self, ref: str, track: str | None, limit: int | None = None) -> History:
         """The checkpoints of the chain at a ref, as ``history``; ``track`` as in ``stored``. Raises NotFoundError."""
-        start = self.at(ref, _MAX_COMMIT)
+        start = self.at(ref, MAX_COMMIT)
         if start is None:
             raise NotFoundError(f"there is no track '{track}'" if track is not None else f"there is no ref '{ref}'")
         if start.kind != "commit":
@@ -270,18 +273,18 @@ class Store:
         stored: Stored | None = tip
         while stored is not None:
             yield stored
-            found = self.objects.read(stored.commit, _MAX_COMMIT)
+            found = self.objects.read(stored.commit, MAX_COMMIT)
             parents = parse_commit(found.data).parents if found is not None and found.data else ()
             if not parents or parents[0] == self.root:
                 return
             try:
-                stored = self.stored(self.objects.read(parents[0], _MAX_COMMIT), tip.checkpoint.track, parents[0])
+                stored = self.stored(self.objects.read(parents[0], MAX_COMMIT), tip.checkpoint.track, parents[0])
             except RecordError:
                 return
 
     def tip_at(self, ref: str) -> Stored | None:
         """The newest checkpoint of the chain at a ref of any name; None when there is none. Raises RecordError."""
-        found = self.at(ref, _MAX_COMMIT)
+        found = self.at(ref, MAX_COMMIT)
         return None if found is None else self.stored(found, None, found.oid)
 
     def _walk(self, ref: str, track: str | None, oids: list[Oid]) -> Iterator[Stored | Problem]:
@@ -291,7 +294,7 @@ class Store:
         """
         broken: list[Problem] = []
         seen: set[Oid] = set()
-        for oid, found in zip(oids, self.objects.read_many(oids, _MAX_COMMIT), strict=True):
+        for oid, found in zip(oids, self.objects.read_many(oids, MAX_COMMIT), strict=True):
             if oid == self.root:
                 break
             try:
@@ -309,10 +312,12 @@ class Store:
                 yield stored
         yield from _merged(broken)
 
-    def torn(self, oids: Sequence[Oid]) -> Oid | None:
-        """The last of a chain's commits, newest first, where it cannot be read: what lies below it is out of reach."""
+    def torn(self, track: str, oids: Sequence[Oid]) -> str:
+        """What is to be said where the last of a chain's commits, newest first, cannot be read; empty where it can."""
         last = oids[-1]
-        return last if last != self.root and next(iter(self.objects.read_many([last], 0))) is None else None
+        if last == self.root or next(iter(self.objects.read_many([last], 0))) is not None:
+            return ""
+        return f"the chain of track '{plain(track)}' is torn: commit {last} cannot be read, nor what lies below it"
 
     def current(self) -> str | None:
         """The current track of this work tree."""

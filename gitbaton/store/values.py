@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+MAX_COMMIT = 3 << 20  # bytes of a commit of ours that are read
+
 
 @value
 class Problem:

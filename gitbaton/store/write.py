@@ -12,7 +12,7 @@ from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.notes import edit
 from gitbaton.git.objects import Kind, NewObject, RefChange, commit_data, new_object, parse_commit
-from gitbaton.git.refwatch import below
+from gitbaton.git.reffiles import below
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.store import foreign
 from gitbaton.store.read import Store, root_objects

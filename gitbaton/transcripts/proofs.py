@@ -9,7 +9,7 @@ import os
 import re
 import time
 
-from gitbaton.git.ownfiles import make_folder, shared
+from gitbaton.git.ownfiles import make_folder, put, shared
 from gitbaton.model import Oid
 from gitbaton.values import value
 
@@ -82,12 +82,7 @@ def _put(repo: Repo, name: str, data: bytes) -> None:
             make_folder(repo, os.path.dirname(folder))
             os.makedirs(folder, mode=0o700, exist_ok=True)
             shared(repo, folder)
-    temporary = f"{name}.{os.getpid()}"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        shared(repo, fd)
-        file.write(data)
-    os.replace(temporary, name)
+    put(repo, name, data, fresh=f".{os.getpid()}", mode=0o600)
 
 
 def forgotten(repo: Repo, ref: str) -> bool:

@@ -29,11 +29,11 @@ def each(names: str, rows: Iterable[Any]) -> Callable[[Callable[..., None]], Cal
                 given = dict(zip(keys, row, strict=True))
                 try:
                     function(*args, **kwargs, **given)
-                except Exception as error:
+                except (Exception, pytest.fail.Exception) as error:  # pytest.raises fails with no Exception
                     error.add_note(f"with {given!r:.500}")
                     failures.append(error)
             if failures:
-                raise ExceptionGroup(f"{len(failures)} of {len(table)} rows", failures)
+                raise BaseExceptionGroup(f"{len(failures)} of {len(table)} rows", failures)
 
         taken = inspect.signature(function)
         left = [p for name, p in taken.parameters.items() if name not in keys]

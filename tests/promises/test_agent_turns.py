@@ -150,3 +150,16 @@ def test_a_session_of_another_work_tree_has_ended_too(repo: Sandbox) -> None:
     assert "may still be at work here" in mine.fire("start")
     theirs.fire("end")
     assert "nother session" not in mine.fire("start")
+
+
+def test_a_session_that_moved_to_another_work_tree_has_ended_where_it_was_last(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    place = repo.path.parent / "linked"
+    repo.git("worktree", "add", "-q", "-b", "side", str(place))
+    theirs, mine = Client("claude", repo.path, session="theirs"), Client("claude", repo.path, session="mine")
+    work(repo, theirs, TASK)
+    assert "may still be at work here" in mine.fire("start")
+    Client("claude", place, session="theirs").fire("end")
+    assert "nother session" not in mine.fire("start")
+    theirs.fire("start")
+    assert "may still be at work here" in mine.fire("start")

@@ -69,7 +69,7 @@ FIELDS = {
     "step.name": "go",
     "verb": "push",
     "word": " t",
-    "words": "--track",
+    "option": "--track",
 }
 # What stands in a hint for the user's own word.
 WORDS = {"NAME": "t", "TEXT": "text", "CHECKPOINT": "t", "DIR": "older", "PATH": "../beside", "RUN": "r", "STEP": "'a step'"}

@@ -88,7 +88,7 @@ BAD: list[tuple[tuple[str, ...], str]] = [
     (("resume", "--json=1"), "option '--json' does not take a value"),
     (("log", "-n", "x"), "'x' is not a number"),
     (("log", "-n", "-1"), "-1 is not in the range"),
-    (("log", "main", "--all"), "a track and --all exclude each other"),
+    (("log", "main", "--all"), "a checkpoint or track and --all exclude each other"),
     (("status", "--json", "-z"), "exclude each other"),
     (("show", ""), "the checkpoint's name is empty"),
     (("tracks", "choose", "x"), "'choose x' is not understood; it can be 'use NAME'"),

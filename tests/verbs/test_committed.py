@@ -298,3 +298,18 @@ def test_a_merge_of_what_was_captured_is_silent_and_one_more_path_speaks(repo: S
     assert verified(repo) == (0, "committed:2")
     lines = spoken(repo, "merge", "-q", "--no-ff", "-m", "m", "theirs")
     assert len(lines) == 3 and lines[1].endswith(": head-ahead:4"), "the merge is over, though git has yet to forget it"
+
+
+def test_a_tree_that_cannot_be_read_takes_no_other_track_down(repo: Sandbox) -> None:
+    tree = repo.git("rev-parse", "HEAD^{tree}")
+    repo.write("a.txt", "two\n")
+    snap(repo, "t")
+    repo.git("commit", "-q", "-a", "-m", "c")
+    repo.write("a.txt", "three\n")
+    snap(repo, "sound")
+    repo.git("commit", "-q", "-a", "-m", "c")
+    (repo.path / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    done = repo.baton("verify", "--track", "t")
+    assert done.code == 1 and done.out.startswith("head-ahead:2: ") and "Traceback" not in done.err
+    rows = {row.split("\t")[1]: row.split("\t")[5] for row in repo.ok("status", "--porcelain").out.splitlines()[2:]}
+    assert rows["sound"] == "committed:1" and rows["t"].startswith("head-ahead:2")

@@ -12,7 +12,7 @@ from tests.kit import Sandbox
 
 apply = importlib.import_module("gitbaton.restore.apply")  # the package has a function of that name
 NOTHING, DONE = "was interrupted, and nothing is changed", "was interrupted when all was done"
-HALFWAY = "was interrupted halfway\nhint: any 'git baton' command ends it: git baton status"
+HALFWAY = "was interrupted halfway\nhint: the next 'git baton' command puts that right: git baton status"
 
 
 @pytest.fixture

@@ -36,3 +36,15 @@ def test_the_list_and_doctor_say_where_it_is_torn(torn: Sandbox) -> None:
     done = torn.ok("log", "a b")
     assert done.out.count("\n") == 3 and "it cannot be read, nor what lies below it" in done.err
     assert "MEND history: the chain of track 'a b' is torn" in torn.baton("doctor").out
+
+
+def test_a_track_whose_newest_cannot_be_read_is_listed_by_its_name(repo: Sandbox) -> None:
+    with repo.open() as baton:
+        for number in range(3):
+            baton.snapshot(f"step {number}", track="t", files=False)
+    chain = "refs/baton/tracks/t"
+    broken = repo.git("commit-tree", "-m", "no checkpoint", "-p", chain, f"{chain}^{{tree}}")
+    repo.git("update-ref", chain, broken)
+    for words in (("log", "t"), ("log", "--track", "t")):
+        done = repo.ok(*words)
+        assert [row.rsplit(" ", 1)[1] for row in done.out.splitlines()] == ["2", "1", "0"] and broken[:10] in done.err, words

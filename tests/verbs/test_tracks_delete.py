@@ -206,3 +206,13 @@ def test_one_who_records_meanwhile_loses_nothing_unseen(repo: Sandbox) -> None:
         done, _ = delete(baton, made, force=False)
         assert [stored.checkpoint.step for stored in done.items] == ["two", "one"]
     assert CHAINS + "t" not in repo.git("for-each-ref")
+
+
+def test_a_run_that_begins_meanwhile_is_not_passed_over(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "--step", "one", "--no-files")
+    with repo.open() as baton:
+        made = plan(baton, "t")
+        repo.ok("run", "--step", "s", "--run", "r", "--", "true")
+        with pytest.raises(RefConflictError, match="moved meanwhile"):
+            apply(baton, made)
+    assert repo.ok("log", "t").out

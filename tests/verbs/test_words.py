@@ -161,3 +161,11 @@ def test_only_a_track_goes_to_a_remote(two: Sandbox, tmp_path: Path) -> None:
     two.ok("sync", "--yes", "--track", "docs")
     assert two.git("ls-remote", "origin", "refs/baton/tracks/*").count("refs/baton/tracks/") == 2
     assert "docs" not in two.ok("fetch", "--track", "parser").out
+
+
+def test_an_older_checkpoint_is_no_reason_to_speak_of_a_remote(two: Sandbox, tmp_path: Path) -> None:
+    two.git("init", "-q", "--bare", str(tmp_path / "hub.git"))
+    two.git("remote", "add", "origin", str(tmp_path / "hub.git"))
+    two.ok("push", "--yes", "--track", "parser")
+    for words in (("resume", "parser"), ("resume", "parser~1")):
+        assert "newer" not in two.ok(*words).err

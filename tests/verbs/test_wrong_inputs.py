@@ -55,7 +55,7 @@ log nowhere | 2 | there is no checkpoint 'nowhere'
 log -n x | 129 | 'x' is not a number
 log -n -1 | 129 | -1 is not in the range
 log -x | 129 | unknown option '-x'
-log t --all | 129 | a track and --all exclude each other
+log t --all | 129 | a checkpoint or track and --all exclude each other
 log --all --track t | 129 | --track and --all exclude each other
 log t u | 129 | unexpected argument 'u'
 show '@~9' --track 'a b' | 2 | track 'a b' has only 1 checkpoint

@@ -154,7 +154,7 @@ class Fetched(Baton):
     def tip(self, track: str | None = None) -> Stored:
         return replace(super().tip(track), foreign=True)
 
-    def resolve(self, name: str = "@", track: str | None = None) -> Stored:
+    def resolve(self, name: str | None = "@", track: str | None = None) -> Stored:
         return replace(super().resolve(name, track), foreign=True)
 
 
