@@ -65,8 +65,9 @@ def flush(wal: Wal) -> list[bytes]:
 
 
 def kill(*wals: Wal) -> None:
-    """As if their processes were killed."""
+    """As if their processes were killed: no thread of theirs goes on."""
     for wal in wals:
+        wal._tail.rest()
         wal._let_go()
 
 
