@@ -264,7 +264,7 @@ def _labelled(store: Store, chains: Collection[str], torn: set[str]) -> list[Pla
         refs |= {fetched_ref(remote, strange): strange for remote, _ in remotes}
     if not refs:
         return []
-    git = store.repo.git.changed({}, "log.showSignature=false")
+    git = store.repo.git.changed({"LC_CTYPE": "C"}, "log.showSignature=false")  # bytes match twice as fast as characters
     found = git.run(*words, "-E", f"--grep={_ANY_LABEL}", "--stdin", stdin="".join(f"{ref}\n" for ref in refs).encode())
     if found.code != 0:
         return _everything(store, chains, torn)

@@ -15,7 +15,7 @@ from gitbaton.git.objects import parse_commit
 from gitbaton.model import Oid, Stored, WorktreeId
 from gitbaton.store import Store, safety_ref
 from gitbaton.store.contents import Contents, Step, changes, nothing, tree_of
-from gitbaton.store.lines import FORMAT, Line, Seen, first_parents, listed, read_lines
+from gitbaton.store.lines import FORMAT, Line, Seen, first_lines, first_parents, listed, newest_lines, read_lines
 from gitbaton.store.safety import AFTER, in_beside
 from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import value
@@ -59,21 +59,42 @@ def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, p
     commits = _commits(store, then.checkpoint.head, head) if wanted else []
     alone = chains.keys() <= {then.checkpoint.track}
     made = [step for _, step in commits]
-    changed = changes(store, made, wanted) if alone else {}
+    base = tree_of(store, then.checkpoint.head) or nothing(store) if wanted else ""
+    first = (nothing(store), base)
+    changed = changes(store, [first, *made], wanted) if alone and commits else {}
     if alone:  # then only what a commit brought can be anybody's
         wanted = {path: wanted[path] for _, path in _brought(commits, changed, wanted)}
     if not wanted:
         return {}
-    lines = read_lines(store, _refs(store, chains), then.commit if alone else None)
-    base = tree_of(store, then.checkpoint.head) or nothing(store)
-    first = (nothing(store), base)
-    changed |= changes(store, [first, *([] if alone else made), *(s for line in lines for s in line.steps(base))], wanted)
-    contents = changed.get(first, {})
-    for line in lines:
-        line.follow(base, contents, changed)
-    search = _Search(store, then, worktree, wanted, contents, lines)
-    found = {path: Owner(path=path, track=None, where=oid) for oid, path in _brought(commits, changed, wanted)}
-    return _Verdict(search, found).owners()
+    refs = _refs(store, chains)
+
+    def answer(lines: Sequence[Line]) -> dict[str, Owner]:
+        steps = [step for line in lines if line.firsts is None for step in line.steps(base)]
+        known = changed | changes(store, [*([] if alone else [first, *made]), *steps], wanted)
+        contents = {path: content for path, content in known.get(first, {}).items() if path in wanted}
+        for line in lines:
+            if line.firsts is None:
+                line.follow(base, contents, known)
+        search = _Search(store, then, worktree, wanted, contents, lines)
+        found = {path: Owner(path=path, track=None, where=oid) for oid, path in _brought(commits, known, wanted)}
+        return _Verdict(search, found).owners()
+
+    if alone and (newest := newest_lines(store, refs, then.commit)) is not None:
+        return answer(newest)
+    if alone:
+        held = changed.get(first, {})
+        late = {path for path, content in wanted.items() if content in ("", held.get(path, ""))}
+        firsts = first_lines(store, refs, wanted, late, _seconds(then.checkpoint.created))
+        try:
+            if firsts is not None:
+                return answer(firsts)
+        except _Undecided:
+            pass
+    return answer(read_lines(store, refs))
+
+
+class _Undecided(Exception):
+    """The first commit that has a content is no checkpoint that counts for it, and what comes after it is not known."""
 
 
 def _refs(store: Store, chains: Mapping[str, Oid]) -> dict[str | None, Oid]:
@@ -178,6 +199,10 @@ class _Search:
         searches = []
         constant = {path for path, content in self.wanted.items() if self.base.get(path, "") == content}
         for line in self.lines:
+            for path, place in (line.firsts or {}).items():
+                searches.append((line, path, self._look(line, [(place, place + 1)], self._fits(line, path))))
+            if line.firsts is not None:
+                continue
             recent = line.recent(_seconds(self.created))
             for path in constant | line.moves.keys():
                 late = self.late(path)
@@ -188,6 +213,9 @@ class _Search:
         found: dict[str, list[_Held]] = {}
         for line, path, seen in self._carry_out(searches):
             found.setdefault(path, []).append((line, seen))
+        for line in self.lines:
+            if any(all(held[0] is not line for held in found.get(path, ())) for path in line.firsts or ()):
+                raise _Undecided
         return found
 
     def _fits(self, line: Line, path: str) -> Callable[[Seen], bool]:

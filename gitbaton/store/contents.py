@@ -36,13 +36,18 @@ def changes(store: Store, steps: Iterable[Step], wanted: Contents) -> dict[Step,
     ordered = sorted({step for step in steps if step[0] != step[1]})
     if not ordered:
         return {}
-    small = len(wanted) <= _FEW_PATHS and sum(len(os.fsencode(p)) for p in wanted) <= _FEW_BYTES
-    specs = [f":(top,literal){path}" for path in wanted] if small else []
+    specs = specs_of(wanted) or []
     stdin = "".join(f"{before} {after}\n" for before, after in ordered).encode()
     result = store.repo.git.run(*TREES, "--", *specs, stdin=stdin)
     found = _parsed(result.out, wanted) if result.code == 0 else {}
     # Git passes over a tree that is not there without failing.
     return found if len(found) == len(ordered) else _compared(store, ordered, wanted)
+
+
+def specs_of(wanted: Contents) -> list[str] | None:
+    """The wanted paths as words of a git command; None when they are too many for one."""
+    small = len(wanted) <= _FEW_PATHS and sum(len(os.fsencode(p)) for p in wanted) <= _FEW_BYTES
+    return [f":(top,literal){path}" for path in wanted] if small else None
 
 
 def _parsed(out: bytes, wanted: Contents) -> dict[Step, Contents]:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import is_oid, parse_commit
 from gitbaton.model import Oid, Stored
-from gitbaton.store.contents import Contents, Step
+from gitbaton.store.contents import Contents, Step, specs_of
 from gitbaton.store.read import Store
 from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import value
 
+_FEW = 8  # paths that git finds sooner by their names than by their contents
+_MANY = 500  # contents on a command line
 NEWEST = 200  # of a track that is alone: how far back it is looked at first
 FORMAT = ("--encoding=UTF-8", "--format=%H %T %at %P")  # i18n.logOutputEncoding may be UTF-16
+_LOG = (
+    *("log", "-z", "--reverse", "--first-parent", "--diff-merges=first-parent", "--raw", "-r", "--no-renames", "--no-abbrev"),
+    *("--no-notes", "--no-decorate", "--no-color", "--no-ext-diff", "--no-relative", "--ignore-submodules=none"),
+    *("--encoding=UTF-8", "--format=%H %T %at"),
+)
 
 Run = tuple[int, int, str]  # from a place up to before another a path has one content
 
@@ -50,10 +58,13 @@ class Seen:
 
 
 class Line:
-    """A chain, oldest first; places in it count from 0. ``track`` is None for the states before each restore."""
+    """A chain, oldest first; places in it count from 0. ``track`` is None for the states before each restore.
 
-    def __init__(self, track: str | None, links: list[Link]) -> None:
-        self.track, self.links = track, links
+    Where ``firsts`` is given the line has no other links than those: by path, the first place that has its wanted content.
+    """
+
+    def __init__(self, track: str | None, links: list[Link], firsts: Mapping[str, int] | None = None) -> None:
+        self.track, self.links, self.firsts = track, links, firsts
         self.seen: dict[int, Seen | None] = {}
         self.moves: dict[str, list[tuple[int, str]]] = {}
         self.start: Contents = {}
@@ -103,15 +114,93 @@ class Line:
         return place
 
 
-def read_lines(store: Store, chains: Mapping[str | None, Oid], until: Oid | None = None) -> list[Line]:
-    """Chains as far as they can be read, by one process; where ``until`` is given only the newest part of them, if it is in
-    that."""
+def read_lines(store: Store, chains: Mapping[str | None, Oid]) -> list[Line]:
+    """Chains as far as they can be read, by one process."""
+    return _lines(store, chains, _walked(store, chains))
+
+
+def newest_lines(store: Store, chains: Mapping[str | None, Oid], until: Oid) -> list[Line] | None:
+    """The newest part of chains; None where a checkpoint is not in that."""
+    found = _walked(store, chains, f"--max-count={NEWEST}")
+    return _lines(store, chains, found) if until in found else None
+
+
+def first_lines(
+    store: Store, chains: Mapping[str | None, Oid], wanted: Contents, late: Collection[str], since: int
+) -> list[Line] | None:
+    """Of a track's line only the first commits that have the wanted contents, those of ``late`` after a time; by one process,
+    which tells only of commits that change them. The states before each restore are read whole.
+
+    None where every commit must be looked at to tell. Within a chain no date is before an earlier one.
+    """
+    found = []
+    for track, tip in chains.items():
+        if track is None:
+            found += read_lines(store, {track: tip})
+            continue
+        moves = _moves(store, tip, wanted)
+        if moves is None:
+            return None
+        firsts = {}
+        for path, changed in moves.items():
+            before = [content for link, content in changed if link.seconds < since]
+            if path in late and (before[-1] if before else "") == wanted[path]:
+                return None
+            after = (
+                link for link, content in changed if content == wanted[path] and (path not in late or link.seconds >= since)
+            )
+            if (first := next(after, None)) is not None:
+                firsts[path] = first
+        links = sorted({link.oid: link for link in firsts.values()}.values(), key=lambda link: (link.seconds, link.oid))
+        found.append(Line(track, links, {path: links.index(link) for path, link in firsts.items()}))
+    return found
+
+
+def _moves(store: Store, tip: Oid, wanted: Contents) -> dict[str, list[tuple[Link, str]]] | None:
+    """By path the commits of a chain that change it, oldest first, with its content from then on; None where it is not told."""
+    few = len(wanted) <= _FEW
+    blobs = [] if few else sorted({f"--find-object={content.split(' ')[1]}" for content in wanted.values() if content})
+    specs = specs_of({path: content for path, content in wanted.items() if few or not content})
+    if specs is None or len(blobs) > _MANY or not is_oid(store.objects.algorithm, tip):
+        return None
+    git = store.repo.git.changed({}, "log.showRoot=true", "log.showSignature=false", "log.follow=false")
+    found: dict[str, list[tuple[Link, str]]] = {path: [] for path in wanted}
+    for words in ([*blobs, "--end-of-options", tip, "--"], ["--end-of-options", tip, "--", *specs]):
+        if words[0] in blobs or words[-1] in specs:
+            result = git.run(*_LOG, *words)
+            if result.code != 0:
+                return None
+            for link, path, content in _changed(result.out):
+                if path in found and (few or bool(wanted[path]) == (words[0] in blobs)):
+                    found[path].append((link, content))
+    return found
+
+
+def _changed(out: bytes) -> Iterable[tuple[Link, str, str]]:
+    """What ``log`` prints: a commit, a path that it changes, and what it has there."""
+    link: Link | None = None
+    content: str | None = None
+    for token in out.split(b"\0"):
+        if content is not None:
+            if link is not None:
+                yield link, os.fsdecode(token), content
+            content = None
+            continue
+        text = token.removeprefix(b"\n").decode("ascii", "replace")
+        row = text.split(" ")
+        if text.startswith(":"):
+            content = "" if row[1] == "000000" else f"{row[1]} {row[3]}"
+        elif text:
+            link = Link(oid=row[0], tree=row[1], seconds=_number(row[2]), parent=None)
+
+
+def _walked(store: Store, chains: Mapping[str | None, Oid], *few: str) -> dict[Oid, Link]:
     tips = [tip for tip in chains.values() if is_oid(store.objects.algorithm, tip)]
-    few = [f"--max-count={NEWEST}"] if until else []
     result = store.repo.git.run("rev-list", "--first-parent", *few, *FORMAT, "--end-of-options", *tips, "--")
-    found = listed(result.out) if result.code == 0 else _step_by_step(store, tips)
-    if few and until not in found:
-        return read_lines(store, chains)
+    return listed(result.out) if result.code == 0 else _step_by_step(store, tips)
+
+
+def _lines(store: Store, chains: Mapping[str | None, Oid], found: Mapping[Oid, Link]) -> list[Line]:
     return [Line(track, [k for k in first_parents(found, tip) if k.oid != store.root][::-1]) for track, tip in chains.items()]
 
 

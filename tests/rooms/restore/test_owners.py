@@ -14,7 +14,7 @@ from gitbaton.git.objects import RefChange, commit_data, new_object, parse_commi
 from gitbaton.git.repo import Door
 from gitbaton.model import Stored, WorktreeId
 from gitbaton.owners import Owner, Present, others
-from gitbaton.store import chain_ref
+from gitbaton.store import chain_ref, lines
 from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
 from tests.kit.tiers import deep, some
@@ -340,6 +340,30 @@ def test_a_chain_with_lost_objects_says_what_it_can(scene: Scene, what: str) -> 
         assert scene.others(then, "d/x") == theirs("d/x", held), "who had it is lost, and who changed it last is not"
         assert scene.others(then, "b.txt")["b.txt"].track == "other"
         assert (scene.others(then, "b.txt") == theirs("b.txt", held)) == (what == "commit")
+
+
+@some("what", ["commit", "tree", "subtree"])
+def test_of_a_track_that_is_alone_what_is_lost_is_nobodys(scene: Scene, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    then = scene.snap("mine")
+    scene.repo.write("d/x", "x\n")
+    lost = scene.snap("mine")
+    scene.repo.write("d/x", "y\n")
+    scene.snap("mine")
+    scene.repo.write("d/y", "y\n")
+    scene.snap("mine")
+    subtree = scene.repo.git("rev-parse", f"{lost.commit}:d")
+    commit = scene.repo.commit("all of it", b_txt="unseen\n")
+    scene.baton.close()
+    for few in (0, 8):
+        monkeypatch.setattr(lines, "NEWEST", 0)
+        monkeypatch.setattr(lines, "_FEW", few)
+        with scene.repo.open(clock=scene.clock, door=None) as scene.baton:
+            assert scene.others(then, "d/x", "d/y", "b.txt") == brought("b.txt", commit)
+    _lose(scene, {"commit": lost.commit, "tree": lost.tree, "subtree": subtree}[what])
+    for few in (0, 8):
+        monkeypatch.setattr(lines, "_FEW", few)
+        with scene.repo.open(clock=scene.clock, door=None) as scene.baton:
+            assert scene.others(then, "d/x", "d/y", "b.txt") == brought("b.txt", commit)
 
 
 def test_a_tie_is_ours(scene: Scene) -> None:

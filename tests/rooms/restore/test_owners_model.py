@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitbaton import owners
 from gitbaton.errors import BatonError
 from gitbaton.model import Op, Stored
 from gitbaton.owners import Owner, others
 from gitbaton.restore import Order, carry_out
+from gitbaton.store import lines
 from tests.kit import Sandbox
 from tests.kit.tiers import model, sized
 from tests.rooms.restore.test_owners import Scene
@@ -111,6 +115,37 @@ def test_the_walk_over_everything_agrees(count: int) -> None:
         assert found == expected
 
     run()
+
+
+ALONE = st.one_of(EDIT, EDIT, SNAP.filter(lambda step: step[1] == "mine"), COMMIT, PULL, RESTORE)
+ALONE_STEPS = st.lists(ALONE, min_size=4, max_size=16)
+
+
+@sized(8, 60, 150)
+def test_of_a_long_track_that_is_alone_the_same_is_said(count: int) -> None:
+    asked = {"first": 0, "whole": 0}
+
+    def counted(kind: str, call: Callable[..., object]) -> Callable[..., object]:
+        def counts(*words: object) -> object:
+            found = call(*words)
+            asked[kind] += found is not None
+            return found
+
+        return counts
+
+    @model(count)
+    @given(before=ALONE_STEPS, after=ALONE_STEPS, few=st.booleans())
+    def run(before: list[tuple[str, ...]], after: list[tuple[str, ...]], few: bool) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lines, "NEWEST", 0)
+            patch.setattr(lines, "_FEW", 8 if few else 0)
+            patch.setattr(owners, "first_lines", counted("first", lines.first_lines))
+            patch.setattr(owners, "read_lines", counted("whole", lines.read_lines))
+            found, expected = both_ways(before, after, False)
+        assert found == expected
+
+    run()
+    assert asked["first"] > asked["whole"]
 
 
 def both_ways(before: list[tuple[str, ...]], after: list[tuple[str, ...]], halves: bool) -> tuple[object, object]:
