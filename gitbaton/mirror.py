@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from gitbaton.errors import UsageError
 from gitbaton.git.objects import lookup
-from gitbaton.git.ownfiles import make_folder, put
+from gitbaton.git.ownfiles import make_folder, put, shared
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
 from gitbaton.model import Checkpoint, Oid, Stored
@@ -101,7 +101,7 @@ def refresh(
     if tracked:
         return [f"'{tracked[0]}' is tracked by git, so it is not ours and the LATEST files are not written"]
     try:
-        folder = _open(where, create=not only_existing)
+        folder = _open(where, create=None if only_existing else repo)
     except OSError as error:
         if only_existing and isinstance(error, FileNotFoundError):
             return []
@@ -177,7 +177,7 @@ def _looks(where: Place, folder: int) -> str:
 def is_stale(where: Place, told: Told) -> bool:
     """Whether LATEST files are there and do not say what is told."""
     try:
-        folder = _open(where, create=False)
+        folder = _open(where)
     except OSError:
         return False
     try:
@@ -198,7 +198,7 @@ def write_files(repo: Repo, where: Place, files: Sequence[tuple[str, bytes]]) ->
     listed = zsplit(repo.git.out("ls-files", "-z", "--", f":(top,literal){inside}")) if inside is not None else []
     foreign = set(listed)
     warnings = [f"'{path}' is tracked by git and is not written" for path in paths.values() if path in foreign]
-    folder = _open(where, create=True)
+    folder = _open(where, create=repo)
     try:
         for name, data in files:
             if paths.get(name) not in foreign:
@@ -223,7 +223,7 @@ def has_files(where: Place) -> bool:
 def foreign(where: Place) -> list[str]:
     """The names among LATEST.md and LATEST.json at which something stands that we did not write: it is the user's."""
     try:
-        folder = _open(where, create=False)
+        folder = _open(where)
     except OSError:
         return []
     try:
@@ -264,8 +264,9 @@ def _tracked(repo: Repo, where: Place, staged: Oid | None) -> list[str]:
     return zsplit(repo.git.out("ls-files", "-z", "--", *names))
 
 
-def _open(where: Place, *, create: bool) -> int:
-    """A descriptor of the directory. Below the work tree no component may be a symbolic link."""
+def _open(where: Place, *, create: Repo | None = None) -> int:
+    """A descriptor of the directory. Below the work tree no component may be a symbolic link, and with ``create`` what is
+    missing is made with the modes which that repository asks for."""
     if where.inside is None or where.root is None:
         if create:
             os.makedirs(where.directory, exist_ok=True)
@@ -275,16 +276,22 @@ def _open(where: Place, *, create: bool) -> int:
         if part == ".":
             continue
         try:
-            try:
-                if create:
-                    os.mkdir(part, dir_fd=at)
-            except FileExistsError:
-                pass
+            made = create is not None and _made(part, at)
             deeper = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+            if create and made:
+                shared(create, deeper)
         finally:
             os.close(at)
         at = deeper
     return at
+
+
+def _made(name: str, at: int) -> bool:
+    try:
+        os.mkdir(name, dir_fd=at)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _read(folder: int, name: str) -> bytes | None:
@@ -308,12 +315,12 @@ def _replace(repo: Repo, folder: int, name: str, data: bytes) -> None:
     """
     try:
         make_folder(repo, repo.own_dir)
-        _replace_from(os.path.join(repo.own_dir, name + ".new"), None, folder, name, data)
+        _replace_from(repo, os.path.join(repo.own_dir, name + ".new"), None, folder, name, data)
     except OSError:
-        _replace_from(f".{name}.new", folder, folder, name, data)
+        _replace_from(repo, f".{name}.new", folder, folder, name, data)
 
 
-def _replace_from(temporary: str, at: int | None, folder: int, name: str, data: bytes) -> None:
+def _replace_from(repo: Repo, temporary: str, at: int | None, folder: int, name: str, data: bytes) -> None:
     try:
         os.unlink(temporary, dir_fd=at)
     except FileNotFoundError:
@@ -321,6 +328,7 @@ def _replace_from(temporary: str, at: int | None, folder: int, name: str, data: 
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=at)
     try:
         with open(fd, "wb") as file:
+            shared(repo, fd)
             file.write(data)
         os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=folder)
     except OSError:
@@ -360,6 +368,7 @@ def _ignore(repo: Repo, paths: Sequence[str]) -> list[str]:
         missing = [line for line in wanted if line not in there]
         if missing:
             with open(target, "ab") as file:
+                shared(repo, file.fileno())
                 newline = b"" if not text or text.endswith(b"\n") else b"\n"
                 file.write(newline + b"".join(line + b"\n" for line in missing))
     except OSError as error:

@@ -126,7 +126,11 @@ class Libgit2Objects:
         """See Objects."""
         try:
             for item in objects:
-                self.repository.odb.write(_TYPE[item.kind], item.data)
+                oid = str(self.repository.odb.write(_TYPE[item.kind], item.data))
+                if self._shared:
+                    folder = os.path.join(self.objects_dir, oid[:2])
+                    share(folder, self._shared)
+                    share(os.path.join(folder, oid[2:]), self._shared)
         except _ERRORS as error:
             raise GitError(f"cannot write an object: {error}") from None
 
@@ -158,7 +162,7 @@ class Libgit2Objects:
                     time.sleep(0.005)
 
     def _share(self, changes: Sequence[RefChange]) -> None:
-        """Give refs the modes that core.sharedRepository asks for: libgit2 heeds that for objects only."""
+        """Give refs the modes that core.sharedRepository asks for, to which libgit2 pays no heed."""
         if self._shared:
             common = os.path.dirname(self.objects_dir)
             for change in changes:

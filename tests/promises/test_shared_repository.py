@@ -70,6 +70,7 @@ def modes(repo: Sandbox) -> dict[str, int]:
 @pytest.mark.parametrize(("value", "wanted"), SETS)
 def test_all_of_it_has_the_modes_that_git_gives(repo: Sandbox, tmp_path: Path, value: str, wanted: int) -> None:
     make_shared(repo, value)
+    before = set((repo.path / ".git/objects").rglob("*"))
     tour(repo, tmp_path / "far.git")
     found = modes(repo)
     for name in ("flock", "rewritten", "hooks/post-commit", "installed", "agents", "pushed/far/t", "lock/runs", "claims/lock"):
@@ -82,6 +83,8 @@ def test_all_of_it_has_the_modes_that_git_gives(repo: Sandbox, tmp_path: Path, v
         asked &= 0o660 if name in ("quiet", "detached", "rewritten") else 0o7777  # sh makes them, for the group alone
         assert mode & asked == asked, f"{name}: {mode:o}"
         assert value != "0640" or not mode & 0o007, f"{name}: {mode:o}"
+    for path in set((repo.path / ".git/objects").rglob("*")) - before:
+        assert path.stat().st_mode & 0o040, "an object of ours is the group's, too, whichever library wrote it"
 
 
 @pytest.mark.deep
