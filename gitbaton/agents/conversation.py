@@ -69,7 +69,7 @@ def message_id(agent: str, line: bytes) -> str | None:
     if record is None:
         return None
     if agent == "codex":
-        item = _dict(record.get("payload")) if record.get("type") == "response_item" else {}
+        item = dict_of(record.get("payload")) if record.get("type") == "response_item" else {}
         found = item.get("id") or item.get("call_id")
     elif agent == "claude":
         found = record.get("uuid") if record.get("type") in _SPOKEN else None
@@ -146,7 +146,7 @@ def _as_claude(records: list[Record], session: str) -> list[Record] | None:
 
 def _as_codex(records: list[Record], session: str) -> list[Record] | None:
     """Its first line describes the session; the ids of threads that it copied from others stay."""
-    meta = _dict(records[0].get("payload")) if records and records[0].get("type") == "session_meta" else {}
+    meta = dict_of(records[0].get("payload")) if records and records[0].get("type") == "session_meta" else {}
     old = meta.get("id")
     if not isinstance(old, str) or not any(record.get("type") == "response_item" for record in records):
         return None
@@ -179,7 +179,7 @@ def _said_codex(records: list[Record]) -> list[Record]:
     """What was said; neither settings of a turn nor instructions in the client's or a developer's name."""
     kept: list[Record] = []
     for record in records:
-        payload, kind = _dict(record.get("payload")), record.get("type")
+        payload, kind = dict_of(record.get("payload")), record.get("type")
         if kind == "session_meta":
             kept.append({**record, "payload": {key: payload[key] for key in _CODEX_META if key in payload}})
         elif kind == "compacted" or (kind == "response_item" and payload.get("role") not in ("developer", "system")):
@@ -188,7 +188,7 @@ def _said_codex(records: list[Record]) -> list[Record]:
 
 
 def _renamed_payload(record: Record, old: str, session: str) -> Record:
-    payload = _dict(record.get("payload"))
+    payload = dict_of(record.get("payload"))
     keys = ("session_id", "thread_id", *(("id",) if record.get("type") == "session_meta" else ()))
     changed = {key: session for key in keys if payload.get(key) == old}
     return {**record, "payload": {**payload, **changed}} if changed else record
@@ -216,24 +216,26 @@ def _base36(number: int) -> str:
     return text
 
 
-def _dict(found: object) -> Record:
+def dict_of(found: object) -> Record:
+    """A JSON object; an empty one for anything else."""
     return found if isinstance(found, dict) else {}
 
 
-def _list(found: object) -> list[object]:
+def list_of(found: object) -> list[object]:
+    """A JSON array; an empty one for anything else."""
     return found if isinstance(found, list) else []
 
 
-def _text(found: object, depth: int = 4) -> str:
+def text_of(found: object, depth: int = 4) -> str:
     """The text of a content field: a string, a part, or a list of parts; of other parts their kind."""
     if isinstance(found, str) or depth == 0:
         return found if isinstance(found, str) else "..."
     if isinstance(found, list):
-        return "\n".join(text for item in found if (text := _text(item, depth - 1)))
-    part = _dict(found)
+        return "\n".join(text for item in found if (text := text_of(item, depth - 1)))
+    part = dict_of(found)
     for key in ("text", "content", "output"):
         if isinstance(part.get(key), (str, list)):
-            return _text(part[key], depth - 1)
+            return text_of(part[key], depth - 1)
     return f"[{part['type']}]" if isinstance(part.get("type"), str) else ""
 
 
@@ -241,7 +243,7 @@ def _arguments(found: object) -> str:
     """What a tool was called with; ``{"command": ...}`` as the command itself."""
     if isinstance(found, str):
         return found
-    given = _dict(found)
+    given = dict_of(found)
     only = given.get("command")
     return only if isinstance(only, str) else json.dumps(given, ensure_ascii=False)
 
@@ -253,40 +255,40 @@ def _name(found: object) -> str:
 def _claude(records: Iterable[Record]) -> Iterator[Message]:
     names: dict[str, str] = {}
     for record in records:
-        kind, content = record.get("type"), _dict(record.get("message")).get("content")
+        kind, content = record.get("type"), dict_of(record.get("message")).get("content")
         if record.get("isSidechain") is True:
             continue
         if kind == "system":
-            yield Message(who="system", text=_text(record.get("content")))
+            yield Message(who="system", text=text_of(record.get("content")))
         elif kind == "attachment":
-            found = _dict(record.get("attachment"))
+            found = dict_of(record.get("attachment"))
             if str(found.get("type", "")).startswith("hook"):
-                yield Message(who="system", text=_text(found.get("content")))
+                yield Message(who="system", text=text_of(found.get("content")))
         elif kind in ("user", "assistant"):
             who = "system" if record.get("isMeta") is True else str(kind)
-            for part in [content] if isinstance(content, str) else _list(content):
+            for part in [content] if isinstance(content, str) else list_of(content):
                 yield from _claude_part(who, part, names)
 
 
 def _claude_part(who: str, part: object, names: dict[str, str]) -> Iterator[Message]:
-    block = _dict(part)
+    block = dict_of(part)
     kind = block.get("type")
     if kind == "tool_use":
         names[str(block.get("id"))] = _name(block.get("name"))
         yield Message(who="tool", name=_name(block.get("name")), text=_arguments(block.get("input")))
     elif kind == "tool_result":
         name = names.get(str(block.get("tool_use_id")), "?")
-        yield Message(who="tool", name=name, text=_text(block.get("content")))
+        yield Message(who="tool", name=name, text=text_of(block.get("content")))
     elif kind not in ("thinking", "redacted_thinking"):
-        yield Message(who=who, text=_text(part))
+        yield Message(who=who, text=text_of(part))
 
 
 def _codex(records: Iterable[Record]) -> Iterator[Message]:
     names: dict[str, str] = {}
     for record in records:
-        item = _dict(record.get("payload"))
+        item = dict_of(record.get("payload"))
         if record.get("type") == "compacted":
-            yield Message(who="system", text=_text(item.get("message")))
+            yield Message(who="system", text=text_of(item.get("message")))
         elif record.get("type") == "response_item":
             yield from _codex_item(item, names)
 
@@ -295,9 +297,9 @@ def _codex_item(item: Record, names: dict[str, str]) -> Iterator[Message]:
     kind, key = str(item.get("type")), str(item.get("call_id"))
     if kind == "message":
         role = str(item.get("role"))
-        yield Message(who=role if role in _SPOKEN else "system", text=_text(item.get("content")))
+        yield Message(who=role if role in _SPOKEN else "system", text=text_of(item.get("content")))
     elif kind.endswith("_call_output"):
-        yield Message(who="tool", name=names.get(key, "?"), text=_text(item.get("output")))
+        yield Message(who="tool", name=names.get(key, "?"), text=text_of(item.get("output")))
     elif kind.endswith("_call"):
         names[key] = _name(item.get("name") or kind.removesuffix("_call"))
         given = item.get("arguments") or item.get("input") or item.get("action")
@@ -315,34 +317,34 @@ def _gemini(records: Iterable[Record]) -> Iterator[Message]:
                 del kept[gone]
         elif isinstance(key, str):
             kept[key] = record
-        for item in _list(_dict(record.get("$set")).get("messages")):
-            again = _dict(item)
+        for item in list_of(dict_of(record.get("$set")).get("messages")):
+            again = dict_of(item)
             if isinstance(again.get("id"), str):
                 kept.setdefault(str(again["id"]), again)
     for record in kept.values():
         kind = record.get("type")
         who = {"user": "user", "gemini": "assistant"}.get(str(kind), "system")
-        yield Message(who=who, text=_text(record.get("content")))
-        for call in map(_dict, _list(record.get("toolCalls"))):
+        yield Message(who=who, text=text_of(record.get("content")))
+        for call in map(dict_of, list_of(record.get("toolCalls"))):
             name = _name(call.get("name"))
             yield Message(who="tool", name=name, text=_arguments(call.get("args")))
-            yield Message(who="tool", name=name, text=_text(call.get("resultDisplay")))
+            yield Message(who="tool", name=name, text=text_of(call.get("resultDisplay")))
 
 
 def _copilot(records: Iterable[Record]) -> Iterator[Message]:
     names: dict[str, str] = {}
     for record in records:
-        kind, data = str(record.get("type")), _dict(record.get("data"))
+        kind, data = str(record.get("type")), dict_of(record.get("data"))
         key = str(data.get("toolCallId"))
         if kind in ("user.message", "assistant.message", "system.message"):
-            yield Message(who=kind.partition(".")[0], text=_text(data.get("content")))
+            yield Message(who=kind.partition(".")[0], text=text_of(data.get("content")))
         elif kind == "session.compaction_complete":
-            yield Message(who="system", text=_text(data.get("summaryContent")))
+            yield Message(who="system", text=text_of(data.get("summaryContent")))
         elif kind == "tool.execution_start":
             names[key] = _name(data.get("toolName"))
             yield Message(who="tool", name=names[key], text=_arguments(data.get("arguments")))
         elif kind == "tool.execution_complete":
-            yield Message(who="tool", name=names.get(key, "?"), text=_text(data.get("result") or data.get("error")))
+            yield Message(who="tool", name=names.get(key, "?"), text=text_of(data.get("result") or data.get("error")))
 
 
 _READERS: dict[str, Callable[[Iterable[Record]], Iterator[Message]]] = {
@@ -356,14 +358,14 @@ _READERS: dict[str, Callable[[Iterable[Record]], Iterator[Message]]] = {
 def _calls(agent: str, record: Record) -> Iterator[tuple[str, str, str]]:
     """The tool calls and answers of one line: ``call`` or ``answer``, the call's id, the tool's name."""
     if agent == "codex":
-        item = _dict(record.get("payload")) if record.get("type") == "response_item" else {}
+        item = dict_of(record.get("payload")) if record.get("type") == "response_item" else {}
         kind, key = str(item.get("type")), item.get("call_id")
         if isinstance(key, str) and kind.endswith("_call_output"):
             yield "answer", key, ""
         elif isinstance(key, str) and kind.endswith("_call"):
             yield "call", key, _name(item.get("name") or kind.removesuffix("_call"))
         return
-    for block in map(_dict, _list(_dict(record.get("message")).get("content"))):
+    for block in map(dict_of, list_of(dict_of(record.get("message")).get("content"))):
         if block.get("type") == "tool_use":
             yield "call", str(block.get("id")), _name(block.get("name"))
         elif block.get("type") == "tool_result":

@@ -1,0 +1,838 @@
+"""Whether a command line is a run of tests, and how it ended: lines as agents write them, outputs as programs print them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitbaton.agents import testing
+from gitbaton.agents.testing import MAX_COMMAND, MAX_NAME, MAX_NAMES, Verdict, verdict
+from tests.kit.tables import each
+
+PASSED, FAILED, UNKNOWN = "passed", "failed", "unknown"
+OK = "...                                                    [100%]\n3 passed in 0.12s\n"
+NOT_OK = """.FFs                                                                     [100%]
+=================================== FAILURES ===================================
+___________________________________ T.test_b ___________________________________
+
+>   def test_b(self): self.fail()
+E   AssertionError: None
+
+test_u.py:4: AssertionError
+----------------------------- Captured stdout call -----------------------------
+ERROR of my own - not a test
+=========================== short test summary info ============================
+FAILED test_u.py::T::test_b - AssertionError: None
+FAILED test_u.py::test_c[a - b] - assert [1] == [2]
+2 failed, 1 passed, 1 skipped in 1.01s
+"""
+COLLECTION = """==================================== ERRORS ====================================
+_______________________ ERROR collecting tests/test_x.py _______________________
+E   ModuleNotFoundError: No module named 'nope'
+=========================== short test summary info ============================
+ERROR tests/test_x.py
+!!!!!!!!!!!!!!!!!!!! Interrupted: 1 error during collection !!!!!!!!!!!!!!!!!!!!
+=============================== 1 error in 0.07s ===============================
+"""
+STOPPED = "!!!!!!!!!!!!!!! KeyboardInterrupt !!!!!!!!!!!!!!!\n========= 3 passed in 4.02s =========\n"
+UNITTEST = """.FEs
+======================================================================
+ERROR: test_c (test_u.T.test_c)
+----------------------------------------------------------------------
+ZeroDivisionError: division by zero
+
+======================================================================
+FAIL: test_b (test_u.T.test_b)
+----------------------------------------------------------------------
+AssertionError: None
+
+----------------------------------------------------------------------
+Ran 4 tests in 0.001s
+
+FAILED (failures=1, errors=1, skipped=1)
+"""
+UNITTEST_OK = "....\n------------\nRan 5 tests in 0.001s\n\nOK (skipped=1)\n"
+GO = """--- FAIL: TestBreaks (0.00s)
+    --- FAIL: TestBreaks/deep (0.00s)
+        a_test.go:9: no
+FAIL
+FAIL\texample.com/a\t0.003s
+ok  \texample.com/b\t0.002s
+FAIL
+"""
+GO_V = """=== RUN   TestAdds
+--- PASS: TestAdds (0.00s)
+=== RUN   TestLater
+--- SKIP: TestLater (0.00s)
+PASS
+ok  \texample.com/a\t0.003s
+"""
+CARGO = """running 3 tests
+test tests::adds ... ok
+test tests::later ... ignored
+test tests::breaks ... FAILED
+
+failures:
+
+---- tests::breaks stdout ----
+thread 'tests::breaks' panicked at src/lib.rs:5:69
+
+failures:
+    tests::breaks
+
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.12s
+
+error: test failed, to rerun pass `--lib`
+"""
+CARGO_OK = """running 2 tests
+..
+test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+
+   Doc-tests lab
+
+running 1 test
+test src/lib.rs - f (line 1) ... ok
+
+test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s
+"""
+NEXTEST = """        FAIL [   0.004s] (2/5) lab tests::breaks
+────────────
+     Summary [   0.005s] 5 tests run: 4 passed, 1 failed, 2 skipped
+        FAIL [   0.004s] (2/5) lab tests::breaks
+error: test run failed
+"""
+JEST = """FAIL j/sum.test.js
+  maths
+    ✓ adds (2 ms)
+    ✕ breaks (3 ms)
+    ○ skipped later
+
+  ● maths › breaks
+
+    expect(received).toBe(expected) // Object.is equality
+
+Test Suites: 1 failed, 1 total
+Tests:       1 failed, 1 skipped, 1 passed, 3 total
+Snapshots:   0 total
+Time:        0.415 s
+Ran all test suites.
+"""
+JEST_OK = "PASS j/sum.test.js\n\nTest Suites: 1 passed, 1 total\nTests:       2 passed, 2 total\nSnapshots:   0 total\n"
+JEST_BROKEN = "FAIL j/a.test.js\n  ● Test suite failed to run\n\nTest Suites: 1 failed, 1 total\nTests:       0 total\n"
+VITEST = """
+\x1b[1m\x1b[46m RUN \x1b[49m\x1b[22m \x1b[36mv4.1.12 \x1b[39m
+
+\x1b[41m\x1b[1m FAIL \x1b[22m\x1b[49m v/sum.test.mjs\x1b[2m > \x1b[22mmaths\x1b[2m > \x1b[22mbreaks
+\x1b[31mAssertionError: expected 1 to be 2\x1b[39m
+
+\x1b[2m Test Files \x1b[22m \x1b[1m\x1b[31m1 failed\x1b[39m\x1b[22m\x1b[90m (1)\x1b[39m
+\x1b[2m      Tests \x1b[22m 1 failed\x1b[2m | \x1b[22m\x1b[32m1 passed\x1b[39m\x1b[2m | \x1b[22m1 skipped\x1b[39m (3)\x1b[39m
+\x1b[2m   Start at \x1b[22m 19:52:26
+"""
+VITEST_OK = " Test Files  1 passed (1)\n      Tests  2 passed (2)\n   Start at  19:52:26\n"
+MOCHA = """
+  maths
+    ✔ adds
+    1) breaks
+    - later
+
+
+  1 passing (4ms)
+  1 pending
+  2 failing
+
+  1) maths
+       breaks:
+     Error: no
+      at Context.<anonymous> (t.mocha.js:1:76)
+
+  2) maths
+       deep
+         breaks too:
+     Error: no
+
+"""
+PLAYWRIGHT = """Running 4 tests using 1 worker
+  1) [chromium] › a.spec.ts:3:5 › breaks ───────────────────────────────────────
+
+  1 failed
+    [chromium] › a.spec.ts:3:5 › breaks ───────────────────────────────────────
+  1 skipped
+  2 passed (5.1s)
+"""
+RSPEC = """Finished in 0.01 seconds (files took 0.1 seconds to load)
+5 examples, 1 failure, 1 pending
+
+Failed examples:
+
+rspec ./spec/a_spec.rb:3 # Sum breaks
+"""
+MINITEST = """  1) Failure:
+SumTest#test_breaks [test/sum_test.rb:9]:
+Expected: 1
+
+5 runs, 7 assertions, 1 failures, 0 errors, 1 skips
+"""
+PHPUNIT = """There was 1 failure:
+
+1) Tests\\SumTest::testBreaks
+Failed asserting that 2 matches expected 1.
+
+FAILURES!
+Tests: 5, Assertions: 7, Failures: 1.
+"""
+MAVEN = """[INFO] Tests run: 2, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.05 s -- in a.FineTest
+[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 1, Time elapsed: 0.04 s <<< FAILURE! -- in a.SumTest
+[ERROR] a.SumTest.breaks -- Time elapsed: 0.01 s <<< FAILURE!
+[INFO] Results:
+[ERROR] Failures:
+[ERROR]   SumTest.breaks:12 expected: <1> but was: <2>
+[ERROR] Tests run: 5, Failures: 1, Errors: 0, Skipped: 1
+[INFO] BUILD FAILURE
+"""
+MAVEN_OK = "[INFO] Tests run: 5, Failures: 0, Errors: 0, Skipped: 0\n[INFO]\n[INFO] BUILD SUCCESS\n"
+GRADLE = """> Task :test FAILED
+
+SumTest > breaks() FAILED
+    org.opentest4j.AssertionFailedError at SumTest.java:9
+
+5 tests completed, 1 failed, 1 skipped
+
+FAILURE: Build failed with an exception.
+
+BUILD FAILED in 2s
+"""
+GRADLE_OK = "BUILD SUCCESSFUL in 1s\n3 actionable tasks: 3 up-to-date\n"
+DOTNET = """  Failed Ns.SumTest.Breaks [12 ms]
+  Error Message:
+   Assert.Equal() Failure
+
+Failed!  - Failed:     1, Passed:     4, Skipped:     0, Total:     5, Duration: 12 ms - A.dll (net8.0)
+"""
+DOTNET_OK = """Passed!  - Failed:     0, Passed:     4, Skipped:     1, Total:     5, Duration: 12 ms - A.dll (net8.0)
+Passed!  - Failed:     0, Passed:     2, Skipped:     0, Total:     2, Duration: 12 ms - B.dll (net8.0)
+"""
+SWIFT = """Test Case '-[Lab.SumTests testBreaks]' failed (0.002 seconds).
+Test Suite 'All tests' failed at 2024-01-01 10:00:00.000.
+\t Executed 5 tests, with 1 failure (0 unexpected) in 0.010 (0.012) seconds
+"""
+BAZEL = """//a:fine_test                                                     PASSED in 0.1s
+//a:sum_test                                                      FAILED in 0.1s
+  /x/testlogs/a/sum_test/test.log
+
+Executed 3 out of 3 tests: 2 tests pass and 1 fails locally.
+"""
+CTEST = """Test project /x/build
+    Start 1: good
+1/2 Test #1: good .............................   Passed    0.01 sec
+    Start 2: bad
+2/2 Test #2: bad ..............................***Failed    0.00 sec
+
+50% tests passed, 1 tests failed out of 2
+
+Total Test time (real) =   0.01 sec
+
+The following tests FAILED:
+\t  2 - bad (Failed)
+Errors while running CTest
+"""
+NODE_TAP = """TAP version 13
+# Subtest: breaks
+not ok 2 - breaks
+  ---
+  ...
+ok 3 - later # SKIP
+1..3
+# tests 3
+# suites 0
+# pass 1
+# fail 1
+# cancelled 0
+# skipped 1
+# todo 0
+# duration_ms 166.90917
+"""
+NODE_SPEC = (
+    "✔ adds (1.0ms)\n✖ breaks (0.6ms)\nℹ tests 2\nℹ pass 1\nℹ fail 1\nℹ skipped 0\n\n✖ failing tests:\n\n✖ breaks (0.6ms)\n"
+)
+DENO = "breaks ... FAILED (3ms)\n\n FAILURES \n\nbreaks => ./a_test.ts:3:6\n\nFAILED | 1 passed | 1 failed (5ms)\n"
+BUN = "(fail) maths > breaks [0.12ms]\n\n 3 pass\n 1 skip\n 1 fail\n 2 expect() calls\nRan 5 tests across 1 file. [10ms]\n"
+TOX = "  py311: OK (1.20=setup[1.00] seconds)\n  py312: FAIL code 1 (0.40 seconds)\n  evaluation failed :( (1.30 seconds)\n"
+TOX_OK = OK + "  py311: OK (1.20 seconds)\n  congratulations :) (1.30 seconds)\n"
+NOX = "nox > Running session tests-3.11\nnox > Command pytest failed with exit code 1\nnox > Session tests-3.11 failed.\n"
+AUTOMAKE = """PASS: a
+FAIL: b
+============
+Testsuite summary for lab 1.0
+# TOTAL: 2
+# PASS:  1
+# SKIP:  0
+# XFAIL: 0
+# FAIL:  1
+# XPASS: 0
+# ERROR: 0
+"""
+NO_CD = "bash: line 1: cd: nope: No such file or directory\n"
+
+# Command line, status, output; the result, what is counted, the names, the command shown (empty: the line as it is).
+Row = tuple[str, int | None, str, str, tuple[int | None, int | None, int | None], tuple[str, ...], str]
+NONE3 = (None, None, None)
+OK3 = (3, 0, 0)
+BAD_NAMES = ("test_u.py::T::test_b", "test_u.py::test_c[a - b]")
+
+
+def row(
+    command: str, status: int | None, output: str, result: str, counts: Any = NONE3, names: Any = (), shown: str = ""
+) -> Row:
+    return command, status, output, result, counts, names, shown or command
+
+
+PROGRAMS = [
+    row("pytest", 0, OK, PASSED, OK3),
+    row("pytest -x tests/a.py", 1, NOT_OK, FAILED, (1, 2, 1), BAD_NAMES),
+    row("pytest", 2, COLLECTION, FAILED, (0, 1, 0), ("tests/test_x.py",)),
+    row("pytest", 2, STOPPED, UNKNOWN, OK3),
+    row("pytest", 130, STOPPED, UNKNOWN, OK3),
+    row("pytest", 5, "no tests ran in 0.01s\n", UNKNOWN, (0, 0, 0)),
+    row("pytest", 0, "==== 2 passed, 1 xfailed, 2 warnings, 3 subtests passed in 61.20s (0:01:01) ====\n", PASSED, (2, 0, 0)),
+    row("pytest", 0, "2 skipped in 0.01s\n", UNKNOWN, (0, 0, 2)),
+    row("pytest", 0, "1 failed, 2 passed in 0.1s\n", FAILED, (2, 1, 0)),
+    row("pytest", 1, OK, FAILED, OK3),
+    row("pytest --cov", 1, OK + "FAIL Required test coverage of 80% not reached. Total coverage: 50.00%\n", FAILED, OK3),
+    row("pytest", 3, "INTERNALERROR> x\n", FAILED),
+    row("pytest nope.py", 4, "ERROR: file or directory not found: nope.py\n\nno tests ran in 0.00s\n", FAILED, (0, 0, 0)),
+    row("pytest -q", 0, "", PASSED),
+    row("pytest -q", None, "", UNKNOWN),
+    row("pytest -q", None, OK, PASSED, OK3),
+    row("pytest -q", None, NOT_OK, FAILED, (1, 2, 1), BAD_NAMES),
+    row("pytest", 124, "", UNKNOWN),
+    row("pytest", 137, "Killed\n", UNKNOWN),
+    row("pytest", -9, "", UNKNOWN),
+    row("pytest", -11, "Segmentation fault\n", FAILED),
+    row("pytest", 127, "bash: pytest: command not found\n", UNKNOWN),
+    row("pytest", 126, "", UNKNOWN),
+    row("pytest", 1, "___________ test_b ___________\n1 failed in 0.1s\n", FAILED, (0, 1, 0), ("test_b",)),
+    row("python -m unittest -v", 1, UNITTEST, FAILED, (1, 2, 1), ("test_c (test_u.T.test_c)", "test_b (test_u.T.test_b)")),
+    row("python -m unittest", 0, UNITTEST_OK, PASSED, (4, 0, 1)),
+    row("python -m unittest", 5, "\nRan 0 tests in 0.000s\n\nNO TESTS RAN\n", UNKNOWN, (0, 0, 0)),
+    row("python manage.py test app", 0, UNITTEST_OK, PASSED, (4, 0, 1)),
+    row("go test ./...", 1, GO, FAILED, (None, 1, None), ("TestBreaks", "TestBreaks/deep")),
+    row("go test -v ./...", 0, GO_V, PASSED, (1, 0, 1)),
+    row("go test ./...", 0, "ok  \ta\t(cached)\n?   \tb\t[no test files]\n", PASSED),
+    row("go test ./...", 2, "# b\n./b.go:3: undefined: x\nFAIL\tb [build failed]\nFAIL\n", FAILED, NONE3, ("b",)),
+    row("cargo test", 101, CARGO, FAILED, (1, 1, 1), ("tests::breaks",)),
+    row("cargo test --workspace", 0, CARGO_OK, PASSED, (3, 0, 1)),
+    row("cargo +nightly t", 101, "error: could not compile `lab` (lib test) due to 1 previous error\n", FAILED),
+    row("cargo nextest run", 100, NEXTEST, FAILED, (4, 1, 2), ("lab tests::breaks",)),
+    row("npm test", 1, JEST, FAILED, (1, 1, 1), ("maths › breaks",)),
+    row("jest", 0, JEST_OK, PASSED, (2, 0, 0)),
+    row("jest", 1, JEST_BROKEN, FAILED, (0, 0, 0), ("Test suite failed to run",)),
+    row("jest", 1, "No tests found, exiting with code 1\n", UNKNOWN),
+    row("vitest run", 1, VITEST, FAILED, (1, 1, 1), ("v/sum.test.mjs > maths > breaks",)),
+    row("pnpm test", 0, VITEST_OK, PASSED, (2, 0, 0)),
+    row("mocha t.js", 2, MOCHA, FAILED, (1, 2, 1), ("maths breaks", "maths deep breaks too")),
+    row("mocha", 0, "\n\n  3 passing (4ms)\n\n", PASSED, OK3),
+    row("playwright test", 1, PLAYWRIGHT, FAILED, (2, 1, 1), ("[chromium] › a.spec.ts:3:5 › breaks",)),
+    row("rspec", 1, RSPEC, FAILED, (3, 1, 1), ("./spec/a_spec.rb:3 # Sum breaks",)),
+    row("rake test", 1, MINITEST, FAILED, (3, 1, 1), ("SumTest#test_breaks",)),
+    row("rails test", 0, "5 runs, 7 assertions, 0 failures, 0 errors, 0 skips\n", PASSED, (5, 0, 0)),
+    row("ruby -Itest test/sum_test.rb", 1, MINITEST, FAILED, (3, 1, 1), ("SumTest#test_breaks",)),
+    row("phpunit", 1, PHPUNIT, FAILED, (4, 1, 0), ("Tests\\SumTest::testBreaks",)),
+    row("phpunit", 0, "OK (5 tests, 7 assertions)\n", PASSED, (5, 0, 0)),
+    row("mvn -q test", 1, MAVEN, FAILED, (3, 1, 1), ("a.SumTest.breaks",)),
+    row("mvn clean verify", 0, MAVEN_OK, PASSED, (5, 0, 0)),
+    row("mvnw integration-test", 0, "", PASSED),
+    row("gradle test --tests SumTest", 1, GRADLE, FAILED, (3, 1, 1), ("SumTest > breaks()",)),
+    row("gradlew :app:testDebugUnitTest", 0, GRADLE_OK, PASSED),
+    row("gradle clean check", 0, GRADLE_OK, PASSED),
+    row("dotnet test", 1, DOTNET, FAILED, (4, 1, 0), ("Ns.SumTest.Breaks",)),
+    row("dotnet test A.sln", 0, DOTNET_OK, PASSED, (6, 0, 1)),
+    row("dotnet test", 1, "Total tests: 5\n     Passed: 4\n     Failed: 1\n Total time: 1.0 Seconds\n", FAILED, (4, 1, 0)),
+    row("swift test", 1, SWIFT, FAILED, (4, 1, 0), ("Lab.SumTests testBreaks",)),
+    row("bazel test //...", 3, BAZEL, FAILED, (2, 1, 0), ("//a:sum_test",)),
+    row("bazel test //a:all", 0, "Executed 0 out of 3 tests: 3 tests pass.\n", PASSED, OK3),
+    row("bazel test //a:all", 4, "", UNKNOWN),
+    row("ctest --output-on-failure", 8, CTEST, FAILED, (1, 1, 0), ("bad",)),
+    row("ctest", 0, "100% tests passed, 0 tests failed out of 2\n", PASSED, (2, 0, 0)),
+    row("ctest", 0, "No tests were found!!!\n", UNKNOWN),
+    row("node --test a.mjs", 1, NODE_TAP, FAILED, (1, 1, 1), ("breaks",)),
+    row("node --test", 1, NODE_SPEC, FAILED, (1, 1, 0), ("breaks",)),
+    row("deno test -A", 1, DENO, FAILED, (1, 1, 0), ("breaks",)),
+    row("bun test", 1, BUN, FAILED, (3, 1, 1), ("maths > breaks",)),
+    row("tox", 1, TOX, FAILED, NONE3, ("py312",)),
+    row("tox -e py311", 0, TOX_OK, PASSED, OK3),
+    row("nox -s tests", 1, NOX, FAILED, NONE3, ("tests-3.11",)),
+    row("make check", 2, AUTOMAKE + "make: *** [check] Error 1\n", FAILED, (1, 1, 0), ("b",)),
+    row("mix test", 2, "3 doctests, 5 tests, 1 failure\n", FAILED, (7, 1, 0)),
+    row("bats a.bats", 0, "ok 1 a\nok 2 b\n\n2 tests, 0 failures\n", PASSED, (2, 0, 0)),
+    row(
+        "meson test -C build",
+        1,
+        "Ok:                 3\nFail:               1\nSkipped:            0\nTimeout:            0\n",
+        FAILED,
+        (3, 1, 0),
+    ),
+    row("prove -r t", 0, "All tests successful.\nFiles=1, Tests=3\nResult: PASS\n", PASSED),
+    row("make test", 2, NOT_OK + "make: *** [Makefile:2: test] Error 1\n", FAILED, (1, 2, 1), BAD_NAMES),
+    row("make test", 2, "make: *** No rule to make target 'test'.  Stop.\n", UNKNOWN),
+    row("npm test", 1, 'npm error Missing script: "test"\n', UNKNOWN),
+    row("npm test", 1, "sh: 1: jest: not found\nnpm error code 127\n", FAILED),
+    row("just test", 0, "", PASSED),
+]
+
+THROUGH = [  # command line; what is shown
+    ("uv run pytest -q", "pytest -q"),
+    ("uv run --with x --group dev -- pytest", "pytest"),
+    ("uv run -m pytest -q", "pytest -q"),
+    ("uvx --with tox-uv tox -e py311", "tox -e py311"),
+    ("uv tool run pytest@8 -q", "pytest -q"),
+    ("poetry run pytest", "pytest"),
+    ("pipenv run pytest", "pytest"),
+    ("pipenv run test", "pipenv run test"),
+    ("hatch run test", "hatch run test"),
+    ("hatch run py3.11:pytest -q", "pytest -q"),
+    ("hatch test -a", "hatch test -a"),
+    ("hatch -e test run pytest", "pytest"),
+    ("rye test", "rye test"),
+    ("rye run pytest", "pytest"),
+    ("pdm run pytest", "pytest"),
+    ("python -m pytest -q", "pytest -q"),
+    (".venv/bin/python -X dev -m pytest", "pytest"),
+    ("python3.12 -m tox", "tox"),
+    ("python3 -m nox", "nox"),
+    ("python3 -m unittest discover -s tests", "python -m unittest discover -s tests"),
+    ("python -W error -m unittest", "python -m unittest"),
+    ("python -m coverage run -m pytest", "pytest"),
+    ("coverage run --source x -m pytest -q", "pytest -q"),
+    ("coverage run -m unittest a", "python -m unittest a"),
+    ("sudo -u me pytest", "pytest"),
+    ("time pytest", "pytest"),
+    ("/usr/bin/time -f %e pytest", "pytest"),
+    ("nice -n 5 pytest", "pytest"),
+    ("nohup pytest", "pytest"),
+    ("xvfb-run -a npx playwright test", "playwright test"),
+    ("stdbuf -oL pytest", "pytest"),
+    ("script -qec 'pytest -q' /dev/null", "pytest -q"),
+    ("timeout 60 pytest", "pytest"),
+    ("timeout -k 5 --signal=INT 2m pytest -x", "pytest -x"),
+    ("env -u C A=b pytest", "pytest"),
+    ("API_TOKEN=hunter2 A=1 pytest", "pytest"),
+    ("cd x && pytest", "pytest"),
+    ("cd x; pytest", "pytest"),
+    ("cd x\npytest", "pytest"),
+    ("set -e; pytest", "pytest"),
+    ("source .venv/bin/activate && pytest", "pytest"),
+    ("export A=b && pytest", "pytest"),
+    (". .env && pytest", "pytest"),
+    ("(cd x && pytest)", "pytest"),
+    ("{ pytest; }", "pytest"),
+    ("bash -c 'cd x && pytest -q'", "pytest -q"),
+    ("bash -lc 'pytest'", "pytest"),
+    ("sh -c \"pytest -k 'a b'\"", "pytest -k 'a b'"),
+    ("bash -eo pipefail -c 'pytest | tail'", "pytest"),
+    ('eval "pytest -q"', "pytest -q"),
+    ("npx jest --ci", "jest --ci"),
+    ("npx --yes vitest@1 run", "vitest run"),
+    ("npm exec -- jest", "jest"),
+    ("pnpm exec vitest run", "vitest run"),
+    ("pnpm dlx mocha", "mocha"),
+    ("pnpm vitest run", "vitest run"),
+    ("yarn jest", "jest"),
+    ("yarn exec jest", "jest"),
+    ("yarn run jest", "jest"),
+    ("bunx vitest", "vitest"),
+    ("bundle exec rspec spec/a_spec.rb:3", "rspec spec/a_spec.rb:3"),
+    ("bin/rspec", "rspec"),
+    ("./vendor/bin/phpunit --filter x", "phpunit --filter x"),
+    ("php vendor/bin/phpunit", "phpunit"),
+    ("php artisan test", "artisan test"),
+    ("bundle exec rake spec", "rake spec"),
+    ("bin/rails test:system", "rails test:system"),
+    ("dotenv -e .env -- npm test", "npm test"),
+    ("npx cross-env A=b mocha", "mocha"),
+    ("npx nyc --reporter=text mocha", "mocha"),
+    ("node --experimental-vm-modules node_modules/jest/bin/jest.js --ci", "jest --ci"),
+    ("conda run -n x pytest", "pytest"),
+    ("./gradlew test", "gradlew test"),
+    ("./mvnw -q verify", "mvnw -q verify"),
+    ("npm t", "npm t"),
+    ("npm run test:unit", "npm run test:unit"),
+    ("npm run-script test", "npm run-script test"),
+    ("npm --prefix web test -- --ci", "npm --prefix web test -- --ci"),
+    ("yarn workspace x test", "yarn workspace x test"),
+    ("yarn test:e2e", "yarn test:e2e"),
+    ("pnpm -r test", "pnpm -r test"),
+    ("pnpm --filter x test", "pnpm --filter x test"),
+    ("bun run test", "bun run test"),
+    ("deno task test", "deno task test"),
+    ("make -C a -j4 test", "make -C a -j4 test"),
+    ("make test-unit", "make test-unit"),
+    ("task test", "task test"),
+    ("turbo run test --filter=x", "turbo run test --filter=x"),
+    ("nx run-many -t test", "nx run-many -t test"),
+    ("pytest 2>&1", "pytest"),
+    ("pytest > log.txt 2>&1", "pytest"),
+    ("pytest &> log.txt", "pytest"),
+    ("pytest < /dev/null", "pytest"),
+    ("pytest # as ever", "pytest"),
+    ("pytest \\\n  -q", "pytest -q"),
+    ("\"pytest\" '-q'", "pytest -q"),
+    ("ruff check . && pytest", "pytest"),
+    ("pytest && npm test", "npm test"),
+    ("pytest && echo ok", "pytest"),
+    ("cat > a.py <<'EOF'\nprint(\"don't\")\nEOF\npytest -q", "pytest -q"),
+    ("git commit -qm \"$(cat <<'EOF'\nfix: don't run jest\nEOF\n)\" && pytest -q", "pytest -q"),
+    ("f() { jest; }; pytest", "pytest"),
+    ("echo $((1<<4)); pytest", "pytest"),
+    ("pytest 'tests/a.py::test[x]'", "pytest 'tests/a.py::test[x]'"),
+    ("pytest --token=abc --password hunter2 -p no:x -k a", "pytest --token=... --password ... -p no:x -k a"),
+    ("pytest --url https://me:pw@example.com/x", "pytest --url https://...@example.com/x"),
+    ("pytest --k ghp_16C7e42F292c6912E7710c838347Ae178B4a", "pytest --k ghp_..."),
+    ("make test DB_PASSWORD=hunter2", "make test DB_PASSWORD=..."),
+    ("pytest tests/unit/test_abcdefghijklmnopqrst2.py", "pytest tests/unit/test_abcdefghijklmnopqrst2.py"),
+]
+
+NO_TEST = """git commit -m "run pytest"|echo pytest|grep pytest x|pip install pytest|cat test.log|vim pytest.ini|which pytest
+man pytest|python tests/test_x.py|./run_tests.sh|pytest --collect-only|pytest --co -q|pytest --help|pytest -h|pytest --version
+cargo test --no-run|go test -list .|go test -list=.|npm test --help|jest --listTests|ctest -N|make -n test
+mvn -DskipTests verify|mvn test -DskipTests=true|make check-format|make lint|make build|npm run lint|npm run test:lint
+npm install jest|npm run check|watch pytest|apt-get install ctest|go vet ./...|cargo build|cargo check|dotnet build
+bazel build //a:a_test|playwright install|tox -l|nox --list|tox -e lint|nox -s lint|tox -e docs,lint|gradle build -x test
+gradle assemble|gradle testClasses|swift build|rails db:test:prepare|yarn add jest|pnpm add -D vitest|deno run test.ts
+bun install test|node test.js|node a.js --test|python -c 'import pytest'|python -m pip install pytest|uv pip install pytest
+uv add pytest|uv sync --extra test|poetry add pytest|coverage report --fail-under 90 tests|docker build -t test .|ls tests
+cd tests|test -f x|[ -f test ]|cat <<EOF\\npytest\\nEOF|git log --grep pytest|sed -i s/pytest/x/ a|ssh box test
+f() { pytest; }|# pytest|echo "a && pytest"|bash run_tests.sh|bash -n test.sh|command -v pytest|type pytest|rm -rf tests && ls
+export A=pytest|A=pytest|make test-clean|echo 'pytest|xargs|npx|uv run|env A=test|sudo|timeout 5|npm exec|python -m
+python -m venv test|hatch run lint|mix compile test|just build test|cmake --build . --target tests_all|helm test-x
+gh run list --workflow test.yml|kubectl get test|rspec --dry-run|jest --version|mvn package"""
+
+PLACES = [  # command line, status, output; result
+    ("pytest | tail -3", 0, OK, PASSED),
+    ("pytest | tail -3", 0, "", UNKNOWN),
+    ("pytest 2>&1 | tail -1", 0, "2 failed, 1 passed in 0.1s\n", FAILED),
+    ("pytest |& tee log", 1, "", UNKNOWN),
+    ("pytest | grep -c x", 1, "", UNKNOWN),
+    ("set -o pipefail; pytest | tail", 0, "", PASSED),
+    ("set -o pipefail; pytest | tail", 1, "", FAILED),
+    ("set -euo pipefail\npytest | tail", 1, "", FAILED),
+    ("set -o pipefail; pytest | grep FAILED", 1, "", UNKNOWN),
+    ("set -o pipefail; make x | pytest", 2, "", UNKNOWN),
+    ("set -o pipefail && pytest | tee log", 1, "", FAILED),
+    ("bash -o pipefail -c 'pytest | tail'", 1, "", FAILED),
+    ("bash -c 'pytest | tail'", 1, "", UNKNOWN),
+    ("echo y | pytest", 1, "", FAILED),
+    ("pytest && echo ok", 0, "ok\n", PASSED),
+    ("pytest && echo ok", 1, "", FAILED),
+    ("pytest && ./deploy", 0, "", PASSED),
+    ("pytest && ./deploy", 1, "", UNKNOWN),
+    ("pytest && ./deploy", 1, OK, PASSED),
+    ("pytest && ./deploy", 1, NOT_OK, FAILED),
+    ("cd x && pytest", 1, "", FAILED),
+    ("cd x && pytest", 1, NO_CD, UNKNOWN),
+    ("cd nope && pytest", 1, "(eval):cd:1: no such file or directory: nope\n", UNKNOWN),
+    ("cd nope; pytest", 1, NO_CD + NOT_OK, FAILED),
+    ("ruff check . && pytest", 0, "", PASSED),
+    ("ruff check . && pytest", 1, "Found 1 error.\n", UNKNOWN),
+    ("ruff check . && pytest", 1, NOT_OK, FAILED),
+    ("ruff check . && pytest", 1, OK, FAILED),
+    ("A=b && pytest", 1, "", FAILED),
+    ("ruff check .; pytest", 1, "", FAILED),
+    ("pytest; echo done", 0, "done\n", UNKNOWN),
+    ("pytest; echo done", 0, OK + "done\n", PASSED),
+    ("pytest; echo done", 0, NOT_OK + "done\n", FAILED),
+    ("pytest\necho $?", 0, "1\n", UNKNOWN),
+    ("set -e; pytest; echo done", 0, "", PASSED),
+    ("set -e; pytest; echo done", 1, "", FAILED),
+    ("set -e; pytest; ./deploy", 1, "", UNKNOWN),
+    ("set -e; pytest; ./deploy", 0, "", PASSED),
+    ("set -e; ./build; pytest", 1, "", UNKNOWN),
+    ("set -e; set +e; pytest; echo done", 0, "", UNKNOWN),
+    ("set -e; pytest && a; echo done", 0, "", UNKNOWN),
+    ("bash -ec 'pytest; echo done'", 0, "", PASSED),
+    ("(set -e; pytest; echo done) && echo ok", 0, "", UNKNOWN),
+    ("pytest || true", 0, "", UNKNOWN),
+    ("pytest || true", 0, OK, PASSED),
+    ("pytest || true", 0, NOT_OK, FAILED),
+    ("pytest || exit 1", 1, "", UNKNOWN),
+    ("./a || pytest", 0, "", UNKNOWN),
+    ("./a || pytest", 1, "", FAILED),
+    ("./a || ./b && pytest", 0, "", PASSED),
+    ("! pytest", 0, "", UNKNOWN),
+    ("! pytest", 0, NOT_OK, FAILED),
+    ("! pytest", 1, OK, PASSED),
+    ("pytest &", 0, "", UNKNOWN),
+    ("pytest & wait", 0, "", UNKNOWN),
+    ("(pytest) | tail", 0, "", UNKNOWN),
+    ("(cd x && pytest) && echo ok", 0, "", PASSED),
+    ("if pytest; then echo a; fi", 0, "", UNKNOWN),
+    ("for i in 1 2; do pytest; done", 0, "", UNKNOWN),
+    ("for i in 1 2; do pytest; done", 0, OK, PASSED),
+    ("for i in 1 2; do (pytest); done", 1, "", UNKNOWN),
+    ("while ! pytest; do sleep 1; done", 0, "", UNKNOWN),
+    ("for i in 1 2; do echo $i; done; pytest", 0, "", PASSED),
+    ("case x in a) pytest;; esac", 0, "", UNKNOWN),
+    ("x=$(pytest -q)", 0, "", UNKNOWN),
+    ('echo "$(pytest -q | tail -1)"', 0, OK, PASSED),
+    ("echo `pytest -q`", 0, "", UNKNOWN),
+    ("diff <(pytest a) <(pytest b)", 0, "", UNKNOWN),
+    ("git ls-files | xargs pytest", 0, "", UNKNOWN),
+    ("script -qc pytest /dev/null", 0, "", UNKNOWN),
+    ("script -qec pytest /dev/null", 0, "", PASSED),
+    ("pytest > log; tail -1 log", 0, OK, PASSED),
+    ("pytest > log", 1, "", FAILED),
+    ("timeout 5 pytest", 124, OK, UNKNOWN),
+    ("timeout 5 pytest | tail", 124, "", UNKNOWN),
+    ("python -m pytest", 1, "/usr/bin/python: No module named pytest\n", UNKNOWN),
+    ("uv run pytest", 2, "error: Failed to spawn: `pytest`\n", UNKNOWN),
+    ("pytest; npm test", 0, NOT_OK + JEST_OK, PASSED),
+    ("pytest && npm test", 1, OK + JEST, FAILED),
+    ("pytest | tail; exit ${PIPESTATUS[0]}", 1, "", UNKNOWN),
+]
+
+
+@each("command, status, output, result, counts, names, shown", PROGRAMS)
+def test_every_program_in_its_own_words(
+    command: str,
+    status: int | None,
+    output: str,
+    result: str,
+    counts: tuple[int | None, ...],
+    names: tuple[str, ...],
+    shown: str,
+) -> None:
+    found = verdict(command, status, output)
+    assert found is not None
+    assert (found.result, (found.passed, found.failed, found.skipped), found.names) == (result, counts, names)
+    assert found.command == shown
+
+
+@each("command, shown", THROUGH)
+def test_what_stands_before_a_test_is_looked_through(command: str, shown: str) -> None:
+    found = verdict(command, 0, "")
+    assert found is not None
+    assert found.command == shown
+    again = verdict(shown, 0, "")
+    assert again is not None
+    assert again.command == shown
+
+
+@each("command", [line.replace("\\n", "\n") for row in NO_TEST.split("\n") for line in row.split("|")])
+def test_what_only_speaks_of_tests_is_none(command: str) -> None:
+    assert verdict(command, 0, OK) is None
+
+
+@each("command, status, output, result", PLACES)
+def test_a_status_counts_only_where_it_is_the_tests(command: str, status: int, output: str, result: str) -> None:
+    found = verdict(command, status, output)
+    assert found is not None
+    assert found.result == result
+
+
+@each(
+    "command, own, shown",
+    [
+        ("./run_tests.sh a", ("./run_tests.sh",), "./run_tests.sh a"),
+        ("cd x && A=b ./run_tests.sh", ("C=d ./run_tests.sh",), "./run_tests.sh"),
+        ("docker compose run --rm app pytest -q", ("docker compose run", "x"), "docker compose run --rm app pytest -q"),
+        ("timeout 9 python tests/test_x.py", ("python tests/test_x.py",), "python tests/test_x.py"),
+        ("pytest -q", ("pytest",), "pytest -q"),
+        ("./run_tests.sh --help", ("./run_tests.sh",), None),
+        ("./run_tests.sh", ("./run_tests.sh fast", "'", ""), None),
+        ("cat run_tests.sh", ("./run_tests.sh",), None),
+    ],
+)
+def test_commands_of_ones_own(command: str, own: tuple[str, ...], shown: str | None) -> None:
+    found = verdict(command, 0, "", own)
+    assert (found and found.command) == shown
+
+
+def test_a_command_of_ones_own_may_print_any_summary() -> None:
+    for output in (
+        NOT_OK,
+        UNITTEST,
+        GO,
+        CARGO,
+        NEXTEST,
+        JEST,
+        VITEST,
+        MOCHA,
+        PLAYWRIGHT,
+        RSPEC,
+        MINITEST,
+        PHPUNIT,
+        MAVEN,
+        GRADLE,
+    ):
+        alone = verdict("./t.sh | tail", 0, output, ("./t.sh",))
+        assert alone is not None
+        assert alone.result == "failed"
+        assert alone.names
+    for output in (DOTNET, SWIFT, BAZEL, CTEST, NODE_TAP, NODE_SPEC, DENO, BUN, TOX, NOX, AUTOMAKE):
+        alone = verdict("make test | tail", 0, output)
+        assert alone is not None
+        assert alone.result == "failed", output
+    for output in (OK, UNITTEST_OK, GO_V, CARGO_OK, JEST_OK, VITEST_OK, MAVEN_OK, GRADLE_OK, DOTNET_OK, TOX_OK):
+        alone = verdict("make test | tail", 0, output)
+        assert alone is not None
+        assert alone.result == "passed", output
+
+
+def test_a_form_is_looked_for_only_where_its_program_runs() -> None:
+    found = verdict("cargo test | tail", 0, NOT_OK + JEST)
+    assert found is not None
+    assert (found.result, found.failed, found.names) == ("unknown", None, ())
+
+
+def test_long_outputs_are_read_at_their_ends() -> None:
+    noise = "a line that says nothing\n" * 50_000
+    found = verdict("pytest | cat", 0, noise + NOT_OK)
+    assert found is not None
+    assert (found.result, found.failed) == ("failed", 2)
+    middle = verdict("cargo test --no-fail-fast | cat", 0, CARGO_OK + noise + CARGO + noise + CARGO_OK)
+    assert middle is not None
+    assert (middle.result, middle.passed) == ("unknown", None)  # what is left out may have failed
+    ends = verdict("cargo test", 0, CARGO_OK + noise + CARGO_OK)
+    assert ends is not None
+    assert (ends.result, ends.passed) == ("passed", None)
+
+
+def test_names_are_few_and_short() -> None:
+    lines = "".join(f"FAILED a.py::test_{n}{'x' * 300}\n" for n in range(30))
+    found = verdict("pytest", 1, f"= short test summary info =\n{lines}30 failed in 1s\n")
+    assert found is not None
+    assert len(found.names) == MAX_NAMES
+    assert max(map(len, found.names)) == MAX_NAME
+    assert verdict("pytest " + "a" * 500, 0, "") is not None
+
+
+def patterns() -> Iterator[str]:
+    """Every pattern that sees an output."""
+    for form in testing._FORMS.values():
+        yield from filter(None, (form.line, form.good, form.bad, form.torn, form.pairs))
+        yield from (pattern for _, pattern in form.names)
+    yield from (testing._NOT_RUN, testing._NO_PLACE, testing._BAD)
+
+
+def test_no_pattern_works_more_than_a_line_can_cost() -> None:
+    """Lines are cut, so a pattern costs a bounded time for each, unless an endless repetition stands in another one."""
+    parser: Any = re._parser  # type: ignore[attr-defined]
+    endless = parser.MAXREPEAT
+
+    def depth(tree: Any) -> int:
+        deepest = 0
+        for kind, argument in tree:
+            inner = [part for part in (argument if isinstance(argument, tuple | list) else [argument]) if _is_tree(part)]
+            inner += [
+                part
+                for group in (argument if isinstance(argument, tuple) else ())
+                if isinstance(group, list)
+                for part in group
+                if _is_tree(part)
+            ]
+            below = max((depth(part) for part in inner), default=0)
+            here = str(kind) in ("MAX_REPEAT", "MIN_REPEAT") and argument[1] == endless
+            deepest = max(deepest, below + here)
+        return deepest
+
+    def _is_tree(part: Any) -> bool:
+        return isinstance(part, parser.SubPattern)
+
+    assert depth(parser.parse(r"(?:a+b)*")) == 2
+    assert depth(parser.parse(r"(?:x|(a+b)*)")) == 2
+    for pattern in patterns():
+        assert depth(parser.parse(pattern)) <= 1, pattern
+
+
+def test_the_worst_outputs_come_to_an_end() -> None:
+    pieces = (
+        "1 passed, ",
+        "Tests: 1 failed, ",
+        " › ",
+        "=",
+        "--- FAIL: ",
+        "not ok 1 ",
+        "\x1b[",
+        "\n",
+        "  1) a\n",
+        "Ran 1 tests in\n",
+        "[ERROR] a",
+    )
+    for piece in pieces:
+        for joined in (piece, piece + "\n"):
+            output = joined * (1_000_000 // len(joined))
+            window, cut = testing._window(output)
+            assert cut
+            assert len(window) <= testing._HEAD + testing._TAIL + 2
+            assert max(map(len, window.split("\n"))) <= testing._LINE
+            assert verdict("make test | cat", 0, output) is not None
+
+
+def test_the_worst_command_lines_come_to_an_end() -> None:
+    for piece in (
+        "(",
+        "$(",
+        "`",
+        "'",
+        '"',
+        "{ ",
+        "pytest;",
+        "pytest &&",
+        "pytest | ",
+        "<<A ",
+        "if ",
+        "test ",
+        "${",
+        "a=(",
+        "env ",
+        "!",
+        "\\",
+        "f() ",
+        "for (",
+        "a\x0b",
+        "$((",
+    ):
+        verdict("pytest;" + piece * (20_000 // len(piece)), 0, "")
+
+
+ODD = (
+    "pytest jest npm test run make && || | ; ( ) { } ! & \n # ' \" \\ $( ) ` <<A A > < 2>&1 if then fi do done for x= -c sh"
+    " -m python env cd timeout uv run set -e pipefail -o coverage - -- xargs eval script npx exec"
+)
+WORDS = st.sampled_from(ODD.split(" "))
+LINES = st.one_of(st.text(), st.lists(WORDS, max_size=20).map(" ".join), st.lists(WORDS, max_size=20).map("".join))
+
+
+@given(
+    LINES,
+    st.none() | st.integers(-20, 300),
+    st.text() | st.lists(st.sampled_from((OK, NOT_OK, GO, JEST, "\x1b", "\r"))).map("".join),
+    LINES,
+)
+def test_no_text_is_too_odd(command: str, status: int | None, output: str, mine: str) -> None:
+    for text in (command, f"pytest {command}", f"{command} pytest"):
+        found = verdict(text, status, output, (mine,))
+        if found is not None:
+            assert isinstance(found, Verdict)
+            assert len(found.command) <= MAX_COMMAND
+            assert found.command.isprintable()
+            assert found.result in testing.RESULTS
+
+
+@given(LINES, st.integers(0, 255), st.sampled_from([shown for _, shown in THROUGH]))
+def test_before_a_pipe_no_status_is_a_test_that_passed(before: str, status: int, test: str) -> None:
+    for line in (f"{test} | tail", f"({test}) | tail", f"{test} || true", f"{test}; echo {before!r}"):
+        found = verdict(line, status, "")
+        assert found is None or found.result == "unknown"
+
+
+@given(st.lists(st.text(max_size=60) | st.from_regex(r"--[a-z]{1,9}=?[A-Za-z0-9]{0,40}", fullmatch=True), max_size=6))
+def test_a_shown_command_is_shown_as_it_is(arguments: list[str]) -> None:
+    shown = testing._shown(("pytest", *arguments))
+    found = verdict(shown, 0, "")
+    assert found is None or found.command == shown
+    assert len(shown) <= MAX_COMMAND
