@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     Untracked = Literal["all", "none"]
     Transcripts = Literal["off", "position", "full"]
     Redact = Literal["on", "off", "strict"]
+    Observe = Literal["all", "tests", "none"]
 else:
-    Auto = Untracked = Transcripts = Redact = str
+    Auto = Untracked = Transcripts = Redact = Observe = str
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _SIZE = re.compile(r"([0-9]{1,15})([kKmMgG]?)\Z")
 _UNIT = {"": 0, "k": 10, "m": 20, "g": 30}
@@ -42,6 +43,9 @@ class Settings:
     short: int  # core.abbrev: digits of a short id
     auto: Auto  # baton.auto: when hooks take checkpoints
     transcripts: Transcripts  # baton.transcripts
+    observe: Observe  # baton.observe: what of the client's own records a checkpoint holds
+    tests: tuple[str, ...]  # baton.testCommand: one's own test commands
+    nudge: bool  # baton.nudge: whether a prompt is told that the words are old
     redact: Redact  # baton.redact: what becomes of secrets in words
     push: bool | None  # baton.push: whether anything is ever pushed without a question; None: a first push is asked about
     redact_allow: tuple[str, ...]  # baton.redactAllow: regular expressions of whole secrets that are none
@@ -83,15 +87,18 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         short=_short(last("core.abbrev", "auto").lower()),
         auto=cast(Auto, one_of("auto", "turn", "edit", "compact", "off")),
         transcripts=cast(Transcripts, one_of("transcripts", "full", "position", "off")),
+        observe=cast(Observe, one_of("observe", "all", "tests", "none")),
+        tests=tuple(command for command in values.get("baton.testcommand", ()) if command.strip()),
+        nudge=_flag("nudge", last("baton.nudge", "").lower(), wrong) is not False,
         redact=cast(Redact, one_of("redact", "on", "strict", "off")),
-        push=_flag(last("baton.push", "").lower(), wrong),
+        push=_flag("push", last("baton.push", "").lower(), wrong),
         redact_allow=tuple(pattern for pattern in values.get("baton.redactallow", ()) if not _bad(pattern, wrong)),
     )
 
 
-def _flag(given: str, wrong: Callable[[str, None], None]) -> bool | None:
+def _flag(key: str, given: str, wrong: Callable[[str, None], None]) -> bool | None:
     if given not in ("", *_YES, *_NO):
-        wrong(f"baton.push is '{given}'; it can be 'true' or 'false'", None)
+        wrong(f"baton.{key} is '{given}'; it can be 'true' or 'false'", None)
         return None
     return given in _YES if given else None
 

@@ -161,6 +161,96 @@ class Restore:
 
 
 @value
+class PlanItem:
+    """One item of a plan; ``state`` is ``open``, ``doing``, ``done`` or ``dropped``."""
+
+    text: str
+    state: str
+
+
+@value
+class ClientPlan:
+    """The plan that an agent wrote with its client's own tool: whose session it was, when it last changed, and how many items
+    are not listed."""
+
+    agent: str
+    session: str | None
+    changed: datetime
+    items: tuple[PlanItem, ...]
+    more: int = 0
+
+
+@value
+class TestRun:
+    """The newest run of one test command that a client has on record. ``result``: ``passed``, ``failed`` or ``unknown``, with
+    the counts of its summary where it printed one and the names of tests that failed. ``tree``: the files of the checkpoint
+    that told of it first; ``edited``: those that had changed between the run and that checkpoint."""
+
+    command: str
+    result: str
+    passed: int | None = None
+    failed: int | None = None
+    skipped: int | None = None
+    names: tuple[str, ...] = ()
+    started: datetime | None = None
+    ended: datetime
+    tree: Oid | None = None
+    edited: tuple[str, ...] = ()
+    edited_more: int = 0
+
+
+@value
+class Prompt:
+    """What the user said, its first line or more of it, and when."""
+
+    text: str
+    at: datetime
+
+
+@value
+class Ran:
+    """A command that an agent ran: ``status`` is None where nobody can say; ``output``: the last lines of one that failed."""
+
+    command: str
+    status: int | None
+    started: datetime | None
+    ended: datetime
+    output: str = ""
+
+
+@value
+class Told:
+    """What was said and done around a checkpoint, as far as it stays beside the conversation: prompts, oldest first; the newest
+    text of the agent's with a list in it; the last words of its last turn; its newest commands, oldest first."""
+
+    asked: tuple[Prompt, ...] = ()
+    listed: Prompt | None = None
+    said: Prompt | None = None
+    commands: tuple[Ran, ...] = ()
+
+
+@value
+class Observed:
+    """What a client's own records tell, and nobody wrote for us: plans, the newest first; the newest run of each test command;
+    the files that the session's own tools edited, newest first; the first lines of what the user asked for.
+
+    ``turns``: how many prompts the session has had; ``said``: the blob with what was said, which stays with the conversation;
+    ``milestone``: what was asked before that moment is left out; ``until``: the time of the newest record; ``partial``: the
+    beginning of a long conversation was not reached."""
+
+    plans: tuple[ClientPlan, ...] = ()
+    tests: tuple[TestRun, ...] = ()
+    edited: tuple[str, ...] = ()
+    edited_more: int = 0
+    asked: tuple[Prompt, ...] = ()
+    turns: int = 0
+    said: Oid | None = None
+    milestone: datetime | None = None
+    until: datetime | None = None
+    partial: bool = False
+
+
+@value
 class Checkpoint:
     """The recorded state of one track at one moment. Its id is the blob id of its stored bytes and no field of it."""
 
@@ -181,6 +271,7 @@ class Checkpoint:
     previous: Oid | None = None
     restore: Restore | None = None
     carried: Carried | None = None
+    observed: Observed | None = None
 
     @property
     def headline(self) -> str:
@@ -268,7 +359,10 @@ class Since:
 class Live:
     """The repository now, against a checkpoint. ``files_changed`` is None where files were not compared; ``uncounted`` says why
     they could not be; ``unsaved``: submodules and nested repositories whose uncommitted content is in no checkpoint, so that
-    nothing compares it; ``since`` what has happened since the words were written."""
+    nothing compares it; ``since`` what has happened since the words were written.
+
+    ``tests``: for each test run that a client had on record the paths that differ now from the files then, None where that
+    cannot be said."""
 
     head: Head
     drift: Drift
@@ -276,3 +370,4 @@ class Live:
     uncounted: str | None = None
     unsaved: tuple[str, ...] = ()
     since: Since | None = None
+    tests: tuple[tuple[str, ...] | None, ...] = ()

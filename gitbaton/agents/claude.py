@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # It would take context at more events, but not at PreCompact and PostCompact: there the error ends up in the conversation.
 EVENTS: dict[str, tuple[Moment, Inject]] = {
     "SessionStart": ("start", "full"),
-    "UserPromptSubmit": ("prompt", "no"),
+    "UserPromptSubmit": ("prompt", "nudge"),
     "PostToolUse": ("edit", "no"),
     "PostToolBatch": ("edit", "no"),
     "PreCompact": ("compact", "no"),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 EVENTS: dict[str, tuple[Moment, Inject]] = {
     "SessionStart": ("start", "full"),
-    "UserPromptSubmit": ("prompt", "no"),
+    "UserPromptSubmit": ("prompt", "nudge"),
     "PostToolUse": ("edit", "no"),
     "PreCompact": ("compact", "no"),
     "PostCompact": ("compacted", "no"),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Moment = Literal["start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "other"]
-    Inject = Literal["no", "full", "short", "flagged"]
+    Inject = Literal["no", "full", "short", "flagged", "nudge"]
 else:
     Moment = Inject = str
 
@@ -22,7 +22,7 @@ _SESSIONS = (  # set for what a client starts, with the id that its hooks get; G
     ("copilot", "COPILOT_AGENT_SESSION_ID"),
 )
 MOMENTS = ("start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "other")
-INJECTS = ("no", "full", "short", "flagged")
+INJECTS = ("no", "full", "short", "flagged", "nudge")
 NAMES = ("claude", "codex", "gemini", "opencode", "copilot", "cursor")
 
 
@@ -36,7 +36,8 @@ class Event:
     has run that may have changed files; ``compact``: the window is about to be compacted; ``compacted``: it has been;
     ``turn``: the agent has ended its turn; ``end``: the session ends; ``other``: nothing that we act on.
     ``inject``: what the client can take here. ``full``: the whole text; ``short``: a few lines, because it comes with
-    every prompt; ``flagged``: the whole text, if the session was compacted since; ``no``: nothing.
+    every prompt; ``flagged``: the whole text, if the session was compacted since; ``nudge``: one line, once, if
+    the words are old; ``no``: nothing.
     ``cwd``: absolute, where the agent works. ``source``: why a session starts, in the client's words.
     ``transcript``: the path of the file with the conversation. ``said``: the last words of a turn.
     ``child``: the event belongs to a subagent.

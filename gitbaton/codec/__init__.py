@@ -1,9 +1,11 @@
 """Values to bytes and back: canonical JSON, commit messages, note entries, track names. Pure; no git, no I/O."""
 
-from gitbaton.codec.checkpoint import EXTRA_KEY, decode, document, encode, path_document, path_of, timestamp
+from gitbaton.codec.checkpoint import EXTRA_KEY, decode, document, encode
 from gitbaton.codec.message import ROOT_MESSAGE, message, payload
 from gitbaton.codec.notes import Note, entry, parse_note
-from gitbaton.codec.text import Json, canonical, counted, first_line, is_control, parse, plain
+from gitbaton.codec.observed import read_told, told_bytes, told_document
+from gitbaton.codec.paths import path_document, path_of
+from gitbaton.codec.text import Json, canonical, counted, first_line, is_control, parse, plain, timestamp
 from gitbaton.codec.tracks import check_track, decode_track, encode_track
 from gitbaton.codec.transcripts import parse_transcript, transcript_text
 
@@ -31,6 +33,9 @@ __all__ = [
     "path_of",
     "payload",
     "plain",
+    "read_told",
     "timestamp",
+    "told_bytes",
+    "told_document",
     "transcript_text",
 ]

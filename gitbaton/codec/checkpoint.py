@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import binascii
-import os
 import re
-from datetime import UTC, datetime
 
+from gitbaton.codec.observed import observed_document, read_observed
+from gitbaton.codec.paths import path_document
 from gitbaton.codec.reader import MAX_EXTRAS, MAX_FIELD, Reader
-from gitbaton.codec.text import MAX_BYTES, Json, canonical, is_control, parse
+from gitbaton.codec.text import MAX_BYTES, Json, canonical, is_control, parse, timestamp
 from gitbaton.codec.tracks import check_track
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.model import (
@@ -107,7 +106,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 def document(c: Checkpoint) -> dict[str, Json]:
     """The JSON object of a checkpoint, keys in the canonical order; only a safety checkpoint has ``restore``,
-    and only one that carries another's words ``carried``."""
+    only one that carries another's words ``carried``, and only one that tells what a client had on record ``observed``."""
     result: dict[str, Json] = {
         "v": VERSION,
         "track": c.track,
@@ -131,26 +130,9 @@ def document(c: Checkpoint) -> dict[str, Json]:
         result["restore"] = {"op": r.op, "from": r.origin, "to": r.target, "position": r.position, "index": r.index}
     if c.carried is not None:
         result["carried"] = _carried_document(c.carried)
+    if c.observed is not None:
+        result["observed"] = observed_document(c.observed)
     return result
-
-
-def timestamp(value: datetime) -> str:
-    """RFC 3339 in UTC with microseconds."""
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
-
-
-def path_document(path: str) -> Json:
-    """A path or a ref's name as JSON: text, or ``{"b64": ...}`` where its bytes are not UTF-8."""
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
-        return {"b64": binascii.b2a_base64(os.fsencode(path), newline=False).decode()}
-    return path
-
-
-def path_of(value: Json) -> str:
-    """The path of a JSON value that ``path_document`` made. Raises RecordError for another one."""
-    return Reader({"path": value}, "record").path("path")
 
 
 def _agent_document(agent: Agent | None) -> Json:
@@ -220,6 +202,7 @@ def decode(raw: bytes) -> Checkpoint:
     agent, files = r.maybe_object("agent"), r.maybe_object("files")
     restore = Reader(r.value["restore"], "record.restore") if "restore" in r.value else None
     carried = Reader(r.value["carried"], "record.carried") if "carried" in r.value else None
+    observed = Reader(r.value["observed"], "record.observed") if "observed" in r.value else None
     extra = r.strings("extra")
     if not all(EXTRA_KEY.match(key) for key, _ in extra):
         raise r.bad("extra")
@@ -245,6 +228,7 @@ def decode(raw: bytes) -> Checkpoint:
         previous=r.maybe_oid("previous"),
         restore=_restore(restore) if restore else None,
         carried=_carried(carried) if carried else None,
+        observed=read_observed(observed) if observed else None,
     )
 
 

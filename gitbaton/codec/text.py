@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from datetime import UTC, datetime
 
 from gitbaton.errors import RecordError
 
@@ -121,3 +122,8 @@ def _check(value: Json, left: int) -> None:
 def counted(number: int, noun: str) -> str:
     """``1 checkpoint``, ``2 checkpoints``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def timestamp(value: datetime) -> str:
+    """RFC 3339 in UTC with microseconds."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gitbaton.errors import ScanError, UsageError
-from gitbaton.model import Checkpoint
+from gitbaton.model import Checkpoint, Observed, Prompt, Told
 from gitbaton.secrets.patterns import compiled
 from gitbaton.secrets.rules import CONTEXT_WORDS
 from gitbaton.secrets.scan import Rows, rows, scan
@@ -109,8 +109,30 @@ class Redactor:
             label=None if c.label is None else self.text(c.label),
             extra=self._extra(c.extra),
             carried=carried,
+            observed=c.observed and self.observed(c.observed),
         )
         return c if new == c else new
+
+    def observed(self, o: Observed) -> Observed:
+        """What a client had on record, with all its words redacted."""
+        plans = (replace(plan, items=tuple(replace(i, text=self.text(i.text)) for i in plan.items)) for plan in o.plans)
+        tests = (replace(t, command=self.text(t.command), names=tuple(map(self.text, t.names))) for t in o.tests)
+        asked = (replace(prompt, text=self.text(prompt.text)) for prompt in o.asked)
+        return replace(o, plans=tuple(plans), tests=tuple(tests), asked=tuple(asked))
+
+    def told(self, told: Told) -> Told:
+        """What was said, with all its words redacted."""
+
+        def prompt(one: Prompt) -> Prompt:
+            return replace(one, text=self.text(one.text))
+
+        return replace(
+            told,
+            asked=tuple(map(prompt, told.asked)),
+            listed=told.listed and prompt(told.listed),
+            said=told.said and prompt(told.said),
+            commands=tuple(replace(c, command=self.text(c.command), output=self.text(c.output)) for c in told.commands),
+        )
 
     def _extra(self, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
         """The pairs of a checkpoint; a name with a key in it becomes ``redacted.KIND``, with a number where that is taken."""

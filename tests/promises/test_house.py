@@ -18,9 +18,11 @@ ROOMS = (
 FLOORS = (
     ("errors", "values"),
     ("model",),
-    ("codec", "drift", "git", "agents", "secrets"),
+    ("codec", "drift", "git", "secrets"),
+    ("agents",),
     ("config", "render", "columns", "terminal", "store", "rewrites"),
-    ("names", "choosing", "mirror", "ground", "exchange", "owners", "briefing", "progress"),
+    ("names", "choosing", "mirror", "ground", "exchange", "owners", "observed", "progress"),
+    ("briefing",),
     ("baton",),
     ("transcripts", "scanning", "mirrors", "journal", "threads"),
     ("running",),

@@ -20,8 +20,8 @@ QUOTED = rb"step: \"one\"\nnext: caf\u00e9 \ud83d\ude00\t<b>\u2028\u001b"
 SPECIFIC = b'{"hookSpecificOutput":{"hookEventName":"%s","additionalContext":"%s"}}'
 
 GOLDEN: dict[str, dict[str, bytes]] = {
-    "claude": {"SessionStart": SPECIFIC % (b"SessionStart", QUOTED)},
-    "codex": {"SessionStart": SPECIFIC % (b"SessionStart", QUOTED)},
+    "claude": {name: SPECIFIC % (name.encode(), QUOTED) for name in ("SessionStart", "UserPromptSubmit")},
+    "codex": {name: SPECIFIC % (name.encode(), QUOTED) for name in ("SessionStart", "UserPromptSubmit")},
     "gemini": {
         "SessionStart": SPECIFIC % (b"SessionStart", QUOTED),
         "BeforeAgent": SPECIFIC % (b"BeforeAgent", QUOTED),
@@ -102,8 +102,8 @@ def test_captured_sessions(agent: str) -> None:
     assert (
         spoken
         == {
-            "claude": ["SessionStart"] * 2,
-            "codex": ["SessionStart"] * 3,
+            "claude": ["SessionStart", "UserPromptSubmit", "SessionStart"],
+            "codex": ["SessionStart", "UserPromptSubmit", "SessionStart", "SessionStart"],
             "gemini": ["SessionStart", "BeforeAgent", "SessionStart"],
             "copilot": ["sessionStart", "userPromptSubmitted", "postToolUse", "postToolUse", "sessionStart"],
         }[agent]
@@ -128,7 +128,7 @@ ANY_TEXT = st.text(st.characters()) | st.text(st.characters(min_codepoint=0xD700
 @given(st.sampled_from(EVENTS["codex"]), ANY_TEXT)
 def test_codex_knows_every_field(name: str, text: str) -> None:
     out = answer(event("codex", name), text)
-    if name == "SessionStart" and text:
+    if name in ("SessionStart", "UserPromptSubmit") and text:
         jsonschema.validate(json.loads(out), codex_schema(name))
     else:
         assert out == b""

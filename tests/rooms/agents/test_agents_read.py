@@ -43,7 +43,7 @@ ASKED = "Create hello.txt"
 EXPECTED: dict[str, list[Event]] = {
     "claude": [
         Event(**CLAUDE, name="SessionStart", moment="start", inject="full", source="startup"),
-        Event(**CLAUDE, name="UserPromptSubmit", moment="prompt", prompt=ASKED),
+        Event(**CLAUDE, name="UserPromptSubmit", moment="prompt", inject="nudge", prompt=ASKED),
         Event(**CLAUDE, name="PreToolUse", moment="other"),
         Event(**CLAUDE, name="PostToolUse", moment="edit"),
         Event(**CLAUDE, name="PostToolBatch", moment="edit"),
@@ -58,7 +58,7 @@ EXPECTED: dict[str, list[Event]] = {
     ],
     "codex": [
         Event(**CODEX, name="SessionStart", moment="start", inject="full", source="startup"),
-        Event(**CODEX, name="UserPromptSubmit", moment="prompt", prompt=ASKED),
+        Event(**CODEX, name="UserPromptSubmit", moment="prompt", inject="nudge", prompt=ASKED),
         Event(**CODEX, name="PreToolUse", moment="other"),
         Event(**CODEX, name="PostToolUse", moment="edit"),
         Event(**CODEX, name="PreCompact", moment="compact"),
