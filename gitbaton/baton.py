@@ -9,12 +9,20 @@ from types import TracebackType
 
 from gitbaton import config, mirror, rewrites
 from gitbaton.codec import check_track, encode, timestamp
-from gitbaton.errors import AmbiguousNameError, BatonError, NotARepositoryError, NotFoundError, RecordError, UsageError
+from gitbaton.errors import (
+    AmbiguousNameError,
+    BatonError,
+    GitError,
+    NotARepositoryError,
+    NotFoundError,
+    RecordError,
+    UsageError,
+)
 from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
 from gitbaton.ground import Surveyor
-from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Oid, Stored, WorktreeId
+from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Oid, Stored, Told, WorktreeId
 from gitbaton.render import uncompared
 from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, newest, tip_ref
 from gitbaton.values import replace
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
     from gitbaton.secrets import Redactor
 
 
+_MAX_TOLD = 1 << 20
 TAKE_ONE = "take one with 'git baton snapshot \"what is done\"'"
 
 
@@ -93,6 +102,21 @@ class Baton:
         """Checkpoints as they may stand in files and reach a model: older ones may hold secrets. Raises ScanError."""
         return tuple(replace(s, checkpoint=self.redactor.checkpoint(s.checkpoint)) for s in items)
 
+    def told(self, stored: Stored) -> Told | None:
+        """What was said around a checkpoint, as it may be shown; None where that is not stored here, or not readable. Raises
+        ScanError."""
+        oid = stored.checkpoint.observed.said if stored.checkpoint.observed else None
+        if oid is None:
+            return None
+        from gitbaton.codec.observed import read_told
+
+        try:
+            found = self.repo.objects.read(oid, _MAX_TOLD)
+            raw = found.data if found is not None and found.kind == "blob" and found.data else None
+            return self.redactor.told(read_told(raw)) if raw is not None else None
+        except (RecordError, GitError):
+            return None
+
     @property
     def latest(self) -> mirror.Place | None:
         """Where this work tree's LATEST files lie."""
@@ -150,7 +174,10 @@ class Baton:
         encode(written)
         checkpoint = self.redactor.checkpoint(written)  # before the capture: a scanner that fails leaves no object
         redacted = differences(written, checkpoint) if checkpoint is not written else ()
-        captured = self._capture(checkpoint, head) if request.files and self.repo.layout.root else None
+        tip = self.store.before(checkpoint.track)
+        captured = self._capture(tip, head) if request.files and self.repo.layout.root else None
+        if request.kind == "manual" and tip is not None and not tip.foreign:
+            checkpoint = replace(checkpoint, observed=tip.checkpoint.observed)  # what was seen stands beside what is asserted
         author, warnings = self.author()
         warnings += [told(redacted)] if redacted else []
         if head.branch is None:
@@ -206,10 +233,9 @@ class Baton:
             never=frozenset(where.paths() if where and not mirror.foreign(where) else ()),
         )
 
-    def _capture(self, checkpoint: Checkpoint, head: Head) -> Captured:
+    def _capture(self, tip: Stored | None, head: Head) -> Captured:
         from gitbaton.git.worktree import capture, private_folder
 
-        tip = self.store.before(checkpoint.track)
         kept = {self.base_tree(head)} if head.oid else set()
         if tip and tip.checkpoint.files:
             kept.add(tip.checkpoint.files.index.tree)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from gitbaton.codec import first_line, plain
-from gitbaton.model import Checkpoint, Live, Stored
+from gitbaton.model import Checkpoint, Live, Observed, Prompt, Stored, Told
+from gitbaton.observed import command_line, current_plans, leads, plan_heading, plan_items, since_run, test_line
 from gitbaton.render import age, happened, in_shell, sentences, uncompared, validation
 from gitbaton.values import value
 
@@ -18,6 +19,7 @@ RECENT = 600  # seconds in which another session may still be at work
 _VALUE, _ROWS = 2000, 400  # bytes and lines of one value
 _SHORT_VALUE, _SHORT_ROWS = 200, 3
 _SENTENCE, _LISTED = 400, 10
+_FAILED = 2  # commands that are named
 # What clients put around context: stored text must not look as if it closed or opened one of these.
 _NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|instruction|prompt"
 _MORE = r"invoke|parameter|important|bash-|im_start|im_end|thinking\b|env\b"
@@ -30,7 +32,8 @@ class Scene:
     """A track's newest checkpoint against the present, for the session that is to be told. ``short`` and ``short_head`` are
     the short ids of the checkpoint and its head; ``others``: checkpoints of sessions that may still be at work on the
     track, the newest of each; ``waiting``: a restore was interrupted; ``runs``: those that are not finished, each with why
-    and with what going on with it would do."""
+    and with what going on with it would do. ``told``: what was said, where that is stored here; ``uncommitted``: paths that the
+    checkpoint and its HEAD tell apart; ``commits``: the subjects of those made since the words."""
 
     stored: Stored
     live: Live
@@ -40,13 +43,32 @@ class Scene:
     others: tuple[Stored, ...] = ()
     waiting: bool = False
     runs: tuple[tuple[str, str, str], ...] = ()
+    told: Told | None = None
+    uncommitted: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
 
 
 def brief(scene: Scene) -> str:
-    """At most LIMIT bytes: step, next_cmd, validation and drift first, then what has happened since, and the rest."""
-    c, live = scene.stored.checkpoint, scene.live
+    """At most LIMIT bytes: what somebody wrote and what the client's records tell, whichever says more of today first; then
+    what has happened since, and the rest."""
+    c = scene.stored.checkpoint
     words = _Words(scene.stored.foreign_words, _VALUE, _ROWS)
-    rows = [*_heading(scene), *words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
+    seen, written, old = _seen(scene, words), _written_rows(scene, words), leads(c)
+    if old and (c.kind == "manual" or c.carried is not None):
+        written = [f"Written {age(_written(c), scene.now)}, before what is above:", *written]
+    rows = [*_heading(scene), *([*seen, "", *written] if old else [*written, *([""] if seen else []), *seen])]
+    name = in_shell(c.track)
+    rows += ["", f"To see this again: git baton resume --live --track {name}"]
+    rows += ["Before you stop, hand on what is done and what is left. It commits nothing to your branches and touches neither"]
+    rows += ["the index nor your files; only LATEST.md and LATEST.json change, where they are mirrored:"]
+    rows += [f"git baton snapshot --track {name} --step ... --next-cmd ... --validation ..."]
+    return _fitted(rows, LIMIT, f"[the rest: git baton show {scene.short}]")
+
+
+def _written_rows(scene: Scene, words: _Words) -> list[str]:
+    """What somebody wrote, and how the ground stands to it."""
+    c, live = scene.stored.checkpoint, scene.live
+    rows = [*words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
     rows += words.lines("validation", validation(c, live.since))
     rows += [_drift(live), *(f"  {_clipped(text, _SENTENCE)}" for text in sentences(live))]
     rows += [f"  {_clipped(plain(text), _SENTENCE)}" for text in uncompared(live)]
@@ -60,10 +82,49 @@ def brief(scene: Scene) -> str:
     rows += words.lines("note", c.note) if c.note else []
     for key, text in c.extra:
         rows += words.lines(f"extra.{key}", text)
-    name = in_shell(c.track)
-    rows += ["", f"To see this again: git baton resume --live --track {name}"]
-    rows += [f"To hand it on: git baton snapshot --track {name} --step ... --next-cmd ... --validation ..."]
-    return _fitted(rows, LIMIT, f"[the rest: git baton show {scene.short}]")
+    return rows
+
+
+def _seen(scene: Scene, words: _Words) -> list[str]:
+    """What the client's own records tell: what is wanted and what is left first."""
+    o = scene.stored.checkpoint.observed
+    if o is None:
+        return []
+    rows = ["Seen in the client's own records, which nobody wrote for you:"]
+    rows += [row for prompt in _asked(scene) for row in words.lines(f"asked {age(prompt.at, scene.now)}", prompt.text)]
+    for plan in current_plans(o):
+        listed = [plan_heading(plan, age(plan.changed, scene.now)), *plan_items(plan)]
+        rows += words.lines("plan", "\n".join(listed))
+    told = scene.told or Told()
+    if told.listed is not None and (not o.plans or told.listed.at > o.plans[0].changed):
+        rows += words.lines(f"a list the agent wrote {age(told.listed.at, scene.now)}", told.listed.text)
+    later = scene.live.tests or (None,) * len(o.tests)
+    for run, paths in zip(o.tests, later, strict=True):
+        changed = since_run(run, paths)
+        text = test_line(run, age(run.ended, scene.now), changed, run.edited_more)
+        rows += words.lines("tests", "\n".join([text, *(f"failed: {first_line(name)}" for name in run.names)]))
+    if told.said is not None and (told.listed is None or told.said.text != told.listed.text):
+        rows += words.lines(f"last words, {age(told.said.at, scene.now)}", told.said.text)
+    if scene.uncommitted:
+        rows += words.lines("not committed", "\n".join(scene.uncommitted))
+    if scene.commits:
+        rows += words.lines("commits since", "\n".join(scene.commits))
+    failed = [ran for ran in told.commands if ran.status and ran.ended > _newest_test(o)]
+    for ran in failed[-_FAILED:]:
+        rows += words.lines("command", "\n".join([command_line(ran, age(ran.ended, scene.now)), ran.output]).rstrip("\n"))
+    if o.partial:
+        rows.append("The beginning of a long conversation was not read.")
+    return rows if len(rows) > 1 else []
+
+
+def _newest_test(o: Observed) -> datetime:
+    return max((run.ended for run in o.tests), default=datetime.min.replace(tzinfo=UTC))
+
+
+def _asked(scene: Scene) -> tuple[Prompt, ...]:
+    """What the user asked for, whole where that is stored here."""
+    o = scene.stored.checkpoint.observed
+    return scene.told.asked if scene.told and scene.told.asked else o.asked if o else ()
 
 
 def reminder(scene: Scene) -> str:
@@ -76,6 +137,15 @@ def reminder(scene: Scene) -> str:
     rows += words.lines("validation", validation(c, scene.live.since))
     rows += [_drift(scene.live)]
     return _fitted(rows, SHORT_LIMIT, f"[more: git baton show {scene.short}]")
+
+
+def stale_words(track: str, written: datetime, now: datetime) -> str:
+    """One line for an agent that has gone on for long without a word for the next one."""
+    return (
+        f"git baton: the words of track '{_clipped(plain(track), 80)}' are of {age(written, now)}, and many edits followed."
+        " When this is done, hand on what is done and what is left; it commits nothing to your branches:"
+        f" git baton snapshot --track {in_shell(track)} --step ... --next-cmd ... --validation ..."
+    )
 
 
 def overview(tips: Sequence[Stored], now: datetime) -> str:

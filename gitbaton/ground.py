@@ -69,10 +69,11 @@ class Surveyor:
 
     def live(self, stored: Stored) -> Live:
         """The present against a checkpoint; files that cannot be compared are not counted, and it says why."""
-        return self.lives((stored,))[0]
+        return self.lives((stored,), tests=True)[0]
 
-    def lives(self, items: Sequence[Stored]) -> list[Live]:
-        """The present against each of several checkpoints, with one look at the work tree; as ``live``.
+    def lives(self, items: Sequence[Stored], *, tests: bool = False) -> list[Live]:
+        """The present against each of several checkpoints, with one look at the work tree; as ``live``. ``tests``: also against
+        the files that test runs on record were of.
 
         An automatic checkpoint is compared by where its words were written: it stands where HEAD was a moment ago, and what has
         moved below the words must not hide behind it.
@@ -82,7 +83,7 @@ class Surveyor:
         reason = None
         if self.rules is not None and self.store.repo.layout.root is not None:
             try:
-                differing, unsaved = self._differing(written)
+                differing, unsaved = self._differing(written, self._tested(items) if tests else [])
             except GitError as error:
                 reason = f"the changed files are not counted: {error.message}"
         made = self._commits(items)
@@ -123,7 +124,14 @@ class Surveyor:
             uncounted=reason if c.files or c.carried else None,
             unsaved=hidden,
             since=Since(turns=turns, files=counted, commits=self._made(c.head, self.head.oid)),
+            tests=self._since_tests(stored, differing),
         )
+
+    def _since_tests(self, stored: Stored, differing: dict[Oid, list[str]]) -> tuple[tuple[str, ...] | None, ...]:
+        """For each test run on record the paths that changed since, None where they are not compared."""
+        c = stored.checkpoint
+        found = [differing.get(run.tree or "") for run in c.observed.tests] if c.observed else []
+        return tuple(None if paths is None else tuple(_held(paths, c.files) if c.files else paths) for paths in found)
 
     def _made(self, then: Oid | None, now: Oid | None) -> int | None:
         """How many commits ``now`` has and ``then`` had not; None where ``then`` is not there any more."""
@@ -151,12 +159,17 @@ class Surveyor:
         found = self.objects.info(oid) if oid else None
         return found is not None and found.kind == "tree"
 
-    def _differing(self, items: Sequence[Stored]) -> tuple[dict[Oid, list[str]], list[str]]:
+    def _differing(self, items: Sequence[Stored], trees: Sequence[Oid]) -> tuple[dict[Oid, list[str]], list[str]]:
         from gitbaton.git.filedrift import compare_files
 
-        trees = [s.checkpoint.files.tree for s in items if s.checkpoint.files is not None]
+        trees = [*(s.checkpoint.files.tree for s in items if s.checkpoint.files is not None), *trees]
         assert self.rules is not None
-        return compare_files(self.store.repo, self.rules, trees)
+        return compare_files(self.store.repo, self.rules, list(dict.fromkeys(trees)))
+
+    def _tested(self, items: Sequence[Stored]) -> list[Oid]:
+        """The trees of the files that test runs on record were of."""
+        runs = [run for s in items if s.checkpoint.observed for run in s.checkpoint.observed.tests]
+        return [tree for tree in dict.fromkeys(run.tree for run in runs) if self._is_tree(tree)]
 
     def _commits(self, items: Sequence[Stored]) -> list[_Commits]:
         """For each newest checkpoint what the commits hold that HEAD has made since; first all at once what most will need."""
@@ -327,6 +340,19 @@ class Surveyor:
         history = self.store.history(stored.checkpoint.track, _SAME_HEAD).items
         carried = stored.checkpoint.carried  # which may lie below many automatic ones
         return {s.id for s in history if s.checkpoint.head == stored.checkpoint.head} | ({carried.id} if carried else set())
+
+
+def tests_then(store: Store, stored: Stored) -> tuple[tuple[str, ...] | None, ...]:
+    """For each test run that a checkpoint holds the paths that changed from the checkpoint that told of it first to this one;
+    None where that cannot be said."""
+    runs = stored.checkpoint.observed.tests if stored.checkpoint.observed else ()
+    found: dict[Oid, tuple[str, ...] | None] = {stored.tree: ()}
+    for tree in {run.tree for run in runs if run.tree is not None} - {stored.tree}:
+        try:
+            found[tree] = tuple(differences(store.repo, [(tree, stored.tree)])[tree, stored.tree])
+        except GitError:
+            found[tree] = None
+    return tuple(found.get(run.tree or "") for run in runs)
 
 
 def _stand(stored: Stored) -> _Stand:

@@ -23,9 +23,15 @@ def key_value(key: str, value: str) -> str:
 
 
 def resume_lines(
-    checkpoint: Checkpoint, short_head: str, live: Live | None, short_live: str, since: Since | None = None
+    checkpoint: Checkpoint,
+    short_head: str,
+    live: Live | None,
+    short_live: str,
+    since: Since | None = None,
+    observed: Sequence[tuple[str, str]] = (),
 ) -> list[str]:
-    """The lines of ``git baton resume``, in their promised order; carried words first, then what has happened since."""
+    """The lines of ``git baton resume``, in their promised order; carried words first, then what has happened since, then what
+    the client's own records tell."""
     c = checkpoint
     pairs = [("track", c.track), ("step", c.headline), ("note", c.note), ("validation", validation(c, since))]
     pairs += [("branch", c.place.branch or ""), ("head", short_head), ("next_cmd", c.next_cmd)]
@@ -33,6 +39,7 @@ def resume_lines(
     pairs += [(f"extra.{key}", text) for key, text in c.extra]
     if c.carried is not None:
         pairs += [("carried", f"{c.carried.id} {timestamp(c.carried.created)}"), ("since", happened(c, since))]
+    pairs += observed
     if live is not None:
         pairs += [("live_branch", live.head.branch or ""), ("live_head", short_live), ("drift", str(live.drift))]
     return [key_value(key, value) for key, value in pairs]

@@ -9,6 +9,7 @@ from gitbaton.codec import plain, timestamp
 from gitbaton.commands.common import Track, one_meant, one_of, opened, paged, print_json
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import UsageError
+from gitbaton.observed import turn
 from gitbaton.render import age, line, origin, porcelain, quoting, stored_document, verdict
 
 COLUMNS = ("id", "track", "created", "kind", "validation", "label", "branch", "head", "step")
@@ -50,7 +51,7 @@ def command(
                     c = s.checkpoint
                     words = [paint(baton.short(s.id), "id"), paint(verdict(s).ljust(7), verdict(s))]
                     words += [age(c.created, baton.clock()).rjust(14), f"{plain(c.track)}:" if everything else ""]
-                    words += [quoting(s) + line(c.step), f"[{line(c.label)}]" if c.label else ""]
+                    words += [quoting(s) + (turn(s) or line(c.step)), f"[{line(c.label)}]" if c.label else ""]
                     words += ["(pinned)" if pins.pinned(s.id) else ""]
                     words += ["" if c.kind == "manual" or c.step.endswith(f"({c.kind})") else f"({c.kind})"]
                     words += [origin(s, history.origins.get(s.id) or baton.store.origins(c.track))]

@@ -5,9 +5,11 @@ from typing import Annotated, Optional
 import typer
 
 from gitbaton import terminal
-from gitbaton.codec import Json
+from gitbaton.codec import Json, told_document
 from gitbaton.commands.common import Track, one_meant, opened, print_json, tell_foreign, warn_all
 from gitbaton.errors import NotFoundError
+from gitbaton.ground import tests_then
+from gitbaton.observed import pairs
 from gitbaton.render import key_value, live_document, quote, resume_lines, sentences, since_document, stored_document
 from gitbaton.running.current import unfinished
 
@@ -34,18 +36,24 @@ def command(
         except NotFoundError as error:
             hints = (f"run '{one.run}' is not finished: 'git baton run --continue {one.run}' goes on with it" for one in runs)
             raise NotFoundError(error.message, *error.hints, *hints) from None
+        told = baton.told(found.stored)
         if json:
             value: dict[str, Json] = {"checkpoint": stored_document(found.stored)}
             if found.live:
                 value["live"] = live_document(found.live)
             if found.since:
                 value["since"] = since_document(found.since)
+            if told is not None:
+                value["told"] = told_document(told)
             value["runs"] = [one.document for one in runs]
             print_json({**value, "warnings": list(found.warnings)})
         else:
             here = baton.abbreviate(found.live.head.oid) if found.live else ""
             head = baton.abbreviate(found.stored.checkpoint.place.oid)
-            for row in quote(resume_lines(found.stored.checkpoint, head, found.live, here, found.since), found.stored):
+            later = found.live.tests if found.live else tests_then(baton.store, found.stored)
+            seen = pairs(found.stored.checkpoint.observed, later, told)
+            rows = resume_lines(found.stored.checkpoint, head, found.live, here, found.since, seen)
+            for row in quote(rows, found.stored):
                 terminal.say(row)
             for one in runs:
                 terminal.say(key_value("run", f"{one.run}: {'; '.join(one.why)}"))

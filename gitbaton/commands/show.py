@@ -8,7 +8,9 @@ from gitbaton import terminal
 from gitbaton.codec import timestamp
 from gitbaton.commands.common import Track, checkpoint_of, opened, paged, print_json
 from gitbaton.commands.retaining import marked
+from gitbaton.ground import tests_then
 from gitbaton.model import FileState, Stored
+from gitbaton.observed import pairs
 from gitbaton.render import age, key_value, quote, quoted, resume_lines, stored_document
 
 
@@ -36,7 +38,9 @@ def command(
             marks = (("foreign=yes", stored.foreign_words), ("pinned=yes", marked(baton).pinned(stored.id)))
             for text in (text for text, on in marks if on):
                 terminal.say(text)
-            rows = [*_head(stored, ago), *resume_lines(stored.checkpoint, stored.checkpoint.place.oid or "", None, "")]
+            seen = pairs(stored.checkpoint.observed, tests_then(baton.store, stored), baton.told(stored))
+            said = resume_lines(stored.checkpoint, stored.checkpoint.place.oid or "", None, "", observed=seen)
+            rows = [*_head(stored, ago), *said]
             for text in quote([*rows, *_files(stored.checkpoint.files)], stored):
                 terminal.say(text)
     return 0

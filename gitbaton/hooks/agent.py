@@ -184,6 +184,8 @@ def _attend(work: _Work, event: Event) -> None:
     repo, session = work.repo, sessions.load(work.repo, event)
     if work.late is None:
         flagged = event.inject == "flagged" and session.compacted
+        if event.inject == "nudge":
+            session = _nudged(work, event, session)
         if event.inject in ("full", "short") or flagged:
             try:
                 until = work.begun + TELLING_SECONDS - time.monotonic()
@@ -210,6 +212,27 @@ def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session
         changes |= {"task": session.task or session.prompt or prompt, "prompt": prompt}
         changes |= {"compacted": False} if told else {}
     return sessions.save(repo, event, **changes)
+
+
+def _nudged(work: _Work, event: Event, session: Session) -> Session:
+    """Say once that the words are old, where they are. Never raises: a prompt goes on without it."""
+    from gitbaton.hooks import sessions
+
+    assert work.repo is not None
+    try:
+        edited = sessions.tenth_edit(work.repo, event)
+        if not edited:
+            return session
+        from gitbaton.hooks.telling import nudge
+
+        text, words = nudge(work.repo, work.call.track, edited, work.log)
+        if not text or words == session.nudged:
+            return session
+        terminal.emit(answer(event, text))
+        return sessions.save(work.repo, event, nudged=words)
+    except Exception as error:
+        work.log(f"{type(error).__name__}: {error}")
+        return session
 
 
 def _redacted(repo: Repo, text: str) -> str:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from gitbaton import transcripts
 from gitbaton.agents.values import Event
@@ -14,14 +15,15 @@ from gitbaton.baton import Baton
 from gitbaton.briefing import ENDED
 from gitbaton.choosing import makes_current
 from gitbaton.codec import Json, document, first_line, parse_transcript, transcript_text
-from gitbaton.errors import UnchangedError
+from gitbaton.errors import ScanError, UnchangedError
 from gitbaton.exchange import Request
 from gitbaton.git.ownfiles import lock_file
 from gitbaton.git.repo import Repo
+from gitbaton.git.treediff import differences
 from gitbaton.hooks.deadline import AgainError
 from gitbaton.hooks.logbook import log
-from gitbaton.hooks.sessions import Session
-from gitbaton.model import Agent, Carried, Checkpoint, Stored
+from gitbaton.hooks.sessions import Session, facts_path
+from gitbaton.model import Agent, Carried, Checkpoint, Observed, Stored, Told
 from gitbaton.store.safety import beside
 from gitbaton.store.write import Draft
 from gitbaton.values import replace
@@ -110,7 +112,8 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
     plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=makes_current(baton.store, track)))
     words = plan.draft.checkpoint
     agent = _agent(baton, event, tip)  # last: the client may still be writing
-    checkpoint = replace(words, step=words.step[:_STEP], agent=agent)
+    observed = _observed(baton, event, agent, tip, plan.draft)
+    checkpoint = replace(words, step=words.step[:_STEP], agent=agent, observed=observed)
     carried, ended = words_of(tip), int(event.moment == "turn")
     turns = ended + (session.turns if session.words == carried else 0)
 
@@ -130,6 +133,48 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
         return replace(session, turns=0, words=carried)
     except UnchangedError:
         return replace(session, turns=turns, words=carried)
+
+
+def _observed(baton: Baton, event: Event, agent: Agent, tip: Stored | None, draft: Draft) -> Observed | None:
+    """What the client has on record, with what was said of it stored beside the conversation; None where nothing is wanted or
+    known. Raises ScanError; whatever else goes wrong is noted, and the checkpoint is taken all the same."""
+    mode, root = baton.settings.observe, baton.repo.layout.root
+    if mode == "none" or root is None:
+        return None
+    from gitbaton.transcripts import gathering, observing, told
+
+    old = tip.checkpoint.observed if tip is not None else None
+    try:
+        seen = observing.look(baton, event, facts_path(baton.repo, event))
+        beside = baton.told(tip) if tip is not None else None
+        ground = gathering.Ground(root=root, tree=draft.tree, changed=lambda at: _changed_after(baton, root, tip, draft, at))
+        found, said = gathering.gather(mode, seen, agent, tip, beside or Told(), ground)
+        if mode == "all" and baton.settings.transcripts == "full":
+            same = beside is not None and said == beside
+            found = replace(found, said=found.said if same else told.keep(baton, agent, said) if said != Told() else None)
+        else:
+            found = replace(found, said=None)
+    except ScanError:
+        raise
+    except Exception as error:  # a stranger's file: whatever it does, the checkpoint is taken
+        log(baton.repo, f"what the client has on record is not read: {type(error).__name__}: {error}")
+        return old if tip is not None and not tip.foreign else None
+    return found if _gist(found) != Observed() or found.said is not None else None
+
+
+def _changed_after(baton: Baton, root: str, tip: Stored | None, draft: Draft, at: float) -> list[str]:
+    """The paths in which the draft differs from the checkpoint before, as far as they were written after a moment."""
+    if tip is None or tip.tree == draft.tree:
+        return []
+    changed = differences(baton.repo, [(tip.tree, draft.tree)])[tip.tree, draft.tree]
+    return [path for path in changed if _written(os.path.join(root, path)) > at]
+
+
+def _written(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
 
 
 def words_of(stored: Stored | None) -> str:
@@ -189,8 +234,28 @@ def _same(baton: Baton, draft: Draft, tip: Stored) -> bool:
     if new.files is None or old.files is None:
         return new.files is old.files
     stages = draft.stages[-1].oid if draft.stages else None
+    if _gist(new.observed) != _gist(old.observed):
+        return False
     same = new.files.worktree.same(old.files.worktree) and _told(new) == _told(old)
     return same and stages == beside(baton.store, tip)
+
+
+def _gist(observed: Observed | None) -> Observed:
+    """What a client has on record, without times, and without the last words, which are others at each turn."""
+    if observed is None:
+        return Observed()
+    never = datetime.fromtimestamp(0, UTC)
+    return replace(
+        observed,
+        plans=tuple(replace(plan, changed=never) for plan in observed.plans),
+        tests=tuple(replace(run, started=None, ended=never, tree=None, edited=(), edited_more=0) for run in observed.tests),
+        asked=tuple(replace(prompt, at=never) for prompt in observed.asked),
+        turns=0,
+        said=None,
+        milestone=None,
+        until=None,
+        partial=False,
+    )
 
 
 def _told(c: Checkpoint) -> dict[str, Json]:

@@ -19,7 +19,10 @@ from gitbaton.values import replace, value
 KEPT_SECONDS = 14 * 86_400
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _MAX_BYTES = 16 << 10
+_MAX_FACTS = 2 << 20
 _OPENING, _LOOKED = 1000, 100_000
+EDITS = 10
+"""So many edits after the words make them old."""
 
 
 @value
@@ -27,7 +30,8 @@ class Session:
     """``task``: the first line of what the user said first, ``prompt``: of what they said last. ``compacted``: the window was
     compacted, and the model may not know the baton any more. ``ended``: the session has ended, and nothing came since.
     ``taken``: when a checkpoint was last thought of, in seconds since 1970. ``turns``: how many turns have ended without a
-    checkpoint since one of the words of ``words``, the id of a manual checkpoint."""
+    checkpoint since one of the words of ``words``, the id of a manual checkpoint. ``nudged``: the one of whose age the agent
+    was told."""
 
     task: str = ""
     prompt: str = ""
@@ -36,6 +40,7 @@ class Session:
     taken: int = 0
     turns: int = 0
     words: str = ""
+    nudged: str = ""
 
 
 def opening(prompt: str, redact: Callable[[str], str]) -> str:
@@ -75,7 +80,7 @@ def _read(path: str) -> Session:
         return Session()
     if not isinstance(found, dict):
         return Session()
-    texts = {name: item for name in ("task", "prompt", "words") if isinstance(item := found.get(name), str)}
+    texts = {name: item for name in ("task", "prompt", "words", "nudged") if isinstance(item := found.get(name), str)}
     numbers = {name: item for name in ("taken", "turns") if isinstance(item := found.get(name), int)}
     flags = {name: found.get(name) is True for name in ("compacted", "ended")}
     return replace(Session(), **texts, **flags, **numbers)
@@ -90,11 +95,30 @@ def save(repo: Repo, event: Event, **changes: object) -> Session:
     if after != before:
         document: dict[str, Json] = {"task": after.task, "prompt": after.prompt, "compacted": after.compacted}
         document |= {"ended": after.ended, "taken": after.taken, "turns": after.turns, "words": after.words}
+        document |= {"nudged": after.nudged} if after.nudged else {}
         put(repo, path, canonical(document), fresh=f".{os.getpid()}", mode=0o600)
     else:
         with suppress(FileNotFoundError):
             os.utime(path)  # its time says in which work tree the session was last
     return after
+
+
+def facts_path(repo: Repo, event: Event) -> str:
+    """The file with what is known of the work of an event's session."""
+    return _path(repo.own_dir, event.agent, event.session) + ".facts"
+
+
+def tenth_edit(repo: Repo, event: Event) -> float:
+    """When the tenth-newest edit of an event's session was made, in seconds since 1970; 0 where there were fewer."""
+    try:
+        with open(facts_path(repo, event), "rb") as file:
+            found = parse(file.read(_MAX_FACTS))
+    except (OSError, RecordError):
+        return 0.0
+    facts = found.get("facts") if isinstance(found, dict) else None
+    edits = facts.get("edits") if isinstance(facts, dict) else None
+    first = edits[0] if isinstance(edits, list) and len(edits) >= EDITS else None
+    return first / 1000 if isinstance(first, int) else 0.0
 
 
 def prune(repo: Repo) -> None:

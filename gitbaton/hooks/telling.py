@@ -8,19 +8,24 @@ from itertools import islice
 
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
-from gitbaton.briefing import Scene, brief, others, overview, reminder
+from gitbaton.briefing import Scene, brief, others, overview, reminder, stale_words
 from gitbaton.choosing import within_reach
+from gitbaton.codec import first_line
 from gitbaton.config import load
+from gitbaton.errors import GitError
 from gitbaton.git import filedrift
 from gitbaton.git.repo import Repo
+from gitbaton.git.treediff import differences
 from gitbaton.ground import Surveyor
 from gitbaton.hooks.deadline import DeadlineError, deadline
 from gitbaton.hooks.sessions import has_ended
-from gitbaton.model import Drift, Live, Stored
+from gitbaton.model import Drift, Head, Live, Oid, Stored
 from gitbaton.running.current import unfinished
 from gitbaton.values import replace
 
 _LOOKED = 10  # checkpoints that are looked at for other sessions
+_OLD = 1800  # seconds after which words are old
+_PATHS, _COMMITS = 10, 5
 _SECOND = 0.3  # seconds for a look without files
 _NOTHING = "nothing is compared: there was no time for it"
 _LATE = "the changed files are not counted: there was no time for it"
@@ -56,7 +61,64 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
         return reminder(scene)
     active = others(islice(baton.store.newest(stored), _LOOKED), event.session, now)
     seen = baton.exported([s for s in active if s.checkpoint.agent is None or not has_ended(repo, s.checkpoint.agent)])
-    return brief(replace(scene, others=seen, waiting=_waits(repo), runs=_runs(baton)))
+    scene = replace(scene, others=seen, waiting=_waits(repo), runs=_runs(baton))
+    return brief(_more(baton, scene) if stored.checkpoint.observed is not None else scene)
+
+
+def _more(baton: Baton, scene: Scene) -> Scene:
+    """With what was said, what is not committed, and the commits since, where the time allows it."""
+    try:
+        with deadline(_SECOND):
+            repo, stored, here = baton.repo, scene.stored, scene.live.head.oid
+            then = stored.checkpoint.place.oid
+            made = _subjects(repo, then, here) if then and here and then != here else ()
+            scene = replace(scene, told=baton.told(stored), commits=made)
+            return replace(scene, uncommitted=_uncommitted(baton, stored))
+    except DeadlineError:
+        baton.repo.close()
+    except GitError:
+        pass
+    return scene
+
+
+def _subjects(repo: Repo, then: Oid, here: Oid) -> tuple[str, ...]:
+    """The subjects of the newest commits that HEAD has and had not then; none where they cannot be listed."""
+    raw = repo.git.run("rev-list", "--format=%s", f"--max-count={_COMMITS + 1}", here, f"^{then}").out
+    rows = [first_line(row) for row in raw.decode("utf-8", "replace").split("\n")[1::2]]
+    return (*rows[:_COMMITS], "and more") if len(rows) > _COMMITS else tuple(rows)
+
+
+def _uncommitted(baton: Baton, stored: Stored) -> tuple[str, ...]:
+    """The first paths in which a checkpoint's files and its HEAD differ: tracked ones before new ones, those that the agent
+    edited before others, those that begin with a dot last."""
+    c = stored.checkpoint
+    if c.files is None:
+        return ()
+    pair = (baton.base_tree(Head(branch=c.branch, oid=c.head)), stored.tree)
+    edited = c.observed.edited if c.observed else ()
+    changes = differences(baton.repo, [pair])[pair]
+    order = sorted(changes, key=lambda path: (changes[path].before is None, path not in edited, "/." in f"/{path}", path))
+    marks = {
+        path: "new" if one.before is None else "deleted" if one.after is None else "changed" for path, one in changes.items()
+    }
+    rows = [f"{marks[path]}: {first_line(path)}" for path in order[:_PATHS]]
+    return (*rows, f"and {len(order) - _PATHS} more") if len(order) > _PATHS else tuple(rows)
+
+
+def nudge(repo: Repo, track: str | None, edited: float, complain: Callable[[str], None]) -> tuple[str, Oid]:
+    """One line where the words of the track are older than half an hour and than an edit of the moment ``edited``, and the
+    checkpoint that they are of; empty where they are not, or ``baton.nudge`` is off. Raises BatonError."""
+    settings = load(repo, complain)
+    baton = Baton(repo=repo, settings=settings)
+    stored = baton.store.tip(baton.chosen(track)) if settings.nudge and baton.store.chains()[0] else None
+    if stored is None or (stored.checkpoint.kind != "manual" and stored.checkpoint.carried is None):
+        return "", ""
+    c = stored.checkpoint
+    written, words = (c.carried.created, c.carried.id) if c.carried else (c.created, stored.id)
+    now = baton.clock()
+    if (now - written).total_seconds() < _OLD or written.timestamp() >= edited:
+        return "", ""
+    return stale_words(c.track, written, now), words
 
 
 def _runs(baton: Baton) -> tuple[tuple[str, str, str], ...]:

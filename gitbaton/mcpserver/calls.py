@@ -13,7 +13,9 @@ from gitbaton.comparing import tree_now, tree_of
 from gitbaton.errors import BatonError, GitTimeoutError, UsageError
 from gitbaton.exchange import Request
 from gitbaton.git.run import Process, checked
+from gitbaton.ground import tests_then
 from gitbaton.model import Agent, Checkpoint, Live, Since, Stored
+from gitbaton.observed import pairs
 from gitbaton.render import (
     age,
     key_value,
@@ -183,7 +185,9 @@ def _origin(baton: Baton, stored: Stored) -> str:
 
 def _words(baton: Baton, stored: Stored, live: Live | None = None, since: Since | None = None) -> list[str]:
     here = baton.abbreviate(live.head.oid) if live else ""
-    rows = resume_lines(stored.checkpoint, baton.abbreviate(stored.checkpoint.place.oid), live, here, since)
+    later = live.tests if live else tests_then(baton.store, stored)
+    seen = pairs(stored.checkpoint.observed, later, baton.told(stored))
+    rows = resume_lines(stored.checkpoint, baton.abbreviate(stored.checkpoint.place.oid), live, here, since, seen)
     return _quoted([_short(row) for row in rows], stored)
 
 

@@ -23,7 +23,7 @@ from gitbaton.store.intent import settle
 from gitbaton.store.refs import META, REMOTES, TRANSCRIPTS
 from gitbaton.store.revision import Revision
 from gitbaton.store.write import NOBODY
-from gitbaton.transcripts import proofs, transcript_ref
+from gitbaton.transcripts import proofs, sessions_of, transcript_ref
 from gitbaton.values import replace, value
 
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
@@ -121,7 +121,8 @@ def _everywhere(baton: Baton, found: Found, made: Forgetting, fetched: Fetched) 
     made = replace(made, before=_before(baton.store, found, made))
     parts = [s for s in made.parts if s.id in made.ids]  # those that go along are named for their words
     files = changed(baton, parts)
-    talks = {(s.checkpoint.agent.name, s.checkpoint.agent.session) for s in made.parts if s.checkpoint.agent}
+    agents = {s.checkpoint.agent for s in made.parts if s.checkpoint.agent}
+    talks = {(agent.name, name) for agent in agents if agent.session for name in sessions_of(agent.session)}
     copies = {
         ref: oid for ref, oid in found.refs.items() if ref in holding or (ref.startswith(REMOTES) and _copied(ref, talks))
     }
@@ -193,7 +194,7 @@ def _fetched(baton: Baton, found: Found) -> Fetched:
     return copies
 
 
-def _copied(ref: str, talks: Collection[tuple[str, str | None]]) -> bool:
+def _copied(ref: str, talks: Collection[tuple[str, str]]) -> bool:
     """Whether a fetched ref holds words besides chains: notes, whosever they are, and these conversations."""
     below = ref.removeprefix(REMOTES).partition("/")[2]
     room = TRANSCRIPTS.removeprefix("refs/baton/")

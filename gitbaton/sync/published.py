@@ -20,6 +20,7 @@ from gitbaton.sync.join import note_blobs, note_text
 from gitbaton.sync.look import Seen, said
 from gitbaton.sync.moves import Comparison
 from gitbaton.sync.values import Choice, Move
+from gitbaton.transcripts.layout import sessions_of
 
 
 class _There(Store):
@@ -130,7 +131,8 @@ def other_moves(baton: Baton, seen: Seen, choice: Choice, tracks: Mapping[str, O
 def _conversations(baton: Baton, tracks: Mapping[str, Oid]) -> set[str]:
     """The refs of the conversations that checkpoints name."""
     agents = {s.checkpoint.agent for tip in tracks.values() for s in baton.store.chain(tip, None).items}
-    return {f"{TRANSCRIPTS}{a.name}/{encode_track(a.session)}" for a in agents if a is not None and a.session}
+    known = {(a.name, a.session) for a in agents if a is not None and a.session}
+    return {f"{TRANSCRIPTS}{name}/{encode_track(one)}" for name, session in known for one in sessions_of(session)}
 
 
 def _other(baton: Baton, ref: str, oid: Oid, seen: Oid | None) -> Move | None:

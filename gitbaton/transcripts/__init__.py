@@ -3,9 +3,22 @@
 ``record`` gives a position and perhaps stores; ``position``, ``read`` and ``original`` give back what a checkpoint knows.
 """
 
-from gitbaton.transcripts.layout import CHUNK, MAX_STORED, chunks, transcript_ref
+from gitbaton.transcripts.layout import CHUNK, MAX_STORED, chunks, sessions_of, transcript_ref
 from gitbaton.transcripts.reading import HINTS, original, position, read
 from gitbaton.transcripts.recording import Mode, record
 from gitbaton.transcripts.storing import PART
 
-__all__ = ["CHUNK", "HINTS", "MAX_STORED", "PART", "Mode", "chunks", "original", "position", "read", "record", "transcript_ref"]
+__all__ = [
+    "CHUNK",
+    "HINTS",
+    "MAX_STORED",
+    "PART",
+    "Mode",
+    "chunks",
+    "original",
+    "position",
+    "read",
+    "record",
+    "sessions_of",
+    "transcript_ref",
+]

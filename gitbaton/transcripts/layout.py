@@ -33,6 +33,21 @@ def transcript_ref(agent: str, session: str) -> str:
     return f"{TRANSCRIPTS}{agent}/{encode_track(session)}"
 
 
+def told_session(session: str) -> str:
+    """The name under which what was said around the checkpoints of a session is kept, as if it were a conversation."""
+    return f"{session}.told"
+
+
+def sessions_of(session: str) -> tuple[str, str]:
+    """The names under which what belongs to a session is stored: the conversation, and what was said."""
+    return session, told_session(session)
+
+
+def told_ref(agent: str, session: str) -> str:
+    """The ref of what was said around the checkpoints of a session. Raises UsageError as ``transcript_ref``."""
+    return transcript_ref(agent, told_session(session))
+
+
 def chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Lines in chunks: each ends with the line that fills 64 KiB, and a line that is longer is one by itself.
 

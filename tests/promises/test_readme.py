@@ -12,6 +12,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
+from tests.kit.talks import Talk
 
 README = (ROOT / "README.md").read_text()
 
@@ -65,14 +66,15 @@ def test_the_python_example_runs(repo: Sandbox) -> None:
     assert done.out == "pytest tests/parser none\n"
 
 
-def test_what_the_agents_hooks_leave_is_what_the_readme_shows(repo: Sandbox) -> None:
+def test_what_the_agents_hooks_leave_is_what_the_readme_shows(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "parser", "--step", "lexer done", "--validation", "green")
-    for number, (event, fields) in enumerate(
-        [("UserPromptSubmit", {"prompt": "now the error messages\nplease"}), ("Stop", {}), ("PreCompact", {"trigger": "auto"})]
-    ):
-        repo.write("a.txt", f"{number}\n")
-        payload = {"session_id": "s", "cwd": str(repo.path), "hook_event_name": event, **fields}
-        repo.run("git", "baton", "hook", "claude", event, stdin=json.dumps(payload).encode())
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    talk.ask("now the error messages\nplease")
+    talk.edit("a.txt", "1\n")
+    talk.run("pytest -q", "1 failed, 2 passed in 0.10s", 1)
+    talk.stop()
+    repo.write("a.txt", "2\n")
+    talk.fire("compact", trigger="auto")
     shown = block_with("console", "$ git baton log parser").splitlines()[1:]
 
     def general(row: str) -> list[str]:

@@ -94,7 +94,10 @@ def test_automatic_ones_that_carry_its_words_go_with_it(repo: Sandbox) -> None:
             request = Request(step=f"turn {n}", track="t", kind="auto", note=c.note, carried=carried)
             baton.apply(baton.plan(request))
         kept = baton.snapshot("mine", track="u")
+    ids = {record["id"] for record in repo.ok("log", "t", "--json").json["checkpoints"]}
     done = repo.ok("forget", "--yes", first.stored.id, "--everywhere")
+    with repo.open(door="binary") as baton:
+        assert read_meta(baton.store).forgotten == ids and len(ids) == 3, "no clone brings one of them back"
     assert "2 automatic checkpoints that carry their words went with them" in done.out
     assert "track 't' has no checkpoint left and is gone" in done.out
     assert holding(repo) == []

@@ -65,3 +65,18 @@ def test_each_refusal_has_its_hint_and_is_said_once(far: Far) -> None:
     a.git("config", "baton.push", "false")
     done = a.here("sync")
     assert done.code == 1 and "error: not pushed: baton.push is false" in lines_of(done)
+
+
+def test_what_is_gone_at_the_remote_stays_here_until_it_is_asked_to_go(tmp_path: Path) -> None:
+    far = Far(tmp_path)
+    for track in ("kept", "gone"):
+        snap(far.first, "one", track)
+    ok(far.first, "push", "--yes")
+    b = far.clone()
+    ok(b, "fetch")
+    far.remote.git("update-ref", "-d", f"{CHAINS}gone")
+    ok(b, "fetch")
+    fetched = "refs/baton/remotes/origin/tracks/"
+    assert b.git("for-each-ref", "--format=%(refname)", fetched).split() == [f"{fetched}gone", f"{fetched}kept"]
+    ok(b, "fetch", "--prune")
+    assert b.git("for-each-ref", "--format=%(refname)", fetched).split() == [f"{fetched}kept"]

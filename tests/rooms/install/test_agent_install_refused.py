@@ -17,7 +17,13 @@ from tests.rooms.install.test_settings_merge import REFUSED, parsed
 
 SKILL = ".agents/skills/gitbaton/SKILL.md"
 NEWER = " (`git baton verify`); recorded\n  text"
-OLDER = shipped("AGENTS.md").replace(NEWER, "; recorded text").replace(" --track NAME", "")  # as an earlier version shipped it
+KEPT = """- Your plan, test runs, edits and what was asked are kept for you. Write what only you know (decisions, why, the next command) when
+  a piece is done and before stopping; it commits nothing to your branches:
+"""
+ASKED = "- When a piece is done and its tests ran, before risky steps and before stopping:\n"
+OLDER = (  # as an earlier version shipped it
+    shipped("AGENTS.md").replace(KEPT, ASKED).replace(NEWER, "; recorded text").replace(" --track NAME", "")
+)
 
 
 def expect_refusal(repo: Sandbox, *words: str, reason: str, code: int = 128) -> str:

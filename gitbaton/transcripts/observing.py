@@ -1,0 +1,221 @@
+"""What a session's records tell, read on from where the last look ended: the client's transcript, and its databases."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from zlib import crc32
+
+from gitbaton.agents import facts as folding
+from gitbaton.agents.conversation import record_of
+from gitbaton.agents.facts import Facts
+from gitbaton.agents.records import may_tell, signs, todos
+from gitbaton.agents.signs import Asked, Planned, Said
+from gitbaton.agents.values import Event
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, canonical, parse
+from gitbaton.errors import RecordError
+from gitbaton.git.ownfiles import put
+from gitbaton.transcripts.files import blocks, opened
+from gitbaton.values import replace, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sqlite3 import Row
+
+    from gitbaton.agents.signs import Sign
+
+VERSION = 1
+MOST = 32 << 20
+"""Bytes of a transcript that one look reads, from its end."""
+SECONDS = 0.11
+"""For which one look reads; what it found is folded in as long again, at most."""
+_HEAD = 256 << 10  # bytes at the beginning, where the task stands, of a transcript that is not read whole
+_MARK = 256
+_MAX_STATE = 2 << 20
+_WAIT = 0.05  # seconds for which a client's database is waited for
+_ROWS = 5000
+
+
+@value
+class Seen:
+    """What is known of a session. ``file``: the device and the number of its transcript, up to ``at`` read, and the checksum of
+    what stands before; of a database the time of its newest row. ``partial``: a beginning was not reached."""
+
+    facts: Facts
+    file: tuple[int, int] = (0, 0)
+    at: int = 0
+    mark: int = 0
+    partial: bool = False
+
+
+def look(baton: Baton, event: Event, path: str) -> Seen:
+    """What is known of an event's session now; it is left in the file ``path`` for the next look.
+
+    A transcript that was replaced is read anew. What cannot be read, or is no record, tells nothing. Raises ScanError where a
+    text cannot be redacted, OSError where the file cannot be written.
+    """
+    before = load(path)
+    now = baton.clock().timestamp()
+    seen, found = _read_on(event, before or Seen(facts=Facts()))
+    found += [Said(at=None, text=event.said)] if event.said is not None and event.moment == "turn" else []
+    facts = folding.fold(seen.facts, found, baton.redactor.text, baton.settings.tests, now)
+    plan = _plan_of(event)
+    if plan is not None and (facts.plan is None or plan.items != facts.plan):
+        facts = folding.fold(facts, [plan], baton.redactor.text, (), now)
+    after = replace(seen, facts=facts)
+    if after != before:
+        put(baton.repo, path, canonical(_document(after)), fresh=f".{os.getpid()}", mode=0o600)
+    return after
+
+
+def load(path: str) -> Seen | None:
+    """What the last look left; None where nothing readable is."""
+    try:
+        with open(path, "rb") as file:
+            found = parse(file.read(_MAX_STATE))
+    except (OSError, RecordError):
+        return None
+    if not isinstance(found, dict) or found.get("v") != VERSION:
+        return None
+    facts, file_id = folding.read(found.get("facts")), found.get("file")
+    numbers = [number for number in (found.get("at"), found.get("mark")) if isinstance(number, int)]
+    if facts is None or not isinstance(file_id, list) or len(file_id) != 2 or len(numbers) != 2:
+        return None
+    device, inode = (one if isinstance(one, int) else 0 for one in file_id)
+    return Seen(facts=facts, file=(device, inode), at=numbers[0], mark=numbers[1], partial=found.get("partial") is True)
+
+
+def _document(seen: Seen) -> dict[str, Json]:
+    where: dict[str, Json] = {"v": VERSION, "file": list(seen.file), "at": seen.at, "mark": seen.mark}
+    return {**where, "partial": seen.partial, "facts": folding.document(seen.facts)}
+
+
+def _read_on(event: Event, before: Seen) -> tuple[Seen, list[Sign]]:
+    """What was known where the records go on, and the signs that are new."""
+    if event.agent == "opencode":
+        return _rows_after(event, before)
+    fd = opened(event.transcript)
+    if fd is None:
+        return before, []
+    try:
+        return _lines_after(fd, event.agent, before)
+    except OSError:
+        return before, []
+    finally:
+        os.close(fd)
+
+
+def _lines_after(fd: int, agent: str, before: Seen) -> tuple[Seen, list[Sign]]:
+    stat = os.fstat(fd)
+    seen = before
+    if (stat.st_dev, stat.st_ino) != seen.file or not 0 <= seen.at <= stat.st_size or _mark(fd, seen.at) != seen.mark:
+        seen = Seen(facts=Facts(), file=(stat.st_dev, stat.st_ino))
+    found, end, reached = _backwards(fd, agent, seen.at, stat.st_size)
+    if not reached and seen.at == 0:
+        found = [*_head(fd, agent), *found]
+    partial = seen.partial or not reached
+    return replace(seen, at=end, mark=_mark(fd, end), partial=partial), found
+
+
+def _mark(fd: int, at: int) -> int:
+    return crc32(os.pread(fd, min(at, _MARK), max(0, at - _MARK)))
+
+
+def _backwards(fd: int, agent: str, start: int, size: int) -> tuple[list[Sign], int, bool]:
+    """The signs of the whole lines between two places, in their order; where the last one ends; and whether all of them could
+    be read in the time there is. Read from the end: the newest are what counts."""
+    late, at, window, rest = time.monotonic() + SECONDS, size, 64 << 10, b""
+    found: list[list[Sign]] = []
+    end, first = start, True
+    while at > start and size - at < MOST and time.monotonic() < late:
+        begin = max(start, at - window)
+        data = os.pread(fd, at - begin, begin) + rest
+        if first:  # the last line may be half written
+            cut = data.rfind(b"\n") + 1
+            if not cut and begin > start:
+                at, window, rest = begin, window * 2, data
+                continue
+            data, end, first = data[:cut], begin + cut if cut else start, False
+        lines = data.split(b"\n")
+        rest = lines.pop(0) if begin > start else b""
+        for line in reversed(lines):
+            if may_tell(agent, line) and (record := record_of(line)) is not None:
+                found.append(list(signs(agent, record)))
+                if time.monotonic() > late:
+                    return _in_order(found), end, False
+        at, window = begin, min(window * 2, 4 << 20)
+    return _in_order(found), end, at <= start
+
+
+def _in_order(found: list[list[Sign]]) -> list[Sign]:
+    return [sign for signs_of_one in reversed(found) for sign in signs_of_one]
+
+
+def _head(fd: int, agent: str) -> Iterator[Sign]:
+    """What the user asked for at the beginning of a transcript."""
+    data = b"".join(blocks(fd, 0, _HEAD))
+    for line in data.split(b"\n")[:-1]:
+        if may_tell(agent, line) and (record := record_of(line)) is not None:
+            yield from (sign for sign in signs(agent, record) if isinstance(sign, Asked))
+
+
+def _plan_of(event: Event) -> Planned | None:
+    """The plan as the client's own database has it now; None where it has none, or none was ever written there."""
+    if event.agent == "copilot" and event.transcript is not None:
+        path = os.path.join(os.path.dirname(event.transcript), "session.db")
+        rows = _asked(path, f"SELECT * FROM todos ORDER BY created_at, rowid LIMIT {_ROWS}", ())
+    elif event.agent == "opencode" and event.session is not None:
+        rows = _asked(_opencode(), f"SELECT * FROM todo WHERE session_id = ? ORDER BY position LIMIT {_ROWS}", (event.session,))
+    else:
+        return None
+    return todos(event.agent, [dict(row) for row in rows]) if rows else None
+
+
+def _rows_after(event: Event, before: Seen) -> tuple[Seen, list[Sign]]:
+    """The parts of an OpenCode session's messages that are newer than the last look."""
+    if event.session is None:
+        return before, []
+    query = (
+        "SELECT part.time_updated AS time_updated, part.time_created AS time_created, part.data AS data,"
+        " message.data AS message FROM part JOIN message ON part.message_id = message.id"
+        f" WHERE part.session_id = ? AND part.time_updated > ? ORDER BY part.time_created DESC, part.id DESC LIMIT {_ROWS}"
+    )
+    rows = _asked(_opencode(), query, (event.session, before.at))
+    found: list[Sign] = []
+    newest = before.at
+    for row in reversed(rows):
+        newest = max(newest, row["time_updated"] if isinstance(row["time_updated"], int) else 0)
+        part, message = (record_of(str(row[name]).encode("utf-8", "replace")) for name in ("data", "message"))
+        if part is not None and message is not None:
+            said = {"message_role": message.get("role"), "message_agent": message.get("agent")}
+            found += signs("opencode", {**said, "time_created": row["time_created"], "data": part})
+    return replace(before, at=newest, partial=before.partial or len(rows) >= _ROWS), found
+
+
+def _opencode() -> str:
+    home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.environ.get("HOME", "/"), ".local/share")
+    return os.path.join(home, "opencode", "opencode.db")
+
+
+def _asked(path: str, query: str, values: tuple[object, ...]) -> list[Row]:
+    """Rows of a client's database, which is only read; none where it cannot be."""
+    if not os.path.isfile(path):
+        return []
+    import sqlite3
+    from urllib.parse import quote
+
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_WAIT)) as database:
+            database.row_factory = sqlite3.Row
+            return database.execute(query, values).fetchall()
+    except sqlite3.Error:
+        return []
+
+
+def moment(at: float) -> datetime:
+    """A time of a record."""
+    return datetime.fromtimestamp(max(0.0, min(at, 253402300799.0)), UTC)
