@@ -17,9 +17,10 @@ from tests.rooms.install.test_settings_merge import REFUSED, parsed
 
 SKILL = ".agents/skills/gitbaton/SKILL.md"
 NEWER = " (`git baton verify`); recorded\n  text"
-KEPT = """- Your plan, test runs, edits and what was asked are kept for you. Write what only you know (decisions, why, the next command) when
-  a piece is done and before stopping; it commits nothing to your branches:
-"""
+KEPT = (
+    "- Your plan, test runs, edits and what was asked are kept for you. Write what only you know (decisions, why, the next"
+    " command) when\n  a piece is done and before stopping; it commits nothing to your branches:\n"
+)
 ASKED = "- When a piece is done and its tests ran, before risky steps and before stopping:\n"
 OLDER = (  # as an earlier version shipped it
     shipped("AGENTS.md").replace(KEPT, ASKED).replace(NEWER, "; recorded text").replace(" --track NAME", "")
