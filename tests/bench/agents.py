@@ -125,7 +125,59 @@ def conversations(folder: Path, env: dict[str, str], runs: int) -> list[Row]:
     return rows
 
 
+def calls(path: Path, size: int) -> Callable[[], None]:
+    """A session's transcript of so many bytes, commands and their output; each call goes on with 200 KB."""
+    number = 0
+
+    def lines() -> bytes:
+        nonlocal number
+        number += 1
+        at, key = f"2026-11-22T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}.000Z", f"t{number}"
+        ran = "pytest -q" if number % 5 == 0 else f"grep -rn word{number} src"
+        result = {"type": "tool_result", "tool_use_id": key, "content": "x" * 3000 + "\n3 passed in 0.1s"}
+        use = {"type": "tool_use", "id": key, "name": "Bash", "input": {"command": ran}}
+        told = [("assistant", use), ("user", result)]
+        rows = [{"type": who, "timestamp": at, "message": {"role": who, "content": [part]}} for who, part in told]
+        return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+    def more() -> None:
+        with path.open("ab") as file:
+            while size > 0 and file.write(b"".join(lines() for _ in range(60))) < 200_000:
+                pass
+
+    with path.open("wb") as file:
+        while file.tell() < size:
+            file.write(lines())
+    return more
+
+
+def observing(folder: Path, env: dict[str, str], runs: int) -> list[Row]:
+    """The end of a turn beside the same with ``baton.observe`` none: 200 KB more, and the first look at 20 MiB."""
+    path, said = prepared(folder, env, 200), folder / "calls.jsonl"
+    subprocess.run(["git", "checkout", "-q", "."], cwd=path, env=env, check=True)
+    env = {**env, "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "baton.transcripts", "GIT_CONFIG_VALUE_0": "position"}
+    none = "GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_1=baton.observe GIT_CONFIG_VALUE_1=none"
+    edit, rows = editor(path, 10, FILES), []
+    more = calls(said, 20 << 20)
+    stdin = payload(folder / "calls.json", path, session_id="calls", transcript_path=str(said))
+    stop = f"{' '.join(hook('Stop'))} <{stdin}"
+
+    def grown() -> None:
+        edit()
+        more()
+
+    def fresh() -> None:
+        edit()
+        for left in path.glob(".git/baton/sessions/*.facts"):
+            left.unlink()
+
+    for title, before in (("200 KB more than", grown), ("first look at", fresh)):
+        words = {"runs": runs, "before": before, "yardstick": "the same, baton.observe none"}
+        rows.append(pair(f"Stop, {title} 20 MiB", ("sh", "-c", stop), ("sh", "-c", f"{none} {stop}"), path, env, **words))  # type: ignore
+    return rows
+
+
 def main(folder: Path, env: dict[str, str], runs: int, histories: list[int]) -> list[Row]:
     """All rows of part 4, and what a stored conversation adds to them."""
     rows = [row for count in histories for row in events(folder, env, runs, count)]
-    return [*quiet(folder, env, runs), *rows, *conversations(folder, env, runs)]
+    return [*quiet(folder, env, runs), *rows, *conversations(folder, env, runs), *observing(folder, env, runs)]
