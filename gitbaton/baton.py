@@ -22,7 +22,7 @@ from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
 from gitbaton.ground import Surveyor
-from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Oid, Stored, Told, WorktreeId
+from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Observed, Oid, Stored, Told, WorktreeId
 from gitbaton.render import uncompared
 from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, newest, tip_ref
 from gitbaton.values import replace
@@ -177,7 +177,7 @@ class Baton:
         tip = self.store.before(checkpoint.track)
         captured = self._capture(tip, head) if request.files and self.repo.layout.root else None
         if request.kind == "manual" and tip is not None and not tip.foreign:
-            checkpoint = replace(checkpoint, observed=tip.checkpoint.observed)  # what was seen stands beside what is asserted
+            checkpoint = replace(checkpoint, observed=self._seen_before(tip))
         author, warnings = self.author()
         warnings += [told(redacted)] if redacted else []
         if head.branch is None:
@@ -193,6 +193,13 @@ class Baton:
         )
         quiet = request.kind == "auto"  # nobody asked for files
         return Plan(draft=draft, set_current=request.set_current, warnings=tuple(warnings), redacted=redacted, quiet=quiet)
+
+    def _seen_before(self, tip: Stored) -> Observed | None:
+        """What was observed until now, to stand beside what is asserted; as far as ``baton.observe`` still wants it."""
+        mode, seen = self.settings.observe, tip.checkpoint.observed
+        if mode == "none" or seen is None:
+            return None
+        return seen if mode == "all" else replace(seen, asked=(), said=None)
 
     def author(self) -> tuple[bytes, list[str]]:
         """``Name <email>`` of the user, or ours where git has no identity."""

@@ -186,6 +186,8 @@ def test_settings_keep_it_out(talk: Talk) -> None:
     assert observed(found)["tests"] and observed(found)["plans"]
     assert not talk.repo.git("for-each-ref", "refs/baton/transcripts/claude/*told")
     talk.repo.git("config", "baton.observe", "none")
+    talk.repo.ok("snapshot", "--track", "t", "words")
+    assert "observed" not in talk.repo.ok("resume", "--json").out
     talk.edit("x.py", "three\n")
     assert "observed" not in talk.stop()["checkpoint"]
 
