@@ -5,14 +5,13 @@ from __future__ import annotations
 from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
 from gitbaton.codec import told_bytes
-from gitbaton.errors import GitError, RefConflictError, UsageError
+from gitbaton.errors import UsageError
 from gitbaton.git.objects import RefChange, TreeEntry, commit_data, new_object
 from gitbaton.model import Agent, Oid, Told, Transcript
 from gitbaton.transcripts import layout
 from gitbaton.transcripts.proofs import forgotten
 
 _LOCK_WAIT = 1.0
-_ATTEMPTS = 3
 
 
 def keep(baton: Baton, agent: Agent, told: Told) -> Oid | None:
@@ -32,19 +31,11 @@ def keep(baton: Baton, agent: Agent, told: Told) -> Oid | None:
     meta = layout.meta(place, len(data), agent.name, layout.told_session(agent.session))
     frame = layout.frame(objects, [TreeEntry(mode=b"100644", name=b"00000000", oid=blob.oid)], meta)
     author = baton.author()[0] + b" %d +0000" % int(baton.clock().timestamp())
-    for _ in range(_ATTEMPTS):
+    with baton.repo.lock((ref,), wait=_LOCK_WAIT):
         old = objects.info(ref)
         parents = [old.oid] if old is not None and old.kind == "commit" else []
-        commit = new_object(
-            objects.algorithm,
-            "commit",
-            commit_data(tree=frame[-1].oid, parents=parents, author=author, message=b"what was said\n"),
-        )
+        data = commit_data(tree=frame[-1].oid, parents=parents, author=author, message=b"what was said\n")
+        commit = new_object(objects.algorithm, "commit", data)
         objects.write([blob, *frame, commit])
-        try:
-            with baton.repo.lock((ref,), wait=_LOCK_WAIT):
-                objects.update([RefChange(name=ref, new=commit.oid, old=old.oid if old else None)])
-            return blob.oid
-        except RefConflictError:
-            continue
-    raise GitError(f"'{ref}' moved each time that it was written")
+        objects.update([RefChange(name=ref, new=commit.oid, old=old.oid if old else None)])
+    return blob.oid

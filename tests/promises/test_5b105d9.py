@@ -58,7 +58,9 @@ CHANGED = (
     Changed(
         "hook claude SessionStart",
         r"'git baton resume --live' shows this again\. To hand it on:\\ngit(.*?) --track '(.*?)'",
-        r"To see this again: git baton resume --live --track '\2'\\nTo hand it on: git\1 --track '\2'",
+        r"To see this again: git baton resume --live --track '\2'\\nBefore you stop, hand on what is done and what is left. It"
+        r" commits nothing to your branches and touches neither\\nthe index nor your files; only LATEST.md and LATEST.json"
+        r" change, where they are mirrored:\\ngit\1 --track '\2'",
     ),
     Changed("doctor", "so not 'git log' shows the entries", "so 'git log' does not show the entries"),
     # A pinned checkpoint is forgotten with --force only.
