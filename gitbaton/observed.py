@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
 from gitbaton.codec import counted, first_line, timestamp
 from gitbaton.model import Checkpoint, ClientPlan, Observed, Ran, Stored, TestRun, Told
-from gitbaton.render import age
 
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}
 _NAMED = 5
 
-Age = Callable[[datetime], str]
 Changed = Sequence[str] | None
 
 
@@ -108,8 +105,3 @@ def command_line(ran: Ran, at: str) -> str:
     """A command and how it ended."""
     how = "no exit status is known" if ran.status is None else f"exit status {ran.status}"
     return f"{first_line(ran.command)}: {how}, {at}"
-
-
-def ages(now: datetime) -> Age:
-    """How long ago a moment was, as of now."""
-    return lambda then: age(then, now)

@@ -708,8 +708,9 @@ def nodes(found: Any) -> list[tuple[Any, Any]]:
 @model(examples(2000, 60))
 @given(agent=st.sampled_from(AGENTS), record=st.dictionaries(st.text(max_size=4), JUNK, max_size=4))
 def test_no_record_is_an_error(agent: str, record: dict[str, Any]) -> None:
-    list(signs(agent, record))
-    todos(agent, [record, {"content": record}])
+    assert all(isinstance(sign, (Asked, Edited, Ended, Planned, Ran, Said)) for sign in signs(agent, record))
+    found = todos(agent, [record, {"content": record}])
+    assert found is None or all(isinstance(item.text, str) for item in found.items)
 
 
 @model(examples(6000, 200))
