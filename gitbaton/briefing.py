@@ -19,6 +19,7 @@ RECENT = 600  # seconds in which another session may still be at work
 _VALUE, _ROWS = 2000, 400  # bytes and lines of one value
 _SHORT_VALUE, _SHORT_ROWS = 200, 3
 _SENTENCE, _LISTED = 400, 10
+_WANTED, _REMARK = 1400, 300  # bytes of what is wanted, and of what else was said: tests and edits have room below them
 _FAILED = 2  # commands that are named
 # What clients put around context: stored text must not look as if it closed or opened one of these.
 _NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|instruction|prompt"
@@ -58,11 +59,14 @@ def brief(scene: Scene) -> str:
         written = [f"Written {age(_written(c), scene.now)}, before what is above:", *written]
     rows = [*_heading(scene), *([*seen, "", *written] if old else [*written, *([""] if seen else []), *seen])]
     name = in_shell(c.track)
-    rows += ["", f"To see this again: git baton resume --live --track {name}"]
-    rows += ["Before you stop, hand on what is done and what is left. It commits nothing to your branches and touches neither"]
-    rows += ["the index nor your files; only LATEST.md and LATEST.json change, where they are mirrored:"]
-    rows += [f"git baton snapshot --track {name} --step ... --next-cmd ... --validation ..."]
-    return _fitted(rows, LIMIT, f"[the rest: git baton show {scene.short}]")
+    closing = [
+        "",
+        f"To see this again: git baton resume --live --track {name}",
+        "Before you stop, hand on what is done and what is left. It commits nothing to your branches and touches neither",
+        "the index nor your files; only LATEST.md and LATEST.json change, where they are mirrored:",
+        f"git baton snapshot --track {name} --step ... --next-cmd ... --validation ...",
+    ]
+    return _fitted(rows, LIMIT, f"[the rest: git baton show {scene.short}]", closing)
 
 
 def _written_rows(scene: Scene, words: _Words) -> list[str]:
@@ -91,10 +95,14 @@ def _seen(scene: Scene, words: _Words) -> list[str]:
     if o is None:
         return []
     rows = ["Seen in the client's own records, which nobody wrote for you:"]
-    rows += [row for prompt in _asked(scene) for row in words.lines(f"asked {age(prompt.at, scene.now)}", prompt.text)]
+    asked = _asked(scene)
+    longest = max((len(prompt.text) for prompt in asked), default=0)
+    for prompt in asked:  # the first and the longest say what is wanted
+        size = _WANTED if prompt is asked[0] or len(prompt.text) == longest else _REMARK
+        rows += words.within(size).lines(f"asked {age(prompt.at, scene.now)}", prompt.text)
     for plan in current_plans(o):
         listed = [plan_heading(plan, age(plan.changed, scene.now)), *plan_items(plan)]
-        rows += words.lines("plan", "\n".join(listed))
+        rows += words.within(_WANTED).lines("plan", "\n".join(listed))
     told = scene.told or Told()
     if told.listed is not None and (not o.plans or told.listed.at > o.plans[0].changed):
         rows += words.lines(f"a list the agent wrote {age(told.listed.at, scene.now)}", told.listed.text)
@@ -222,6 +230,10 @@ class _Words:
     def __init__(self, foreign: bool, size: int, rows: int) -> None:
         self.mark, self.size, self.rows = "> " if foreign else "", size, rows
 
+    def within(self, size: int) -> _Words:
+        """The same with so many bytes for a value at most."""
+        return _Words(bool(self.mark), min(size, self.size), self.rows)
+
     def lines(self, key: str, text: str) -> list[str]:
         """``key: text``."""
         return self._shown(f"{key}: ", text, "")
@@ -250,11 +262,11 @@ def _clipped(text: str, size: int) -> str:
     return text if len(text) * 4 <= size else text.encode("utf-8", "replace")[: max(size, 0)].decode("utf-8", "ignore")
 
 
-def _fitted(rows: list[str], limit: int, rest: str) -> str:
-    """The rows that fit, each whole with all its lines, and a note where the rest is. Nothing in them could be taken for a tag
-    of the client's."""
-    safe = [_WRAPPER.sub("\u2039", row) for row in rows]
-    tail = [_SAID] if safe != rows else []
+def _fitted(rows: list[str], limit: int, rest: str, closing: Sequence[str] = ()) -> str:
+    """The rows that fit, each whole with all its lines, a note where the rest is, and the ``closing`` ones. Nothing in them
+    could be taken for a tag of the client's."""
+    safe, last = ([_WRAPPER.sub("\u2039", row) for row in some] for some in (rows, closing))
+    tail = [*last, *([_SAID] if [*safe, *last] != [*rows, *closing] else [])]
     if _size([*safe, *tail]) <= limit:
         return "\n".join([*safe, *tail])
     tail = [rest, *tail]

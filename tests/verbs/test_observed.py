@@ -119,6 +119,21 @@ def test_words_that_are_newer_than_the_work_come_first(talk: Talk) -> None:
     assert json.loads(talk.repo.ok("resume", "--json").out)["checkpoint"]["validation"] == "pending"
 
 
+def test_however_much_there_is_the_last_lines_say_how_to_hand_it_on(talk: Talk) -> None:
+    talk.repo.ok("snapshot", "--track", "t", "words", "--note", "n" * 6000)
+    for number in range(9):
+        talk.ask(f"{number} " + "\u00e9\u4e2d" * 900)
+    talk.plan(**{f"item {number} " + "\u4e2d" * 150: "pending" for number in range(60)})
+    talk.edit("x.py", "two\n")
+    talk.run("pytest -q", RED, 1)
+    talk.say("- a\n- b\n- c\n" + "\u4e2d" * 900)
+    talk.stop()
+    text = next_session(talk)
+    assert len(text.encode()) <= 8000 and "[the rest: git baton show" in text
+    assert text.splitlines()[-1].startswith("git baton snapshot --track t --step")
+    assert "open: item 0" in text and "pytest -q: failed" in text and "asked 0 seconds ago: 0 " in text
+
+
 def test_prompts_that_say_nothing_do_not_hide_the_task(talk: Talk) -> None:
     talk.ask("Port the parser to the new grammar")
     for _ in range(9):
