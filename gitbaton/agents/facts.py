@@ -121,10 +121,10 @@ class _Fold:
     """The facts while signs are taken in."""
 
     def __init__(self, facts: Facts, redact: Redact, own: Sequence[str], now: float) -> None:
-        self.before, self.redact, self.own, self.now = facts, redact, own, now
+        self.redact, self.own, self.now = redact, own, now
         self.until, self.ended, self.edits = facts.until, dict.fromkeys(facts.ended), list(facts.edits)
         self.plan = None if facts.plan is None else {item.key: item for item in facts.plan}
-        self.planned, self.more = facts.planned, facts.more
+        self.planned = facts.planned
         self.tests = {test.command: test for test in reversed(facts.tests)}
         self.runs: dict[str, tuple[Ended, float, float, dict[str, None]]] = {}  # the newest of each command line
         self.edited = dict.fromkeys(reversed(facts.edited))
@@ -297,6 +297,13 @@ def kept(prompts: Sequence[Prompt]) -> tuple[Prompt, ...]:
     short = {id(one): replace(one, text=cut(one.text, OTHERS)) for one in newest}
     whole = {id(ordered[0]), id(longest)}
     return tuple(short.get(id(one), one) for one in ordered if id(one) in short or id(one) in whole)
+
+
+def unsaid(facts: Facts, *, asked: bool) -> Facts:
+    """Facts without what was said and without commands; of prompts the first lines, where they are ``asked`` for."""
+    prompts = tuple(replace(one, text=line_of(one)) for one in facts.asked) if asked else ()
+    calls = tuple(call for call in facts.calls if call[1][0] != "ran")
+    return replace(facts, asked=prompts, listed=None, said=None, commands=(), calls=calls)
 
 
 def line_of(prompt: Prompt) -> str:

@@ -66,6 +66,9 @@ def look(baton: Baton, event: Event, path: str) -> Seen:
     plan = _plan_of(event)
     if plan is not None and (facts.plan is None or plan.items != facts.plan):
         facts = folding.fold(facts, [plan], baton.redactor.text, (), now)
+    settings = baton.settings
+    if settings.observe != "all" or settings.transcripts != "full":
+        facts = folding.unsaid(facts, asked=settings.observe == "all")
     after = replace(seen, facts=facts)
     if after != before:
         put(baton.repo, path, canonical(_document(after)), fresh=f".{os.getpid()}", mode=0o600)

@@ -31,6 +31,11 @@ def next_session(talk: Talk, agent: str = "claude") -> str:
     return Client(agent, talk.repo.path, session="5e551011-0000-4000-8000-00000000000f").fire("start")
 
 
+def ours(talk: Talk) -> list[bytes]:
+    """What our files in the git directory hold."""
+    return [path.read_bytes() for path in (talk.repo.path / ".git/baton").rglob("*") if path.is_file()]
+
+
 def observed(found: dict[str, Any]) -> dict[str, Any]:
     seen: dict[str, Any] = found["checkpoint"]["observed"]
     return seen
@@ -200,6 +205,7 @@ def test_settings_keep_it_out(talk: Talk) -> None:
     assert "asked" not in observed(found) and "said" not in observed(found) and "told" not in found
     assert observed(found)["tests"] and observed(found)["plans"]
     assert not talk.repo.git("for-each-ref", "refs/baton/transcripts/claude/*told")
+    assert not [one for one in ours(talk) if b"secret plan" in one or b'"ran"' in one]
     talk.repo.git("config", "baton.observe", "none")
     talk.repo.ok("snapshot", "--track", "t", "words")
     assert "observed" not in talk.repo.ok("resume", "--json").out
@@ -213,6 +219,7 @@ def test_without_conversations_nothing_that_was_said_is_stored(talk: Talk) -> No
     talk.edit("x.py", "two\n")
     assert observed(talk.stop())["asked"][0]["text"] == "go through it"
     assert not talk.repo.git("for-each-ref", "refs/baton/transcripts/")
+    assert not [one for one in ours(talk) if b"the second line" in one]
 
 
 def test_a_test_command_of_ones_own(talk: Talk) -> None:
