@@ -218,17 +218,19 @@ class Connection:
             found[name] = oid
         return found
 
-    def fetch(self, refs: Mapping[str, str | None], place: str | None = None) -> bool:
+    def fetch(self, refs: Mapping[str, str | None], place: str | None = None, *, seen: Mapping[str, Oid] | None = None) -> bool:
         """Fetch refs of the remote, each into a ref of ours (forced), or only its objects for None.
 
-        False when a ref has gone since it was listed: then nothing was fetched, and the caller looks again.
+        False when a ref has gone since it was listed (then nothing was fetched), or was rewritten, so that what ``seen`` says
+        of it has not come: the caller looks again.
         """
         if not refs:
             return True
         specs = "".join(f"+{theirs}:{ours}\n" if ours else f"{theirs}\n" for theirs, ours in refs.items())
         result = self._run("fetch", *_FETCH, "--stdin", "--", place or self.remote.fetch, stdin=os.fsencode(specs))
         if result.code == 0:
-            return True
+            objects = self.repo.objects
+            return all(objects.info(oid) is not None for ref, oid in (seen or {}).items() if ref in refs)
         if _NO_REF in result.err:
             return False
         raise self._failure(result.err)

@@ -17,7 +17,7 @@ from gitbaton.store.refs import remote_ref
 from gitbaton.sync import runs, threads
 from gitbaton.sync.look import Seen, chosen, here, look, narrowed, taken
 from gitbaton.sync.values import Choice, Fetched, FetchedRun, FetchedThread, Gathered, Late
-from gitbaton.values import value
+from gitbaton.values import replace, value
 
 FUTURE = timedelta(minutes=10)  # clocks may differ by so much
 ATTEMPTS = 3
@@ -90,13 +90,15 @@ def fetch(
 
     Without ``write`` only objects come, and no ref of ours moves. Raises as ``plan``.
     """
+    before: Mapping[str, Oid] | None = None  # the first time that it looked: of a later one, what came is not told
     for _ in range(ATTEMPTS):
         planned = plan(baton, line, choice, prune=prune, ours=ours)
-        if line.fetch(planned.moves if write else dict.fromkeys(planned.moves)):
+        before = planned.before if before is None else before
+        if line.fetch(planned.moves if write else dict.fromkeys(planned.moves), seen=planned.seen.refs):
             if planned.drops and write:
                 with baton.repo.lock(tuple(change.name for change in planned.drops)):
                     baton.repo.objects.update(planned.drops)
-            return planned.seen, _gathered(baton, line, planned, choice)
+            return planned.seen, _gathered(baton, line, replace(planned, before=before), choice)
     raise RemoteError(f"the refs of '{line.remote.shown}' go while they are fetched", "try again", kind="stale")
 
 

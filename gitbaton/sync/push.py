@@ -187,7 +187,7 @@ class _Place:
             for track in self.choice.tracks or ():
                 if track not in self.ours and track not in seen.tracks:
                     raise NotFoundError(f"there is no track '{track}'")
-            if self.line.fetch(dict.fromkeys(self._unknown(seen)), self.place):
+            if self.line.fetch(dict.fromkeys(self._unknown(seen)), self.place, seen=seen.refs):
                 return seen
         raise RemoteError(f"the refs of '{self.shown}' go while they are read", "try again", kind="stale")
 

@@ -159,6 +159,29 @@ def test_rounds_are_bounded(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     equal(a, b)
 
 
+def test_a_track_that_is_rewritten_between_the_look_and_the_fetch_is_looked_at_again(far: Far) -> None:
+    a, b, c = far.first, far.clone(), far.clone("c")
+    for clone, step in ((b, "dropped"), (c, "other"), (a, "mine")):
+        snap(clone, step)
+    ok(b, "push", "--yes")
+    looks = []
+
+    class Late(Connection):
+        """What was listed first has gone from the remote when it is fetched."""
+
+        def fetch(self, *words: object, **more: object) -> bool:
+            looks.append(words)
+            if len(looks) == 1:
+                c.git("push", "-q", "--force", str(far.remote.path), f"{CHAINS}t:{CHAINS}t")
+            return super().fetch(*words, **more)  # type: ignore[arg-type]
+
+    with a.open() as baton:
+        line = Late(baton.repo, find(baton.repo, None, "."), 60)
+        done = sync(baton, line, Choice(), Manner(agree=lambda _: True), pause=lambda _: None)
+    assert done.failure == "" and [(row.state, row.count) for row in done.gathered.rows] == [("new", 1)]
+    assert len(looks) > 1 and steps(far.there()) == ["other", "mine"]
+
+
 @pytest.mark.deep
 def test_fetch_says_what_is_new_and_touches_nothing_else(far: Far) -> None:
     a, b = far.first, far.clone()
