@@ -12,6 +12,7 @@ from gitbaton.codec import check_track, encode, timestamp
 from gitbaton.errors import (
     AmbiguousNameError,
     BatonError,
+    CollectedError,
     GitError,
     NotARepositoryError,
     NotFoundError,
@@ -21,6 +22,7 @@ from gitbaton.errors import (
 from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
+from gitbaton.git.run import checked
 from gitbaton.ground import Surveyor
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Observed, Oid, Stored, Told, WorktreeId
 from gitbaton.render import uncompared
@@ -157,9 +159,10 @@ class Baton:
         self.repo.redirect(folder)
         self.store = Store(self.repo)
 
-    def plan(self, request: Request) -> Plan:
+    def plan(self, request: Request, *, fresh: bool = False) -> Plan:
         """Capture the work tree and put a checkpoint together; only objects are written that nothing refers to yet.
 
+        ``fresh``: read every file anew, as after objects were lost.
         Raises UsageError for words that cannot be stored, ScanError when they cannot be scanned, GitError when the work tree
         cannot be captured.
         """
@@ -167,19 +170,22 @@ class Baton:
         from gitbaton.store.write import Draft
 
         _ = self.latest  # refuse a bad checkpoint directory before anything is written
-        seen = self.repo.object_store()
         self.repo.prefetch_identity()
-        head = self.repo.objects.head()
+        head, warnings = self.head()
         written = self._words(request, head)
         encode(written)
         checkpoint = self.redactor.checkpoint(written)  # before the capture: a scanner that fails leaves no object
         redacted = differences(written, checkpoint) if checkpoint is not written else ()
         tip = self.store.before(checkpoint.track)
-        captured = self._capture(tip, head) if request.files and self.repo.layout.root else None
+        captured = self._capture(tip, head, fresh=fresh) if request.files and self.repo.layout.root else None
         if request.kind == "manual" and tip is not None and not tip.foreign:
             checkpoint = replace(checkpoint, observed=self._seen_before(tip))
-        author, warnings = self.author()
-        warnings += [told(redacted)] if redacted else []
+        author, said = self.author()
+        warnings += [
+            *said,
+            *([told(redacted)] if redacted else []),
+            *([captured.warning] if captured and captured.warning else []),
+        ]
         if head.branch is None:
             warnings.append("HEAD is detached; the checkpoint names no branch")
         files = self.file_state(captured) if captured else None
@@ -189,10 +195,19 @@ class Baton:
             tree=captured.tree if captured else self.base_tree(head),
             stages=captured.stages if captured else (),
             count_changed=self.count_changed,
-            seen=seen,
         )
         quiet = request.kind == "auto"  # nobody asked for files
-        return Plan(draft=draft, set_current=request.set_current, warnings=tuple(warnings), redacted=redacted, quiet=quiet)
+        return Plan(draft=draft, request=request, warnings=tuple(warnings), redacted=redacted, quiet=quiet)
+
+    def head(self) -> tuple[Head, list[str]]:
+        """HEAD, and what should be said: one whose commit cannot be read counts as unborn."""
+        try:
+            head = self.repo.objects.head()
+            if head.oid is None or self.store.tree_of(head.oid) is not None:
+                return head, []
+        except GitError:
+            head = Head(branch=(self.repo.objects.symref("HEAD") or "").removeprefix("refs/heads/") or None, oid=None)
+        return replace(head, oid=None), ["HEAD's commit cannot be read; the checkpoint names none"]
 
     def _seen_before(self, tip: Stored) -> Observed | None:
         """What was observed until now, to stand beside what is asserted; as far as ``baton.observe`` still wants it."""
@@ -240,14 +255,14 @@ class Baton:
             never=frozenset(where.paths() if where and not mirror.foreign(where) else ()),
         )
 
-    def _capture(self, tip: Stored | None, head: Head) -> Captured:
+    def _capture(self, tip: Stored | None, head: Head, *, fresh: bool) -> Captured:
         from gitbaton.git.worktree import capture, private_folder
 
         kept = {self.base_tree(head)} if head.oid else set()
         if tip and tip.checkpoint.files:
             kept.add(tip.checkpoint.files.index.tree)
         with private_folder(self.repo) as folder:
-            return capture(self.repo, folder, self.rules(), kept)
+            return capture(self.repo, folder, self.rules(), kept, fresh=fresh)
 
     def file_state(self, captured: Captured) -> FileState:
         """What was captured, as a checkpoint tells it; ``changed`` is counted when it is recorded."""
@@ -271,10 +286,34 @@ class Baton:
     def count_changed(self, before: Oid, after: Oid) -> int:
         """How many paths differ between two trees."""
         options = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none")
-        return self.repo.git.out("diff-tree", *options, before, after).count(b"\0")
+        result = self.repo.git.run("diff-tree", *options, before, after)
+        if result.code != 0:  # the tree before cannot be read: then all is new
+            result = self.repo.git.run("ls-tree", "-r", "-z", "--name-only", after)
+        return checked(result, "ls-tree").count(b"\0")
 
     def apply(self, plan: Plan) -> Snapshot:
-        """Record a planned checkpoint: the chain first, then what is derived from it. Raises BatonError."""
+        """Record a planned checkpoint: the chain first, then what is derived from it. Where git has collected or torn an
+        object of it, the work tree is captured once more, each file read anew. Raises BatonError."""
+        try:
+            return self._record(plan)
+        except CollectedError:
+            if not (plan.request.files and self.repo.layout.root):
+                raise
+            again = self._afresh(plan)
+        return self._record(again)
+
+    def _afresh(self, plan: Plan) -> Plan:
+        """The same checkpoint with files that were read anew, once torn objects are out of the way."""
+        from gitbaton.git.torn import set_aside
+
+        moved = set_aside(self.repo)
+        fresh = self.plan(plan.request, fresh=True)
+        checkpoint = replace(plan.draft.checkpoint, files=fresh.draft.checkpoint.files)
+        draft = replace(plan.draft, checkpoint=checkpoint, tree=fresh.draft.tree, stages=fresh.draft.stages)
+        said = f"{len(moved)} torn objects were moved into '{self.repo.shared_dir}/broken'; what the files hold is stored anew"
+        return replace(plan, draft=draft, warnings=(*plan.warnings, *([said] if moved else [])))
+
+    def _record(self, plan: Plan) -> Snapshot:
         from gitbaton.git.maintenance import tend
         from gitbaton.store import intent
         from gitbaton.store.write import append
@@ -293,7 +332,7 @@ class Baton:
             try:
                 if stored.checkpoint.head is not None:
                     rewrites.settle(self.repo, stored.checkpoint.head)
-                if plan.set_current:
+                if plan.request.set_current:
                     self._make_current(track)
                 files = stored.checkpoint.files
                 staged = files.index.whole if files else None

@@ -19,7 +19,11 @@ RECENT = 600  # seconds in which another session may still be at work
 _VALUE, _ROWS = 2000, 400  # bytes and lines of one value
 _SHORT_VALUE, _SHORT_ROWS = 200, 3
 _SENTENCE, _LISTED = 400, 10
-_WANTED, _REMARK = 1400, 300  # bytes of what is wanted, and of what else was said: tests and edits have room below them
+_WANTED, _REMARK, _LESS = (
+    1400,
+    500,
+    300,
+)  # bytes of what is wanted, and of what else was said: tests and edits have room below them
 _FAILED = 2  # commands that are named
 # What clients put around context: stored text must not look as if it closed or opened one of these.
 _NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|instruction|prompt"
@@ -97,8 +101,9 @@ def _seen(scene: Scene, words: _Words) -> list[str]:
     rows = ["Seen in the client's own records, which nobody wrote for you:"]
     asked = _asked(scene)
     longest = max((len(prompt.text) for prompt in asked), default=0)
+    remark = _REMARK if sum(len(prompt.text) for prompt in asked) <= 2 * _WANTED else _LESS
     for prompt in asked:  # the first and the longest say what is wanted
-        size = _WANTED if prompt is asked[0] or len(prompt.text) == longest else _REMARK
+        size = _WANTED if prompt is asked[0] or len(prompt.text) == longest else remark
         rows += words.within(size).lines(f"asked {age(prompt.at, scene.now)}", prompt.text)
     for plan in current_plans(o):
         listed = [plan_heading(plan, age(plan.changed, scene.now)), *plan_items(plan)]

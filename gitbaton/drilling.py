@@ -36,7 +36,7 @@ LISTS = (("--decision", "one; because"), ("--decision", "two"), ("--extra", "key
 SNAPSHOT_KILLS = (
     ("os.posix_spawn", "write-tree"),
     ("fcntl.flock", ""),
-    ("os.posix_spawn", "unpack-objects"),
+    ("os.posix_spawn", "pack-objects"),
     ("os.posix_spawn", "update-ref"),
 )
 RESTORE_KILLS = (

@@ -9,6 +9,8 @@ BatonError                128  fatal, in one line
 |- AmbiguousNameError     128  a name that could mean several checkpoints or runs
 |- NotARepositoryError    128  no repository here, or git refuses to open it
 |- GitError               128  git failed where it should not
+|  |- CollectedError      128  an object is not here any more, or torn; nothing was recorded
+|  |- DamagedIndexError   128  git cannot read the index
 |  |- GitTimeoutError     128  git did not answer in its time
 |  |- StaleError          128  the work tree or index is no longer what was looked at; nothing was written
 |  `- PathError           128  some paths cannot be written or removed
@@ -71,6 +73,14 @@ class NotARepositoryError(BatonError):
 
 class GitError(BatonError):
     """A git command or a libgit2 call failed."""
+
+
+class CollectedError(GitError):
+    """An object is not here any more, or torn; nothing is recorded."""
+
+
+class DamagedIndexError(GitError):
+    """Git cannot read the index."""
 
 
 class GitTimeoutError(GitError):

@@ -36,7 +36,7 @@ class Plan:
     """What a snapshot would record; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still move on."""
 
     draft: Draft
-    set_current: bool
+    request: Request
     warnings: tuple[str, ...]
     redacted: tuple[Redacted, ...] = ()
     quiet: bool = False  # LATEST is brought up to date only where it is

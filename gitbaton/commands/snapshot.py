@@ -142,7 +142,7 @@ def _show_plan(plan: Plan, *, json: bool, stable: bool) -> int:
     skipped = c.files.skipped if c.files else ()
     if json:
         warnings: list[Json] = list(plan.warnings)
-        set_current = plan.set_current
+        set_current = plan.request.set_current
         print_json(
             {
                 "plan": document(c),
@@ -157,6 +157,6 @@ def _show_plan(plan: Plan, *, json: bool, stable: bool) -> int:
         terminal.say(f"would record {c.track}: {line(c.step)}")
         if c.files:
             terminal.say(f"would capture tree {c.files.tree}")
-        terminal.say(f"would {'' if plan.set_current else 'not '}make the track current in this work tree")
+        terminal.say(f"would {'' if plan.request.set_current else 'not '}make the track current in this work tree")
     warn_all([*plan.warnings, *skipped_lines(skipped)])
     return 0

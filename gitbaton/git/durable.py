@@ -116,13 +116,17 @@ class Durable:
         """Move one ref, durably; as Objects.update."""
         self.update_all([change])
 
-    def update_all(self, changes: Sequence[RefChange]) -> None:
-        """Move refs in one transaction, durably; as Objects.update."""
+    def update_all(self, *transactions: Sequence[RefChange], names: bool = True) -> None:
+        """Move refs, durably; as Objects.update. Without ``names`` only their bytes are waited for: a ref is whole, and may be
+        the one of before."""
         if self._refs is None:
             self._refs = self._door()
+        changes = [change for changes in transactions for change in changes]
         for change in changes:
             self._settled.pop(change.name, None)
-        self._refs.update(changes)
+        self._refs.update(*transactions)
+        if not names:
+            return
         common = self.repo.layout.common_dir
         if os.path.isdir(os.path.join(common, "reftable")):
             self._folder(os.path.join(common, "reftable"))

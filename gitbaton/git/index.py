@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Collection
 
+from gitbaton.errors import DamagedIndexError
 from gitbaton.git import folders
 from gitbaton.git.ahead import EXACT, Signature, signature, start_listings
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
@@ -150,6 +151,16 @@ class PrivateIndex:
         return out
 
 
+def fresh_index(repo: Repo, folder: str) -> str:
+    """An index of HEAD's tree in ``folder``, without what is known of files: ``git add`` reads each of them, and stores what is
+    not here. It is empty where HEAD's tree cannot be read."""
+    path = os.path.join(folder, "fresh")
+    git = repo.git.changed({"GIT_INDEX_FILE": path}, "core.splitIndex=false")
+    if git.run("read-tree", "HEAD").code != 0:
+        git.out("read-tree", "--empty")
+    return path
+
+
 def _mtime(path: str) -> int | None:
     try:
         return os.stat(path).st_mtime_ns
@@ -217,8 +228,10 @@ def _read(index: PrivateIndex, sparse: bool) -> Facts:
     """Ask git: one listing, and one tree. ``ls-files -v`` shows every bit but intent-to-add, which no tree holds."""
     width = 40 if index.repo.layout.algorithm == "sha1" else 64
     empty = _EMPTY_BLOB[index.repo.layout.algorithm]
-    listing = index.git.start("ls-files", "-s", "-v", "-z")
-    items = listing.finish().out.split(b"\0")[:-1]
+    listing = index.git.run("ls-files", "-s", "-v", "-z")
+    if listing.code != 0:
+        raise DamagedIndexError(f"the index cannot be read: {listing.fatal()}")
+    items = listing.out.split(b"\0")[:-1]
     stage_at, path_at = 10 + width, 12 + width
     odd = [
         i for i in items if i[:2] != b"H " or i[2:8] == b"160000" or i[stage_at:path_at] != b"0\t" or i[9 : 9 + width] == empty

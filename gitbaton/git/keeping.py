@@ -11,6 +11,7 @@ from gitbaton.git import groups
 from gitbaton.git.packer import Made
 from gitbaton.git.packfile import Packing
 from gitbaton.git.packread import Bases, Mapped
+from gitbaton.git.publish import WORD, mark, space
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import sync_paths, write_all
 from gitbaton.git.sharing import sharer
@@ -19,7 +20,6 @@ _ATTEMPTS = 8
 _UNNAMED = getattr(os, "O_TMPFILE", 0)
 _DEAD = 60.0  # seconds after which what a process that has ended kept is kept no longer
 _FOREIGN = 86_400.0  # as much for one of another machine, or of another time of this one: nothing is known of it
-_WORD = "gitbaton"
 
 
 class Kept:
@@ -68,7 +68,7 @@ class Shelf:
         ends = [".pack", ".keep"]
         try:
             os.makedirs(self.folder, exist_ok=True)
-            os.close(self._put(path + ".keep", lambda: [_mark()]))
+            os.close(self._put(path + ".keep", lambda: [mark()]))
             fd = self._put(path + ".pack", packing.parts)
             try:
                 mapped = Mapped(fd, path, self.bases)
@@ -150,28 +150,16 @@ def left(repo: Repo) -> list[str]:
     return sorted(path for path in paths if _left(path))
 
 
-def _mark() -> bytes:
-    """What says whose a file is: process, its start, and the namespace of its number."""
-    return f"{_WORD} {os.getpid()} {groups.mark(os.getpid())} {_space()}\n".encode()
-
-
-def _space() -> str:
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return "-"
-
-
 def _left(path: str) -> bool:
     """Whether a file that keeps a pack is ours, and nobody's any more."""
     try:
         with open(path, "rb") as file:
-            word, pid, mark, space = file.read(512).decode("utf-8", "replace").split()
+            word, pid, start, where = file.read(512).decode("utf-8", "replace").split()
             age = time.time() - os.fstat(file.fileno()).st_mtime
-        if word != _WORD or not pid.isdecimal():
+        if word != WORD or not pid.isdecimal():
             return False
-        here = space == _space() and mark.rpartition(".")[2] == (groups.mark(os.getpid()) or "").rpartition(".")[2]
-        return age > _FOREIGN if not here else age > _DEAD and groups.mark(int(pid)) != mark
+        here = where == space() and start.rpartition(".")[2] == (groups.mark(os.getpid()) or "").rpartition(".")[2]
+        return age > _FOREIGN if not here else age > _DEAD and groups.mark(int(pid)) != start
     except (OSError, ValueError):
         return False
 

@@ -26,7 +26,8 @@ _HELD = 9  # the descriptor by which git holds the lock until it ends
 
 def tend(repo: Repo) -> None:
     """Start what is due after a checkpoint; nobody waits for it. Never raises."""
-    tidy(repo)
+    if not tidy(repo):
+        tidy_packs(repo)
     look_back(repo)
 
 

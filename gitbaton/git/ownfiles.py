@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from gitbaton.git.run import sync_paths
 from gitbaton.git.sharing import mode_of, share
 
 TYPE_CHECKING = False
@@ -46,6 +47,8 @@ def put(repo: Repo, path: str, data: bytes, *, fresh: str = ".new", mode: int = 
             file.flush()
             os.fsync(file.fileno())
     os.replace(path + fresh, path)
+    if sync:
+        sync_paths([os.path.dirname(path)])
 
 
 def add(repo: Repo, path: str, data: bytes) -> None:

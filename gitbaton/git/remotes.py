@@ -24,7 +24,9 @@ _EXACT = "gitbaton-pushurl"  # a remote that exists for one command
 _OFF = "GITBATON_OFF"  # a variable of the environment that says false
 _NO_ATOMIC = "does not support --atomic"
 _NO_REF = "couldn't find remote ref"
-_ASIDE = ("-c", "maintenance.auto=false", "-c", "gc.auto=0", "-c", "push.gpgSign=false")
+# What is fetched stays one pack, which git has on disk, as it then has the refs.
+_DISK = ("-c", "fetch.unpackLimit=1", "-c", "transfer.unpackLimit=1", "-c", "core.fsync=all", "-c", "core.fsyncMethod=fsync")
+_ASIDE = ("-c", "maintenance.auto=false", "-c", "gc.auto=0", "-c", "push.gpgSign=false", *_DISK)
 _FETCH = (
     "-q",
     "--no-tags",

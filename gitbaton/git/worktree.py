@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
-from gitbaton.errors import GitError
+from gitbaton.errors import DamagedIndexError, GitError
 from gitbaton.git import folders
 from gitbaton.git.conversions import filters, may_convert
-from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, listed, stages_tree, without_filter
+from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, fresh_index, listed, stages_tree, without_filter
 from gitbaton.git.objects import NewObject
 from gitbaton.git.ownfiles import make_folder
 from gitbaton.git.rawbytes import Entry, keep, raw_tree
@@ -37,6 +37,7 @@ class Captured:
     ``flags_more`` are flags that ``flags`` has no room for; a blob in ``stages`` then holds them all.
     ``stages`` are objects not yet written, the last one the tree ``1/ 2/ 3/ flags raw/`` of an index commit's second parent;
     ``raw`` are the files (path, mode, blob) whose bytes it holds, because a checkout of ``tree`` would not give them back.
+    ``warning``: what should be said of the capture.
     """
 
     tree: Oid
@@ -47,6 +48,7 @@ class Captured:
     stages: tuple[NewObject, ...]
     raw: tuple[Entry, ...]
     skipped: tuple[Skipped, ...]
+    warning: str = ""
 
 
 class _Changes:
@@ -97,26 +99,42 @@ def _age(path: str) -> float:
         return 0.0
 
 
-def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid]) -> Captured:
+def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False) -> Captured:
     """The state of the work tree and index of ``repo`` now, as objects in its object store.
 
     Equal to ``git add -A`` on a private index, plus edits that assume-unchanged and skip-worktree hide, less what
     ``rules`` and the file system refuse. ``reachable`` are trees known to be kept by gc (see PrivateIndex.facts).
     The real index is read and never written. Raises GitError.
     """
-    return capture_with_index(repo, folder, rules, reachable)[0]
+    return capture_with_index(repo, folder, rules, reachable, fresh=fresh)[0]
 
 
 def capture_with_index(
-    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid]
+    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False
 ) -> tuple[Captured, PrivateIndex, Facts]:
     """As ``capture``, with the private index that the tree was written from, whose stat data fits the work tree, and what
-    the real index says. The index lies in ``folder`` and may still be the real one, to be read only, until it is copied."""
+    the real index says. The index lies in ``folder`` and may still be the real one, to be read only, until it is copied.
+
+    ``fresh``: as if the index were HEAD's, each file read anew. So it is, with a warning, where git cannot read the index.
+    """
+    try:
+        return _from_index(repo, folder, rules, reachable, fresh_index(repo, folder) if fresh else repo.layout.index)
+    except DamagedIndexError as error:
+        if fresh:
+            raise
+        found = _from_index(repo, folder, rules, reachable, fresh_index(repo, folder))
+        said = f"{error.message}; every file was read anew, and what was staged is not in it"
+        return replace(found[0], warning=said), *found[1:]
+
+
+def _from_index(
+    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], source: str
+) -> tuple[Captured, PrivateIndex, Facts]:
     root = repo.layout.root
     if root is None:
         raise GitError(f"'{repo.layout.git_dir}' has no work tree")
     for attempt in range(_ATTEMPTS):
-        index = PrivateIndex(repo, repo.layout.index, os.path.join(folder, f"index.{attempt}"))
+        index = PrivateIndex(repo, source, os.path.join(folder, f"{os.path.basename(source)}.{attempt}"))
         if attempt:  # somebody writes the index while we read: stay on a copy
             index.copy()
         facts = index.facts(reachable)
@@ -137,6 +155,7 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
     raw = keep(index, tree, intake.examined()) if intake.changes else ()
     skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
+    _refuse_blind(index, {path: s.reason for path, s in unique.items() if s.reason == "unreadable"})
     ordered = sorted(unique.items(), key=lambda item: os.fsencode(item[0]))
     return Captured(
         tree=tree,
@@ -148,6 +167,25 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
         raw=raw,
         skipped=tuple(Skipped(path=path, reason=s.reason) for path, s in ordered),
     )
+
+
+def _refuse_blind(index: PrivateIndex, unreadable: Mapping[str, str]) -> None:
+    """Raise GitError when more than half of the tracked files cannot be read; one that is missing was deleted."""
+    if unreadable:
+        tracked = zsplit(index.git.out("ls-files", "-z"))
+        shut = [path for path in tracked if covered(path, unreadable)]
+        if tracked and 2 * len(shut) > len(tracked):
+            raise GitError(f"{len(shut)} of {len(tracked)} tracked files cannot be read; nothing is recorded")
+
+
+def covered(path: str, left: Mapping[str, str]) -> str | None:
+    """The reason in ``left`` of a path or of a directory above it."""
+    at = path
+    while at:
+        if at in left:
+            return left[at]
+        at = at.rpartition("/")[0]
+    return None
 
 
 def with_raw(captured: Captured, index: PrivateIndex, facts: Facts, paths: Collection[str]) -> Captured:

@@ -81,7 +81,7 @@ def snapshot(baton: Baton, call: Call) -> Answer:
     if given.get("dry_run"):
         plan = baton.dry_run(request)
         said = f"would record a checkpoint of track '{plan.checkpoint.track}': {line(plan.checkpoint.step)}"
-        found: dict[str, Json] = {"plan": document(plan.checkpoint), "set_current": plan.set_current}
+        found: dict[str, Json] = {"plan": document(plan.checkpoint), "set_current": plan.request.set_current}
         found["redacted"] = redacted_document(plan.redacted)
         return _with_warnings(found, said, plan.warnings, plan.checkpoint)
     snapshot = baton.apply(baton.plan(request))

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from gitbaton.errors import BatonError, GitError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data
+from gitbaton.git.publish import flush
 from gitbaton.git.rawbytes import raw_tree
 from gitbaton.git.staged import MARK, IndexLock, refuse_changed, signature
 from gitbaton.model import Checkpoint, Oid, Restore, Stored
@@ -76,6 +77,7 @@ class _Work:
                 self._forget(intent)
             self.writing.stop()
             raise
+        flush(self.repo, tuple(self.plan.wanted), self.scene.root)
         reached("done")
         intents.remove(self.repo)
         return Restored(plan=self.plan, safety=self.safety, warnings=(*self.plan.warnings, *said))
@@ -165,7 +167,6 @@ class _Work:
             tree=scene.tree,
             stages=stages,
             count_changed=lambda before, after: changed,
-            seen=scene.seen,
         )
 
     def _beside(self) -> list[TreeEntry | NewObject]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gitbaton.git.putback import GITLINK, Difference, Guard, parents
-from gitbaton.restore.scene import covered
+from gitbaton.git.worktree import covered
 from gitbaton.restore.values import CHANGING, Step
 from gitbaton.values import value
 

@@ -13,11 +13,12 @@ from gitbaton.git.ignores import ignored_by
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.putback import Difference, Entry, changed_tree, differences, hidden, matching
 from gitbaton.git.staged import Scope, listed_now, read_staged, stages_now
+from gitbaton.git.worktree import covered
 from gitbaton.model import INSIDE, FileState, Oid, Op, Stored
 from gitbaton.owners import Present, others
 from gitbaton.restore.bytes import Bytes, after, index_scope
 from gitbaton.restore.decide import Decision, Facts
-from gitbaton.restore.scene import Scene, covered, inside, looked
+from gitbaton.restore.scene import Scene, inside, looked
 from gitbaton.restore.values import CHANGING, UNMERGED, Order, Plan, Step
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import AFTER, Steps, beside, in_beside, steps

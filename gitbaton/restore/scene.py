@@ -18,7 +18,7 @@ from gitbaton.git.putback import GITLINK, Difference, Entry, Guard, parents, tak
 from gitbaton.git.run import Process, checked, zsplit
 from gitbaton.git.staged import refuse_changed
 from gitbaton.git.untracked import ours
-from gitbaton.git.worktree import Captured, capture_with_index, private_folder, with_raw
+from gitbaton.git.worktree import Captured, capture_with_index, covered, private_folder, with_raw
 from gitbaton.model import Head, Oid
 from gitbaton.values import replace
 
@@ -33,9 +33,8 @@ class Scene:
         if root is None:
             raise GitError(f"'{baton.repo.layout.git_dir}' has no work tree")
         self.baton, self.repo, self.folder, self.root = baton, baton.repo, folder, root
-        self.seen = self.repo.object_store()
         self.repo.prefetch_identity()
-        self.head: Head = self.repo.objects.head()
+        self.head: Head = baton.head()[0]
         self.rules = baton.rules()
         kept = {baton.base_tree(self.head)} if self.head.oid else set()
         found = capture_with_index(self.repo, folder, self.rules, kept)
@@ -172,16 +171,6 @@ class Scene:
     def guard(self, held: Collection[str]) -> Guard:
         """What stands on disk in the way; ``held`` are the captured paths that could."""
         return Guard(self.root, held.__contains__)
-
-
-def covered(path: str, left: Mapping[str, str]) -> str | None:
-    """The reason in ``left`` of a path or of a directory above it."""
-    at = path
-    while at:
-        if at in left:
-            return left[at]
-        at = at.rpartition("/")[0]
-    return None
 
 
 @contextmanager

@@ -16,10 +16,11 @@ from gitbaton.git.place import can_place
 from gitbaton.git.putback import Difference, Entry, changed_tree, differences
 from gitbaton.git.rawbytes import read_raw
 from gitbaton.git.staged import IndexLock, Restaging, Scope, read_staged, refuse_changed, signature
+from gitbaton.git.worktree import covered
 from gitbaton.model import Oid, Stored
 from gitbaton.restore.bytes import HIDDEN, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, reached
-from gitbaton.restore.scene import Scene, covered, looked
+from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.writing import Writing, put_raw
 from gitbaton.store import Store
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside

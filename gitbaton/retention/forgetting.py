@@ -11,6 +11,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import decode, decode_track, plain
 from gitbaton.errors import AmbiguousNameError, NoAnswerError, NotFoundError, RecordError, RefConflictError, UsageError
 from gitbaton.git.objects import RefChange, commit_data, new_object
+from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.blobs import alone, brought, changed
 from gitbaton.retention.cleaning import Cleaned, cleaned
@@ -323,4 +324,4 @@ def _rewrite_notes(baton: Baton, made: Forgetting) -> None:
         change = RefChange(name=NOTES, new=objects[0].oid, old=old)
     if change is not None:
         store.objects.write(objects)
-        store.objects.update([change])
+        publish(store.repo, [change], new=[item.oid for item in objects])

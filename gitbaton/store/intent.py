@@ -9,7 +9,9 @@ from gitbaton.errors import BatonError, GitError, GitTimeoutError, RefConflictEr
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import OID, RefChange, is_ref
 from gitbaton.git.ownfiles import put
+from gitbaton.git.publish import fsync, kept, move
 from gitbaton.git.repo import Repo
+from gitbaton.model import Oid
 from gitbaton.store import newest
 
 TYPE_CHECKING = False
@@ -28,22 +30,25 @@ def pending(repo: Repo) -> bool:
     return os.path.lexists(_path(repo))
 
 
-def carry_out(store: Store, first: Sequence[RefChange], last: Sequence[RefChange]) -> None:
-    """Carry out ``first`` wholly or not at all, then ``last``, which are derived from it. Called with the lock held.
+def carry_out(store: Store, first: Sequence[RefChange], last: Sequence[RefChange], new: Sequence[Oid]) -> None:
+    """Carry out ``first`` wholly or not at all, then ``last``, which are derived from it; ``new`` are the objects that no ref
+    reaches yet. Called with the lock held.
 
     After a kill ``settle`` does what is left. Raises RefConflictError and GitError where nothing was changed.
     """
     free = [RefChange(name=c.name, new=c.old, old=c.old) for c in last if c.old is not None]
-    _keep(store, [*first, *last])
-    newest.drop(store.repo)
-    try:
-        store.objects.update([*first, *free], *([last] if last else []))
-    except (RefConflictError, GitError):
-        found = store.objects.info(first[0].name)
-        if (found.oid if found is not None else None) != first[0].new:
-            _forget(store)
-            raise
-        return  # the rest waits for the next command
+    how = fsync(store.repo)
+    with kept(store.repo, new, walk=False, how=how):
+        _keep(store, [*first, *last])
+        newest.drop(store.repo)
+        try:
+            move(store.repo, [*first, *free], *([last] if last else []), how=how)
+        except (RefConflictError, GitError):
+            found = store.objects.info(first[0].name)
+            if (found.oid if found is not None else None) != first[0].new:
+                _forget(store)
+                raise
+            return  # the rest waits for the next command
     _forget(store)
 
 
@@ -73,7 +78,7 @@ def _moved(store: Store, change: RefChange) -> list[str]:
     try:
         if change.new is not None and store.objects.info(change.new) is None:
             raise GitError(f"object {change.new} does not exist any more")
-        store.objects.update([change])
+        move(store.repo, [change], how=fsync(store.repo))
     except GitTimeoutError:
         raise
     except GitError as error:

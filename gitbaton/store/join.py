@@ -11,6 +11,7 @@ from itertools import pairwise
 from gitbaton.codec import decode, payload, timestamp
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import Algorithm, Commit, NewObject, RefChange, commit_data, new_object, object_id, parse_commit
+from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Stored
 from gitbaton.store.meta import NOTHING, Meta
 from gitbaton.store.read import Store, root_objects
@@ -242,7 +243,7 @@ def insert(store: Store, track: str, more: Iterable[Link]) -> int:
     plan = joined(store, track, more)
     if plan.change is not None:
         store.objects.write(plan.objects)
-        store.objects.update([plan.change])
+        publish(store.repo, [plan.change], new=[item.oid for item in plan.objects])
     return plan.added
 
 

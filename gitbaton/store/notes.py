@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gitbaton.git.publish import publish
 from gitbaton.model import Oid
 from gitbaton.store.bundle import plan_notes
 from gitbaton.store.read import Store
@@ -20,4 +21,4 @@ def put_notes(store: Store, notes: Mapping[Oid, bytes], seconds: int) -> None:
     author = b"gitbaton <gitbaton@localhost> %d +0000" % seconds
     objects, change = plan_notes(store, notes, author, b"notes carried along\n")
     store.objects.write(objects)
-    store.objects.update([change] if change else [])
+    publish(store.repo, [change] if change else [], new=[item.oid for item in objects])

@@ -122,7 +122,7 @@ class Revision:
         for track, ids in self._foreign.items():
             if self._plans[track].change is not None:
                 foreign.mark(self.store, track, ids & {link.id for link in self._plans[track].fresh})
-        intent.carry_out(self.store, first, tips)
+        intent.carry_out(self.store, first, tips, [item.oid for item in objects])
         self._end_current()
 
     def _end_current(self) -> None:

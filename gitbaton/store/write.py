@@ -10,8 +10,10 @@ from gitbaton.codec import check_track, decode_track, encode, entry, message, pa
 from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
+from gitbaton.git.loose import write_few
 from gitbaton.git.notes import edit
 from gitbaton.git.objects import Kind, NewObject, RefChange, commit_data, new_object, parse_commit
+from gitbaton.git.publish import publish
 from gitbaton.git.reffiles import below
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.store import foreign
@@ -34,7 +36,7 @@ NOBODY = b"gitbaton <gitbaton@localhost>"
 class Draft:
     """A checkpoint that is to be appended. ``author`` is ``Name <email>``; ``tree`` its commit's tree;
     ``stages`` the objects of the unmerged stages, the last one their tree.
-    ``count_changed`` says how many paths differ between two trees. ``seen`` is Repo.object_store before the capture.
+    ``count_changed`` says how many paths differ between two trees.
     ``follow`` fits the checkpoint to the one that it will follow, None for the first; it may raise UnchangedError."""
 
     checkpoint: Checkpoint
@@ -42,7 +44,6 @@ class Draft:
     tree: Oid
     stages: tuple[NewObject, ...]
     count_changed: Callable[[Oid, Oid], int]
-    seen: tuple[int, bool]
     follow: Callable[[Draft, Stored | None], Checkpoint] | None = None
 
 
@@ -107,10 +108,10 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     changes = [[RefChange(name=chain_ref(track), new=stored.commit, old=tip.commit if tip else None)]]
     if not behind:
         changes += _derived(store, batch, stored, draft.author, warn)
-    store.objects.write(batch.items)
-    _refuse_collected(store, draft, stored)
+    write_few(store.objects, batch.items)
+    automatic = draft.checkpoint.kind == "auto"
     try:
-        store.objects.update(*changes)
+        publish(store.repo, *changes, held=_held(stored, tip), automatic=automatic)
     except (RefConflictError, GitError):
         found = store.objects.info(chain_ref(track))
         if found is None or found.oid != stored.commit:
@@ -128,9 +129,9 @@ def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
         tip = store.tip_at(ref)
         batch = _Batch(store)
         stored = _chain_commit(store, batch, draft, tip)
-        store.objects.write(batch.items)
-        _refuse_collected(store, draft, stored)
-        store.objects.update([RefChange(name=ref, new=stored.commit, old=tip.commit if tip else None)])
+        write_few(store.objects, batch.items)
+        change = RefChange(name=ref, new=stored.commit, old=tip.commit if tip else None)
+        publish(store.repo, [change], held=_held(stored, tip))
         return stored
 
     try:
@@ -139,19 +140,9 @@ def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
         raise RefConflictError(f"nothing is changed: {error.message}", _LOCK_HINT) from None
 
 
-def _refuse_collected(store: Store, draft: Draft, stored: Stored) -> None:
-    """Git may have collected what the capture wrote, or found already there, before a ref held it: then nothing is recorded.
-
-    Asked in full only where the object store was repacked meanwhile. Raises GitError.
-    """
-    if draft.seen == store.repo.object_store():
-        return
-    files = stored.checkpoint.files
-    trees = [draft.tree, *([files.index.tree] if files else ()), *(o.oid for o in draft.stages[-1:])]
-    result = store.repo.git.run("rev-list", "--objects", "--quiet", "--end-of-options", *trees, "--")
-    if result.code != 0:
-        said = "git collected objects while the snapshot was taken; nothing is recorded"
-        raise GitError(said, "take the snapshot again", "'git gc --prune=now' is not safe beside other commands")
+def _held(stored: Stored, tip: Stored | None) -> tuple[Oid | None, ...]:
+    """Commits that a checkpoint stands on, and that git keeps for others: not from the chain, whose refs say so."""
+    return stored.checkpoint.head, tip.commit if tip else None
 
 
 def _refuse_twin(store: Store, track: str) -> None:
@@ -269,12 +260,12 @@ def _repair_once(store: Store, tip: Stored, warn: Callable[[str], None]) -> None
             warn(f"no note is written: {error.message}")
             continue
         store.objects.write(batch.items)
-        store.objects.update(*changes)
+        publish(store.repo, *changes, new=[item.oid for item in batch.items])
     if shown is None or shown.oid != tip.id:
         batch = _Batch(store)
         ref = tip_ref(tip.checkpoint.track)
         store.objects.write([new_object(batch.algorithm, "blob", tip.raw)])
-        store.objects.update([RefChange(name=ref, new=tip.id, old=shown.oid if shown else None)])
+        publish(store.repo, [RefChange(name=ref, new=tip.id, old=shown.oid if shown else None)], new=[tip.id])
 
 
 def _unshown(store: Store, tip: Stored, shown: Oid | None) -> list[Stored]:

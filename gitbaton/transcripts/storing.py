@@ -10,6 +10,7 @@ from itertools import chain
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git.objects import Algorithm, RefChange, TreeEntry, commit_data, new_object, object_id
+from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Transcript
 from gitbaton.transcripts import layout, proofs
 from gitbaton.transcripts.files import blocks, lines
@@ -87,7 +88,7 @@ def _once(talk: _Talk, guard: AbstractContextManager[None]) -> tuple[Transcript 
     with guard:
         if proofs.forgotten(talk.baton.repo, talk.ref):
             return now, None
-        objects.update([RefChange(name=talk.ref, new=commit, old=old)])
+        publish(talk.baton.repo, [RefChange(name=talk.ref, new=commit, old=old)], automatic=True)
         proofs.save(talk.baton.repo, talk.ref, Proof(commit=commit, size=part.size, digest=digest))
     if part != now:
         return now, f"stored up to byte {part.size} of {now.size}; the next checkpoint goes on from there"

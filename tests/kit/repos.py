@@ -37,6 +37,19 @@ class Outcome:
         return json.loads(self.out)
 
 
+def loose(place: Path, oid: str, git_dir: str = ".git") -> Path:
+    """The file of an object that a test may damage, in a repository that has no pack any more."""
+    objects = place / git_dir / "objects"
+    for pack in objects.glob("pack/*.pack"):
+        data = pack.read_bytes()
+        for file in objects.glob(f"pack/{pack.stem}.*"):
+            file.unlink()
+        subprocess.run(["git", "-C", str(place), "unpack-objects", "-q"], input=data, check=True)
+    path = objects / oid[:2] / oid[2:]
+    path.chmod(0o644)
+    return path
+
+
 class Sandbox:
     """A repository at ``path``; every command runs in it with the sealed environment of the test."""
 
@@ -57,6 +70,10 @@ class Sandbox:
         sandbox = cls(path)
         sandbox.git("update-index", "--refresh")  # the copies of files have other inodes and times
         return sandbox
+
+    def loose(self, oid: str) -> Path:
+        """The file of an object that a test may damage; no other copy is in a pack."""
+        return loose(self.path, oid)
 
     def run(
         self, *argv: str, env: Mapping[str, str] | None = None, stdin: bytes | None = None, cwd: Path | None = None

@@ -161,7 +161,7 @@ def test_an_unborn_head(tmp_path: Path) -> None:
 
 
 def object_path(box: Sandbox, oid: str) -> Path:
-    return box.path / ".git" / "objects" / oid[:2] / oid[2:]
+    return box.loose(oid)
 
 
 def _spoil(path: Path) -> None:

@@ -65,7 +65,7 @@ def test_the_text_goes_out_though_commits_take_long_to_count(repo: Sandbox, tmp_
 def test_the_last_of_several_late_states_is_recorded(repo: Sandbox, tmp_path: Path) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
-    env = slow_git(tmp_path / "slow", '*" unpack-objects "*', 3)
+    env = slow_git(tmp_path / "slow", '*" pack-objects "*', 3)
     for number in range(2):
         repo.write("c.txt", f"{number}\n")
         client.send("Stop", client.payload("Stop"), env=env)

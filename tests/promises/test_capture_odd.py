@@ -325,6 +325,8 @@ def test_t08_files_that_may_not_be_read_are_listed(repo: Sandbox) -> None:
         pytest.skip("root reads everything here, and setpriv is missing")
     repo.write("shut/tracked", "t\n")
     repo.write("blind/tracked", "t\n")
+    for name in ("one", "two", "three"):  # of more than half, nothing would be recorded
+        repo.write(name, "open\n")
     repo.commit("directories")
     repo.write("a.txt", "two\n").chmod(0)
     repo.write("new", "x\n").chmod(0)

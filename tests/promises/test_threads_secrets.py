@@ -146,7 +146,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_looked_at(told: Sandbox) -
         path.unlink()
     subprocess.run(["git", "unpack-objects", "-q"], input=kept, cwd=told.path, check=True)
     gone = told.git("rev-parse", "refs/baton/threads/=third/_^{tree}:c.k")
-    (told.path / ".git/objects" / gone[:2] / gone[2:]).unlink()
+    told.loose(gone).unlink()
     for words in (("--threads",), ("--all",)):
         done = told.baton("scan", *words)
         assert done.code == 1 and "thread 'my chat' id-0002 channel 'a/b': aws-key" in done.out

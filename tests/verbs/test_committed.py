@@ -308,7 +308,7 @@ def test_a_tree_that_cannot_be_read_takes_no_other_track_down(repo: Sandbox) -> 
     repo.write("a.txt", "three\n")
     snap(repo, "sound")
     repo.git("commit", "-q", "-a", "-m", "c")
-    (repo.path / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    repo.loose(tree).unlink()
     done = repo.baton("verify", "--track", "t")
     assert done.code == 1 and done.out.startswith("head-ahead:2: ") and "Traceback" not in done.err
     rows = {row.split("\t")[1]: row.split("\t")[5] for row in repo.ok("status", "--porcelain").out.splitlines()[2:]}

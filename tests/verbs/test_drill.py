@@ -20,6 +20,7 @@ from gitbaton.git.run import Result
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.doors import build
+from tests.kit.repos import loose
 from tests.kit.tiers import some
 from tests.promises.test_readme import block_with
 from tests.verbs.test_bisect import state, temp
@@ -87,7 +88,7 @@ def lying(copy: Copy, verb: str, lie: Callable[[Result], Result] = lambda r: r, 
 def blob(copy: Copy, content: bytes) -> Path:
     """The file of a loose object of the copy, by its content."""
     oid = copy.git.out("hash-object", "--stdin", stdin=content).decode().strip()
-    return Path(copy.path) / ".git/objects" / oid[:2] / oid[2:]
+    return loose(Path(copy.path), oid)
 
 
 @contextmanager
@@ -177,9 +178,8 @@ def test_without_a_checkpoint_there_is_nothing_to_prove(repo: Sandbox) -> None:
 
 def test_what_is_broken_before_fails_the_first_steps(track: Sandbox) -> None:
     track.git("checkout", "-q", "-f", "main")
-    files = Path(track.path) / ".git/objects"
     oid = track.git("rev-parse", "refs/baton/tracks/the%20track:dir/c.txt")
-    with corrupt(files / oid[:2] / oid[2:]), drilled(track) as drill:
+    with corrupt(track.loose(oid)), drilled(track) as drill:
         check_fails(drill, "place", "'git read-tree' failed")
         check_fails(drill, "restore", "an earlier step has failed")
     track.write(".git/refs/baton/tracks/gone", "1" * 40 + "\n")

@@ -212,7 +212,7 @@ def test_a_head_that_is_known_later_makes_no_second_checkpoint(repo: Sandbox, tm
     (repo.path / "a.txt").write_text("two\n")
     env = {"GIT_AUTHOR_DATE": "1700000000 +0000", "GIT_COMMITTER_DATE": "1700000000 +0000"}
     future = repo.git("commit-tree", "-p", "HEAD", "-m", "later", "HEAD^{tree}", env=env)
-    os.unlink(repo.path / ".git/objects" / future[:2] / future[2:])
+    repo.loose(future).unlink()
     old = folder(
         tmp_path / "old", {**history([record(1, head=future[:8])]), "LATEST.json": {"tracks": {"t": record(1, head=future)}}}
     )

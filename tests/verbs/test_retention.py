@@ -255,7 +255,7 @@ def wreck(repo: Sandbox, what: str) -> str:
         return "refs/baton/tracks/t"
     spec = {"commit": "t~5", "tree": "t~5^{tree}", "blob": "t~5:f1.txt", "root": "t~24"}.get(what, "t~5:f1.txt")
     oid = repo.git("rev-parse", f"refs/baton/tracks/{spec}")
-    path = repo.path / ".git/objects" / oid[:2] / oid[2:]
+    path = repo.loose(oid)
     path.chmod(0o644)
     if what == "corrupt":
         path.write_bytes(b"rubbish")

@@ -17,6 +17,7 @@ from gitbaton.model import Carried, Stored
 from gitbaton.rewinding import Changes
 from gitbaton.values import replace
 from tests.kit import Sandbox
+from tests.kit.repos import loose
 from tests.kit.rewindkit import WHICH, Screen, steps, take
 from tests.kit.state import common_dir
 
@@ -133,7 +134,7 @@ def test_what_git_cannot_count_is_listed_all_the_same(repo: Sandbox) -> None:
     take(repo, "two")
     repo.write("a.txt", "three\n")
     take(repo, "three")
-    (common_dir(repo) / "objects" / lost[:2] / lost[2:]).unlink()
+    loose(common_dir(repo), lost, ".").unlink()
     rows = rows_of(repo)
     assert [row.stored.checkpoint.step for row in rows] == ["three", "two", "one"]
     assert rows[0].changes is None or rows[1].changes is None

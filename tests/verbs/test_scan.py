@@ -196,7 +196,7 @@ def test_large_texts_are_listed_and_binary_files_are_looked_at(baton: Baton, rep
 def test_what_cannot_be_read_is_an_error(baton: Baton, repo: Sandbox) -> None:
     commit = repo.commit("second", b_txt="two\n")
     blob = repo.git("rev-parse", "HEAD:b.txt")
-    path = repo.path / ".git/objects" / blob[:2] / blob[2:]
+    path = repo.loose(blob)
     held = path.read_bytes()
     for data in (held[:10], None):
         path.unlink()

@@ -48,7 +48,7 @@ def test_what_is_missing_here_is_no_matter_of_the_remote(far: Far) -> None:
     snap(a, "one")
     snap(a, "two")
     lost = a.git("rev-parse", CHAINS + "t~1")
-    path = a.path / ".git/objects" / lost[:2] / lost[2:]
+    path = a.loose(lost)
     path.unlink()
     shutil.rmtree(a.path / ".git/refs/checkpoints", ignore_errors=True)
     done = a.here("push", "--yes")

@@ -15,7 +15,7 @@ def torn(repo: Sandbox) -> Sandbox:
             repo.write("a.txt", f"{number}\n")
             baton.snapshot(f"step {number}", track="a b", label=f"L{number}", kind="auto" if number > 2 else "manual")
     oid = repo.git("rev-parse", "refs/baton/tracks/a%20b~3")
-    (repo.path / ".git/objects" / oid[:2] / oid[2:]).unlink()
+    repo.loose(oid).unlink()
     return repo
 
 

@@ -95,7 +95,7 @@ def test_a_directory_in_use_is_refused(busy: Sandbox, tmp_path: Path) -> None:
 def test_a_failure_leaves_nothing(busy: Sandbox, tmp_path: Path) -> None:
     """A blob of the checkpoint is missing: git cannot write the file."""
     blob = busy.git("rev-parse", "refs/baton/tracks/t:new/run.sh")
-    loose = busy.path / ".git/objects" / blob[:2] / blob[2:]
+    loose = busy.loose(blob)
     loose.chmod(0o644)
     loose.unlink()
     done = busy.baton("worktree", "t", str(tmp_path / "beside"))

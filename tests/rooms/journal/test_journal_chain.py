@@ -265,7 +265,7 @@ def test_a_blob_that_was_collected_is_noticed(j: Journal, repo: Sandbox) -> None
     assert step_of(j, "a", "x").record.seq == 1, "the next one has nothing to do with it"
     lost = repo.git("rev-parse", f"{tree(j.repo, {'a': 'other words'})}:a")
     half = tree(j.repo, {"a": "other words"})
-    (repo.path / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    repo.loose(lost).unlink()
     with pytest.raises(GitError, match=f"git collected object {lost}"):
         j.append(RUN, record("gate", "b"), trees={"orphan": half})
     assert step_of(j, "b", "y").record.seq == 3
@@ -364,7 +364,7 @@ def test_verify_sees_what_is_wrong(j: Journal, repo: Sandbox) -> None:
     for _, what in wrong:
         assert any(what in problem for problem in problems), (what, problems)
     blob = j.records(RUN)[1].parts["stdout"]
-    (repo.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    repo.loose(blob).unlink()
     assert any("not all is here" in problem for problem in verify(j, RUN).problems)
 
 

@@ -316,7 +316,7 @@ def test_broken_records_are_passed_over(scene: Scene) -> None:
 
 
 def _lose(scene: Scene, oid: str) -> None:
-    path = scene.repo.path / ".git" / "objects" / oid[:2] / oid[2:]
+    path = scene.repo.loose(oid)
     path.chmod(0o644)
     path.unlink()
 

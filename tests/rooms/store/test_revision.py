@@ -233,6 +233,7 @@ def killed_after(baton: Baton, monkeypatch: pytest.MonkeyPatch, goal: str, count
 
 
 def test_a_change_that_was_killed_is_finished_by_the_next_snapshot(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.git("config", "baton.fsync", "never")  # so that refs move by the call that is patched
     with repo.open(clock=integer_clock()) as baton:
         for track in ("more", "goes", "loses", "grows"):
             filled(baton, track, 3)
@@ -256,6 +257,7 @@ def test_a_file_that_says_nothing_whole_changes_nothing(repo: Sandbox, baton: Ba
 
 @pytest.mark.deep
 def test_what_is_in_the_way_of_finishing(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.git("config", "baton.fsync", "never")  # so that refs move by the call that is patched
     with repo.open(clock=integer_clock()) as baton:
         for track in ("more", "goes", "loses", "grows"):
             filled(baton, track, 3)
@@ -276,6 +278,7 @@ def test_what_is_in_the_way_of_finishing(repo: Sandbox, monkeypatch: pytest.Monk
 
 
 def test_a_ref_that_moved_on_since_stays(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.git("config", "baton.fsync", "never")  # so that refs move by the call that is patched
     with repo.open(clock=integer_clock()) as baton:
         filled(baton, "t", 3)
         revision = Revision(baton.store)

@@ -28,6 +28,7 @@ DEFAULTS = config.Settings(
     transcripts="full",
     observe="all",
     tests=(),
+    fsync=None,
     nudge=True,
     redact="on",
     push=None,

@@ -148,7 +148,7 @@ def test_what_is_relied_on_is_as_good_as_new(repo: Sandbox, opened: Repo) -> Non
     time.sleep(RACY)
     first = files(opened).scan(["d/**"])
     oid = first.entries["d/a"].oid
-    loose = repo.path / ".git/objects" / oid[:2] / oid[2:]
+    loose = repo.loose(oid)
     os.utime(loose, (0, 0))
     with files(opened) as seen:
         seen.scan(["d/**"])

@@ -1,0 +1,171 @@
+"""Publish refs crash-safely: new objects in one kept pack on disk, then the refs, then git may collect as it likes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from gitbaton.errors import CollectedError, GitError
+from gitbaton.git.objects import RefChange
+from gitbaton.git.ownfiles import make_folder
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import begin, sync_paths
+from gitbaton.model import Oid
+from gitbaton.values import cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Fsync = Literal["always", "ordered", "never"]
+WORD = "gitbaton"  # how the text of a file that keeps a pack begins
+FSYNC = ("always", "ordered", "never")
+_ASKING = ("loose-object", "objects", "committed", "added", "all")  # of core.fsync: who writes one has every object on disk
+_FEW = 64  # files that are brought to disk one by one
+_FAST = ("pack.threads=1", "pack.compression=1", "pack.writeReverseIndex=false", "pack.packSizeLimit=0")
+_PARTIAL = ("--missing=allow-promisor", "--sparse")
+
+
+def fsync(repo: Repo, *, automatic: bool = False) -> Fsync:
+    """What a write waits for: ``baton.fsync``; unset, ``always``, and ``ordered`` for automatic checkpoints, unless
+    ``core.fsync`` asks for objects."""
+    values = repo.settings()
+    chosen = values.get("baton.fsync", [""])[-1].lower()
+    if chosen in FSYNC:
+        return cast("Fsync", chosen)
+    asked = values.get("core.fsync", [""])[-1].lower().split(",")
+    return "ordered" if automatic and not any(word.strip() in _ASKING for word in asked) else "always"
+
+
+def publish(
+    repo: Repo,
+    *transactions: Sequence[RefChange],
+    new: Sequence[Oid] | None = None,
+    held: Sequence[Oid | None] = (),
+    automatic: bool = False,
+) -> None:
+    """Move refs, as Objects.update, after everything that they will reach is on disk and safe from any ``git gc``.
+
+    ``new``: the objects that no ref reaches yet. None: all that the refs will reach and that what they hold now and ``held``
+    do not. Raises CollectedError when one of these is not here, or torn; nothing has moved then.
+    """
+    how = fsync(repo, automatic=automatic)
+    changes = [change for changes in transactions for change in changes]
+    if new is None:
+        names = [change.new for change in changes if change.new is not None and change.new != change.old]
+        known = [oid for oid in (*(change.old for change in changes), *held) if oid is not None]
+        words = [*names, *(f"^{oid}" for oid in dict.fromkeys(known) if repo.objects.info(oid) is not None)] if names else []
+    else:
+        words = list(dict.fromkeys(new))
+    with kept(repo, words, walk=new is None, how=how):
+        move(repo, *transactions, how=how)
+
+
+def move(repo: Repo, *transactions: Sequence[RefChange], how: Fsync) -> None:
+    """Move refs whose objects are on disk; with ``always`` they are there, too, when this returns, with ``ordered`` each is as it
+    was or as it is now. Raises as Objects.update."""
+    if how == "never":
+        repo.objects.update(*transactions)
+        return
+    from gitbaton.git.durable import Durable
+
+    disk = Durable(repo)
+    try:
+        disk.update_all(*transactions, names=how == "always")
+    finally:
+        disk.close()
+
+
+def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
+    """Have files and links below ``root`` on disk, and which names their folders have; of many, the whole file system with one
+    call. What is not there has gone. Raises GitError."""
+    if fsync(repo) != "always" or not paths:
+        return
+    if len(paths) > _FEW and begin(["sync", "-f", "--", root], repo.git.env, repo.git.timeout).finish().code == 0:
+        return
+    full = [os.path.join(root, path) for path in paths]
+    folders = {os.path.dirname(path) for path in full}
+    try:
+        sync_paths(path for path in full if os.path.isfile(path) and not os.path.islink(path))
+        sync_paths(sorted(folder for folder in folders if os.path.isdir(folder)))
+    except OSError as error:
+        raise GitError(f"restored files cannot be brought to disk: {error.strerror}") from None
+
+
+@contextmanager
+def kept(repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync) -> Iterator[None]:
+    """While the block runs objects lie in a pack that git keeps; before it begins they are on disk, unless ``how`` is never.
+
+    git prune removes loose objects only, and git repack only packs that it found when it began, less the kept ones: with a
+    ref that names them when the block ends, they stay. Raises CollectedError.
+    """
+    keeps = _collect(repo, words, walk=walk, how=how) if words else []
+    try:
+        yield
+    finally:
+        for path in keeps:
+            _remove(path)
+
+
+def _remove(path: str) -> None:
+    """Remove a file; none is as good."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def _collect(repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync) -> list[str]:
+    """The packs of some objects in the object store; the files that keep them."""
+    own = os.path.join(repo.own_dir, "tmp", f"{os.getpid()}.{os.urandom(4).hex()}")
+    git = repo.git.changed({}, f"core.fsync={'none' if how == 'never' else 'all'}", "core.fsyncMethod=fsync", *_FAST)
+    options = ("--revs", *_PARTIAL) if walk else ()
+    try:
+        make_folder(repo, own)
+        stdin = "".join(f"{word}\n" for word in words).encode()
+        result = git.run("pack-objects", "-q", "--window=0", *options, os.path.join(own, "pack"), stdin=stdin)
+        if result.code != 0:
+            raise CollectedError(f"an object is not here, or torn: {result.fatal()}")
+        return _store(repo, own, result.out.decode("ascii").split(), sync=how != "never")
+    except OSError as error:
+        raise GitError(f"a pack cannot be written: {error.strerror}") from None
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str]:
+    """Bring packs to where git looks for them, each under a name of its own: another writer may keep an equal one."""
+    folder, keeps = os.path.join(repo.objects_dir, "pack"), []
+    os.makedirs(folder, exist_ok=True)
+    for name in made:
+        target = os.path.join(folder, f"pack-{os.urandom(len(name) // 2).hex()}")
+        keeps.append(target + ".keep")
+        with open(keeps[-1], "xb") as file:
+            file.write(mark())
+        for end in (".pack", ".idx"):  # git knows a pack by its index
+            source = os.path.join(own, f"pack-{name}{end}")
+            try:
+                os.rename(source, target + end)
+            except OSError:  # the object store is on another file system
+                shutil.copy2(source, target + end)
+                sync_paths([target + end])
+    if sync:
+        sync_paths([folder])
+    return keeps
+
+
+def mark() -> bytes:
+    """What says whose a file is: process, its start, and the namespace of its number."""
+    from gitbaton.git import groups
+
+    return f"{WORD} {os.getpid()} {groups.mark(os.getpid())} {space()}\n".encode()
+
+
+def space() -> str:
+    """The namespace of process numbers; ``-`` where nothing tells."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "-"
