@@ -23,7 +23,7 @@ _WANTED, _REMARK, _LESS = (
     1400,
     500,
     300,
-)  # bytes of what is wanted, and of what else was said: tests and edits have room below them
+)  # bytes of what is wanted, and of what else was said: tests have room below
 _FAILED = 2  # commands that are named
 # What clients put around context: stored text must not look as if it closed or opened one of these.
 _NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|instruction|prompt"
