@@ -23,11 +23,11 @@ import hashlib
 import os
 import random
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import islice
 
-from tests.kit.plug import FILE, FOLDER, GONE, LINK, Op, Recording
+from tests.kit.plug import FILE, FOLDER, GONE, LINK, Recording
 
 MODELS = ("ordered", "weaker")
 AGO = 3600.0  # seconds between the cut and the start after it: files keep their times, all this much older
@@ -257,18 +257,19 @@ class Disk:
         yield cut(first, self.bytes_due(at, first), "nothing since the last sync")
         yield cut(first, (), "no name since the last sync")
         if each:
-            for file in self._files(self.bytes_due(at, at)):
+            for file in self._shown(self.bytes_due(at, at)):
                 lost = [n for n in self.bytes_due(at, at) if self.ops[n].file == file]
                 yield cut(at, lost, "the bytes of one file are missing")
-            for journal in [n for n in range(first, at) if self.ops[n].kind == "name"]:
+            ends = [n for n in range(first, at) if self.ops[n].kind == "name"]
+            for journal in rng.sample(ends, len(ends)):
                 yield cut(journal, self.bytes_due(at, journal), f"the journal ends at {journal}, no byte that was not synced")
         while True:
             journal = rng.randint(first, at)
             due = self.bytes_due(at, journal)
-            lost: set[int] = set()
+            lost = list[int]()
             for file in self._files(due):
                 writes = sorted(n for n in due if self.ops[n].file == file)
-                lost.update(writes[rng.choice((0, 0, len(writes), rng.randint(0, len(writes)))) :])
+                lost.extend(writes[rng.choice((0, 0, len(writes), rng.randint(0, len(writes)))) :])
             yield cut(journal, lost, f"the journal ends at {journal}, and some bytes are there")
 
     def _weaker(self, at: int, rng: random.Random, *, each: bool) -> Iterator[Cut]:
@@ -286,9 +287,9 @@ class Disk:
         yield cut((names - removals) | writes, (), "what was removed is gone, nothing else is there")
         yield cut(removals, (), "what was removed is there")
         if each:
-            for file in self._files(writes):
+            for file in self._shown(writes):
                 yield cut([n for n in writes if self.ops[n].file == file], (), "the bytes of one file are missing")
-            for number in sorted(names):
+            for number in rng.sample(sorted(names), len(names)):
                 yield cut([number], (), "one name is missing")
         while True:
             share = rng.choice((0.2, 0.5, 0.8))
@@ -304,12 +305,18 @@ class Disk:
     def _files(self, numbers: Iterable[int]) -> list[int]:
         return sorted({self.ops[n].file for n in numbers})
 
+    def _shown(self, numbers: Iterable[int]) -> list[int]:
+        """The files of some things done that are there in the end."""
+        tree = self.tree(Cut("", len(self.ops), frozenset(), frozenset(), ""))
+        return [file for file in self._files(numbers) if any(path in tree for path in self.rec.paths[file][-1:])]
+
     def moments(self, count: int) -> list[int]:
-        """Moments in the middle, spread over what was done; always those after a name that a sync did not follow yet."""
+        """Moments in the middle, after a name changed or something was synced, spread over all that was done."""
         said = self.rec.said()
         found = [n + 1 for n, op in enumerate(self.ops) if op.kind in ("name", "sync") and n + 1 < said]
-        step = max(1, len(found) // max(1, count))
-        return found[::step][:count]
+        if len(found) <= count:
+            return found
+        return [found[len(found) * (place + 1) // count - 1] for place in range(count)]
 
     def states(self, model: str, count: int, seed: int) -> list[Cut]:
         """So many states of a model that differ: half of them after the command had said done, and half in the middle; fewer
@@ -318,27 +325,20 @@ class Disk:
         found: dict[tuple[str, bool], Cut] = {}
         end, said = len(self.ops), self.rec.said()
 
-        def take(cuts: Iterable[Cut], until: int, tries: int) -> None:
-            for turn, cut in enumerate(cuts):
-                if len(found) >= until or turn >= tries:
-                    return
-                found.setdefault((self.digest(cut), cut.at >= said), cut)
+        def take(cuts: Iterator[Cut], tries: int) -> None:
+            for cut in islice(cuts, tries):
+                if len(found) < count:
+                    found.setdefault((self.digest(cut), cut.at >= said), cut)
 
-        take(self.cuts(model, end, rng, each=True), count // 2, 2 * count)
-        if said < end:
-            take(self.cuts(model, said, rng, each=False), count // 2 + 2, 8)
-        moments = self.moments(count // 4)
-        for at in moments:
-            take(self.cuts(model, at, rng, each=False), count, 3 if model == "ordered" else 4)
-        for _ in range(4):
-            for at in moments:
-                take(self.cuts(model, at, rng, each=False), count, 12)
+        after = [self.cuts(model, at, rng, each=at == end) for at in dict.fromkeys((end, said))]
+        middle = [self.cuts(model, at, rng, each=False) for at in self.moments(max(4, count // 4))]
+        take(after[0], count // 2)
+        for turn in range(12):
+            for cuts in (*middle, *after):
+                take(cuts, 1 + (turn == 0))
         return list(found.values())
 
 
 def files(tree: dict[str, tuple[str, bytes, int, float]]) -> dict[str, bytes]:
     """The files of a state with their bytes."""
     return {path: data for path, (kind, data, _, _) in tree.items() if kind == FILE}
-
-
-__all__: Sequence[str] = ("AGO", "MODELS", "Cut", "Disk", "Op", "Path", "files")

@@ -1,0 +1,196 @@
+"""Judges of what a cut of power left: git reads every object that a ref reaches, and our verbs go on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitbaton.git.objects import new_object
+from tests.kit.plug import Recording
+from tests.kit.plugdisk import MODELS, Cut, Disk
+from tests.kit.repos import Outcome, Sandbox
+from tests.kit.state import files_of
+
+LOST, TORN, WEDGED, LITTER = "lost", "torn", "wedged", "litter"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that must not be: ``lost`` bytes or promises, ``torn`` refs, a ``wedged`` verb; or ``litter``, torn objects that
+    nothing reaches."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A state and what is wrong with it."""
+
+    cut: Cut
+    acknowledged: bool
+    problems: tuple[Problem, ...]
+    missing: tuple[str, ...]
+
+
+def judged(
+    recording: Recording,
+    judge: Callable[[Cut, bool], Iterable[Problem]],
+    *,
+    count: int,
+    seed: int = 1,
+    models: Sequence[str] = MODELS,
+) -> list[Judged]:
+    """The states of a recording with what is wrong in each; the judge finds the folder as the cut left it."""
+    disk, said, found = Disk(recording), recording.said(), list[Judged]()
+    for model in models:
+        for cut in disk.states(model, count, seed):
+            disk.put(cut)
+            found.append(Judged(cut, cut.at >= said, tuple(judge(cut, cut.at >= said)), tuple(disk.missing(cut))))
+    return found
+
+
+def whole(box: Sandbox) -> Iterator[Problem]:
+    """Every ref is readable, and all that it reaches: names a problem for each that is not."""
+    refs = box.try_git("for-each-ref", "--format=%(objectname)")
+    for line in refs.err.splitlines():
+        yield Problem(TORN, f"{box.path.name}: {line}")
+    heads = "\n".join(dict.fromkeys(refs.out.split()))
+    walked = box.run("git", "rev-list", "--objects", "--no-object-names", "--stdin", stdin=heads.encode())
+    if refs.code or walked.code:
+        yield Problem(TORN, f"{box.path.name}: {last(refs.err + walked.err)}")
+        return
+    held = subprocess.run(["git", "cat-file", "--batch"], cwd=box.path, input=walked.out.encode(), capture_output=True)
+    if held.returncode or re.search(rb"^[0-9a-f]{40,64} missing$", held.stdout, re.MULTILINE):
+        gone = re.findall(rb"^([0-9a-f]{40,64}) missing$", held.stdout, re.MULTILINE)
+        said = last(held.stderr.decode()) or f"missing {gone[0].decode()}"
+        yield Problem(TORN, f"{box.path.name}: a ref reaches what cannot be read: {said}")
+
+
+def clean(box: Sandbox) -> Iterator[Problem]:
+    """Git's own look at everything; what nothing reaches may be torn while a command is under way."""
+    done = box.try_git("fsck", "--no-dangling")
+    if done.code:
+        yield Problem(LITTER, f"{box.path.name}: git fsck: {done.err.splitlines()[0] if done.err else done.out.strip()}")
+
+
+def last(text: str) -> str:
+    """The last line that says something."""
+    return ([line for line in text.splitlines() if line.strip()] or [""])[-1].strip()
+
+
+def spoken(box: Sandbox, *words: str, good: Sequence[int] = (0,)) -> tuple[Outcome, list[Problem]]:
+    """A verb, and what is wrong with how it ended."""
+    try:
+        done = box.here(*words)
+    except Exception as error:
+        return Outcome(-1, "", ""), [Problem(WEDGED, f"'{words[0]}' raises {type(error).__name__}: {error}")]
+    if done.code in good and "Traceback" not in done.err:
+        return done, []
+    return done, [Problem(WEDGED, f"'{words[0]}' exits {done.code}: {' / '.join(done.err.strip().splitlines()[:2])}")]
+
+
+def goes_on(box: Sandbox, track: str = "t", *, reads: bool = True) -> Iterator[Problem]:
+    """Every verb of a day works: it shows, it takes the same files again, and gives every byte of them back."""
+    for words in (("log", track), ("resume", track), ("status",)) if reads else ():
+        yield from spoken(box, *words)[1]
+    before = files_of(box.path)
+    _, wrong = spoken(box, "snapshot", "--track", track, "--step", "after the cut")
+    yield from wrong
+    if wrong:
+        return
+    for path in (path for path in files_of(box.path) if not path.startswith("runtime/")):
+        full = box.path / path
+        if not full.is_symlink():
+            full.write_bytes(b"spoilt\n")
+    done, wrong = spoken(box, "restore", track)
+    yield from wrong
+    now = files_of(box.path)
+    for path, held in before.items():
+        if not wrong and not path.startswith("runtime/") and now.get(path) != held:
+            yield Problem(LOST, f"a snapshot after the cut does not give '{path}' back: {done.err.strip()[:200]}")
+
+
+def somewhere(top: Path, box: Sandbox, wanted: Mapping[str, bytes]) -> Iterator[Problem]:
+    """Bytes are in a file or in an object: names those that are not."""
+    ids = {name: new_object("sha1", "blob", data).oid for name, data in wanted.items()}
+    held = {path.read_bytes() for path in top.rglob("*") if path.is_file() and not path.is_symlink()}
+    for name, data in wanted.items():
+        if data not in held and not _stored(box, ids[name], data):
+            yield Problem(LOST, f"the bytes that '{name}' had are in no file and in no object")
+
+
+def _stored(box: Sandbox, oid: str, data: bytes) -> bool:
+    done = subprocess.run(["git", "cat-file", "blob", oid], cwd=box.path, capture_output=True)
+    return done.returncode == 0 and done.stdout == data
+
+
+def holds(box: Sandbox, commit: str, wanted: Mapping[str, bytes]) -> Iterator[Problem]:
+    """A checkpoint has these files, byte for byte."""
+    tree = box.try_git("ls-tree", "-r", commit)
+    if tree.code:
+        yield Problem(LOST, f"the checkpoint cannot be read: {last(tree.err)}")
+        return
+    rows = {line.partition("\t")[2]: line.split()[2] for line in tree.out.splitlines()}
+    for name, data in wanted.items():
+        oid = new_object("sha1", "blob", data).oid
+        if rows.get(name) != oid or not _stored(box, oid, data):
+            yield Problem(LOST, f"the checkpoint does not give '{name}' back")
+
+
+def tip(box: Sandbox, ref: str) -> str:
+    """What a ref points at; "" where it is not readable."""
+    done = box.try_git("rev-parse", "-q", "--verify", ref)
+    return done.out.strip() if done.code == 0 else ""
+
+
+@contextlib.contextmanager
+def kept_as(path: Path, data: bytes) -> Iterator[None]:
+    """A file that no cut of power touches holds some bytes for a while."""
+    path.write_bytes(data)
+    yield
+    path.unlink(missing_ok=True)
+
+
+# What a loss is about.
+
+
+def kind(path: str, final: Mapping[str, bytes]) -> str:
+    """What a file of a repository is to us, in one or two words; ``final``: the files after the command, whole."""
+    inner = re.sub(r"^.*?(?:\.git|far\.git|threads\.git)/", "", path)
+    if inner == path:
+        return "LATEST" if "/runtime/" in path else "work tree file"
+    if match := re.match(r"objects/[0-9a-f]{2}/[0-9a-f]{38}", inner):
+        with contextlib.suppress(zlib.error, KeyError):
+            return f"loose {zlib.decompressobj().decompress(final[path], 16).split(b' ')[0].decode()}"
+        return f"loose object {match[0][-6:]}"
+    if inner.startswith("objects/pack/"):
+        return f"pack .{inner.rpartition('.')[2]}"
+    if inner.startswith("objects/"):
+        return "folder of objects"
+    if match := re.match(r"(?:refs|logs)/(?:baton/)?[^/]+", inner):
+        return match[0]
+    if match := re.match(r"baton/(?:tmp/[^/]+|[^/]+)", inner):
+        return re.sub(r"/[^/]*\d[^/]*$", "/*", match[0])
+    return inner.split("/")[0]
+
+
+def reasons(cut: Cut, disk: Disk, final: Mapping[str, bytes]) -> list[str]:
+    """The kinds of what a state lacks."""
+    found: dict[str, None] = {}
+    for number in sorted(cut.lost | cut.zeros):
+        op = disk.ops[number]
+        path = (disk.rec.paths[op.file] or ["?"])[-1]
+        found[f"{'name of ' if op.kind == 'name' else 'bytes of '}{kind(path, final)}"] = None
+    return list(found)
+
+
+def now(top: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {os.path.relpath(path, top): path.read_bytes() for path in top.rglob("*") if path.is_file() and not path.is_symlink()}
