@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ from tests.kit.plugjudge import (
     goes_on,
     holds,
     judged,
+    last,
     now,
     reasons,
     somewhere,
@@ -56,8 +58,9 @@ class Scene:
     def __init__(self, tmp_path: Path, name: str) -> None:
         needs_strace()
         self.name, self.top = name, tmp_path / "disk"
-        self.top.mkdir()
+        self.top.mkdir(exist_ok=True)
         self.box = Sandbox.begun(self.top / "repo")
+        shutil.rmtree(self.box.path / ".git/hooks")
         self.write(THEN)
         self.box.commit("all")
         self.first = snap(self.box, "t", "first")
@@ -112,7 +115,7 @@ def table(name: str, recording: Recording, found: Sequence[Judged], final: dict[
     return "".join(lines)
 
 
-def taken(scene: Scene, recording: Recording, *, always: bool) -> None:
+def taken(scene: Scene, *, always: bool = True) -> Judge:
     """A checkpoint: there and whole when acknowledged; else the track is what it was, or what it became."""
     new, old = tip(scene.box, TRACK), scene.box.git("rev-parse", f"{TRACK}~1")
 
@@ -128,13 +131,14 @@ def taken(scene: Scene, recording: Recording, *, always: bool) -> None:
             yield from holds(scene.box, new, WORK)
         yield from goes_on(scene.box)
 
-    scene.check(recording, judge)
+    return judge
 
 
 def test_a_snapshot(tmp_path: Path) -> None:
     scene = Scene(tmp_path, "snapshot")
     scene.write(WORK)
-    taken(scene, scene.run("snapshot", "--track", "t", "--step", "second"), always=True)
+    recording = scene.run("snapshot", "--track", "t", "--step", "second")
+    scene.check(recording, taken(scene))
 
 
 def test_the_first_snapshot(tmp_path: Path) -> None:
@@ -165,10 +169,10 @@ def test_a_snapshot_by_a_hook(tmp_path: Path) -> None:
     data = json.dumps(client.payload(stop)).encode()
     recording = baton(scene.top, scene.box.path, "hook", "claude", stop, env=client.env(), stdin=data)
     assert recording.ended.code == 0 and scene.box.git("rev-list", "--count", "--first-parent", f"{scene.first}..{TRACK}")
-    taken(scene, recording, always=False)
+    scene.check(recording, taken(scene, always=False))
 
 
-def moved(scene: Scene, recording: Recording, before: dict[str, bytes], after: dict[str, bytes]) -> None:
+def moved(scene: Scene, before: dict[str, bytes], after: dict[str, bytes]) -> Judge:
     """Files were put back: those before or those after are all there, and what stood before is somewhere."""
 
     def judge(cut: Cut, acknowledged: bool) -> Iterator[Problem]:
@@ -188,7 +192,7 @@ def moved(scene: Scene, recording: Recording, before: dict[str, bytes], after: d
                 yield Problem(LOST, f"undo does not give back what stood before: {done.out[:80]}")
         yield from goes_on(scene.box)
 
-    scene.check(recording, judge)
+    return judge
 
 
 def differ(one: dict[str, bytes], other: dict[str, bytes]) -> str:
@@ -203,7 +207,8 @@ UNSAVED = {"a.txt": b"never saved\n", "b.txt": b"never saved either\n", "d/c.txt
 def test_a_restore(tmp_path: Path) -> None:
     scene = Scene(tmp_path, "restore")
     scene.write(UNSAVED)
-    moved(scene, scene.run("restore", "t", "--exact"), UNSAVED, THEN)
+    recording = scene.run("restore", "t", "--exact")
+    scene.check(recording, moved(scene, UNSAVED, THEN))
 
 
 def test_an_undo(tmp_path: Path) -> None:
@@ -215,7 +220,7 @@ def test_an_undo(tmp_path: Path) -> None:
     found = now(scene.box.path)
     after = {name: found[name] for name in UNSAVED}
     edited = {**THEN, "b.txt": b"edited since\n"}
-    moved(scene, recording, edited, after)
+    scene.check(recording, moved(scene, edited, after))
 
 
 STEP = "mkdir -p out; cp a.txt out/a; date +%s.%N >out/when; echo ran >>\"$LEDGER\""
@@ -425,7 +430,7 @@ def test_an_install(tmp_path: Path) -> None:
         for argv in (("commit", "-q", "--allow-empty", "-m", "x"), ("checkout", "-q", "-b", "side"), ("checkout", "-q", "main")):
             done = scene.box.try_git(*argv)
             if done.code or done.err:
-                yield Problem(WEDGED, f"git {argv[0]}: {done.code} {last_of(done.err)}")
+                yield Problem(WEDGED, f"git {argv[0]}: {done.code} {last(done.err)}")
         yield from spoken(scene.box, "install")[1]
         if any(now(scene.box.path / ".git").get(name) != data for name, data in after.items()):
             yield Problem(WEDGED, "another install does not mend the hooks")
@@ -434,8 +439,66 @@ def test_an_install(tmp_path: Path) -> None:
     scene.check(recording, judge)
 
 
-def last_of(text: str) -> str:
-    return text.strip().splitlines()[-1] if text.strip() else ""
+IMAGE_MOMENTS = (0.0, 2.5, 7.0, 12.0, 33.0) if FULL else (0.0, 2.5)
+
+
+class Image:
+    """A real file system in a file: ext4 as it is set up by default, but that its journal is brought to disk each second, and
+    not each fifth: what that does before the bytes are there, 30 seconds later, is then seen sooner."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.file, self.top = tmp_path / "image", tmp_path / "disk"
+        self.top.mkdir()
+        with open(self.file, "wb") as file:
+            file.truncate(48 << 20)
+
+    def begin(self) -> None:
+        """Make it, and mount it; the test is skipped where that cannot be."""
+        if shutil.which("mkfs.ext4") is None or os.geteuid() != 0:
+            pytest.skip("a real image needs mkfs.ext4 and root")
+        subprocess.run(["mkfs.ext4", "-q", os.fspath(self.file)], check=True, capture_output=True)
+        done = self.mount(self.file)
+        if done.returncode:
+            pytest.skip(f"no loop device can be mounted here: {done.stderr.decode().strip()[:100]}")
+
+    def mount(self, file: Path) -> subprocess.CompletedProcess[bytes]:
+        words = ["mount", "-t", "ext4", "-o", "loop,commit=1", os.fspath(file), os.fspath(self.top)]
+        return subprocess.run(words, capture_output=True)
+
+    def leave(self) -> None:
+        subprocess.run(["umount", os.fspath(self.top)], capture_output=True)
+
+
+@pytest.mark.parametrize("verb", ["snapshot", "restore"])
+def test_on_a_real_image(tmp_path: Path, verb: str) -> None:
+    """The image is copied some seconds after the command has said done, and mounted again."""
+    image = Image(tmp_path)
+    image.begin()
+    try:
+        scene = Scene(tmp_path, f"{verb} on ext4")
+        scene.write(WORK if verb == "snapshot" else UNSAVED)
+        os.sync()
+        words = ("--track", "t", "--step", "second") if verb == "snapshot" else ("t", "--exact")
+        begun = time.monotonic()
+        scene.box.ok(verb, *words)
+        copies = []
+        for moment in IMAGE_MOMENTS:
+            time.sleep(max(0.0, begun + moment - time.monotonic()))
+            copies.append(tmp_path / f"copy-{moment}")
+            subprocess.run(["cp", "--sparse=always", os.fspath(image.file), os.fspath(copies[-1])], check=True)
+        judge = taken(scene) if verb == "snapshot" else moved(scene, UNSAVED, THEN)
+        problems = []
+        for copy in copies:
+            image.leave()
+            assert image.mount(copy).returncode == 0, "the file system itself does not survive"
+            cut = Cut("image", 0, frozenset(), frozenset(), copy.name)
+            problems += [f"{copy.name}: {problem.kind}: {problem.text}" for problem in judge(cut, True)]
+    finally:
+        image.leave()
+    if os.environ.get("GITBATON_TEST_PLUG"):
+        with open(os.environ["GITBATON_TEST_PLUG"], "a") as file:
+            file.write(f"## {verb} on a real image\n" + "".join(f"  {line}\n" for line in problems))
+    assert not problems, "\n".join(problems)
 
 
 def test_files_of_is_what_is_compared(tmp_path: Path) -> None:

@@ -38,12 +38,14 @@ GONE = 0
 
 @dataclass
 class Node:
-    """A file, folder or link of the disk before the command: ``data`` are its bytes, or what a link points at."""
+    """A file, folder or link: ``data`` are its bytes before the command, or what a link points at; ``when`` and ``then``: its
+    time before and after, in nanoseconds."""
 
     kind: str
     data: bytes = b""
     mode: int = 0o644
-    when: float = 0.0
+    when: int = 0
+    then: int = 0
 
 
 @dataclass(frozen=True)
@@ -345,17 +347,17 @@ class _Tracer:
         assert match is not None
         given = self._file(who, source)
         held = bytes(self.bytes[given.file]) if given is not None else Path(_text(match["path"])).read_bytes()
-        start = given.at if given is not None and ", NULL, " in source else known.at
+        start = given.at if given is not None and ", NULL" in source else known.at
         self._write(known, known.at, held[start : start + result])
         known.at += result
         if given is not None:
             given.at = start + result
 
     def _do_copy_file_range(self, who: int, args: str, result: int, at: str) -> None:
-        out = re.search(r", (\d+<.*)", args)
-        assert out is not None
-        if result and self._file(who, out[1]) is not None:
-            raise AssertionError("copy_file_range: plug must learn of it")
+        found = re.match(r"(\d+<.*?>), NULL, (\d+<.*?>), NULL, ", args)
+        assert found, "copy_file_range with places: plug must learn of it"
+        if result:
+            self._do_sendfile(who, f"{found[2]}, {found[1]}, NULL, {result}", result, at)
 
     def _do_ioctl(self, who: int, args: str, result: int, at: str) -> None:
         known = self._file(who, args) if "FICLONE" in args else None
@@ -493,6 +495,7 @@ class _Tracer:
     def check(self) -> None:
         """What was carried out is what is there; what only memory told is taken from there."""
         found: set[tuple[int, str]] = set()
+        old = set(self.before.values())
         todo = [(1, self.top)]
         while todo:
             number, folder = todo.pop()
@@ -508,7 +511,8 @@ class _Tracer:
                 elif node.data != self.bytes[inside]:
                     assert os.path.relpath(entry.path, self.top) in self.mapped, f"{entry.path}: not what was seen written"
                     self._add("write", inside, data=node.data)
-                if node.kind == FILE and place not in self.before:
+                self.nodes[inside].then = node.when
+                if inside not in old:
                     self.nodes[inside].mode = node.mode
         gone = {place for place in self.names if place not in found and self._reached(place[0], found)}
         assert not gone, f"nobody was seen removing {sorted(name for _, name in gone)}"
@@ -520,11 +524,11 @@ class _Tracer:
 def read(path: str, found: os.stat_result) -> Node:
     """A file, folder or link as it lies there."""
     if stat.S_ISDIR(found.st_mode):
-        return Node(FOLDER, mode=stat.S_IMODE(found.st_mode), when=found.st_mtime)
+        return Node(FOLDER, mode=stat.S_IMODE(found.st_mode), when=found.st_mtime_ns)
     if stat.S_ISLNK(found.st_mode):
-        return Node(LINK, os.fsencode(os.readlink(path)), when=found.st_mtime)
+        return Node(LINK, os.fsencode(os.readlink(path)), when=found.st_mtime_ns)
     assert stat.S_ISREG(found.st_mode), f"{path} is neither file nor folder nor link"
-    return Node(FILE, Path(path).read_bytes(), stat.S_IMODE(found.st_mode), found.st_mtime)
+    return Node(FILE, Path(path).read_bytes(), stat.S_IMODE(found.st_mode), found.st_mtime_ns)
 
 
 def _text(raw: str) -> str:

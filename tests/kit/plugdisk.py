@@ -30,7 +30,7 @@ from itertools import islice
 from tests.kit.plug import FILE, FOLDER, GONE, LINK, Recording
 
 MODELS = ("ordered", "weaker")
-AGO = 3600.0  # seconds between the cut and the start after it: files keep their times, all this much older
+AGO = 3600 * 10**9  # how old a lock is when the machine has started again
 KEPT, ZEROS, LOST = "kept", "zeros", "lost"
 
 
@@ -157,16 +157,14 @@ class Disk:
 
     # What is there.
 
-    def tree(self, cut: Cut) -> dict[str, tuple[str, bytes, int, float]]:
+    def tree(self, cut: Cut) -> dict[str, tuple[str, bytes, int, int]]:
         """Kind, bytes, mode and time of everything that is there, by path."""
         nodes = self.rec.nodes
         names = dict(self.rec.before)
         old = set(names.values())
         held = {n: bytearray(nodes[n].data) for n in old}
-        modes, times = {n: nodes[n].mode for n in nodes}, {n: nodes[n].when for n in nodes}
+        modes, times = {n: nodes[n].mode for n in nodes}, {n: nodes[n].when or nodes[n].then for n in nodes}
         for number, op in enumerate(self.ops[: cut.at]):
-            if op.kind == "name":
-                times.update({op.file: op.when} if not times.get(op.file) else {})
             if number in cut.lost:
                 continue
             if op.kind == "name":
@@ -179,7 +177,7 @@ class Disk:
                 modes[op.file] = op.offset if op.file in old else modes[op.file]
             elif op.kind in ("write", "size"):
                 data = held.setdefault(op.file, bytearray())
-                times[op.file] = op.when
+                times[op.file] = nodes[op.file].then or int(op.when * 1e9)
                 end = op.offset + len(op.data)
                 data.extend(bytes(max(0, end - len(data))))
                 if op.kind == "size":
@@ -189,7 +187,7 @@ class Disk:
         below: dict[int, list[tuple[str, int]]] = {}
         for (folder, name), number in names.items():
             below.setdefault(folder, []).append((name, number))
-        found: dict[str, tuple[str, bytes, int, float]] = {}
+        found: dict[str, tuple[str, bytes, int, int]] = {}
         todo, seen = [(1, "")], {1}
         while todo:
             folder, path = todo.pop()
@@ -203,13 +201,14 @@ class Disk:
         return found
 
     def put(self, cut: Cut) -> None:
-        """Have the folder as it is after the cut, and as long after it as a start takes."""
+        """Have the folder as it is after the cut. Files keep their times; locks are as old as a start of the machine makes them,
+        for what waits would wait for those who are gone."""
         top = self.rec.top
         shutil.rmtree(top)
         top.mkdir()
         tree = self.tree(cut)
         for path in sorted(tree):
-            kind, data, mode, _ = tree[path]
+            kind, data, mode, when = tree[path]
             full = top / path
             if kind == FOLDER:
                 full.mkdir()
@@ -218,8 +217,8 @@ class Disk:
             else:
                 full.write_bytes(data)
                 full.chmod(mode)
-        for path, (_, _, _, when) in tree.items():
-            os.utime(top / path, (when - AGO, when - AGO), follow_symlinks=False)
+                when = when - AGO if path.endswith(".lock") else when
+                os.utime(full, ns=(when, when))
 
     def digest(self, cut: Cut) -> str:
         """What tells the state from others."""
@@ -339,6 +338,6 @@ class Disk:
         return list(found.values())
 
 
-def files(tree: dict[str, tuple[str, bytes, int, float]]) -> dict[str, bytes]:
+def files(tree: dict[str, tuple[str, bytes, int, int]]) -> dict[str, bytes]:
     """The files of a state with their bytes."""
     return {path: data for path, (kind, data, _, _) in tree.items() if kind == FILE}
