@@ -227,7 +227,7 @@ def test_an_undo(tmp_path: Path) -> None:
     scene.check(recording, moved(scene, edited, after, "redo"))
 
 
-STEP = "mkdir -p out; cp a.txt out/a; date +%s.%N >out/when; echo ran >>\"$LEDGER\""
+STEP = 'mkdir -p out; cp a.txt out/a; date +%s.%N >out/when; echo ran >>"$LEDGER"'
 
 
 def step(tmp_path: Path, name: str, *words: str) -> None:
@@ -362,7 +362,7 @@ def test_a_saver(tmp_path: Path) -> None:
     pytest.importorskip("langgraph.checkpoint.base")
     from gitbaton.langgraph import GitSaver
     from tests.kit.places import ROOT
-    from tests.kit.saverkit import config, number
+    from tests.kit.saverkit import config, number, put
 
     scene = Scene(tmp_path, "a saver's put and flush")
     place = scene.top / "threads.git"
@@ -390,7 +390,9 @@ def test_a_saver(tmp_path: Path) -> None:
                         yield Problem(TORN, f"put {n} is not whole")
                     if n < sure and found.pending_writes != [(f"task {n}", "c", n)]:
                         yield Problem(LOST, f"the writes of {n} were acknowledged and are gone")
-                saver.put(config(id=number(5)), {**_checkpoint(number(6))}, {"source": "loop", "step": 6, "parents": {}}, {"n": 6})
+                saver.put(
+                    config(id=number(5)), {**_checkpoint(number(6))}, {"source": "loop", "step": 6, "parents": {}}, {"n": 6}
+                )
             with GitSaver(place) as saver:
                 if saver.get_tuple(config(id=number(6))) is None:
                     yield Problem(LOST, "a put after the cut is gone")
@@ -399,13 +401,6 @@ def test_a_saver(tmp_path: Path) -> None:
         yield from whole(bare)
 
     scene.check(recording, judge)
-
-
-def _checkpoint(id: str) -> dict[str, object]:
-    from tests.kit.saverkit import checkpoint
-
-    made: dict[str, object] = checkpoint(id, {"n": 6}, {"n": 6})
-    return made
 
 
 def test_an_install(tmp_path: Path) -> None:
@@ -431,7 +426,11 @@ def test_an_install(tmp_path: Path) -> None:
                 yield Problem(LOST, f"{name} is not as it was installed")
             elif name in have and have[name] not in (data, mine):
                 yield Problem(TORN, f"{name} is half")
-        for argv in (("commit", "-q", "--allow-empty", "-m", "x"), ("checkout", "-q", "-b", "side"), ("checkout", "-q", "main")):
+        for argv in (
+            ("commit", "-q", "--allow-empty", "-m", "x"),
+            ("checkout", "-q", "-b", "side"),
+            ("checkout", "-q", "main"),
+        ):
             done = scene.box.try_git(*argv)
             if done.code or "hook" in done.err:
                 yield Problem(WEDGED, f"git {argv[0]}: {done.code} {last(done.err)}")
@@ -505,7 +504,7 @@ def test_on_a_real_image(tmp_path: Path, verb: str) -> None:
     assert not problems, "\n".join(problems)
 
 
-def test_files_of_is_what_is_compared(tmp_path: Path) -> None:
+def test_a_recording_is_all_that_was_done(tmp_path: Path) -> None:
     """The whole recording, carried out, is what the command left; nothing of it is missing."""
     scene = Scene(tmp_path, "the recorder")
     scene.write(WORK)

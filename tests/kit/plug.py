@@ -14,7 +14,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,9 @@ CALLS = (
     "copy_file_range,sendfile,ioctl,mmap,fsync,fdatasync,sync,syncfs,sync_file_range,rename,renameat,renameat2,link,linkat,"
     "unlink,unlinkat,mkdir,mkdirat,rmdir,symlink,symlinkat,chmod,fchmod,fchmodat,clone,clone3,fork,vfork,chdir,fchdir"
 )
-_LINE = re.compile(r"^(?P<who>\d+) +(?P<when>\d+\.\d+) (?P<name>\w+)\((?P<args>.*)\) += (?P<result>-?\d+)(?P<at><.*>)?")
+_LINE = re.compile(r"^(?P<who>\d+) +(?P<when>\d+\.\d+) (?P<name>\w+)\((?P<args>.*)\) += (?P<result>\d+)(?P<at><.*>)?")
+_BEGUN = re.compile(r"^(?P<who>\d+) +(?P<call>\d+\.\d+ .*?) *<unfinished \.\.\.>$")
+_ENDED = re.compile(r"^(?P<who>\d+) +\d+\.\d+ <\.\.\. \w+ resumed>(?P<rest>.*)")
 _FD = re.compile(r"^(?P<fd>\d+)<(?P<path>(?:\\x[0-9a-f]{2})*)>")
 _NAME = re.compile(r'(?:(?:AT_FDCWD|\d+)<(?P<base>(?:\\x[0-9a-f]{2})*)>, )?"(?P<path>(?:\\x[0-9a-f]{2})*)"')
 _TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
@@ -108,7 +110,7 @@ def record(top: Path, cwd: Path, *argv: str, env: Mapping[str, str] | None = Non
     trace = top.parent / "trace"
     made = _Tracer(top)
     begun = ["strace", "-f", "--seccomp-bpf", "-ttt", "-y", "-xx", "-s", "100000000", "-o", os.fspath(trace)]
-    begun += ["-e", f"trace={CALLS}", "-e", "signal=none", "-e", "status=successful"]
+    begun += ["-e", f"trace={CALLS}", "-e", "signal=none"]
     done = subprocess.run([*begun, *argv], cwd=cwd, env={**os.environ, **(env or {})}, input=stdin, capture_output=True)
     ended = Outcome(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
     made.carry_out(trace.read_text("ascii"))
@@ -203,7 +205,7 @@ class _Tracer:
 
     def carry_out(self, trace: str) -> None:
         """Carry out every line."""
-        lines = [match for match in map(_LINE.match, trace.splitlines()) if match]
+        lines = [match for match in map(_LINE.match, _joined(trace)) if match]
         parents: dict[int, tuple[int, bool]] = {}
         for line in lines:
             if line["name"] in ("clone", "clone3", "fork", "vfork"):
@@ -529,6 +531,19 @@ def read(path: str, found: os.stat_result) -> Node:
         return Node(LINK, os.fsencode(os.readlink(path)), when=found.st_mtime_ns)
     assert stat.S_ISREG(found.st_mode), f"{path} is neither file nor folder nor link"
     return Node(FILE, Path(path).read_bytes(), stat.S_IMODE(found.st_mode), found.st_mtime_ns)
+
+
+def _joined(trace: str) -> Iterator[str]:
+    """The calls in the order in which they ended: those that others interrupted are put together."""
+    begun: dict[str, str] = {}
+    for line in trace.splitlines():
+        first, rest = _BEGUN.match(line), _ENDED.match(line)
+        if first is not None:
+            begun[first["who"]] = first["call"]
+        elif rest is None:
+            yield line
+        elif rest["who"] in begun:
+            yield f"{rest['who']} {begun.pop(rest['who'])}{rest['rest']}"
 
 
 def _text(raw: str) -> str:

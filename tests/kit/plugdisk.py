@@ -1,20 +1,21 @@
 """What a disk may hold after the plug was pulled: the states that a recording leaves possible, by two models.
 
-``ordered``: ext4 with ``data=ordered``, its default. Names, sizes and modes reach the disk in their order, as a beginning of the
-journal; fsync of a file or folder that they changed brings the journal there up to now, with all that others did. Bytes are
-allocated late: those of a file that nobody synced are there or not, and a file that grew by them then is as short as it was.
-A file that took the place of another by a rename, or by being emptied and written anew, has its bytes there when the journal
-has the rename, or the close (``auto_da_alloc``). Documentation/admin-guide/ext4.rst, "data=ordered", "delalloc" and
-"auto_da_alloc". What ``sync_file_range`` began is there with the next commit, for it is allocated.
+``ordered``: ext4 with ``data=ordered``, its default. Names, sizes and modes reach the disk in their order, as a beginning of
+the journal; fsync of a file or folder that they changed brings the journal there up to now, with all that others did. Bytes
+are allocated late: those of a file that nobody synced are there or not, and a file that grew by them then is as short as it
+was. A file that took the place of another by a rename, or by being emptied and written anew, has its bytes there when the
+journal has the rename, or the close (``auto_da_alloc``). What ``sync_file_range`` began is there with the next commit, for it
+is allocated. Source: Linux, Documentation/admin-guide/ext4.rst, "data=ordered", "delalloc" and "auto_da_alloc".
 
-``weaker``: what fsync(2) promises and little more. A name is there for sure when the file that it names, or the folder that it is
-in, was synced after it; every other name, new, gone or moved, is there or not by itself, whatever came before or after it.
-The bytes of a file that was not synced are there, or not, or zeros. ``fdatasync`` holds bytes and size, no name.
-A sync of a file holds the new folders above it, too, as every file system of Linux has it. A rename is never half done. Bytes
-that ``sync_file_range`` began are there after the next sync of any file: the disk empties its cache once for all.
+``weaker``: what fsync(2) promises and little more. A name is there for sure when the file that it names, or the folder that it
+is in, was synced after it; every other name, new, gone or moved, is there or not by itself, whatever came before or after it.
+The bytes of a file that was not synced are there, or not, or zeros. ``fdatasync`` holds bytes and size, no name. A sync of a
+file holds the new folders above it, too, as every file system of Linux has it. A rename is never half done. Bytes that
+``sync_file_range`` began are there after the next sync of any file: the disk empties its cache once for all.
 
 What was there before the recording counts as on disk. A state is one choice among these at one moment; ``states`` gives many by
-a fixed seed, those first that are known to hurt.
+a fixed seed, those first that are known to hurt. Not modelled: sectors that are half written, and what a file system does in
+modes that are not its default.
 """
 
 from __future__ import annotations
@@ -117,7 +118,9 @@ class Disk:
         """ext4: what cannot be there, as the journal ends before it: names, sizes, and the bytes that need these."""
         gone = {n for n in range(journal, at) if self.ops[n].kind in ("name", "size", "mode")}
         cut = {self.ops[n].file for n in gone if self.ops[n].kind == "size"}
-        made = {op.file for n, op in enumerate(self.ops[journal:at], journal) if op.kind == "name" and not self._was(op.file, n)}
+        made = {
+            op.file for n, op in enumerate(self.ops[journal:at], journal) if op.kind == "name" and not self._was(op.file, n)
+        }
         for n in range(journal, at):
             op = self.ops[n]
             if op.kind == "write" and (n in self.grows or op.file in cut or op.file in made):
@@ -193,16 +196,16 @@ class Disk:
             folder, path = todo.pop()
             for name, number in below.get(folder, ()):
                 full, node = os.path.join(path, name), nodes[number]
-                data = node.data if node.kind == LINK else bytes(held.get(number, b""))
-                found[full] = (node.kind, data, modes[number], times[number])
+                raw = node.data if node.kind == LINK else bytes(held.get(number, b""))
+                found[full] = (node.kind, raw, modes[number], times[number])
                 if node.kind == FOLDER and number not in seen:
                     seen.add(number)
                     todo.append((number, full))
         return found
 
     def put(self, cut: Cut) -> None:
-        """Have the folder as it is after the cut. Files keep their times; locks are as old as a start of the machine makes them,
-        for what waits would wait for those who are gone."""
+        """Have the folder as it is after the cut. Files keep their times; locks are as old as a start of the machine makes
+        them."""
         top = self.rec.top
         shutil.rmtree(top)
         top.mkdir()

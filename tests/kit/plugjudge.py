@@ -22,8 +22,8 @@ LOST, TORN, WEDGED, LITTER = "lost", "torn", "wedged", "litter"
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that must not be: ``lost`` bytes or promises, ``torn`` refs, a ``wedged`` verb; or ``litter``, torn objects that
-    nothing reaches."""
+    """Something that must not be: ``lost`` bytes or promises, ``torn`` refs, a ``wedged`` verb; or ``litter``: git finds
+    something wrong, perhaps with what nothing reaches."""
 
     kind: str
     text: str
@@ -150,14 +150,6 @@ def tip(box: Sandbox, ref: str) -> str:
     return done.out.strip() if done.code == 0 else ""
 
 
-@contextlib.contextmanager
-def kept_as(path: Path, data: bytes) -> Iterator[None]:
-    """A file that no cut of power touches holds some bytes for a while."""
-    path.write_bytes(data)
-    yield
-    path.unlink(missing_ok=True)
-
-
 # What a loss is about.
 
 
@@ -193,4 +185,6 @@ def reasons(cut: Cut, disk: Disk, final: Mapping[str, bytes]) -> list[str]:
 
 def now(top: Path) -> dict[str, bytes]:
     """Every file below a folder."""
-    return {os.path.relpath(path, top): path.read_bytes() for path in top.rglob("*") if path.is_file() and not path.is_symlink()}
+    return {
+        os.path.relpath(path, top): path.read_bytes() for path in top.rglob("*") if path.is_file() and not path.is_symlink()
+    }
