@@ -64,8 +64,8 @@ def publish(
 
 
 def move(repo: Repo, *transactions: Sequence[RefChange], how: Fsync) -> None:
-    """Move refs whose objects are on disk: with ``always`` they are, too, when this returns; with ``ordered`` each is whole, and
-    may be the one of before. Raises as Objects.update."""
+    """Move refs whose objects are on disk: with ``always`` they are there, too, when this returns; with ``ordered`` each is whole,
+    and may be the one of before. Raises as Objects.update."""
     if how == "never":
         repo.objects.update(*transactions)
         return
