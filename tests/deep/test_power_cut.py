@@ -157,9 +157,9 @@ def test_the_first_snapshot(tmp_path: Path) -> None:
             if tip(scene.box, "refs/baton/tracks/new") != new:
                 yield Problem(LOST, "the acknowledged checkpoint is gone")
             yield from holds(scene.box, new, WORK)
+        yield from goes_on(scene.box, "new", reads=acknowledged)
         for words in (("log", "t"), ("resume", "t"), ("status",), ("snapshot", "--track", "t", "--step", "elsewhere")):
             yield from spoken(scene.box, *words)[1]
-        yield from goes_on(scene.box, "new", reads=acknowledged)
 
     scene.check(recording, judge)
 
@@ -390,9 +390,7 @@ def test_a_saver(tmp_path: Path) -> None:
                         yield Problem(TORN, f"put {n} is not whole")
                     if n < sure and found.pending_writes != [(f"task {n}", "c", n)]:
                         yield Problem(LOST, f"the writes of {n} were acknowledged and are gone")
-                saver.put(
-                    config(id=number(5)), {**_checkpoint(number(6))}, {"source": "loop", "step": 6, "parents": {}}, {"n": 6}
-                )
+                put(saver, number(6), {"n": 6}, versions={"n": 6}, parent=number(5))
             with GitSaver(place) as saver:
                 if saver.get_tuple(config(id=number(6))) is None:
                     yield Problem(LOST, "a put after the cut is gone")
