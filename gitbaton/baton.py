@@ -22,7 +22,6 @@ from gitbaton.errors import (
 from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
-from gitbaton.git.run import checked
 from gitbaton.ground import Surveyor
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Observed, Oid, Stored, Told, WorktreeId
 from gitbaton.render import uncompared
@@ -289,7 +288,9 @@ class Baton:
         result = self.repo.git.run("diff-tree", *options, before, after)
         if result.code != 0:  # the tree before cannot be read: then all is new
             result = self.repo.git.run("ls-tree", "-r", "-z", "--name-only", after)
-        return checked(result, "ls-tree").count(b"\0")
+        if result.code != 0:
+            raise CollectedError(f"an object is not here, or torn: {result.fatal()}")
+        return result.out.count(b"\0")
 
     def apply(self, plan: Plan) -> Snapshot:
         """Record a planned checkpoint: the chain first, then what is derived from it. Where git has collected or torn an
@@ -329,6 +330,7 @@ class Baton:
                 warnings += adopt(self.store, track, plan.checkpoint.created)
                 self.store.chains()  # it is a track of our own now
             stored = append(self.store, plan.draft, warnings.append)
+            self.repo.clear()
             try:
                 if stored.checkpoint.head is not None:
                     rewrites.settle(self.repo, stored.checkpoint.head)

@@ -7,7 +7,7 @@ import re
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.errors import GitError, GitTimeoutError, RefConflictError
 from gitbaton.git.objects import (
@@ -274,6 +274,11 @@ class BinaryObjects:
         if self._batch is None:
             self._batch = _Batch(self.git)
         return self._batch
+
+    def borrow(self, store: str, env: Mapping[str, str]) -> None:
+        """See Objects."""
+        self.close()
+        self.git = self.git.changed(env)
 
     def warm(self) -> None:
         """See Objects."""

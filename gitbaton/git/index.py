@@ -261,6 +261,7 @@ def _staged_tree(index: PrivateIndex, unmerged: Collection[bytes]) -> Oid:
     if not unmerged:
         return index.write_tree()
     second = PrivateIndex(index.repo, index.path, index.path + ".staged")
+    second.git = index.repo.writing(second.git)
     second.copy()
     second.forget(unmerged)
     return second.write_tree()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pygit2
 from pygit2.enums import ObjectType
@@ -280,6 +280,10 @@ class Libgit2Objects:
             except _ERRORS:
                 break
         return oid[:length]
+
+    def borrow(self, store: str, env: Mapping[str, str]) -> None:
+        """See Objects."""
+        self.repository.odb.add_disk_alternate(store)
 
     def warm(self) -> None:
         """See Objects."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import NewObject, Objects
+from gitbaton.git.repo import Repo
 from gitbaton.git.run import write_all
 
 FEW = 32
@@ -28,6 +29,16 @@ def write_few(door: Objects, objects: Sequence[NewObject]) -> None:
         if _is_shared(folder):
             door.write(objects)
             return
+        for item in objects:
+            _write(folder, item)
+    except OSError as error:
+        raise GitError(f"an object cannot be written: {error.strerror}") from None
+
+
+def stow(repo: Repo, objects: Sequence[NewObject]) -> None:
+    """Write objects into the quarantine of a repository, from where they are published. Raises GitError."""
+    folder = repo.quarantine()
+    try:
         for item in objects:
             _write(folder, item)
     except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.errors import RecordError
 from gitbaton.model import Head, Oid
@@ -137,6 +137,9 @@ class Objects(Protocol):
 
     def abbreviate(self, oid: Oid, length: int) -> str:
         """The shortest prefix of at least ``length`` digits that names only this object."""
+
+    def borrow(self, store: str, env: Mapping[str, str]) -> None:
+        """Also read what lies in another folder of objects; ``env`` names it for git."""
 
     def warm(self) -> None:
         """Get ready to answer, while something else is done."""

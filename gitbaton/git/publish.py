@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gitbaton.errors import CollectedError, GitError
-from gitbaton.git.objects import RefChange
+from gitbaton.git.loose import stow
+from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.ownfiles import make_folder
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import begin, sync_paths
@@ -42,14 +43,14 @@ def fsync(repo: Repo, *, automatic: bool = False) -> Fsync:
 def publish(
     repo: Repo,
     *transactions: Sequence[RefChange],
-    new: Sequence[Oid] | None = None,
+    new: Sequence[NewObject] | None = None,
     held: Sequence[Oid | None] = (),
     automatic: bool = False,
 ) -> None:
     """Move refs, as Objects.update, after everything that they will reach is on disk and safe from any ``git gc``.
 
-    ``new``: the objects that no ref reaches yet. None: all that the refs will reach and that what they hold now and ``held``
-    do not. Raises CollectedError when one of these is not here, or torn; nothing has moved then.
+    ``new``: the objects that no ref reaches yet, written here. None: all that the refs will reach and that what they hold now
+    and ``held`` do not. Raises CollectedError when one of these is not here, or torn; nothing has moved then.
     """
     how = fsync(repo, automatic=automatic)
     changes = [change for changes in transactions for change in changes]
@@ -58,14 +59,15 @@ def publish(
         known = [oid for oid in (*(change.old for change in changes), *held) if oid is not None]
         words = [*names, *(f"^{oid}" for oid in dict.fromkeys(known) if repo.objects.info(oid) is not None)] if names else []
     else:
-        words = list(dict.fromkeys(new))
+        stow(repo, new)
+        words = list(dict.fromkeys(item.oid for item in new))
     with kept(repo, words, walk=new is None, how=how):
         move(repo, *transactions, how=how)
 
 
 def move(repo: Repo, *transactions: Sequence[RefChange], how: Fsync) -> None:
-    """Move refs whose objects are on disk: with ``always`` they are there, too, when this returns; with ``ordered`` each is whole,
-    and may be the one of before. Raises as Objects.update."""
+    """Move refs whose objects are on disk: with ``always`` they are there, too, when this returns; with ``ordered`` each is
+    whole, and may be the one of before. Raises as Objects.update."""
     if how == "never":
         repo.objects.update(*transactions)
         return
@@ -83,7 +85,7 @@ def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
     call. What is not there has gone. Raises GitError."""
     if fsync(repo) != "always" or not paths:
         return
-    if len(paths) > _FEW and begin(["sync", "-f", "--", root], repo.git.env, repo.git.timeout).finish().code == 0:
+    if len(paths) > _FEW and _sync_all(repo, root):
         return
     full = [os.path.join(root, path) for path in paths]
     folders = {os.path.dirname(path) for path in full}
@@ -154,6 +156,11 @@ def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str
     if sync:
         sync_paths([folder])
     return keeps
+
+
+def _sync_all(repo: Repo, place: str) -> bool:
+    """Have a whole file system on disk, where the system has a command for that."""
+    return begin(["sync", "-f", "--", place], repo.git.env, repo.git.timeout).finish().code == 0
 
 
 def mark() -> bytes:

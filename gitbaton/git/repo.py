@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
 from gitbaton.errors import GitError, NotARepositoryError
+from gitbaton.git import folders
 from gitbaton.git.absence import no_repository
 from gitbaton.git.ahead import Ahead, ask_layout, ask_settings
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
@@ -53,6 +55,7 @@ class Repo:
         self._settings: dict[str, list[str]] | None = None
         self._reading: Process | None = None
         self._asked: Process | None = None
+        self._quarantine: str | None = None
         self.listings: tuple[tuple[int, int, int], Process, Process] | None = None
 
     def _open(self, door: Door | None) -> Objects:
@@ -80,9 +83,8 @@ class Repo:
         store = os.path.join(folder, "objects")
         os.makedirs(os.path.join(store, "pack"))
         real = self.git.out("rev-parse", "--path-format=absolute", "--git-path", "objects").rstrip(b"\n")
-        quoted = '"' + os.fsdecode(real).replace("\\", "\\\\").replace('"', '\\"') + '"'
         others = self.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
-        alternates = quoted + (os.pathsep + others if others else "")
+        alternates = _quoted(os.fsdecode(real)) + (os.pathsep + others if others else "")
         met = os.path.join(self.own_dir, "worktree")
         if os.path.exists(met):  # the work tree stays the same
             import shutil
@@ -92,6 +94,39 @@ class Repo:
         self.objects.close()
         self.git = self.git.changed({"GIT_OBJECT_DIRECTORY": store, "GIT_ALTERNATE_OBJECT_DIRECTORIES": alternates})
         self.objects = self._open("binary")
+
+    def quarantine(self) -> str:
+        """The folder of new objects until a pack of them is published (``git.publish``): this object reads them, and nobody
+        else does. What a power cut tears there is in nobody's way. Where objects go somewhere else already, it is that place."""
+        if "GIT_OBJECT_DIRECTORY" in self.git.env:
+            return self.git.env["GIT_OBJECT_DIRECTORY"]
+        if self._quarantine is None:
+            self._quarantine = os.path.join(self.own_dir, "tmp", f"{os.getpid()}.{time.monotonic_ns()}")
+            store = os.path.join(self._quarantine, "objects")
+            make_folder(self, store)
+            others = self.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
+            env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(store) + (os.pathsep + others if others else "")}
+            self.git = self.git.changed(env)
+            self.objects.borrow(store, env)
+        store = os.path.join(self._quarantine, "objects")
+        os.makedirs(store, exist_ok=True)
+        os.utime(self._quarantine)  # else it is swept as what a killed process left
+        return store
+
+    def writing(self, git: Git) -> Git:
+        """The same git, its new objects in the quarantine."""
+        if "GIT_OBJECT_DIRECTORY" in git.env:
+            return git
+        store = self.quarantine()
+        others = self.git.env["GIT_ALTERNATE_OBJECT_DIRECTORIES"].removeprefix(_quoted(store))
+        real = _quoted(os.path.realpath(self.objects_dir)) + others
+        return git.changed({"GIT_OBJECT_DIRECTORY": store, "GIT_ALTERNATE_OBJECT_DIRECTORIES": real})
+
+    def clear(self) -> None:
+        """Empty the quarantine: what refs are to hold is published."""
+        if self._quarantine is not None:
+            folders.remove(os.path.join(self._quarantine, "objects"))
+            os.makedirs(os.path.join(self._quarantine, "objects"), exist_ok=True)
 
     def take_over(self, ahead: Ahead) -> None:
         """Use what was begun before this repository was found; listings only where they read its index from its top."""
@@ -271,8 +306,11 @@ class Repo:
             os.close(fd)
 
     def close(self) -> None:
-        """Let go of processes and handles."""
+        """Let go of processes and handles, and of what was not published."""
         self.objects.close()
+        if self._quarantine is not None:
+            folders.remove(self._quarantine)
+            self._quarantine = None
         for process in (self._reading, self._asked, *(self.listings or ())[1:]):
             if isinstance(process, Process):
                 process.stop()
@@ -332,6 +370,11 @@ def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None
     if ahead is not None:
         repo.take_over(ahead)
     return repo
+
+
+def _quoted(path: str) -> str:
+    """A path as one entry of GIT_ALTERNATE_OBJECT_DIRECTORIES."""
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _here() -> str:

@@ -135,6 +135,7 @@ def _from_index(
         raise GitError(f"'{repo.layout.git_dir}' has no work tree")
     for attempt in range(_ATTEMPTS):
         index = PrivateIndex(repo, source, os.path.join(folder, f"{os.path.basename(source)}.{attempt}"))
+        index.git = repo.writing(index.git)
         if attempt:  # somebody writes the index while we read: stay on a copy
             index.copy()
         facts = index.facts(reachable)

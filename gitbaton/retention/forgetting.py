@@ -323,5 +323,4 @@ def _rewrite_notes(baton: Baton, made: Forgetting) -> None:
         objects = [new_object(store.objects.algorithm, "commit", data)]
         change = RefChange(name=NOTES, new=objects[0].oid, old=old)
     if change is not None:
-        store.objects.write(objects)
-        publish(store.repo, [change], new=[item.oid for item in objects])
+        publish(store.repo, [change], new=objects)

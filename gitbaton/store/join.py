@@ -242,8 +242,7 @@ def insert(store: Store, track: str, more: Iterable[Link]) -> int:
     """
     plan = joined(store, track, more)
     if plan.change is not None:
-        store.objects.write(plan.objects)
-        publish(store.repo, [plan.change], new=[item.oid for item in plan.objects])
+        publish(store.repo, [plan.change], new=plan.objects)
     return plan.added
 
 

@@ -20,5 +20,5 @@ def put_notes(store: Store, notes: Mapping[Oid, bytes], seconds: int) -> None:
         return
     author = b"gitbaton <gitbaton@localhost> %d +0000" % seconds
     objects, change = plan_notes(store, notes, author, b"notes carried along\n")
-    store.objects.write(objects)
-    publish(store.repo, [change] if change else [], new=[item.oid for item in objects])
+    if change:
+        publish(store.repo, [change], new=objects)

@@ -8,6 +8,7 @@ from datetime import datetime
 from gitbaton.codec import check_track, decode, entry, parse_note, payload, plain, timestamp
 from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import settings
+from gitbaton.git.loose import stow
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
 from gitbaton.store import foreign, intent, meta
@@ -118,7 +119,7 @@ class Revision:
         objects, first, tips = self.drawn()
         if not first:
             return
-        self.store.objects.write([item for item in objects if item.oid not in self._written])
+        stow(self.store.repo, [item for item in objects if item.oid not in self._written])
         for track, ids in self._foreign.items():
             if self._plans[track].change is not None:
                 foreign.mark(self.store, track, ids & {link.id for link in self._plans[track].fresh})
@@ -137,7 +138,7 @@ class Revision:
         """Write the objects ahead, without the lock: they take long, and without a ref they are nothing. ``apply`` then has
         little left to do. Raises as ``apply``."""
         objects = self.drawn()[0]
-        self.store.objects.write(objects)
+        stow(self.store.repo, objects)
         self._written = frozenset(item.oid for item in objects)
 
     def drawn(self) -> tuple[list[NewObject], list[RefChange], list[RefChange]]:

@@ -10,7 +10,7 @@ from gitbaton.codec import check_track, decode_track, encode, entry, message, pa
 from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
-from gitbaton.git.loose import write_few
+from gitbaton.git.loose import stow
 from gitbaton.git.notes import edit
 from gitbaton.git.objects import Kind, NewObject, RefChange, commit_data, new_object, parse_commit
 from gitbaton.git.publish import publish
@@ -108,7 +108,7 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     changes = [[RefChange(name=chain_ref(track), new=stored.commit, old=tip.commit if tip else None)]]
     if not behind:
         changes += _derived(store, batch, stored, draft.author, warn)
-    write_few(store.objects, batch.items)
+    stow(store.repo, batch.items)
     automatic = draft.checkpoint.kind == "auto"
     try:
         publish(store.repo, *changes, held=_held(stored, tip), automatic=automatic)
@@ -129,7 +129,7 @@ def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
         tip = store.tip_at(ref)
         batch = _Batch(store)
         stored = _chain_commit(store, batch, draft, tip)
-        write_few(store.objects, batch.items)
+        stow(store.repo, batch.items)
         change = RefChange(name=ref, new=stored.commit, old=tip.commit if tip else None)
         publish(store.repo, [change], held=_held(stored, tip))
         return stored
@@ -259,13 +259,12 @@ def _repair_once(store: Store, tip: Stored, warn: Callable[[str], None]) -> None
         except RecordError as error:
             warn(f"no note is written: {error.message}")
             continue
-        store.objects.write(batch.items)
-        publish(store.repo, *changes, new=[item.oid for item in batch.items])
+        publish(store.repo, *changes, new=batch.items)
     if shown is None or shown.oid != tip.id:
         batch = _Batch(store)
         ref = tip_ref(tip.checkpoint.track)
-        store.objects.write([new_object(batch.algorithm, "blob", tip.raw)])
-        publish(store.repo, [RefChange(name=ref, new=tip.id, old=shown.oid if shown else None)], new=[tip.id])
+        change = RefChange(name=ref, new=tip.id, old=shown.oid if shown else None)
+        publish(store.repo, [change], new=[new_object(batch.algorithm, "blob", tip.raw)])
 
 
 def _unshown(store: Store, tip: Stored, shown: Oid | None) -> list[Stored]:

@@ -9,6 +9,7 @@ from itertools import chain
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, RecordError, RefConflictError
+from gitbaton.git.loose import stow
 from gitbaton.git.objects import Algorithm, RefChange, TreeEntry, commit_data, new_object, object_id
 from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Transcript
@@ -177,7 +178,7 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, parent: Oid | None)
         oids.append(batch[-1].oid)
         size += len(data)
         if size >= _BATCH:
-            objects.write(batch)
+            stow(talk.baton.repo, batch)
             batch, size = [], 0
     if start + fresh.read != found.size:
         raise GitError("its file changed while it was read")
@@ -187,7 +188,7 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, parent: Oid | None)
     entries = [TreeEntry(mode=b"100644", name=b"%08d" % n, oid=oid) for n, oid in enumerate(oids)]
     batch += layout.frame(objects, entries, layout.meta(found, made, talk.agent, talk.session))
     batch.append(new_object(objects.algorithm, "commit", _commit(talk.baton, batch[-1].oid, parent, found)))
-    objects.write(batch)
+    stow(talk.baton.repo, batch)
     return batch[-1].oid, fresh.hashed.hexdigest()
 
 

@@ -6,7 +6,6 @@ from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
 from gitbaton.codec import told_bytes
 from gitbaton.errors import UsageError
-from gitbaton.git.loose import write_few
 from gitbaton.git.objects import RefChange, TreeEntry, commit_data, new_object
 from gitbaton.git.publish import publish
 from gitbaton.model import Agent, Oid, Told, Transcript
@@ -39,7 +38,6 @@ def keep(baton: Baton, agent: Agent, told: Told) -> Oid | None:
         data = commit_data(tree=frame[-1].oid, parents=parents, author=author, message=b"what was said\n")
         commit = new_object(objects.algorithm, "commit", data)
         made = [blob, *frame, commit]
-        write_few(objects, made)
         change = RefChange(name=ref, new=commit.oid, old=old.oid if old else None)
-        publish(baton.repo, [change], new=[item.oid for item in made], automatic=True)
+        publish(baton.repo, [change], new=made, automatic=True)
     return blob.oid
