@@ -118,6 +118,8 @@ def _seen(scene: Scene, words: _Words) -> list[str]:
         rows += words.lines("tests", "\n".join([text, *(f"failed: {first_line(name)}" for name in run.names)]))
     if told.said is not None and (told.listed is None or told.said.text != told.listed.text):
         rows += words.lines(f"last words, {age(told.said.at, scene.now)}", told.said.text)
+    if told.saying is not None and told.saying.text not in (told.said and told.said.text, told.listed and told.listed.text):
+        rows += words.within(_REMARK).lines(f"said {age(told.saying.at, scene.now)}, in the midst of a turn", told.saying.text)
     if scene.uncommitted:
         rows += words.lines("not committed", "\n".join(scene.uncommitted))
     if scene.commits:

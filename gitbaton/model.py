@@ -221,11 +221,13 @@ class Ran:
 @value
 class Told:
     """What was said and done around a checkpoint, as far as it stays beside the conversation: prompts, oldest first; the newest
-    text of the agent's with a list in it; the last words of its last turn; its newest commands, oldest first."""
+    text of the agent's with a list in it; the last words of its last turn, and what it said last in one that has not ended
+    (``saying``); its newest commands, oldest first."""
 
     asked: tuple[Prompt, ...] = ()
     listed: Prompt | None = None
     said: Prompt | None = None
+    saying: Prompt | None = None
     commands: tuple[Ran, ...] = ()
 
 

@@ -67,7 +67,7 @@ def pairs(observed: Observed | None, later: Sequence[Changed], told: Told | None
         found.append(("tests", "\n".join([text, *(f"failed: {first_line(name)}" for name in run.names)])))
     if told is not None:
         found += [("listed", f"{timestamp(one.at)} {one.text}") for one in (told.listed,) if one]
-        found += [("said", f"{timestamp(one.at)} {one.text}") for one in (told.said,) if one]
+        found += [("said", f"{timestamp(one.at)} {one.text}") for one in (told.said, told.saying) if one]
         for ran in told.commands:
             found.append(("ran", "\n".join([command_line(ran, timestamp(ran.ended)), ran.output]).rstrip("\n")))
     if observed.edited:

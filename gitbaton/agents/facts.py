@@ -82,7 +82,8 @@ class Test:
 class Facts:
     """What is known of a session: its plan (None where none was ever written) and when that changed; the newest test runs,
     newest first; edited files, newest first; prompts that say something, oldest first, and how many there were in all;
-    the newest text with a list; commands, newest last; the last words. ``calls``: commands and edits that have not ended, by
+    the newest text with a list; commands, newest last; the last words of the last turn that ended, and what was said
+    last in the one that goes on (``saying``). ``calls``: commands and edits that have not ended, by
     their keys: kind, text, when. ``until``: the time of the newest record;
     ``ended``: the keys of commands that have ended; ``edits``: when the newest ten edits were made."""
 
@@ -96,6 +97,7 @@ class Facts:
     listed: Prompt | None = None
     commands: tuple[Command, ...] = ()
     said: Prompt | None = None
+    saying: Prompt | None = None
     calls: tuple[tuple[str, tuple[str, str, float]], ...] = ()
     until: float = 0.0
     ended: tuple[str, ...] = ()
@@ -109,6 +111,11 @@ def fold(facts: Facts, signs: Iterable[Sign], redact: Redact, own: Sequence[str]
     for sign in signs:
         made.take(sign)
     return made.facts()
+
+
+def closed(facts: Facts) -> Facts:
+    """The same when the turn has ended: what was said last in it are its last words."""
+    return replace(facts, said=facts.saying or facts.said, saying=None)
 
 
 def idle(text: str) -> bool:
@@ -131,6 +138,7 @@ class _Fold:
         self.asked, self.turns = list(facts.asked), facts.turns
         self.listed: Said | Prompt | None = facts.listed
         self.said: Said | Prompt | None = facts.said
+        self.saying: Said | Prompt | None = facts.saying
         self.commands: list[tuple[Command, str] | Command] = list(facts.commands)
         self.calls, self.fresh = dict(facts.calls), set[str]()
 
@@ -149,7 +157,7 @@ class _Fold:
         elif isinstance(sign, Asked):
             self._ask(sign)
         elif sign.text.strip():
-            self.said = sign
+            self.saying = sign
             if sum(1 for row in sign.text.splitlines() if _POINT.match(row)) >= _POINTS:
                 self.listed = sign
 
@@ -223,6 +231,7 @@ class _Fold:
         if any(old.at == at and old.size == len(text) for old in self.asked):
             return  # told twice: a history that was written again
         self.turns += 1
+        self.said, self.saying = self.saying or self.said, None  # the turn before has ended
         if not idle(text):
             self.asked.append(Prompt(at=at, text=self._cut(text, WHOLE), size=len(text)))
 
@@ -247,6 +256,7 @@ class _Fold:
             listed=self._told(self.listed, LISTED),
             commands=tuple(map(self._ran, self.commands[-COMMANDS:])),
             said=self._told(self.said, SAID),
+            saying=self._told(self.saying, SAID),
             calls=tuple((valid(key), self._call(key)) for key in list(self.calls)[-_CALLS:]),
             until=self.until,
             ended=tuple(self.ended)[-_ENDED:],
@@ -303,7 +313,7 @@ def unsaid(facts: Facts, *, asked: bool) -> Facts:
     """Facts without what was said and without commands; of prompts the first lines, where they are ``asked`` for."""
     prompts = tuple(replace(one, text=line_of(one)) for one in facts.asked) if asked else ()
     calls = tuple(call for call in facts.calls if call[1][0] != "ran")
-    return replace(facts, asked=prompts, listed=None, said=None, commands=(), calls=calls)
+    return replace(facts, asked=prompts, listed=None, said=None, saying=None, commands=(), calls=calls)
 
 
 def line_of(prompt: Prompt) -> str:
@@ -324,6 +334,7 @@ def document(facts: Facts) -> dict[str, Json]:
         "listed": _prompt_document(facts.listed),
         "commands": [[c.command, c.status, _ms(c.started), _ms(c.ended), c.output] for c in facts.commands],
         "said": _prompt_document(facts.said),
+        "saying": _prompt_document(facts.saying),
         "calls": [[key, kind, text, _ms(at)] for key, (kind, text, at) in facts.calls],
         "until": _ms(facts.until),
         "ended": list(facts.ended),
@@ -367,6 +378,7 @@ def _read(found: Json) -> Facts:
         listed=_prompt(*d["listed"]) if d["listed"] else None,  # type: ignore[misc]
         commands=tuple(_command(*one) for one in d["commands"]),  # type: ignore[attr-defined]
         said=_prompt(*d["said"]) if d["said"] else None,  # type: ignore[misc]
+        saying=_prompt(*d["saying"]) if d["saying"] else None,  # type: ignore[misc]
         calls=tuple((_text(k), (_text(kind), _text(t), _at(at) or 0.0)) for k, kind, t, at in d["calls"]),  # type: ignore
         until=_at(d["until"]) or 0.0,
         ended=tuple(map(_text, d["ended"])),  # type: ignore[call-overload]

@@ -154,6 +154,7 @@ def told_document(told: Told) -> dict[str, Json]:
         "asked": [_prompt_document(prompt) for prompt in told.asked],
         "listed": None if told.listed is None else _prompt_document(told.listed),
         "said": None if told.said is None else _prompt_document(told.said),
+        **({} if told.saying is None else {"saying": _prompt_document(told.saying)}),
         "commands": commands,
     }
 
@@ -164,10 +165,12 @@ def read_told(raw: bytes) -> Told:
     if r.count("v") != TOLD_VERSION:
         raise RecordError(f"what was said has format version {r.count('v')}; this gitbaton reads {TOLD_VERSION}")
     listed, said = r.maybe_object("listed"), r.maybe_object("said")
+    saying = r.maybe_object("saying") if "saying" in r.value else None
     return Told(
         asked=tuple(map(_prompt, _objects(r, "asked", MAX_FEW))),
         listed=_prompt(listed) if listed else None,
         said=_prompt(said) if said else None,
+        saying=_prompt(saying) if saying else None,
         commands=tuple(map(_ran, _objects(r, "commands", MAX_FEW))),
     )
 

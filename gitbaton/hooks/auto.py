@@ -234,10 +234,20 @@ def _same(baton: Baton, draft: Draft, tip: Stored) -> bool:
     if new.files is None or old.files is None:
         return new.files is old.files
     stages = draft.stages[-1].oid if draft.stages else None
+    if _ends(new) and old.kind == "auto" and not _ends(old) and _said(new) != _said(old):
+        return False  # the last words of a turn in whose midst the newest checkpoint was taken
     if _gist(new.observed) != _gist(old.observed):
         return False
     same = new.files.worktree.same(old.files.worktree) and _told(new) == _told(old)
     return same and stages == beside(baton.store, tip)
+
+
+def _ends(c: Checkpoint) -> bool:
+    return c.step.startswith(_TURN.rstrip(": "))
+
+
+def _said(c: Checkpoint) -> str | None:
+    return c.observed.said if c.observed else None
 
 
 def _gist(observed: Observed | None) -> Observed:

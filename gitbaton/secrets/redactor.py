@@ -131,6 +131,7 @@ class Redactor:
             asked=tuple(map(prompt, told.asked)),
             listed=told.listed and prompt(told.listed),
             said=told.said and prompt(told.said),
+            saying=told.saying and prompt(told.saying),
             commands=tuple(replace(c, command=self.text(c.command), output=self.text(c.output)) for c in told.commands),
         )
 

@@ -58,6 +58,7 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
         asked=tuple(Prompt(text=one.text, at=moment(one.at)) for one in asked),
         listed=_prompt(facts.listed) or _later(told.listed, since),
         said=_prompt(facts.said) or told.said,
+        saying=_prompt(facts.saying),
         commands=tuple(map(_ran, facts.commands)) or told.commands,
     )
     return observed, fresh

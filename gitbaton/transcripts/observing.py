@@ -63,6 +63,7 @@ def look(baton: Baton, event: Event, path: str) -> Seen:
     seen, found = _read_on(event, before or Seen(facts=Facts()))
     found += [Said(at=None, text=event.said)] if event.said is not None and event.moment == "turn" else []
     facts = folding.fold(seen.facts, found, baton.redactor.text, baton.settings.tests, now)
+    facts = folding.closed(facts) if event.moment in ("turn", "end") else facts
     plan = _plan_of(event)
     if plan is not None and (facts.plan is None or plan.items != facts.plan):
         facts = folding.fold(facts, [plan], baton.redactor.text, (), now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from gitbaton.agents.conversation import MAX_LINE, message_id, messages
+from gitbaton.agents.conversation import MAX_LINE, dict_of, message_id, messages, record_of
 from gitbaton.agents.values import Event
 from gitbaton.model import Transcript
 from gitbaton.transcripts.files import blocks
@@ -43,15 +43,17 @@ def _goes_on(fd: int, agent: str, before: Transcript) -> bool:
 
 
 def settle(fd: int, event: Event) -> None:
-    """Wait until the file holds the last words of a turn, and not for long: a client may write them after it called us."""
-    if event.moment != "turn" or event.said is None or not event.said.strip():
+    """Wait until the file holds the last words of a turn, and not for long: a client may write them after it called us. Where
+    the event does not say them, the client's record of the call itself is waited for, which comes after them."""
+    words = (event.said or "").strip()
+    if event.moment != "turn" or not (words or event.agent == "copilot"):
         return
-    words = event.said.strip()
     tail = min(MAX_LINE, _TAIL + _ESCAPED * len(words.encode("utf-8", "replace")))
     seen = -1
     for _ in range(_PAUSES):
         size = os.fstat(fd).st_size
-        if size != seen and _ends_with(event.agent, os.pread(fd, tail, max(0, size - tail)), words):
+        data = os.pread(fd, tail, max(0, size - tail)) if size != seen else b""
+        if data and (_ends_with(event.agent, data, words) if words else _calls(data, event.name)):
             return
         seen = size
         time.sleep(_PAUSE)
@@ -61,6 +63,13 @@ def _ends_with(agent: str, tail: bytes, words: str) -> bool:
     """Whether the last thing said in whole lines is the assistant's, and ends with these words."""
     said = [message for message in messages(agent, tail[: tail.rfind(b"\n") + 1]) if message.who != "system"]
     return bool(said) and said[-1].who == "assistant" and said[-1].text.strip().endswith(words)
+
+
+def _calls(tail: bytes, name: str) -> bool:
+    """Whether the last call of a hook that Copilot has written down is the one for an event."""
+    lines = (line for line in reversed(tail.split(b"\n")[:-1]) if b'"hook.start"' in line)
+    found = next((record for line in lines if (record := record_of(line)) and record.get("type") == "hook.start"), None)
+    return found is not None and dict_of(found.get("data")).get("hookType") in (name, "agentStop")
 
 
 def _last(fd: int, agent: str, start: int, end: int) -> str | None:

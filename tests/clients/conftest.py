@@ -11,8 +11,13 @@ import pytest
 
 from tests.clients.client_claude import Claude
 from tests.clients.client_codex import Codex
+from tests.clients.client_copilot import Copilot
+from tests.clients.client_gemini import Gemini
+from tests.clients.client_opencode import OpenCode
 from tests.clients.model import serving
 from tests.clients.speech_anthropic import Messages
+from tests.clients.speech_chat import Chat
+from tests.clients.speech_gemini import Generate
 from tests.clients.speech_responses import Responses
 from tests.clients.workshop import Workshop, client
 
@@ -43,12 +48,33 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def claude(workshop: Workshop, tmp_path: Path) -> Iterator[Claude]:
     """Claude Code, not yet started."""
-    with serving(Messages(), tmp_path / "requests") as model:
+    with serving(Messages(), tmp_path / "requests-claude") as model:
         yield Claude(client("claude"), workshop, model)
 
 
 @pytest.fixture
 def codex(workshop: Workshop, tmp_path: Path) -> Iterator[Codex]:
     """Codex, not yet started."""
-    with serving(Responses(), tmp_path / "requests") as model:
+    with serving(Responses(), tmp_path / "requests-codex") as model:
         yield Codex(client("codex"), workshop, model)
+
+
+@pytest.fixture
+def gemini(workshop: Workshop, tmp_path: Path) -> Iterator[Gemini]:
+    """Gemini CLI, not yet started."""
+    with serving(Generate(), tmp_path / "requests-gemini") as model:
+        yield Gemini(client("gemini"), workshop, model)
+
+
+@pytest.fixture
+def opencode(workshop: Workshop, tmp_path: Path) -> Iterator[OpenCode]:
+    """OpenCode, not yet started."""
+    with serving(Chat("anchored summary"), tmp_path / "requests-opencode") as model:
+        yield OpenCode(client("opencode"), workshop, model)
+
+
+@pytest.fixture
+def copilot(workshop: Workshop, tmp_path: Path) -> Iterator[Copilot]:
+    """Copilot CLI, not yet started."""
+    with serving(Chat("detailed summary"), tmp_path / "requests-copilot") as model:
+        yield Copilot(client("copilot"), workshop, model)

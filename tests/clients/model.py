@@ -21,7 +21,7 @@ SUMMARY = "<analysis>Short.</analysis>\n<summary>The parser is being written; th
 class Reply:
     """What the model says: text, then perhaps one call of a tool; ``used`` is the tokens it claims to have read.
 
-    ``never``: it says nothing, and keeps the client waiting.
+    ``never``: it says nothing, and keeps the client waiting. ``space``: the name of the tool's group, where it has one.
     """
 
     text: str = "All right."
@@ -29,6 +29,7 @@ class Reply:
     arguments: Mapping[str, Any] | str = ""
     used: int = 1_000
     never: bool = False
+    space: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,11 +106,16 @@ class Model:
         self.url = ""
         self.over = threading.Event()
         self._script: list[Reply] = []
+        self._parent, self._child = "", list[Reply]()
         self._lock = threading.Lock()
 
     def will_say(self, *replies: Reply) -> None:
         """The answers to the next turns; when none is left, a short text."""
         self._script += replies
+
+    def child_will_say(self, prompt: str, *replies: Reply) -> None:
+        """The answers to the turns of a subagent: those without the prompt that its parent was given."""
+        self._parent, self._child = prompt, [*replies]
 
     @property
     def turns(self) -> list[Request]:
@@ -142,15 +148,21 @@ class Model:
             self.requests.append(request)
             name = f"{request.number:03d}-{kind}.json"
             (self.folder / name).write_text(json.dumps({"path": path, "body": body}, indent=1, ensure_ascii=False))
-            reply = self._reply(kind)
+            reply = self._reply(request)
         if reply.never:
             self.over.wait()
         return self.speech.say(path, body, reply, request.number)
 
-    def _reply(self, kind: Kind) -> Reply:
-        if kind == "summary":
+    def _reply(self, request: Request) -> Reply:
+        if request.kind == "summary":
             return Reply(SUMMARY)
-        return self._script.pop(0) if kind == "turn" and self._script else Reply()
+        script = self._script if not self._parent or self._parent in request.text else self._child
+        return script.pop(0) if request.kind == "turn" and script else Reply()
+
+    @property
+    def left(self) -> int:
+        """How many answers were not asked for."""
+        return len(self._script) + len(self._child)
 
 
 def _parsed(raw: bytes) -> Any:

@@ -19,7 +19,8 @@ class Responses:
             return None
         if any(COMPACTING in text for text in strings(body["input"][-1])):
             return "summary"
-        return "turn" if body.get("tools") else "side"
+        scripts = any(item.get("type") == "additional_tools" for item in body["input"])
+        return "turn" if body.get("tools") or scripts else "side"
 
     def other(self, method: str, path: str, body: Any) -> Answer | None:
         """An empty list of models."""
@@ -29,7 +30,7 @@ class Responses:
         """A message, and at most one call of a tool: with a text as argument it is a free-form one."""
         part = {"type": "output_text", "text": reply.text, "annotations": []}
         items: list[dict[str, Any]] = [{"type": "message", "role": "assistant", "id": f"msg_{number}", "content": [part]}]
-        call = {"call_id": f"call_{number}", "name": reply.tool}
+        call = {"call_id": f"call_{number}", "name": reply.tool, **({"namespace": reply.space} if reply.space else {})}
         if reply.tool and isinstance(reply.arguments, str):
             items.append({"type": "custom_tool_call", "id": f"ctc_{number}", **call, "input": reply.arguments})
         elif reply.tool:

@@ -2,46 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
+from tests.clients.client_copilot import FULL, Copilot
 from tests.clients.judge import MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, told
-from tests.clients.model import Model, Reply, serving
-from tests.clients.speech_chat import Chat
-from tests.clients.workshop import Workshop, client
-from tests.kit import Outcome
-
-WINDOW = 100_000
-FULL = 97_000
-
-
-class Copilot:
-    """Copilot CLI in a workshop, with a scripted model of its own provider."""
-
-    def __init__(self, program: str, workshop: Workshop, model: Model) -> None:
-        self.program, self.workshop, self.model = program, workshop, model
-        self.env = {"COPILOT_PROVIDER_BASE_URL": f"{model.url}/v1", "COPILOT_MODEL": "scripted"}
-        self.env |= {"COPILOT_PROVIDER_MAX_PROMPT_TOKENS": str(WINDOW), "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS": "8000"}
-        self.env |= {"COPILOT_OFFLINE": "true", "COPILOT_ALLOW_ALL": "true", "COPILOT_AUTO_UPDATE": "false"}
-
-    def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Outcome:
-        """One process, one prompt."""
-        done = self.workshop.run(self.program, *options, "-p", prompt, env=self.env, cwd=cwd)
-        assert done.code == 0, done
-        return done
-
-    def writes(self, name: str, used: int = 1_000) -> Reply:
-        """The model wants a file written."""
-        path = self.workshop.repo.path / name
-        return Reply("Writing.", "create", {"path": str(path), "file_text": f"{name}\n"}, used)
-
-
-@pytest.fixture
-def copilot(workshop: Workshop, tmp_path: Path) -> Iterator[Copilot]:
-    with serving(Chat("detailed summary"), tmp_path / "requests") as model:
-        yield Copilot(client("copilot"), workshop, model)
+from tests.clients.model import Reply
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside claude"])

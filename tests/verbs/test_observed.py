@@ -139,6 +139,22 @@ def test_however_much_there_is_the_last_lines_say_how_to_hand_it_on(talk: Talk) 
     assert "open: item 0" in text and "pytest -q: failed" in text and "asked 0 seconds ago: 0 " in text
 
 
+def test_what_is_said_in_mid_turn_does_not_take_the_place_of_the_last_words(talk: Talk) -> None:
+    talk.ask("go through it")
+    talk.say("The parser is left, and the printer.")
+    talk.stop()
+    talk.ask("continue")
+    talk.edit("x.py", "two\n")
+    talk.say("Let me look at that.")
+    talk.fire("compact")
+    text = next_session(talk)
+    assert "last words, 0 seconds ago: The parser is left, and the printer." in text
+    assert "in the midst of a turn: Let me look at that." in text
+    talk.stop()
+    text = next_session(talk)
+    assert "last words, 0 seconds ago: Let me look at that." in text and "midst" not in text
+
+
 def test_prompts_that_say_nothing_do_not_hide_the_task(talk: Talk) -> None:
     talk.ask("Port the parser to the new grammar")
     for _ in range(9):

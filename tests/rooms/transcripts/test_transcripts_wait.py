@@ -152,3 +152,17 @@ def test_whatever_the_file_holds_is_no_error(repo: Sandbox, path: Path, pauses: 
         assert take(repo, stop(path)) is not None
     pauses.then = {pauses.count + 1: path.unlink, pauses.count + 2: lambda: None}
     assert take(repo, stop(path)) is not None
+
+
+def test_copilots_record_of_the_call_itself_is_waited_for(path: Path, pauses: Pauses) -> None:
+    """Its payload does not say the last words, and its file gets what a turn was in one go, some 100 ms later."""
+
+    def event(kind: str, **data: str) -> bytes:
+        return rows({"type": kind, "data": data})
+
+    calls = [event("hook.start", hookType=kind) for kind in ("agentStop", "userPromptSubmitted", "agentStop")]
+    path.write_bytes(calls[0] + calls[1])  # of the turn before, and of this one
+    pauses.then = {4: lambda: append(path, event("assistant.message", content=WORDS) + calls[2])}
+    with path.open("rb") as file:
+        positions.settle(file.fileno(), replace(stop(path, None, "copilot"), name="agentStop"))
+    assert pauses.count == 4

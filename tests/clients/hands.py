@@ -1,0 +1,286 @@
+"""What a scripted model does in each client, by that client's own tools, and how the client is brought to a compaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+from tests.clients.client_claude import Claude
+from tests.clients.client_codex import SMALL, Codex
+from tests.clients.client_copilot import Copilot
+from tests.clients.client_gemini import Gemini
+from tests.clients.client_opencode import FULL, REGISTRY, OpenCode
+from tests.clients.model import Model, Reply, Request
+from tests.clients.workshop import Workshop
+
+State = Literal["done", "doing", "open"]
+Plan = Sequence[tuple[str, State]]
+WORDS = {"done": "completed", "doing": "in_progress", "open": "pending"}
+PLANNERS = ("TodoWrite", "TaskCreate", "update_plan", "write_todos", "todowrite", "sql")
+
+
+class Hands(Protocol):
+    """A client, and how its model gets something done."""
+
+    name: str
+    workshop: Workshop
+    model: Model
+
+    def install(self) -> None:
+        """Our hooks, for this project."""
+
+    def turn(self, prompt: str, on: bool = False) -> None:
+        """One prompt: of a new session, or ``on`` in the last one."""
+
+    def compacted(self, prompt: str) -> Request:
+        """The last session is compacted and goes on; the first request of the conversation afterwards."""
+
+    def plans(self, plan: Plan) -> list[Reply]:
+        """Write the whole plan."""
+
+    def runs(self, command: str) -> list[Reply]:
+        """Run a command in the shell."""
+
+    def changes(self, name: str, old: str, new: str) -> list[Reply]:
+        """Change a file's text from ``old``, all of it, to ``new``."""
+
+    def delegates(self, task: str) -> list[Reply]:
+        """Let a subagent do something, and wait for it."""
+
+
+def said(hands: Hands, prompt: str, *replies: Reply, on: bool = False) -> list[Request]:
+    """A turn in which the model answers so, each answer asked for; the turn's requests, without those of a subagent."""
+    count = len(hands.model.turns)
+    hands.model.will_say(*replies)
+    hands.turn(prompt, on)
+    assert not hands.model.left, f"{hands.model.left} answers of {len(replies)} were not asked for"
+    return [request for request in hands.model.turns[count:] if prompt in request.text]
+
+
+def offered(request: Request) -> bool:
+    """Whether a request offers a tool for plans, also one that is only named in its text."""
+    text = json.dumps(request.body.get("tools") or []) + request.text
+    return any(f'"{name}"' in text or f"\n{name}\n" in text for name in PLANNERS)
+
+
+class ClaudeHands:
+    """Claude Code with a model that is offered its task tools."""
+
+    def __init__(self, client: Claude, *options: str) -> None:
+        self.name, self.client, self.workshop, self.model = "claude", client, client.workshop, client.model
+        self.options = ("--model", "claude-sonnet-4-5", "--allowedTools", "Bash,Read,Edit,Write,Agent", *options)
+
+    def install(self) -> None:
+        self.workshop.install("claude")
+
+    def turn(self, prompt: str, on: bool = False) -> None:
+        self.client.ask(prompt, *self.options, *(["--continue"] if on else []))
+
+    def compacted(self, prompt: str) -> Request:
+        count = len(self.model.turns)
+        self.client.converse("/compact", prompt, options=[*self.options, "--continue"])
+        assert self.model.summaries
+        return self.model.turns[count]
+
+    def plans(self, plan: Plan) -> list[Reply]:
+        """Its tasks are made one by one, and then changed; their numbers count within a session."""
+        search = Reply("Looking.", "ToolSearch", {"query": "select:TaskCreate,TaskUpdate", "max_results": 5})
+        made = [Reply("Planning.", "TaskCreate", {"subject": text, "description": f"In full: {text}"}) for text, _ in plan]
+        states = [(str(n), WORDS[state]) for n, (_, state) in enumerate(plan, 1) if state != "open"]
+        return [search, *made, *(Reply("So far.", "TaskUpdate", {"taskId": n, "status": state}) for n, state in states)]
+
+    def runs(self, command: str) -> list[Reply]:
+        return [Reply("Running.", "Bash", {"command": command, "description": "run"})]
+
+    def changes(self, name: str, old: str, new: str) -> list[Reply]:
+        path = str(self.workshop.repo.path / name)
+        edit = {"file_path": path, "old_string": old, "new_string": new}
+        return [Reply("Reading.", "Read", {"file_path": path}), Reply("Changing.", "Edit", edit)]
+
+    def delegates(self, task: str) -> list[Reply]:
+        given = {"description": "a part", "prompt": task, "subagent_type": "general-purpose", "run_in_background": False}
+        return [Reply("Delegating.", "Agent", given)]
+
+
+class ClaudeListHands(ClaudeHands):
+    """Claude Code as it is set to one tool for a whole list."""
+
+    def __init__(self, client: Claude) -> None:
+        super().__init__(client)
+        client.env |= {"CLAUDE_CODE_ENABLE_TASKS": "0"}
+
+    def plans(self, plan: Plan) -> list[Reply]:
+        todos = [{"content": text, "status": WORDS[state], "activeForm": f"Doing: {text}"} for text, state in plan]
+        search = Reply("Looking.", "ToolSearch", {"query": "select:TodoWrite", "max_results": 5})
+        return [search, Reply("Planning.", "TodoWrite", {"todos": todos})]
+
+
+class CodexHands:
+    """Codex with its plan tool switched on."""
+
+    def __init__(self, client: Codex, *options: str) -> None:
+        self.name, self.client, self.workshop, self.model = "codex", client, client.workshop, client.model
+        self.options = ("-c", "tools.update_plan.enabled=true", *options)
+
+    def install(self) -> None:
+        self.client.install("--trust")
+        paths = f"{Path(self.client.program).parent}:{self.workshop.env['PATH']}"
+        (self.workshop.home / ".profile").write_text(f"PATH={paths}\n")  # its commands run in a login shell
+
+    def turn(self, prompt: str, on: bool = False) -> None:
+        self.client.ask(prompt, *self.options, resume=on)
+
+    def compacted(self, prompt: str) -> Request:
+        self.model.will_say(Reply("Looking.", "exec_command", {"cmd": "true"}, used=240_000))
+        self.client.ask(prompt, *self.options, *SMALL, resume=True)
+        summary = self.model.summaries[-1]
+        return next(request for request in self.model.turns if request.number > summary.number)
+
+    def plans(self, plan: Plan) -> list[Reply]:
+        return [Reply("Planning.", "update_plan", {"plan": [{"step": text, "status": WORDS[state]} for text, state in plan]})]
+
+    def runs(self, command: str) -> list[Reply]:
+        return [Reply("Running.", "exec_command", {"cmd": command})]
+
+    def changes(self, name: str, old: str, new: str) -> list[Reply]:
+        return [Reply("Changing.", "apply_patch", patch(name, old, new))]
+
+    def delegates(self, task: str) -> list[Reply]:
+        given = {"task_name": "a_part", "message": task, "fork_turns": "none"}
+        wait = Reply("Waiting.", "wait_agent", {"timeout_ms": 20_000}, space="collaboration")
+        return [Reply("Delegating.", "spawn_agent", given, space="collaboration"), wait]
+
+
+class CodexScriptHands(CodexHands):
+    """Codex with a model that calls its tools from scripts."""
+
+    def __init__(self, client: Codex) -> None:
+        super().__init__(client, "-m", "gpt-6.1-sol")
+
+    def plans(self, plan: Plan) -> list[Reply]:
+        return [self._script("update_plan", reply.arguments) for reply in super().plans(plan)]
+
+    def runs(self, command: str) -> list[Reply]:
+        return [self._script("exec_command", {"cmd": command})]
+
+    def changes(self, name: str, old: str, new: str) -> list[Reply]:
+        return [self._script("apply_patch", patch(name, old, new))]
+
+    def _script(self, tool: str, given: object) -> Reply:
+        return Reply("Working.", "exec", f"text(await tools.{tool}({json.dumps(given)}))")
+
+
+class GeminiHands:
+    """Gemini CLI with a model that is offered its list."""
+
+    def __init__(self, client: Gemini, model: str = "gemini-2.5-pro") -> None:
+        self.name, self.client, self.workshop, self.model = "gemini", client, client.workshop, client.model
+        self.options = ("-m", model)
+
+    def install(self) -> None:
+        self.workshop.install("gemini")
+
+    def turn(self, prompt: str, on: bool = False) -> None:
+        self.client.ask(prompt, *self.options, *(["--resume", "latest"] if on else []))
+
+    def compacted(self, prompt: str) -> Request:
+        count = len(self.model.summaries)
+        self.turn(prompt, on=True)
+        summary = self.model.summaries[count]
+        return next(request for request in self.model.turns if request.number > summary.number)
+
+    def plans(self, plan: Plan) -> list[Reply]:
+        todos = [{"description": text, "status": WORDS[state]} for text, state in plan]
+        return [Reply("Planning.", "write_todos", {"todos": todos})]
+
+    def runs(self, command: str) -> list[Reply]:
+        return [Reply("Running.", "run_shell_command", {"command": command, "description": "run"})]
+
+    def changes(self, name: str, old: str, new: str) -> list[Reply]:
+        path = str(self.workshop.repo.path / name)
+        given = {"file_path": path, "instruction": "change it", "old_string": old, "new_string": new}
+        return [Reply("Changing.", "replace", given)]
+
+    def delegates(self, task: str) -> list[Reply]:
+        return [Reply("Delegating.", "invoke_agent", {"agent_name": "generalist", "prompt": task})]
+
+
+class OpenCodeHands:
+    """OpenCode."""
+
+    def __init__(self, client: OpenCode) -> None:
+        self.name, self.client, self.workshop, self.model = "opencode", client, client.workshop, client.model
+
+    def install(self) -> None:
+        self.workshop.install("opencode")
+
+    def turn(self, prompt: str, on: bool = False) -> None:
+        self.client.ask(prompt, *(["--continue"] if on else []))
+        self.model.strays = [stray for stray in self.model.strays if REGISTRY not in stray]
+
+    def compacted(self, prompt: str) -> Request:
+        self.model.will_say(Reply("Looking.", "bash", {"command": "true", "description": "look"}, used=FULL))
+        self.turn(prompt, on=True)
+        summary = self.model.summaries[-1]
+        return next(request for request in self.model.turns if request.number > summary.number)
+
+    def plans(self, plan: Plan) -> list[Reply]:
+        todos = [{"content": text, "status": WORDS[state], "priority": "medium"} for text, state in plan]
+        return [Reply("Planning.", "todowrite", {"todos": todos})]
+
+    def runs(self, command: str) -> list[Reply]:
+        return [Reply("Running.", "bash", {"command": command, "description": "run"})]
+
+    def changes(self, name: str, old: str, new: str) -> list[Reply]:
+        path = str(self.workshop.repo.path / name)
+        edit = {"filePath": path, "oldString": old, "newString": new}
+        return [Reply("Reading.", "read", {"filePath": path}), Reply("Changing.", "edit", edit)]
+
+    def delegates(self, task: str) -> list[Reply]:
+        return [Reply("Delegating.", "task", {"description": "a part", "prompt": task, "subagent_type": "general"})]
+
+
+class CopilotHands:
+    """Copilot CLI, which keeps its list in a database."""
+
+    def __init__(self, client: Copilot, *options: str) -> None:
+        self.name, self.client, self.workshop, self.model = "copilot", client, client.workshop, client.model
+        self.options = options
+
+    def install(self) -> None:
+        self.workshop.install("copilot")
+
+    def turn(self, prompt: str, on: bool = False) -> None:
+        self.client.ask(prompt, *self.options, *(["--continue"] if on else []))
+
+    def compacted(self, prompt: str) -> Request:
+        self.client.ask("/compact", *self.options, "--continue")
+        assert self.model.summaries
+        count = len(self.model.turns)
+        self.turn(prompt, on=True)
+        return self.model.turns[count]
+
+    def plans(self, plan: Plan) -> list[Reply]:
+        words = {"done": "done", "doing": "in_progress", "open": "pending"}
+        rows = ", ".join(f"('item-{n}', '{text}', 'all of it', '{words[state]}')" for n, (text, state) in enumerate(plan))
+        query = f"INSERT INTO todos (id, title, description, status) VALUES {rows}"
+        return [Reply("Planning.", "sql", {"description": "Insert todos", "query": query})]
+
+    def runs(self, command: str) -> list[Reply]:
+        return [Reply("Running.", "bash", {"command": command, "description": "run"})]
+
+    def changes(self, name: str, old: str, new: str) -> list[Reply]:
+        path = str(self.workshop.repo.path / name)
+        return [Reply("Changing.", "edit", {"path": path, "old_str": old, "new_str": new})]
+
+    def delegates(self, task: str) -> list[Reply]:
+        given = {"description": "a part", "prompt": task, "agent_type": "general-purpose", "name": "part", "mode": "sync"}
+        return [Reply("Delegating.", "task", given)]
+
+
+def patch(name: str, old: str, new: str) -> str:
+    """A file's text, all of it, and what is to stand in its place, as Codex reads it."""
+    rows = [*(f"-{row}" for row in old.splitlines()), *(f"+{row}" for row in new.splitlines())]
+    return "\n".join(["*** Begin Patch", f"*** Update File: {name}", "@@", *rows, "*** End Patch", ""])

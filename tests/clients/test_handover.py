@@ -1,0 +1,125 @@
+"""Nobody writes a word: what a session planned, ran, edited and said reaches the next request after a compaction, in a cold
+start, and in another client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.clients import hands as all_hands
+from tests.clients.hands import Hands, Plan, offered, said
+from tests.clients.judge import assert_quiet, told
+from tests.clients.model import Reply, Request
+from tests.clients.workshop import STEP
+
+HALF = "def half(n):\n    return n // 2\n"
+WRONG = "def half(n):\n    return n // 2 + 1\n"
+RIGHT = "def half(n):\n    return -(-n // 2)\n"
+DOCUMENTED = 'def half(n):\n    """Half of n, rounded up."""\n    return -(-n // 2)\n'
+TESTS = "from half import half\n\n\ndef test_even():\n    assert half(4) == 2\n\n\ndef test_odd():\n    assert half(5) == 3\n"
+PROMPT = "Make half() round up, and tell its users so in the changelog."
+LAST = "It rounds up now; nobody has told the users."
+PLAN: Plan = (
+    ("read half and its tests", "done"),
+    ("round up in half()", "doing"),
+    ("write the changelog entry", "open"),
+    ("tell the users of half()", "open"),
+)
+MAKERS: dict[str, Callable[[Any], Hands]] = {
+    "claude": all_hands.ClaudeHands,
+    "claude-list": all_hands.ClaudeListHands,
+    "codex": all_hands.CodexHands,
+    "codex-script": all_hands.CodexScriptHands,
+    "gemini": all_hands.GeminiHands,
+    "opencode": all_hands.OpenCodeHands,
+    "copilot": all_hands.CopilotHands,
+}
+OTHERS = {
+    "claude": ("codex", "opencode"),
+    "codex": ("claude", "gemini"),
+    "gemini": ("copilot", "codex"),
+    "opencode": ("gemini", "claude"),
+    "copilot": ("opencode", "claude"),
+}
+
+
+def hands_of(request: pytest.FixtureRequest, name: str) -> Hands:
+    """A client in the test's workshop, with our hooks, in a project whose half() rounds down."""
+    made = MAKERS[name](request.getfixturevalue(name.partition("-")[0]))
+    repo = made.workshop.repo
+    if not (repo.path / "half.py").exists():
+        for path, text in ((".gitignore", "__pycache__/\n.pytest_cache/\n"), ("half.py", HALF), ("test_half.py", TESTS)):
+            repo.write(path, text)
+        repo.commit("half of it")
+    made.install()
+    return made
+
+
+@pytest.fixture(params=list(MAKERS))
+def hands(request: pytest.FixtureRequest) -> Hands:
+    return hands_of(request, request.param)
+
+
+def the_task(hands: Hands) -> list[Reply]:
+    """A plan, a change that is wrong, a failing test, one that is right, a passing test, last words."""
+    wrong, right = hands.changes("half.py", HALF, WRONG), hands.changes("half.py", WRONG, RIGHT)
+    return [*hands.plans(PLAN), *wrong, *hands.runs("pytest -q"), *right, *hands.runs("pytest -q"), Reply(LAST)]
+
+
+def assert_handed(request: Request, words: str, result: str = r"passed \(2 passed\), \d+ (seconds?|minutes?) ago$") -> None:
+    """The request holds the plan, what is left of it first; the newest result of the tests; the last words; and the task."""
+    text = told(request)
+    assert text, f"request {request.number} holds no text of ours"
+    places = [text.find(f"{state}: {item}") for state in ("doing", "open", "done") for item, found in PLAN if found == state]
+    assert -1 not in places and places == sorted(places), text
+    assert re.search(rf"^tests: pytest -q: {result}", text, re.MULTILINE), text
+    assert re.search(rf"^last words, \d+ (seconds?|minutes?) ago: {re.escape(words)}$", text, re.MULTILINE), text
+    assert f"ago: {PROMPT}" in text or f'ago: "{PROMPT}"' in text, text
+    assert text.index(PROMPT) < text.index("tests: ") < text.index(f"step: {STEP}"), text
+
+
+def test_it_is_there_after_a_compaction_in_a_cold_start_and_in_other_clients(
+    hands: Hands, request: pytest.FixtureRequest
+) -> None:
+    others = [hands_of(request, name) for name in OTHERS[hands.name]]
+    said(hands, PROMPT, *the_task(hands))
+    assert_handed(hands.compacted("Is that all?"), LAST)
+    said(hands, "And the changelog?", Reply("That is open."), on=True)
+    (cold,) = said(hands, "What is left?", Reply("The changelog is left."))
+    assert_handed(cold, "That is open.")
+    words = "The changelog is left."
+    for other in others:
+        (first,) = said(other, "What is left?", Reply(f"That is what {other.name} says."))
+        assert_handed(first, words)
+        words = f"That is what {other.name} says."
+        assert_quiet(other.workshop, other.model)
+    assert_quiet(hands.workshop, hands.model)
+
+
+def test_a_further_edit_makes_the_result_stale_and_a_pipe_makes_it_unknown(hands: Hands) -> None:
+    said(hands, PROMPT, *the_task(hands))
+    said(hands, "Say so in its docstring.", *hands.changes("half.py", RIGHT, DOCUMENTED), Reply("It says so."), on=True)
+    (cold,) = said(hands, "What is left?", Reply("Much."))
+    assert_handed(cold, "It says so.", r"passed \(2 passed\), .* ago; stale: half.py changed since$")
+    said(hands, "Look again.", *hands.runs("pytest -q | head -1"), Reply("I looked."))
+    (cold,) = said(hands, "What is left?", Reply("Much."))
+    assert_handed(cold, "I looked.", r"unknown, .* ago$")
+    wrong = hands.changes("half.py", DOCUMENTED, WRONG)
+    said(hands, "Break it.", *wrong, *hands.runs("pytest -q | tail -1"), Reply("It is broken."))
+    (cold,) = said(hands, "What is left?", Reply("Much."))
+    assert_handed(cold, "It is broken.", r"failed \(1 failed, 1 passed\), .* ago$")
+    assert_quiet(hands.workshop, hands.model)
+
+
+def test_a_subagent_changes_nothing(hands: Hands) -> None:
+    own: Plan = (("the child's first", "doing"), ("the child's second", "open"))
+    hands.model.child_will_say(PROMPT, *hands.plans(own), *hands.runs("pytest -q nowhere.py"), Reply("I am the child."))
+    *work, last = the_task(hands)
+    said(hands, PROMPT, *work, *hands.delegates("Look around."), last)
+    (cold,) = said(hands, "What is left?", Reply("Much."))
+    assert_handed(cold, LAST)
+    assert "child" not in told(cold) and "nowhere" not in told(cold)
+    assert_quiet(hands.workshop, hands.model)
