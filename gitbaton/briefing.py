@@ -115,7 +115,8 @@ def _seen(scene: Scene, words: _Words) -> list[str]:
     for run, paths in zip(o.tests, later, strict=True):
         changed = since_run(run, paths)
         text = test_line(run, age(run.ended, scene.now), changed, run.edited_more)
-        rows += words.lines("tests", "\n".join([text, *(f"failed: {first_line(name)}" for name in run.names)]))
+        names = run.names if run is o.tests[0] or not changed else ()  # of an older run, what failed then may be mended now
+        rows += words.lines("tests", "\n".join([text, *(f"failed: {first_line(name)}" for name in names)]))
     if told.said is not None and (told.listed is None or told.said.text != told.listed.text):
         rows += words.lines(f"last words, {age(told.said.at, scene.now)}", told.said.text)
     if told.saying is not None and told.saying.text not in (told.said and told.said.text, told.listed and told.listed.text):

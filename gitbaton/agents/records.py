@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from gitbaton.agents.conversation import Record, dict_of, list_of, record_of, text_of
 from gitbaton.agents.gemini import without_context
+from gitbaton.agents.opencode import unquoted
 from gitbaton.agents.payload import MAX_PATH, names_one, valid, word
 from gitbaton.agents.signs import Asked, Edited, Ended, Item, Planned, Ran, Said
 
@@ -301,7 +302,7 @@ def _opencode(record: Record) -> Iterator[Sign]:
     who, kind = record.get("message_role"), data.get("type")
     if kind == "text" and not any(data.get(name) is True for name in ("synthetic", "ignored")):
         if who == "user":
-            yield from _asked(at, data.get("text"))
+            yield from _asked(at, [unquoted(text) for text in _texts(data.get("text"))])
         elif who == "assistant" and record.get("message_agent") != "compaction":
             yield from _said(at, data.get("text"))
     elif kind == "tool":

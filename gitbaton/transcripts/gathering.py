@@ -39,12 +39,12 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
     old, told = (old, told) if old is not None else (Observed(), NOTHING)
     facts, since = seen.facts, _milestone(own, old)
     asked = _asked(facts, told.asked, since) if mode == "all" else ()
-    edited = _inside(facts.edited, ground.root)
+    edited, more = _edited(facts, old, ground)
     observed = Observed(
         plans=_plans(facts, agent, old.plans),
         tests=_tests(facts.tests, old.tests, ground),
-        edited=tuple(edited[: folding.EDITED]),
-        edited_more=max(0, len(edited) - folding.EDITED),
+        edited=edited,
+        edited_more=more,
         asked=tuple(Prompt(text=folding.line_of(one), at=moment(one.at)) for one in asked),
         turns=facts.turns,
         said=old.said,
@@ -57,11 +57,24 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
     fresh = Told(
         asked=tuple(Prompt(text=one.text, at=moment(one.at)) for one in asked),
         listed=_prompt(facts.listed) or _later(told.listed, since),
-        said=_prompt(facts.said) or told.said,
-        saying=_prompt(facts.saying),
+        said=(_prompt(facts.said) if _did(facts) else None) or told.said or _prompt(facts.said),
+        saying=_prompt(facts.saying) if _did(facts) else None,
         commands=tuple(map(_ran, facts.commands)) or told.commands,
     )
     return observed, fresh
+
+
+def _did(facts: Facts) -> bool:
+    """Whether a session has done anything: one that was only told to go on, and ended, has nothing to say of the work."""
+    return bool(facts.asked or facts.edited or facts.commands or facts.plan)
+
+
+def _edited(facts: Facts, old: Observed, ground: Ground) -> tuple[tuple[str, ...], int]:
+    """The files that the session edited, and how many more; those of the one before, while it has edited none."""
+    edited = _inside(facts.edited, ground.root)
+    if not edited:
+        return old.edited, old.edited_more
+    return tuple(edited[: folding.EDITED]), max(0, len(edited) - folding.EDITED)
 
 
 def _milestone(before: Stored | None, old: Observed) -> datetime | None:

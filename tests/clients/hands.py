@@ -47,7 +47,7 @@ class Hands(Protocol):
         """Change a file's text from ``old``, all of it, to ``new``."""
 
     def delegates(self, task: str) -> list[Reply]:
-        """Let a subagent do something, and wait for it."""
+        """Let a subagent do something, and wait for it; nothing where the model cannot."""
 
 
 def said(hands: Hands, prompt: str, *replies: Reply, on: bool = False) -> list[Request]:
@@ -60,17 +60,20 @@ def said(hands: Hands, prompt: str, *replies: Reply, on: bool = False) -> list[R
 
 
 def offered(request: Request) -> bool:
-    """Whether a request offers a tool for plans, also one that is only named in its text."""
-    text = json.dumps(request.body.get("tools") or []) + request.text
-    return any(f'"{name}"' in text or f"\n{name}\n" in text for name in PLANNERS)
+    """Whether a request offers a tool for plans, also one that has to be looked up first and is only named in a list."""
+    lines = "\n".join([json.dumps(request.body.get("tools") or [], indent=0), request.text]).splitlines()
+    return any(
+        name in (line, line.strip('", ').removeprefix('name": "'), line.strip("#` ")) for line in lines for name in PLANNERS
+    )
 
 
 class ClaudeHands:
     """Claude Code with a model that is offered its task tools."""
 
-    def __init__(self, client: Claude, *options: str) -> None:
+    def __init__(self, client: Claude, planning: bool = True) -> None:
         self.name, self.client, self.workshop, self.model = "claude", client, client.workshop, client.model
-        self.options = ("--model", "claude-sonnet-4-5", "--allowedTools", "Bash,Read,Edit,Write,Agent", *options)
+        model = "claude-sonnet-4-5" if planning else "claude-opus-5-5"
+        self.options = ("--model", model, "--allowedTools", "Bash,Read,Edit,Write,Agent")
 
     def install(self) -> None:
         self.workshop.install("claude")
@@ -120,9 +123,9 @@ class ClaudeListHands(ClaudeHands):
 class CodexHands:
     """Codex with its plan tool switched on."""
 
-    def __init__(self, client: Codex, *options: str) -> None:
+    def __init__(self, client: Codex, planning: bool = True) -> None:
         self.name, self.client, self.workshop, self.model = "codex", client, client.workshop, client.model
-        self.options = ("-c", "tools.update_plan.enabled=true", *options)
+        self.options: tuple[str, ...] = ("-c", "tools.update_plan.enabled=true") if planning else ()
 
     def install(self) -> None:
         self.client.install("--trust")
@@ -148,16 +151,16 @@ class CodexHands:
         return [Reply("Changing.", "apply_patch", patch(name, old, new))]
 
     def delegates(self, task: str) -> list[Reply]:
-        given = {"task_name": "a_part", "message": task, "fork_turns": "none"}
-        wait = Reply("Waiting.", "wait_agent", {"timeout_ms": 20_000}, space="collaboration")
-        return [Reply("Delegating.", "spawn_agent", given, space="collaboration"), wait]
+        """Nothing: this model is offered no subagents."""
+        return []
 
 
 class CodexScriptHands(CodexHands):
     """Codex with a model that calls its tools from scripts."""
 
     def __init__(self, client: Codex) -> None:
-        super().__init__(client, "-m", "gpt-6.1-sol")
+        super().__init__(client)
+        self.options += ("-m", "gpt-6.1-sol")
 
     def plans(self, plan: Plan) -> list[Reply]:
         return [self._script("update_plan", reply.arguments) for reply in super().plans(plan)]
@@ -168,6 +171,11 @@ class CodexScriptHands(CodexHands):
     def changes(self, name: str, old: str, new: str) -> list[Reply]:
         return [self._script("apply_patch", patch(name, old, new))]
 
+    def delegates(self, task: str) -> list[Reply]:
+        given = {"task_name": "a_part", "message": task, "fork_turns": "none"}
+        wait = Reply("Waiting.", "wait_agent", {"timeout_ms": 20_000}, space="collaboration")
+        return [Reply("Delegating.", "spawn_agent", given, space="collaboration"), wait]
+
     def _script(self, tool: str, given: object) -> Reply:
         return Reply("Working.", "exec", f"text(await tools.{tool}({json.dumps(given)}))")
 
@@ -175,9 +183,9 @@ class CodexScriptHands(CodexHands):
 class GeminiHands:
     """Gemini CLI with a model that is offered its list."""
 
-    def __init__(self, client: Gemini, model: str = "gemini-2.5-pro") -> None:
+    def __init__(self, client: Gemini, planning: bool = True) -> None:
         self.name, self.client, self.workshop, self.model = "gemini", client, client.workshop, client.model
-        self.options = ("-m", model)
+        self.options = ("-m", "gemini-2.5-pro" if planning else "gemini-3-pro-preview")
 
     def install(self) -> None:
         self.workshop.install("gemini")
@@ -210,8 +218,13 @@ class GeminiHands:
 class OpenCodeHands:
     """OpenCode."""
 
-    def __init__(self, client: OpenCode) -> None:
+    def __init__(self, client: OpenCode, planning: bool = True) -> None:
         self.name, self.client, self.workshop, self.model = "opencode", client, client.workshop, client.model
+        if not planning:
+            settings = client.workshop.home / ".config" / "opencode" / "opencode.json"
+            settings.write_text(
+                json.dumps({**json.loads(settings.read_text()), "permission": {"*": "allow", "todowrite": "deny"}})
+            )
 
     def install(self) -> None:
         self.workshop.install("opencode")
@@ -245,9 +258,9 @@ class OpenCodeHands:
 class CopilotHands:
     """Copilot CLI, which keeps its list in a database."""
 
-    def __init__(self, client: Copilot, *options: str) -> None:
+    def __init__(self, client: Copilot, planning: bool = True) -> None:
         self.name, self.client, self.workshop, self.model = "copilot", client, client.workshop, client.model
-        self.options = options
+        self.options = () if planning else ("--excluded-tools=sql",)
 
     def install(self) -> None:
         self.workshop.install("copilot")

@@ -31,7 +31,7 @@ def test_the_baton_is_there_after_start_compaction_and_cold_start(opencode: Open
     opencode.ask("And anew", cwd=shop.repo.path / "src")
     assert_told(model.turns[-1], MOVED)
     found = [c["step"] for c in reversed(shop.checkpoints())][1:]
-    expected = ['turn ended: "Create hello.txt"', "before compaction (auto)", 'turn ended: "And anew"']  # its own quotes
+    expected = ["turn ended: Create hello.txt", "before compaction (auto)", "turn ended: And anew"]
     assert [found[0], found[1], found[-1]] == expected
     assert_checkpoints(shop, *found)
     assert_at_peace(opencode)

@@ -211,6 +211,32 @@ def test_a_subagent_changes_nothing(talk: Talk) -> None:
     assert [item["text"] for item in found["plans"][0]["items"]] == list(PLAN) and "tests" not in found
 
 
+def test_a_session_that_only_was_told_to_go_on_takes_nothing_away(talk: Talk) -> None:
+    talk.ask("go through it")
+    talk.edit("x.py", "two\n")
+    talk.say("The parser is left.")
+    before = talk.stop()
+    other = Talk(talk.repo, talk.path.with_name("other.jsonl"), session="5e551011-0000-4000-8000-000000000002")
+    other.ask("continue")
+    other.say("Let me look.")
+    assert other.stop()["checkpoint"]["id"] == before["checkpoint"]["id"]
+    other.edit("y.py", "new\n")
+    other.stop()
+    text = next_session(talk)
+    assert "last words, 0 seconds ago: Let me look." in text and "The parser is left." not in text
+
+
+def test_what_failed_in_an_older_run_that_is_stale_is_not_named(talk: Talk) -> None:
+    talk.ask("go through it")
+    talk.run("pytest -q", RED, 1)
+    talk.edit("x.py", "two\n")
+    talk.run("pytest -q tests/b", "FAILED tests/b/test_y.py::test_all - assert 1\n1 failed in 0.10s", 1)
+    talk.stop()
+    text = next_session(talk)
+    assert "pytest -q: failed (1 failed, 2 passed)" in text and "test_half" not in text
+    assert "failed: tests/b/test_y.py::test_all" in text
+
+
 def test_settings_keep_it_out(talk: Talk) -> None:
     talk.ask("the secret plan")
     talk.plan(**PLAN)
