@@ -230,7 +230,11 @@ def test_what_failed_in_an_older_run_that_is_stale_is_not_named(talk: Talk) -> N
     talk.ask("go through it")
     talk.run("pytest -q", RED, 1)
     talk.edit("x.py", "two\n")
-    talk.run("pytest -q tests/b", "FAILED tests/b/test_y.py::test_all - assert 1\n1 failed in 0.10s", 1)
+    talk.run(
+        "pytest -q tests/b",
+        "=== short test summary info ===\nFAILED tests/b/test_y.py::test_all - assert 1\n1 failed in 0.10s",
+        1,
+    )
     talk.stop()
     text = next_session(talk)
     assert "pytest -q: failed (1 failed, 2 passed)" in text and "test_half" not in text

@@ -124,7 +124,7 @@ COPILOTS = [
         (
             "opencode",
             "db-rows",
-            ['asked Do the release of half()', *PLANS, *WORK, *PLANNED, *SAID, 'asked "continue please"', TURN[1]],
+            [*ASKED, *PLANS, *WORK, *PLANNED, *SAID, "asked continue please", TURN[1]],
         ),
     ],
 )
