@@ -396,3 +396,13 @@ def test_any_payload(agent: str, name: str, payload: dict[str, Any], env: dict[s
 @given(st.sampled_from(NAMES), st.text(max_size=20), st.binary(max_size=200), ENVS)
 def test_any_bytes(agent: str, name: str, data: bytes, env: dict[str, str]) -> None:
     check_event(read(agent, name, data, env), agent, name)
+
+
+def test_quotes_that_opencode_puts_around_a_prompt_are_not_the_users() -> None:
+    for prompt, said in (
+        ('"say \\"half\\" twice"', 'say "half" twice'),
+        ('"one"', '"one"'),  # it quotes only what holds blanks
+        ('"a b" c', '"a b" c'),
+        ('say "so"', 'say "so"'),
+    ):
+        assert told("opencode", "prompt", {"prompt": prompt}).prompt == said
