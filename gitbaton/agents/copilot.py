@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from gitbaton.agents.payload import dumped, names_one
 
 TYPE_CHECKING = False
@@ -25,6 +28,13 @@ EVENTS: dict[str, tuple[Moment, Inject]] = {
     "SessionEnd": ("end", "no"),
 }
 FOLDERS = ("COPILOT_PROJECT_DIR",)
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def transcript(session: str | None, env: Mapping[str, str]) -> str | None:
+    """Where it keeps a session's records: only some payloads say so, and a turn that was broken off has none of those."""
+    home = env.get("COPILOT_HOME") or (env["HOME"] + "/.copilot" if env.get("HOME") else "")
+    return f"{home}/session-state/{session}/events.jsonl" if home and session and _ID.fullmatch(session) else None
 
 
 def told(fields: Fields) -> dict[str, object]:

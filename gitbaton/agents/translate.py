@@ -40,15 +40,20 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
     prompt, said = told.get("prompt"), told.get("said")
     if moment == "prompt" and isinstance(prompt, str) and prompt.lstrip().startswith(_NOTICE):
         moment, inject = "other", "no"
+    session, transcript = word(told.get("session")), told.get("transcript")
+    if agent == "copilot" and not transcript:
+        from gitbaton.agents import copilot
+
+        transcript = copilot.transcript(session, env)
     places = (told.get("cwd"), *(env.get(name) for name in client.FOLDERS))
     return Event(
         agent=agent,
         name=event,
         moment=moment,
         inject=inject,
-        session=word(told.get("session")),
+        session=session,
         cwd=next((place for place in map(absolute, places) if place), None),
-        transcript=absolute(told.get("transcript")),
+        transcript=absolute(transcript),
         prompt=valid(prompt) if isinstance(prompt, str) else None,
         said=valid(said) if moment == "turn" and isinstance(said, str) and said.strip() else None,
         source=word(told.get("source")) if moment == "start" else None,

@@ -406,3 +406,16 @@ def test_quotes_that_opencode_puts_around_a_prompt_are_not_the_users() -> None:
         ('say "so"', 'say "so"'),
     ):
         assert told("opencode", "prompt", {"prompt": prompt}).prompt == said
+
+
+def test_where_copilots_records_are_is_known_without_its_saying_so() -> None:
+    data = json.dumps({"sessionId": COPILOT["session"], "cwd": DIR, "reason": "complete"}).encode()
+    for env, found in (
+        ({"HOME": "/home/dev"}, COPILOT_FILE),
+        ({"HOME": "/home/dev", "COPILOT_HOME": "/c"}, f"/c/session-state/{COPILOT['session']}/events.jsonl"),
+        ({}, None),
+    ):
+        event = read("copilot", "sessionEnd", data, env)
+        assert event is not None and event.transcript == found
+    event = read("copilot", "sessionEnd", b'{"sessionId": "../../etc"}', {"HOME": "/home/dev"})
+    assert event is not None and event.transcript is None
