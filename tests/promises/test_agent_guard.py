@@ -341,7 +341,9 @@ def test_any_transcript(box: Sandbox, tmp_path: Path, what: str) -> None:
     client = Client("claude", box.path)
     for moment in ("start", "prompt", "compact", "turn", "end"):
         client.fire(moment, prompt="p", transcript_path=str(path))
-    assert len(autos(box, "t")) == 1 and autos(box, "t")[0]["agent"]["transcript"] is None
+    ended = "turn ended: p"  # for its last words, which the event tells
+    assert [one["step"] for one in autos(box, "t")] == ["before compaction (auto)", ended]
+    assert all(one["agent"]["transcript"] is None for one in autos(box, "t"))
 
 
 @pytest.mark.deep
