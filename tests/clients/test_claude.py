@@ -48,7 +48,7 @@ def test_the_baton_is_there_after_an_automatic_compaction_in_mid_turn(claude: Cl
     assert_told(before, MOVED)
     assert_told(after, *([MOVED] if auto == "off" else ["drift: head-ahead:1", "1 commit"]))
     assert_once(after)
-    assert_checkpoints(shop, *([] if auto == "off" else ["before compaction (auto)"]))
+    assert_checkpoints(shop, *([] if auto == "off" else ["before compaction (auto)", "turn ended: Create hello.txt"]))
     assert_quiet(shop, model)
 
 

@@ -28,8 +28,8 @@ def test_the_baton_is_there_after_start_compaction_and_cold_start(codex: Codex) 
     codex.ask("And anew")
     assert_told(model.turns[-1], MOVED)
     assert_once(model.turns[-1])
-    steps = ("turn ended: Create hello.txt", "before compaction (auto)", "turn ended: And anew")
-    assert_checkpoints(shop, *steps)
+    first, last = "turn ended: Create hello.txt", "turn ended: And anew"
+    assert_checkpoints(shop, first, "before compaction (auto)", f"{first}; last prompt: And two.txt", last)
     assert [run.payload["source"] for run in shop.hooks("SessionStart")] == ["startup", "resume", "compact", "startup"]
     assert_quiet(shop, model)
 

@@ -171,7 +171,7 @@ def test_a_captured_session(repo: Sandbox, agent: str) -> None:
     told = replay(repo, Client(agent, repo.path), churn=False)
     assert [s.event for s, stored in told if stored], "no checkpoint at all"
     assert checkpoints(repo, "t")[-1]["files"]["tree"] == written_tree(repo)
-    taken = [(c["files"]["tree"], gist(c)) for c in autos(repo, "t")]
+    taken = [(c["files"]["tree"], gist(c), c["step"].startswith("turn ended")) for c in autos(repo, "t")]
     assert all(one != after for one, after in pairwise(taken)), steps(autos(repo, "t"))
     assert log_of(repo) == ""
     repo.fsck()
