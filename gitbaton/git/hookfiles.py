@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+from gitbaton.git.run import sync_paths
+
 MARK = b"\n# gitbaton: 1\n"
 _MAX = 1 << 20
 
@@ -37,8 +39,11 @@ def write(path: str, data: bytes, mode: int) -> None:
     try:
         with open(fd, "wb") as file:
             file.write(data)
-        os.chmod(temporary, mode)
+            os.fchmod(fd, mode)
+            file.flush()
+            os.fsync(fd)
         os.replace(temporary, path)
+        sync_paths([os.path.dirname(path)])
     except OSError:
         os.unlink(temporary)
         raise

@@ -16,6 +16,7 @@ from gitbaton.errors import BatonError, GitError, PathError, StaleError
 from gitbaton.git.aside import LIST, Mark, is_late, keep, mark, permissions, put, seen
 from gitbaton.git.conversions import filters, open_folder
 from gitbaton.git.index import PrivateIndex
+from gitbaton.git.publish import flush
 from gitbaton.git.putback import CHECKOUT_SECONDS, PLAIN, Difference, failure, index_info, parents
 from gitbaton.git.run import Process, Result
 from gitbaton.model import Oid
@@ -176,6 +177,7 @@ class Placing:
         self.said += [row.partition(": ")[2] for row in rows if row.startswith(("error: ", "warning: "))]
         for d in coming:
             self._finish(d.path)
+        flush(self.index.repo, [d.path for d in coming], self.new)  # before an old file goes
 
     def _failure(self, result: Result, coming: Sequence[Difference]) -> GitError:
         """The error of a checkout, with the paths that go through the filter that failed."""

@@ -62,10 +62,11 @@ def publish(
         stow(repo, new)
         words = list(dict.fromkeys(item.oid for item in new))
     with kept(repo, words, walk=new is None, how=how):
-        move(repo, *transactions, how=how)
+        if changes:
+            move_refs(repo, *transactions, how=how)
 
 
-def move(repo: Repo, *transactions: Sequence[RefChange], how: Fsync) -> None:
+def move_refs(repo: Repo, *transactions: Sequence[RefChange], how: Fsync) -> None:
     """Move refs whose objects are on disk: with ``always`` they are there, too, when this returns; with ``ordered`` each is
     whole, and may be the one of before. Raises as Objects.update."""
     if how == "never":

@@ -26,6 +26,7 @@ _NO_ATOMIC = "does not support --atomic"
 _NO_REF = "couldn't find remote ref"
 # What is fetched stays one pack, which git has on disk, as it then has the refs.
 _DISK = ("-c", "fetch.unpackLimit=1", "-c", "transfer.unpackLimit=1", "-c", "core.fsync=all", "-c", "core.fsyncMethod=fsync")
+_RECEIVE = "--receive-pack=git -c receive.unpackLimit=1 -c core.fsync=all -c core.fsyncMethod=fsync receive-pack"
 _ASIDE = ("-c", "maintenance.auto=false", "-c", "gc.auto=0", "-c", "push.gpgSign=false", *_DISK)
 _FETCH = (
     "-q",
@@ -249,8 +250,10 @@ class Connection:
         if place in self.remote.exact:
             target = _EXACT
             settings = ("-c", f"remote.{_EXACT}.url={place}", "-c", f"remote.{_EXACT}.pushurl={place}")
+        # A remote of this machine has on disk what it takes; how another one does is its own git's matter.
+        beside = (_RECEIVE,) if os.path.isdir(os.path.join(self.repo.git.directory, place_address(self.repo, place))) else ()
         for atomic in (("--atomic",), ("--no-atomic",)):
-            result = self._run(*settings, "push", *_PUSH, *atomic, *leases, "--", target, *specs)
+            result = self._run(*settings, "push", *_PUSH, *atomic, *beside, *leases, "--", target, *specs)
             rows = _rows(result)
             if _NO_ATOMIC not in result.err:
                 break

@@ -97,7 +97,7 @@ class Repo:
 
     def quarantine(self) -> str:
         """The folder of new objects until a pack of them is published (``git.publish``): this object reads them, and nobody
-        else does. What a power cut tears there is in nobody's way. Where objects go somewhere else already, it is that place."""
+        else does. What a power cut tears there is in nobody's way. Where objects go elsewhere already, it is that place."""
         if "GIT_OBJECT_DIRECTORY" in self.git.env:
             return self.git.env["GIT_OBJECT_DIRECTORY"]
         if self._quarantine is None:

@@ -8,7 +8,7 @@ import re
 from gitbaton.errors import GitError
 from gitbaton.git.folders import born
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, base_environment
+from gitbaton.git.run import Git, base_environment, sync_paths
 from gitbaton.model import WorktreeId
 
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
@@ -43,6 +43,7 @@ def matching(repo: Repo, pattern: str) -> list[tuple[str, str]]:
 def add_local(repo: Repo, key: str, text: str) -> None:
     """Add one value of a key to the repository's own configuration. Raises GitError."""
     repo.git.out("config", "--local", "--add", key, text)
+    sync_paths([os.path.join(repo.layout.common_dir, "config"), repo.layout.common_dir])  # git itself does not wait
 
 
 def remove_local(repo: Repo, key: str, text: str) -> None:

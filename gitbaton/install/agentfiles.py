@@ -131,6 +131,8 @@ def write(path: str, data: bytes, mode: int, owner: tuple[int, int] | None = Non
             if owner is not None and owner != (made.st_uid, made.st_gid):
                 os.fchown(fd, *owner)
             os.fchmod(fd, mode)
+            file.flush()
+            os.fsync(fd)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

@@ -10,6 +10,7 @@ from gitbaton.git.children import Ended
 from gitbaton.git.filesets import Entry, Files
 from gitbaton.git.filewatch import Watch
 from gitbaton.git.globs import matcher
+from gitbaton.git.publish import flush
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import StepState
 from gitbaton.journal.values import Cause, Logged, Record, Step
@@ -292,6 +293,7 @@ class Attempt:
         report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
         if place.apart:
             unmade(ctx, step.name, self.before.now, left.after.found)
+        flush(ctx.repo, [path for path, e in left.after.outputs.items() if e is not None], ctx.files.root)
         crash_at("before-end")
         end = self._closing(record, left, "end")
         result = replace(

@@ -9,7 +9,7 @@ from gitbaton.errors import BatonError, GitError, GitTimeoutError, RefConflictEr
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import OID, RefChange, is_ref
 from gitbaton.git.ownfiles import put
-from gitbaton.git.publish import fsync, kept, move
+from gitbaton.git.publish import fsync, kept, move_refs
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 from gitbaton.store import newest
@@ -42,7 +42,7 @@ def carry_out(store: Store, first: Sequence[RefChange], last: Sequence[RefChange
         _keep(store, [*first, *last])
         newest.drop(store.repo)
         try:
-            move(store.repo, [*first, *free], *([last] if last else []), how=how)
+            move_refs(store.repo, [*first, *free], *([last] if last else []), how=how)
         except (RefConflictError, GitError):
             found = store.objects.info(first[0].name)
             if (found.oid if found is not None else None) != first[0].new:
@@ -78,7 +78,7 @@ def _moved(store: Store, change: RefChange) -> list[str]:
     try:
         if change.new is not None and store.objects.info(change.new) is None:
             raise GitError(f"object {change.new} does not exist any more")
-        move(store.repo, [change], how=fsync(store.repo))
+        move_refs(store.repo, [change], how=fsync(store.repo))
     except GitTimeoutError:
         raise
     except GitError as error:

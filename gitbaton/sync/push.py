@@ -9,6 +9,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import encode_track
 from gitbaton.errors import NoAnswerError, NotFoundError, RecordError, RemoteError
 from gitbaton.git.objects import NewObject, RefChange
+from gitbaton.git.publish import fsync, move_refs, publish
 from gitbaton.git.remotes import Connection, Pushed
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
@@ -151,7 +152,7 @@ class _Place:
         self.there = seen.refs
         made = self.plan(seen, self.choice, rewriting=rewriting)
         haves = _Haves(self.baton, seen, made.moves)
-        self.baton.repo.objects.write(made.objects)
+        publish(self.baton.repo, new=made.objects)
         known = self._known(made.moves)
         public = haves.ask(lambda oids: exposure(self.baton, made.moves, oids, known), lambda found: found is None)
         declined = self._declined(public)
@@ -162,7 +163,7 @@ class _Place:
             return result
         if declined is not None:
             made = self.plan(seen, self._without(seen, declined), rewriting=rewriting)
-            self.baton.repo.objects.write(made.objects)
+            publish(self.baton.repo, new=made.objects)
         planned = made.moves
         moves = haves.ask(lambda oids: counted(self.baton, planned, oids, public), _brings_nothing)
         made = replace(made, moves=moves)
@@ -317,13 +318,13 @@ class _Place:
 
     def _remember(self, moves: Sequence[Move]) -> None:
         """Our refs of the remote's, as it has them now; of threads also what both sides have."""
-        objects, remote = self.baton.repo.objects, self.line.remote.name
+        remote = self.line.remote.name
         refs = {here(remote, move.ref): move.new for move in moves}
         refs |= self._both(moves)
         with self.baton.repo.lock(tuple(refs)):
             known = self.baton.store.pointing(tuple(refs))
             changes = [RefChange(name=ref, new=new, old=known.get(ref)) for ref, new in refs.items()]
-            objects.update([change for change in changes if change.new != change.old])
+            move_refs(self.baton.repo, [change for change in changes if change.new != change.old], how=fsync(self.baton.repo))
 
     def _both(self, moves: Sequence[Move]) -> dict[str, Oid | None]:
         """How threads stand on both sides after these moves, by the refs that note it."""
