@@ -72,6 +72,8 @@ def _mend(baton: Baton, remote: str | None, *, dry_run: bool, json: bool) -> int
         terminal.say(f"torn: object {oid}")
     for path in (*found.packs, *found.files):
         terminal.say(f"damaged: '{plain(path)}'")
+    for name, _ in found.logs:
+        terminal.say(f"log: the log of '{plain(name)}' is written anew without what cannot be read")
     if found.objects:
         terminal.say(f"written: {counted(len(found.objects), 'object')}, {found.found} of them found elsewhere")
     for move in found.moves:

@@ -45,9 +45,41 @@ def _whole(repo: Repo, oid: Oid, path: str) -> bool:
 
 def listed(repo: Repo) -> dict[Oid, tuple[str, int]]:
     """Every object that git finds here, reachable or not, with its type and size. Raises GitError."""
-    raw = repo.git.out("cat-file", "--batch-check", "--batch-all-objects", "--unordered", "--buffer")
+    result = repo.git.run("cat-file", "--batch-check", "--batch-all-objects", "--unordered", "--buffer")
+    raw = result.out
+    if result.code != 0:  # it gives up at a pack that does not fit its index
+        oids = {oid for oid, _ in loose(repo)} | {oid for path in _packs(repo) for oid in indexed(repo, path)}
+        asked = "".join(f"{oid}\n" for oid in oids).encode()
+        raw = repo.git.run("cat-file", "--batch-check", "--buffer", stdin=asked).out
     rows = (line.split(" ") for line in raw.decode("ascii", "replace").splitlines())
     return {row[0]: (row[1], int(row[2])) for row in rows if len(row) == 3 and row[1] in _ASKED}
+
+
+def _packs(repo: Repo) -> list[str]:
+    place = os.path.join(repo.objects_dir, "pack")
+    names = sorted(os.listdir(place)) if os.path.isdir(place) else []
+    return [os.path.join(place, name) for name in names if name.endswith(".pack")]
+
+
+def indexed(repo: Repo, pack: str) -> tuple[Oid, ...]:
+    """The objects that the index of a pack names; none where there is no index."""
+    try:
+        with open(pack.removesuffix(".pack") + ".idx", "rb") as file:
+            rows = repo.git.run("show-index", f"--object-format={repo.layout.algorithm}", stdin=file.read()).out.split(b"\n")
+    except OSError:
+        return ()
+    return tuple(row.split(b" ")[1].decode("ascii") for row in rows if row.count(b" ") > 0)
+
+
+def index_is_torn(repo: Repo, path: str) -> bool:
+    """Whether an index does not end with the digest of what it holds. One that git wrote without a digest is not."""
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except OSError:
+        return False
+    width = len(digest(repo.layout.algorithm, b""))
+    return bool(raw[-width:].strip(b"\0")) and digest(repo.layout.algorithm, raw[:-width]) != raw[-width:]
 
 
 def move(path: str, target: str) -> None:
@@ -98,25 +130,22 @@ class Spare:
         except GitError:
             return None
 
+    def oids(self) -> list[Oid]:
+        """The objects that lie here."""
+        raw = self.git.run("cat-file", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered", "--buffer").out
+        return raw.decode("ascii", "replace").split()
+
     def unpack(self) -> list[Pack]:
         """Take what can be read from packs that git cannot use: those without an index, and those that are damaged."""
-        place = os.path.join(self.repo.objects_dir, "pack")
-        names = sorted(os.listdir(place)) if os.path.isdir(place) else []
         found: list[Pack] = []
-        for name in names:
-            path = os.path.join(place, name)
+        for path in _packs(self.repo):
             index = path.removesuffix(".pack") + ".idx"
             there = os.path.exists(index)
-            if not name.endswith(".pack") or (there and self.git.run("verify-pack", "--", index).code == 0):
+            if there and self.git.run("verify-pack", index).code == 0:
                 continue
             with open(path, "rb") as file:
                 whole = self.git.run("unpack-objects", "-q", "-r", stdin=file.read()).code == 0
-            oids: tuple[Oid, ...] = ()
-            if there:
-                with open(index, "rb") as file:
-                    rows = self.git.run("show-index", stdin=file.read()).out.split(b"\n")
-                oids = tuple(row.split(b" ")[1].decode("ascii") for row in rows if row.count(b" ") > 0)
-            found.append(Pack(path=path, indexed=there, whole=whole, oids=oids))
+            found.append(Pack(path=path, indexed=there, whole=whole, oids=indexed(self.repo, path)))
         return found
 
     def take(self, git_dir: str, root: str) -> None:
@@ -160,7 +189,7 @@ def sync_objects(repo: Repo, oids: Iterable[Oid]) -> None:
 
 def index_pack(repo: Repo, path: str) -> None:
     """Make the index of a pack that has none. Raises GitError."""
-    checked(repo.git.run("index-pack", "--", path), "index-pack")
+    checked(repo.git.run("index-pack", path), "index-pack")
 
 
 def keep_copy(repo: Repo, target: str, data: bytes) -> None:

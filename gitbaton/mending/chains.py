@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from gitbaton.codec import canonical, counted, document, encode, message, parse
 from gitbaton.errors import BatonError
-from gitbaton.git.objects import NewObject, TreeEntry, commit_data, new_object, object_id, parse_tree, tree_data
+from gitbaton.git.objects import NewObject, TreeEntry, commit_data, new_object, object_id, parse_commit, parse_tree, tree_data
 from gitbaton.mending.heap import LARGEST, Heap, Reach
 from gitbaton.mending.pool import Pool
 from gitbaton.mending.values import Lost, Made
@@ -80,7 +80,7 @@ class Chains:
                 if not items or due is not None:
                     holes[len(items)] = f"below {items[-1][1].id[:_SHORT]}" if items else "nothing of it can be read"
                 return items, holes
-            if found.id != due:
+            if found.id != due and (items or value is not None):
                 holes[len(items)] = f"below {items[-1][1].id[:_SHORT]}" if items else f"above {found.id[:_SHORT]}"
             if found.commit:
                 at = found.commit
@@ -133,7 +133,7 @@ class Chains:
         return max((s for s in found if (s.checkpoint.created, s.id) == newest), key=self._rank, default=None)
 
     def _rank(self, stored: Stored) -> tuple[bool, bool, int, Oid]:
-        """Which of several commits of one checkpoint is taken: one on a chain without what was removed, and down to the root."""
+        """Which of several commits of one checkpoint is taken: one on a chain without what was removed, down to the root."""
         oids = self.heap.first_parents(stored.commit) if stored.commit else [stored.id]
         read = [self.heap.read(oid, MAX_COMMIT) for oid in oids]
         ids = []
@@ -212,6 +212,8 @@ class Chains:
                 gone = list(self._pruned(tree)[1])
                 tree = self._pruned(tree)[0] or self._empty()
                 files, base, restorable = self._of_index(replace(files, tree=tree), link, stored, gone)
+                if new.restore is not None and not restorable:
+                    lost.append(Lost(where=where, what="what its restore did, so that it is no step of undo"))
                 new = replace(new, files=files, restore=new.restore if restorable else None)
                 lost += (Lost(where=where, what=os.fsdecode(path)) for path in gone)
                 staged = (os.fsdecode(path) for path in self._pruned(stored.checkpoint.files.index.tree)[1] if path not in gone)
@@ -232,13 +234,13 @@ class Chains:
     def _of_index(self, files: FileState, link: Link, stored: Stored, gone: list[bytes]) -> tuple[FileState, Oid | None, bool]:
         """The file state and the base of what is left of the index and of what lies beside it; whether a restore that the
         checkpoint was taken before can still be undone."""
-        side = beside(self.store, stored)
+        side = beside(self.store, stored) or self._side(link, stored)
         head = stored.checkpoint.head if self._is(stored.checkpoint.head, "commit") else None
         index = self._pruned(files.index.tree)[0] or self.store.tree_of(head) or self._empty()
         state = replace(files.index, tree=index)
         left, beside_gone = self._pruned(side) if side is not None else (None, ())
         names = {path for path in beside_gone if path.partition(b"/")[0] in _SIDES}
-        gone += [path.partition(b"/")[2] for path in names if path.partition(b"/")[2] not in gone]
+        gone += [inside for path in names if (inside := path.partition(b"/")[2]) and inside not in gone]
         rest = bool(left) and left != self._empty()
         if not rest:
             state, files = IndexState(tree=index), replace(files, raw=0)
@@ -250,6 +252,20 @@ class Chains:
         skipped = (*files.skipped, *(item for item in skipped if item.path not in there))
         safe = b"after" in {e.name for e in self._entries(left)} if left else False
         return replace(files, index=state, skipped=skipped), base, safe
+
+    def _side(self, link: Link, stored: Stored) -> Oid | None:
+        """The tree beside the index of a checkpoint, where the commits that lead to it cannot be read: found by its commit's
+        id, or by that commit."""
+        found = self.heap.read(stored.base, MAX_COMMIT) if stored.base else None
+        if found is None or found.data is None:
+            commits = self.pool.commits.values()
+            return next((c.tree for c in commits if c.message == _STAGES and c.author == link.author), None)
+        due = parse_commit(found.data).parents[-1:]
+        for tree in self.pool.sides:
+            data = commit_data(tree=tree, parents=(), author=link.author, message=_STAGES)
+            if (object_id(self.heap.algorithm, "commit", data),) == due:
+                return tree
+        return None
 
     def _base(self, link: Link, head: Oid | None, index: Oid, side: Oid | None) -> Oid | None:
         """The commit that a checkpoint stands on, for what is left of its index."""

@@ -25,6 +25,7 @@ class Heap(BinaryObjects):
         self.pointing, self.torn = dict(pointing), torn
         self.made: dict[Oid, NewObject] = {}
         self.spares: list[Spare] = []
+        self.packed: list[Spare] = []  # those of them that hold what packs did
         self.found: set[Oid] = set()  # those of them that were found elsewhere
         self.promised = False  # whether a remote promised what is missing, as to a partial clone
 
@@ -102,9 +103,10 @@ class Reach:
         self.bad: dict[Oid, bytes] = {}
         self.leaves: set[Oid] = set()  # those of them that are files, and lead to nothing
 
-    def walk(self, roots: Iterable[Oid]) -> Reach:
-        """Go on from some objects."""
-        deeper = [(oid, b"") for oid in roots]
+    def walk(self, roots: Iterable[Oid] | Mapping[Oid, bytes]) -> Reach:
+        """Go on from some objects, each with its path where that is known."""
+        deeper: list[tuple[Oid, bytes]]
+        deeper = list(roots.items()) if isinstance(roots, Mapping) else [(oid, b"") for oid in roots]
         blobs: dict[Oid, bytes] = {}
         while deeper:
             level = {oid: path for oid, path in deeper if self._new(oid)}

@@ -54,7 +54,7 @@ def thread(heap: Heap, pool: Pool, ref: str, tip: Oid | None, taken: Iterable[Oi
     whole = {id: made for id, made in found.items() if _whole(heap, made)}
     lost = [Lost(where=f"'{ref}': checkpoint {id}", what="values of it") for id in sorted(found.keys() - whole.keys())]
     top = max((made.seq for made in found.values()), default=-1)
-    if len(found) <= top or tip is None or heap.info(tip) is None:
+    if len(found) <= top or (tip is not None and heap.info(tip) is None):
         lost.append(Lost(where=f"'{ref}'", what="a checkpoint or more"))
     names = next((made.names for made in whole.values()), b"")
     puts = {id: Entry(id, e.parent, e.ck, e.md, e.channels, rest=e.rest, names=e.names) for id, e in whole.items()}

@@ -12,13 +12,13 @@ from gitbaton.baton import Baton
 from gitbaton.codec import decode, decode_track, plain
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git import settings
-from gitbaton.git.objects import object_id
-from gitbaton.git.tornfiles import Pack, Spare, missing_alternates, torn
+from gitbaton.git.objects import NewObject, new_object, object_id
+from gitbaton.git.tornfiles import Pack, Spare, index_is_torn, missing_alternates, torn
 from gitbaton.git.tornrefs import Lying, bad_lines, beside, log_of, logged, lying
 from gitbaton.journal.names import run_of
 from gitbaton.mending import others
 from gitbaton.mending.chains import Chains
-from gitbaton.mending.heap import Heap, Reach
+from gitbaton.mending.heap import LARGEST, Heap, Reach
 from gitbaton.mending.pool import Pool
 from gitbaton.mending.runs import Runs
 from gitbaton.mending.values import Lost, Made, Mend, Move, Theirs
@@ -30,6 +30,7 @@ from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
 from gitbaton.threads.names import LATE
 
 _ROUNDS = 50
+_LATEST = (b"<!-- written by git baton at ", b'{\n  "current_track": ')
 _REFETCH = "'git fetch --refetch REMOTE' fetches it again where a remote has it"
 
 
@@ -96,13 +97,17 @@ class _Look:
     def _theirs(self) -> Reach:
         """What the user's refs, HEADs, indexes and logs reach."""
         reach = Reach(self.heap, ends=self.ends)
-        roots = {ref.oid for name, ref in self.lying.items() if name not in self.ours and ref.oid}
-        roots |= {oid for oid in beside(self.repo, (*OURS, NOTES)) if name_of(oid, self.heap)}
-        for _, git_dir, root in settings.worktrees(self.repo):
+        roots = {ref.oid: b"" for name, ref in self.lying.items() if name not in self.ours and ref.oid}
+        roots |= {oid: b"" for oid in beside(self.repo, (*OURS, NOTES)) if name_of(oid, self.heap)}
+        for _, git_dir, _ in settings.worktrees(self.repo):
             git = self.repo.git.changed({"GIT_DIR": git_dir, "GIT_INDEX_FILE": os.path.join(git_dir, "index")})
-            rows = git.run("ls-files", "-s", "-z").out.split(b"\0") if root or git_dir else []
-            roots |= {row.split(b" ")[1].decode("ascii") for row in rows if row[:6] not in (b"160000", b"")}
-        roots.discard(object_id(self.heap.algorithm, "blob", b""))  # stands for what is only to be added, and need not be there
+            if index_is_torn(self.repo, os.path.join(git_dir, "index")):
+                continue
+            for row in git.run("ls-files", "-s", "-z").out.split(b"\0")[:-1]:
+                facts, _, path = row.partition(b"\t")
+                if not facts.startswith(b"160000"):
+                    roots[facts.split(b" ")[1].decode("ascii")] = path
+        roots.pop(object_id(self.heap.algorithm, "blob", b""), None)  # stands for what is only to be added
         return reach.walk(roots)
 
     def _roots(self) -> set[Oid]:
@@ -110,13 +115,15 @@ class _Look:
 
     def _salvage(self, folder: str, remote: str | None) -> Reach:
         """Find elsewhere what of ours cannot be read, as long as more is found; what is still missing then is in ``bad``."""
-        self.heap.add(item for item in root_objects(self.heap.algorithm) if self.heap.info(item.oid) is None)
+        known = [*root_objects(self.heap.algorithm), new_object(self.heap.algorithm, "blob", b"")]
+        self.heap.add(item for item in known if self.heap.info(item.oid) is None)
         reach = Reach(self.heap, self.theirs, self.ends, contents=True).walk(self._roots())
         if not reach.bad and not (self.torn.keys() - self.theirs):
             return reach
         spare = Spare(self.repo, os.path.join(folder, "objects"))
         self.heap.spares.append(spare)
         self.packs = spare.unpack()
+        self.heap.packed += [spare] if self.packs else []
         for _, git_dir, root in settings.worktrees(self.repo):
             if root:
                 spare.take(git_dir, root)
@@ -185,6 +192,9 @@ class _Look:
             tip = self._tip(name)
             oid = self.heap.pointing.get(name)
             if name in self.ours and not self._broken(name, reach) and self._is_chain(name):
+                continue
+            if name.startswith(REMOTES) and (oid is None or self.heap.info(oid) is None):
+                self._settle(name, Made(new=None, said="the next fetch brings it again"))
                 continue
             self._settle(name, chains.mended(_where(name), oid, tip, fits))
         self._renamed(chains.renamed)
@@ -276,6 +286,9 @@ class _Look:
         if not self.their_all:  # what a torn tree of the user's led to may be his, too
             aside = {oid: path for oid, path in aside.items() if oid in self.seen}
         lines = tuple(line for line in self.bad_lines if _is_ours(line))
+        files = tuple(self._files())
+        moving = {oid for pack in self.packs if pack.path in files for oid in pack.oids}
+        objects += tuple(self._copies(moving & wanted.good - {item.oid for item in objects}))
         return Mend(
             torn=tuple(aside.items()),
             objects=objects,
@@ -284,12 +297,19 @@ class _Look:
             lines=lines,
             logs=tuple(self._logs()),
             packs=tuple(pack.path for pack in self.packs if pack.whole and not pack.indexed),
-            files=tuple(self._files()),
+            files=files,
             lost=tuple(self.lost),
             left=(*self.left, *self._strangers()),
             theirs=tuple(self._said(lines)),
             warnings=tuple(self.warnings),
         )
+
+    def _copies(self, oids: Iterable[Oid]) -> Iterator[NewObject]:
+        """Objects that only a pack holds which is put aside."""
+        for oid in sorted(oids):
+            found = self.heap.read(oid, LARGEST)
+            if found is not None and found.data is not None:
+                yield NewObject(oid=oid, kind=found.kind, data=found.data)
 
     def _files(self) -> Iterator[str]:
         """What else of ours is put aside: files that stand where only refs of ours may and hold no id, and damaged packs in
@@ -301,6 +321,19 @@ class _Look:
             if not pack.whole and self.their_all and self.theirs.isdisjoint(pack.oids):
                 parts = (pack.path.removesuffix("pack") + end for end in ("pack", "idx", "rev", "bitmap", "keep"))
                 yield from (path for path in parts if os.path.exists(path))
+        where = self.baton.latest
+        for path in where.paths() if where is not None and not settings.tracked(self.repo, where.paths()) else ():
+            yield from self._mirror(os.path.join(where.root or "", path)) if where is not None else ()
+
+    def _mirror(self, path: str) -> Iterator[str]:
+        """A file of LATEST that holds nothing, or only the beginning of what ours begin with."""
+        try:
+            with open(path, "rb") as file:
+                raw = file.read(4096)
+        except OSError:
+            return
+        if not raw.strip(b"\0") or any(begin.startswith(raw) for begin in _LATEST):
+            yield path
 
     def _logs(self) -> Iterator[tuple[str, tuple[bytes, ...]]]:
         """The logs of our refs that hold lines which git cannot read or follow, each with the lines that it can."""
@@ -331,8 +364,7 @@ class _Look:
                 text=f"object {oid}{name}, of your own history, cannot be read", hint=f"{aside}{own if path else _REFETCH}"
             )
         for _, git_dir, root in settings.worktrees(self.repo):
-            git = self.repo.git.changed({"GIT_DIR": git_dir, "GIT_INDEX_FILE": os.path.join(git_dir, "index")})
-            if root and git.run("ls-files", "-s").code != 0:
+            if root and index_is_torn(self.repo, os.path.join(git_dir, "index")):
                 text = f"the index of '{plain(root)}' cannot be read"
                 yield Theirs(text=text, hint=f"mv '{git_dir}/index' '{git_dir}/index.torn' && git reset")
 

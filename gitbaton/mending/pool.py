@@ -26,6 +26,7 @@ class Pool:
     @cached_property
     def _listed(self) -> dict[Oid, tuple[str, int]]:
         found = listed(self.store.repo)
+        self.heap.find(oid for spare in self.heap.packed for oid in spare.oids() if oid not in found)
         found |= {oid: (item.kind, len(item.data)) for oid, item in self.heap.made.items()}
         return {oid: what for oid, what in found.items() if oid not in self.theirs}
 
@@ -50,6 +51,12 @@ class Pool:
     def trees(self) -> tuple[Oid, ...]:
         """Every tree that could be that of a record of a run."""
         return tuple(oid for oid, data in self._of("tree", MAX_COMMIT) if b" record.json\0" in data)
+
+    @cached_property
+    def sides(self) -> tuple[Oid, ...]:
+        """Every tree that could lie beside the index of a checkpoint."""
+        names = (b" after\0", b" raw\0", b" flags\0", b" touched\0", b"40000 1\0", b"40000 2\0", b"40000 3\0")
+        return tuple(oid for oid, data in self._of("tree", MAX_COMMIT) if any(name in data for name in names))
 
     @cached_property
     def records(self) -> dict[Oid, bytes]:

@@ -11,6 +11,7 @@ from gitbaton.errors import RecordError, UsageError
 from gitbaton.git.objects import NewObject, TreeEntry, commit_data, new_object, parse_commit, parse_tree, tree_data
 from gitbaton.journal.chain import subject
 from gitbaton.journal.codec import decode, encode
+from gitbaton.journal.names import run_ref
 from gitbaton.journal.reading import RECORD
 from gitbaton.journal.values import BLOBS, TREES, Reads, Record, Writes
 from gitbaton.mending.heap import Heap, Reach
@@ -22,6 +23,7 @@ from gitbaton.store.write import NOBODY
 from gitbaton.values import replace, value
 
 _CLOSES = re.compile(r": (end|fail|abort)(,|\Z)")
+_WAY_OUT = "when you know that nothing of it would be done twice: git update-ref --no-deref -d"
 _LATEST = 3600  # seconds after a step began in which its record is sought
 
 
@@ -54,12 +56,13 @@ class Runs:
             if not lineages or held.record.lineage in lineages:
                 found.setdefault(held.record.seq, held)
         if not found:
-            return Made(new=None, left="nothing of it can be read, so it stays unfinished")
+            return Made(new=None, left=f"nothing of it can be read, so it stays unfinished; {_WAY_OUT} {run_ref(run)}")
         last = max(found) if last is None else last
         unknown = [seq for seq in range(last + 1) if seq not in found and seq not in closed]
         kept = [found[seq] for seq in sorted(found) if seq <= last or tip is None]
         if unknown or not self._ends(tip, kept):
-            return Made(new=None, left="a record cannot be read, and nobody knows what it began, so the run stays unfinished")
+            said = "a record cannot be read, and nobody knows what it began, so the run stays unfinished"
+            return Made(new=None, left=f"{said}; {_WAY_OUT} {run_ref(run)}")
         lost = [Lost(where=f"run '{run}': record {seq}", what=said) for seq, said in closed.items() if seq not in found]
         self.made, parent = [], self.root
         for seq, held in enumerate(kept):

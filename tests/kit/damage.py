@@ -169,9 +169,10 @@ def _reflog(box: Sandbox) -> None:
     path.write_text(f"{ABSENT} {oid} {who}\tsnapshot\n{oid[:20]}")
 
 
-def _pack(box: Sandbox) -> Path:
-    """All that is ours alone in one pack."""
-    ours = ["--glob=refs/baton/*", "--glob=refs/checkpoints/*", NOTES, "--not", "--branches", "--remotes"]
+def _pack(box: Sandbox, *what: str) -> Path:
+    """All that is of our tracks, or of ``what``, alone in one pack."""
+    tracks = ["--glob=refs/baton/tracks/*", "--glob=refs/checkpoints/*", NOTES]
+    ours = [*(what or tracks), "--not", "--branches", "--remotes"]
     listed = box.git("rev-list", "--objects", "--no-object-names", *ours)
     place = box.path / ".git/objects/pack"
     name = box.git("pack-objects", "-q", os.fspath(place / "pack"), stdin=f"{listed}\n".encode())
@@ -181,10 +182,15 @@ def _pack(box: Sandbox) -> Path:
     return path
 
 
-def _pack_half(box: Sandbox) -> None:
-    path = _pack(box)
+def _pack_half(box: Sandbox, *what: str) -> None:
+    path = _pack(box, *what)
     raw = path.read_bytes()
     path.write_bytes(raw[: len(raw) * 2 // 3])
+
+
+def _nothing_of_a_run(box: Sandbox) -> None:
+    names = [f"{RUN}~{n}" for n in range(4)]
+    _objects(_gone, *(f"{name}{end}" for name in names for end in (":record.json", "^{tree}", "")))(box)
 
 
 def _pack_hit(box: Sandbox) -> None:
@@ -279,7 +285,6 @@ MENDED: dict[str, Damage] = {
     "run record gone": _objects(_gone, f"{RUN}:record.json"),
     "run tree half": _objects(_half, f"{RUN}^{{tree}}"),
     "run output gone": _objects(_gone, f"{RUN}~2:writes/out/a.txt"),
-    "every commit of a run gone": _objects(_gone, *(f"{RUN}~{n}" for n in range(4))),
     "thread tip empty": _objects(_empty, THREAD),
     "thread middle commit gone": _objects(_gone, f"{THREAD}~2"),
     "thread tree gone": _objects(_gone, f"{THREAD}~1^{{tree}}"),
@@ -329,6 +334,13 @@ MENDED: dict[str, Damage] = {
     "locks left": _locks,
     "expect garbage": _file("baton/expect", b"\0\xff"),
     "caches garbage": _file("baton/index-facts", b"\0\xff" * 99),
+}
+# Nobody knows what the run began: it stays unreadable, so that nobody begins it afresh.
+LEFT: dict[str, Damage] = {
+    "every commit of a run gone": _objects(_gone, *(f"{RUN}~{n}" for n in range(4))),
+    "nothing left of a run": _nothing_of_a_run,
+    "run tip and its record gone": _objects(_gone, f"{RUN}:record.json", f"{RUN}^{{tree}}", RUN),
+    "pack of a run half": lambda box: _pack_half(box, RUN),
 }
 THEIRS: dict[str, Damage] = {
     "commit of HEAD empty": _objects(_empty, "HEAD"),
