@@ -204,7 +204,7 @@ class Chains:
             files = new.files
             if files is not None and self._pruned(tree)[0] is None and self._bad_here(tree):
                 lost.append(Lost(where=where, what="all its files"))
-                new, files = replace(new, files=None), None
+                new, files = replace(new, files=None, restore=None), None
             if files is None or stored.checkpoint.files is None:
                 base = new.head if self._is(new.head, "commit") else None
                 tree = self.store.tree_of(base) or self._empty()
