@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, RefConflictError
-from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.loose import FEW, write_few
 from gitbaton.git.objects import RefChange
 from gitbaton.git.repo import Repo
 from gitbaton.git.tornfiles import index_pack, keep_copy, move, sync_objects
 from gitbaton.git.tornrefs import put_log, put_ref, without_lines
 from gitbaton.journal.chain import LOCK
-from gitbaton.mending.values import Mend, Move
+from gitbaton.mending.values import BROKEN, UNFINISHED, Mend, Move
 from gitbaton.store import newest
 
 _WAIT = 30.0
@@ -22,7 +23,7 @@ _WAIT = 30.0
 
 def folder_of(repo: Repo, now: datetime) -> str:
     """Where what is put aside at a moment lies."""
-    return os.path.join(repo.shared_dir, "broken", now.strftime("%Y%m%dT%H%M%S.%fZ"))
+    return os.path.join(repo.shared_dir, BROKEN, now.strftime("%Y%m%dT%H%M%S.%fZ"))
 
 
 def apply(baton: Baton, mend: Mend) -> list[str]:
@@ -31,14 +32,18 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
     Everything that is replaced lies in ``baton/broken/<time>/`` first. Torn objects go before others come in their place, since
     git writes over no file that is there; refs move last, each to a commit all of which is on disk.
     """
-    if not mend.changes:
-        return []
     repo = baton.repo
+    if not mend.changes:
+        _end(mend.unfinished)
+        return []
     place = folder_of(repo, baton.clock())
+    mark = os.path.join(place, UNFINISHED)
+    keep_copy(repo, mark, b"")
     names = tuple(m.name for m in mend.moves)
     with repo.lock(names, wait=_WAIT), repo.lock((), wait=_WAIT, of=LOCK):
         newest.drop(repo)
         if mend.lines:  # git reads no ref while they are there
+            clear_stale_locks(repo.layout.common_dir, ("packed-refs",))
             keep_copy(repo, os.path.join(place, "packed-refs"), b"".join(line + b"\n" for line in mend.lines))
             without_lines(repo, mend.lines)
         for pack in mend.packs:
@@ -55,9 +60,18 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
                 move(path, os.path.join(place, os.path.relpath(path, common)))
             for name, lines in mend.logs:
                 _put_log(repo, place, name, lines)
-            return [text for m in mend.moves for text in _moved(repo, door, place, m)]
+            said = [text for m in mend.moves for text in _moved(repo, door, place, m)]
+            _end((*mend.unfinished, mark))
+            return said
         finally:
             door.close()
+
+
+def _end(marks: Iterable[str]) -> None:
+    """Take the marks of mends away that were begun and are ended."""
+    for mark in marks:
+        if os.path.lexists(mark):
+            os.unlink(mark)
 
 
 def _put_log(repo: Repo, place: str, name: str, lines: tuple[bytes, ...]) -> None:

@@ -48,9 +48,9 @@ class Chains:
         self.made: list[NewObject] = []
         for place in range(len(items) - 1, -1, -1):
             link, stored = items[place]
+            links.append(self._without(name, link, stored, lost))
             if place in holes:
                 links += self._gap(items, place)
-            links.append(self._without(name, link, stored, lost))
         if len(items) in holes and items:
             links[:0] = self._gap(items, len(items))
         tree, root = root_objects(self.heap.algorithm)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from glob import escape, glob
 from tempfile import TemporaryDirectory
 
 from gitbaton.baton import Baton
@@ -21,7 +22,7 @@ from gitbaton.mending.chains import Chains
 from gitbaton.mending.heap import LARGEST, Heap, Reach
 from gitbaton.mending.pool import Pool
 from gitbaton.mending.runs import Runs
-from gitbaton.mending.values import Lost, Made, Mend, Move, Theirs
+from gitbaton.mending.values import BROKEN, UNFINISHED, Lost, Made, Mend, Move, Theirs
 from gitbaton.model import Checkpoint, Oid
 from gitbaton.retention.looking import OURS, conversation_name, known
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref, track_of
@@ -79,6 +80,7 @@ class _Look:
         self.warnings: list[str] = []
         self.settled: set[str] = set()
         self.packs: list[Pack] = []
+        self.unfinished = tuple(glob(os.path.join(escape(repo.shared_dir), BROKEN, "*", UNFINISHED)))
         self.seen: set[Oid] = set()  # what of ours could not be read at first
 
     def plan(self, folder: str, remote: str | None) -> Mend:
@@ -118,7 +120,7 @@ class _Look:
         known = [*root_objects(self.heap.algorithm), new_object(self.heap.algorithm, "blob", b"")]
         self.heap.add(item for item in known if self.heap.info(item.oid) is None)
         reach = Reach(self.heap, self.theirs, self.ends, contents=True).walk(self._roots())
-        if not reach.bad and not (self.torn.keys() - self.theirs):
+        if not reach.bad and not (self.torn.keys() - self.theirs) and not self.unfinished:
             return reach
         spare = Spare(self.repo, os.path.join(folder, "objects"))
         self.heap.spares.append(spare)
@@ -302,6 +304,7 @@ class _Look:
             left=(*self.left, *self._strangers()),
             theirs=tuple(self._said(lines)),
             warnings=tuple(self.warnings),
+            unfinished=self.unfinished,
         )
 
     def _copies(self, oids: Iterable[Oid]) -> Iterator[NewObject]:

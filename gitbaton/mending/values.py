@@ -6,6 +6,9 @@ from gitbaton.git.objects import NewObject
 from gitbaton.model import Oid
 from gitbaton.values import value
 
+BROKEN = "broken"  # the folder in which everything that is put aside lies, by the time of the mend
+UNFINISHED = "unfinished"  # the file in it while a mend is carried out
+
 
 @value
 class Lost:
@@ -43,7 +46,8 @@ class Mend:
     """What a mend will do. ``torn``: objects whose file is put aside, with its path; ``objects``: what is written, ``found`` of
     it elsewhere; ``moves``: refs; ``lines``: what goes from git's file of packed refs; ``logs``: logs of refs that are written
     anew without the lines that cannot be read; ``packs``: those that only lack an index; ``files``: what else of ours is put
-    aside; ``lost``: what is gone for good; ``left``: what is ours and stays as it is, and why; ``theirs``: what is not ours."""
+    aside; ``lost``: what is gone for good; ``left``: what is ours and stays as it is, and why; ``theirs``: what is not ours;
+    ``unfinished``: the marks of mends that were killed."""
 
     torn: tuple[tuple[Oid, str], ...] = ()
     objects: tuple[NewObject, ...] = ()
@@ -57,6 +61,7 @@ class Mend:
     left: tuple[Lost, ...] = ()
     theirs: tuple[Theirs, ...] = ()
     warnings: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
 
     @property
     def changes(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kit import Sandbox
-from tests.kit.damage import LEFT, MENDED, RUN, THEIRS, TIP, TRACK, codes, scene
+from tests.kit.damage import LEFT, MENDED, RUN, THEIRS, TRACK, codes, scene
 from tests.kit.forkserver import python
 from tests.kit.state import files_of
 from tests.kit.tiers import FULL
@@ -147,6 +147,8 @@ def test_killed_at_each_step_the_next_mend_ends_it(kind: str, tmp_path: Path) ->
         MENDED[kind](box)
         words = ["-c", DRIVER, str(at), "doctor", "--mend"]
         ended = python(words, os.fspath(box.path), dict(os.environ), session=True, seconds=60).code != -signal.SIGKILL
+        for lock in (box.path / ".git").rglob("*.lock"):
+            os.utime(lock, (1, 1))  # a lock of a killed process is removed once it is ten seconds old
         box.baton("doctor", "--mend")
         assert box.ok("doctor", "--mend").out == "nothing is damaged\n"
         box.fsck()
@@ -160,7 +162,7 @@ def test_killed_at_each_step_the_next_mend_ends_it(kind: str, tmp_path: Path) ->
 def test_a_remote_that_is_named_gives_back_what_it_has(tmp_path: Path) -> None:
     box = scene(tmp_path / "scene")
     intact = stored(box)
-    MENDED["middle blob garbage"](box)
+    MENDED["blob gone that a remote has"](box)
     done = box.ok("doctor", "--mend", "--from-remote", "far")
     assert "1 of them found elsewhere" in done.out and "lost" not in done.out
     assert stored(box) == intact
@@ -174,20 +176,3 @@ def test_another_work_tree_gives_back_what_it_has(tmp_path: Path) -> None:
     MENDED["middle blob gone"](box)
     assert "lost" not in box.ok("doctor", "--mend").out
     assert stored(box) == intact
-
-
-def test_a_gap_is_a_line_of_the_log(tmp_path: Path) -> None:
-    box = scene(tmp_path / "scene")
-    oid = box.git("rev-parse", f"{TRACK}~3")
-    MENDED["middle commit and its json gone"](box)
-    for found in box.run("git", "fsck", "--no-reflogs", "--unreachable").out.splitlines():
-        if found.startswith("unreachable blob"):  # other copies of its JSON
-            path = box.path / ".git/objects" / found.split()[2][:2] / found.split()[2][2:]
-            path.unlink(missing_ok=True)
-    assert box.try_git("cat-file", "-e", oid).code != 0
-    MENDED["tip ref gone"](box)
-    done = box.baton("doctor", "--mend")
-    assert done.code == 1 and "a checkpoint or more" in done.out
-    rows = box.ok("log", "t").out.splitlines()
-    assert sum("gap: what was recorded here cannot be read any more" in row for row in rows) == 1
-    assert box.git("rev-parse", TIP)

@@ -270,6 +270,7 @@ MENDED: dict[str, Damage] = {
     "middle tree gone": _objects(_gone, f"{TRACK}~3^{{tree}}"),
     "middle blob gone": _objects(_gone, _OLD_BLOB),
     "middle blob garbage": _objects(_garbage, f"{TRACK}~4:sub/new.txt"),
+    "blob gone that a remote has": _objects(_gone, f"{TRACK}~5:sub/new.txt"),
     "first commit gone": _objects(_gone, f"{TRACK}~6"),
     "root commit empty": _objects(_empty, f"{TRACK}~7"),
     "root commit gone": _objects(_gone, f"{TRACK}~7"),
