@@ -9,6 +9,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
 from gitbaton.commands.common import opened, print_json, warn_all
 from gitbaton.errors import UsageError
+from gitbaton.git import settings
 
 
 def command(
@@ -80,6 +81,8 @@ def _mend(baton: Baton, remote: str | None, *, dry_run: bool, json: bool) -> int
         terminal.say(f"ref: '{plain(move.name)}' {(move.new or 'goes')[:10]}: {plain(move.said)}")
     for item in found.lost:
         terminal.say(f"lost: {plain(item.where)}: {plain(item.what)}")
+    if dry_run and found.lost and remote is None and settings.matching(baton.repo, r"^remote\..*\.url$"):
+        terminal.say("     a remote may still have it: git baton doctor --mend --dry-run --from-remote REMOTE")
     for item in found.left:
         terminal.say(f"left as it is: {plain(item.where)}: {plain(item.what)}")
     for their in found.theirs:

@@ -32,7 +32,8 @@ def lying(repo: Repo) -> dict[str, Lying]:
     """Every ref below ``refs/`` that all work trees share, by name."""
     common = repo.layout.common_dir
     if os.path.isdir(os.path.join(common, "reftable")):
-        return {name: Lying(name=name, oid=oid) for name, oid in repo.objects.refs("refs/").items()}
+        refs = repo.objects.refs("refs/")
+        return {name: Lying(name=name, oid=oid if oid.strip("0") else None) for name, oid in refs.items()}
     found: dict[str, Lying] = {}
     for line in packed_lines(repo):
         text, _, packed = os.fsdecode(line).partition(" ")
@@ -49,11 +50,18 @@ def lying(repo: Repo) -> dict[str, Lying]:
 
 
 def _lying(name: str, path: str) -> Lying:
-    with open(path, "rb") as file:
-        raw = file.read(1 << 16)
+    raw = _read(path)
     text = raw.decode("ascii", "replace").rstrip()
     whole = OID.match(text) is not None and bool(text.strip("0"))
     return Lying(name=name, oid=text if whole else None, raw=raw)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(1 << 16)
+    except OSError:
+        return b""
 
 
 def packed_lines(repo: Repo) -> list[bytes]:
@@ -77,14 +85,11 @@ def without_lines(repo: Repo, gone: Iterable[bytes]) -> None:
     _under_lock(path, b"".join(line + b"\n" for line in kept))
 
 
-def put_ref(repo: Repo, name: str, oid: Oid | None) -> None:
-    """Put a file with an id in the place of a ref's file that holds none, or take the file away (None), as git does it: under
-    the lock beside it, whole or not at all, on disk. Raises RefConflictError, OSError."""
+def put_ref(repo: Repo, name: str, oid: Oid | None, raw: bytes) -> None:
+    """Put a file with an id in the place of a ref's file that holds ``raw`` and no id, or take the file away (None), as git
+    does it: under the lock beside it, whole or not at all, on disk. Raises RefConflictError, OSError."""
     path = os.path.join(repo.layout.common_dir, *name.split("/"))
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    for folder, _, _ in os.walk(path, topdown=False):
-        os.rmdir(folder)  # one that is left in its place is empty
-    _under_lock(path, f"{oid}\n".encode() if oid is not None else None)
+    _under_lock(path, f"{oid}\n".encode() if oid is not None else None, raw)
 
 
 def put_log(repo: Repo, name: str, lines: Iterable[bytes]) -> None:
@@ -92,12 +97,16 @@ def put_log(repo: Repo, name: str, lines: Iterable[bytes]) -> None:
     _under_lock(os.path.join(repo.layout.common_dir, "logs", *name.split("/")), b"".join(line + b"\n" for line in lines))
 
 
-def _under_lock(path: str, data: bytes | None) -> None:
+def _under_lock(path: str, data: bytes | None, expected: bytes | None = None) -> None:
     lock = path + ".lock"
     try:
         fd = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     except FileExistsError:
         raise RefConflictError(f"'{lock}' is there: another process writes it, or one was killed") from None
+    if expected is not None and _read(path) != expected:
+        os.close(fd)
+        os.unlink(lock)
+        raise RefConflictError(f"'{path}' was written meanwhile")
     with open(fd, "wb") as file:
         file.write(data or b"")
         file.flush()

@@ -87,8 +87,8 @@ def _moved(repo: Repo, door: BinaryObjects, place: str, m: Move) -> list[str]:
     if m.raw is not None or m.old is not None:
         keep_copy(repo, os.path.join(place, *m.name.split("/")), kept)
     try:
-        if m.broken or (m.old is None and m.new is not None):
-            put_ref(repo, m.name, m.new)
+        if m.raw is not None and m.old is None:  # git neither reads nor moves a ref that holds no id
+            put_ref(repo, m.name, m.new, m.raw)
         else:
             door.update([RefChange(name=m.name, new=m.new, old=m.old)])
     except (RefConflictError, GitError, OSError) as error:

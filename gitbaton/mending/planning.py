@@ -162,8 +162,7 @@ class _Look:
         else:
             self.heap.pointing[name] = made.new
         if made.new != ref.oid or made.new is None:
-            broken = ref.oid is None and ref.raw is not None
-            self.moves.append(Move(name=name, new=made.new, old=ref.oid, raw=ref.raw, broken=broken, said=made.said))
+            self.moves.append(Move(name=name, new=made.new, old=ref.oid, raw=ref.raw, said=made.said))
 
     def _meta(self, reach: Reach) -> None:
         """Pins and tombstones come first: what was removed stays away."""

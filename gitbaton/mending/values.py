@@ -22,14 +22,12 @@ class Lost:
 @value
 class Move:
     """A ref that is to point elsewhere. ``old``: what it points at now, None where it holds no id; ``raw``: its file's bytes,
-    as they are put aside; ``new``: None where nothing is left for it to point at; ``said``: why, for people. ``broken``: git
-    itself cannot move it, since it holds no id."""
+    as they are put aside; ``new``: None where nothing is left for it to point at; ``said``: why, for people."""
 
     name: str
     new: Oid | None
     old: Oid | None
     raw: bytes | None
-    broken: bool
     said: str
 
 

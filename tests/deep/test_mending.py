@@ -22,6 +22,7 @@ USERS = ("refs/heads", "refs/remotes", "refs/tags")
 # What is gone for good cannot be shown, restored or pushed: the verbs that say so, and with which status.
 GONE = {
     "tip commit, tree and json empty": {"transcript": 128},
+    "blob gone that a remote has": {"push": 1},  # it has the checkpoint whole, and a sync comes first
     "meta commit empty": {"push": 1},  # a tombstone is lost: what was forgotten here is at the remote, and a sync comes first
     "meta tree gone": {"push": 1},
     "conversation tip gone": {"transcript": 128},
