@@ -37,7 +37,7 @@ class Chains:
         self.heap, self.store, self.pool, self.theirs, self.dropped = heap, store, pool, theirs, dropped
         self.renamed: dict[Oid, Oid] = {}
         self._trees: dict[Oid, tuple[Oid | None, tuple[bytes, ...]]] = {}
-        self._whole = Reach(heap, theirs, contents=True)
+        self._whole, self._fine = Reach(heap, theirs, contents=True), set(theirs)
 
     def mended(self, name: str, value: Oid | None, tip: Oid | None, fits: Fits) -> Made:
         """A chain whose ref points at ``value`` (None: nobody knows): of its checkpoints all that can be read. ``tip``: the id
@@ -278,7 +278,11 @@ class Chains:
 
     def _bad(self, oid: Oid) -> bool:
         """Whether an object, or something that it leads to, cannot be read and is not the user's."""
-        return bool(self._whole.bad) and bool(Reach(self.heap, self.theirs, contents=True).walk([oid]).bad)
+        if not self._whole.bad:
+            return False
+        found = Reach(self.heap, self._fine, contents=True).walk([oid])
+        self._fine |= set() if found.bad else found.good
+        return bool(found.bad)
 
     def _bad_here(self, oid: Oid) -> bool:
         return oid in self._whole.bad

@@ -42,9 +42,11 @@ class Heap(BinaryObjects):
         oid = spec if is_oid(self.algorithm, spec) else self.pointing.get(spec)
         if oid is None:
             return None
-        made = self.made.get(oid)
-        if made is None:
-            return self.lying(oid, limit)
+        if oid not in self.made:
+            found = self.lying(oid, limit)
+            if found is not None or not self.find([oid]):
+                return found
+        made = self.made[oid]
         size = len(made.data)
         return Object(oid=oid, kind=made.kind, size=size, data=made.data if size <= limit else None)
 
@@ -67,7 +69,8 @@ class Heap(BinaryObjects):
         apart = {oid for oid in oids if oid in self.made or oid in self.torn}
         rest = super().read_many([oid for oid in oids if oid not in apart], limit)
         for oid in oids:
-            yield self.read(oid, limit) if oid in apart else next(rest)
+            found = None if oid in apart else next(rest)
+            yield self.read(oid, limit) if found is None else found
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""
@@ -78,7 +81,7 @@ class Heap(BinaryObjects):
         return self._step_by_step(start, limit)
 
     def find(self, wanted: Iterable[Oid]) -> int:
-        """Look for objects that cannot be read among the spare ones; how many were found."""
+        """Look for objects that are not here among the spare ones; how many were found."""
         items = [item for item in map(self._spare, wanted) if item is not None]
         self.add(items)
         self.found |= {item.oid for item in items}

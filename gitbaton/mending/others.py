@@ -30,6 +30,7 @@ from gitbaton.values import replace
 _META = b"gitbaton meta 1\n"
 _PARTS = (b"pins", b"pruned", b"forgotten")
 _MESSAGE = b"notes mended\n"
+_SINCE = "what was said since the newest that can be read; of what was forgotten since, a sync may bring something back"
 
 
 def thread(heap: Heap, pool: Pool, ref: str, tip: Oid | None, taken: Iterable[Oid]) -> Made:
@@ -164,7 +165,7 @@ def meta(heap: Heap, store: Store, pool: Pool, tip: Oid | None, others: Iterable
         part, complete = _meta_of(heap, tree)
         said, whole = store_meta.union(said, part), whole or complete
     objects = tuple(store_meta.objects_for(store, said))
-    lost = (Lost(where="pins and tombstones", what="what was said since the newest that can be read"),)
+    lost = (Lost(where="pins and tombstones", what=_SINCE),)
     count = counted(len(said.pins), "pin")
     text = f"{count}, {counted(len(said.pruned) + len(said.forgotten), 'tombstone')} can be read"
     return Made(new=objects[-1].oid, objects=objects, lost=lost, said=text), said, whole

@@ -30,7 +30,6 @@ from gitbaton.store.read import root_objects
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
 from gitbaton.threads.names import LATE
 
-_ROUNDS = 50
 _LATEST = (b"<!-- written by git baton at ", b'{\n  "current_track": ')
 _REFETCH = "'git fetch --refetch REMOTE' fetches it again where a remote has it"
 
@@ -82,12 +81,14 @@ class _Look:
         self.packs: list[Pack] = []
         self.unfinished = tuple(glob(os.path.join(escape(repo.shared_dir), BROKEN, "*", UNFINISHED)))
         self.seen: set[Oid] = set()  # what of ours could not be read at first
+        self.their_all = True  # whether all that the user's refs, indexes and logs reach is known
 
     def plan(self, folder: str, remote: str | None) -> Mend:
         """See ``plan`` above."""
         theirs = self._theirs()
-        self.their_bad, self.their_all = theirs.bad, theirs.bad.keys() <= theirs.leaves
+        self.their_bad, self.their_all = theirs.bad, self.their_all and theirs.bad.keys() <= theirs.leaves
         self.theirs = frozenset(theirs.good | theirs.bad.keys())
+        self.fine = set(self.theirs)
         ours = self._salvage(folder, remote)
         self.pool = Pool(self.heap, self.store, self.theirs)
         self._meta(ours)
@@ -104,6 +105,7 @@ class _Look:
         for _, git_dir, _ in settings.worktrees(self.repo):
             git = self.repo.git.changed({"GIT_DIR": git_dir, "GIT_INDEX_FILE": os.path.join(git_dir, "index")})
             if index_is_torn(self.repo, os.path.join(git_dir, "index")):
+                self.their_all = False
                 continue
             for row in git.run("ls-files", "-s", "-z").out.split(b"\0")[:-1]:
                 facts, _, path = row.partition(b"\t")
@@ -131,11 +133,9 @@ class _Look:
                 spare.take(git_dir, root)
         if remote is not None:
             self.warnings += spare.fetch(remote)
-        for _ in range(_ROUNDS):
-            self.seen |= reach.bad.keys()
-            if not self.heap.find(reach.bad):
-                break
-            reach = Reach(self.heap, self.theirs, self.ends, contents=True).walk(self._roots())
+        self.seen = set(reach.bad)
+        reach = Reach(self.heap, self.theirs, self.ends, contents=True).walk(self._roots())
+        self.seen |= reach.bad.keys() | self.heap.found
         return reach
 
     def _broken(self, name: str, reach: Reach) -> bool:
@@ -143,7 +143,13 @@ class _Look:
         ref = self.ours[name]
         if ref.oid is None:
             return True
-        return bool(reach.bad) and bool(Reach(self.heap, self.theirs, self.ends, contents=True).walk([ref.oid]).bad)
+        return bool(reach.bad) and self._astray(ref.oid)
+
+    def _astray(self, oid: Oid) -> bool:
+        """Whether an object leads to what cannot be read and is not the user's; what does not is not looked at again."""
+        found = Reach(self.heap, self.fine, self.ends, contents=True).walk([oid])
+        self.fine |= set() if found.bad else found.good
+        return bool(found.bad)
 
     def _settle(self, name: str, made: Made) -> None:
         """Take over what became of one ref."""
@@ -153,7 +159,7 @@ class _Look:
             self.left.append(Lost(where=f"'{name}'", what=made.left))
             return
         self.heap.add(made.objects)
-        if made.new is not None and Reach(self.heap, self.theirs, self.ends, contents=True).walk([made.new]).bad:
+        if made.new is not None and self._astray(made.new):
             self.left.append(Lost(where=f"'{name}'", what="what is left of it leads to what cannot be read"))
             return
         self.lost += made.lost
@@ -284,7 +290,7 @@ class _Look:
         left = {lost.where.strip("'") for lost in self.left}
         kept = Reach(self.heap, self.theirs, self.ends).walk(ref.oid for n, ref in self.ours.items() if n in left and ref.oid)
         aside = {oid: path for oid, path in self.torn.items() if oid not in self.theirs and oid not in kept.bad}
-        if not self.their_all:  # what a torn tree of the user's led to may be his, too
+        if not self.their_all:  # what a torn tree or index of the user's led to may be his, too
             aside = {oid: path for oid, path in aside.items() if oid in self.seen}
         lines = tuple(line for line in self.bad_lines if _is_ours(line))
         files = tuple(self._files())

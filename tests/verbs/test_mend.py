@@ -100,3 +100,18 @@ def test_options_that_go_with_it(repo: Sandbox) -> None:
     found = json.loads(repo.ok("doctor", "--mend", "--json").out)
     assert found == {"v": 1, "ok": True, "torn": [], "written": 0, "found": 0, "refs": [], "lost": [], "left": [], "theirs": []}
     assert "gives nothing" in repo.baton("doctor", "--mend", "--from-remote", "nowhere").err or found["ok"]
+
+
+@pytest.mark.deep
+def test_a_long_chain_comes_back_from_a_pack_without_an_index(repo: Sandbox) -> None:
+    with repo.open() as baton:
+        for number in range(120):
+            baton.snapshot(f"step {number}", track="t", files=False)
+    repo.git("repack", "-q", "-a", "-d")
+    for path in (repo.path / ".git/objects/pack").glob("*.idx"):
+        path.unlink()
+    assert repo.baton("log", "t").code == 128
+    repo.baton("doctor", "--mend")
+    assert repo.ok("log", "t").out.count("\n") == 120
+    assert repo.ok("doctor", "--mend").out == "nothing is damaged\n"
+    repo.fsck()
