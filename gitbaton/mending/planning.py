@@ -25,7 +25,8 @@ from gitbaton.mending.runs import Runs
 from gitbaton.mending.values import BROKEN, UNFINISHED, Lost, Made, Mend, Move, Theirs
 from gitbaton.model import Checkpoint, Oid
 from gitbaton.retention.looking import OURS, conversation_name, known
-from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref, track_of
+from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, intent, tip_ref, track_of
+from gitbaton.store import meta as store_meta
 from gitbaton.store.read import root_objects
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
 from gitbaton.threads.names import LATE
@@ -191,7 +192,7 @@ class _Look:
         chains = Chains(self.heap, self.store, self.pool, self.theirs, self.meta)
         names = [name for name in self.ours if known(name)]
         orphans = [chain_ref(track) for name in names if (track := track_of(name)) and name.startswith(TIPS)]
-        orphans = [name for name in orphans if name not in self.ours]
+        orphans = [name for name in orphans if name not in self.ours and not intent.pending(self.repo)]
         for name in sorted([*names, *orphans]):
             fits = self._fits(name)
             if fits is None:
@@ -214,11 +215,10 @@ class _Look:
     def _is_chain(self, name: str) -> bool:
         oid = self.heap.pointing[name]
         try:
-            oids = self.heap.first_parents(oid)
-            stored = self.store.stored(self.heap.read(oid), None, oid)
+            self.store.stored(self.heap.read(oid), None, oid)
         except BatonError:
             return False
-        return oids[-1] == self.store.root and bool(stored.id)
+        return self.heap.first_parents(oid)[-1] == self.store.root
 
     def _fits(self, name: str) -> Callable[[Checkpoint], bool] | None:
         """Which checkpoints that lie about are of a chain; None for a ref of another kind."""
@@ -235,8 +235,6 @@ class _Look:
         """A pin holds for what is left of its checkpoint."""
         pins = {renamed[oid]: count for oid, count in self.said.pins.items() if oid in renamed}
         if pins:
-            from gitbaton.store import meta as store_meta
-
             self.said = store_meta.union(self.said, store_meta.Meta(pins=pins))
             objects = tuple(store_meta.objects_for(self.store, self.said))
             self.moves = [move for move in self.moves if move.name != META]
@@ -251,12 +249,10 @@ class _Look:
             oid, run = self.heap.pointing.get(name), run_of(name.removeprefix(RUNS))
             talk = conversation_name(name) if name.startswith(TRANSCRIPTS) else None
             if name.startswith(RUNS) and run is not None:
-                self._settle(name, runs.mended(run, oid))
+                self._settle(name, runs.mended(run, oid, torn=bool(self.torn.keys() - self.theirs) or bool(self.packs)))
             elif name.startswith(THREADS):
-                taken = (
-                    Reach(self.heap).walk(o for n, o in self.heap.pointing.items() if n.startswith(THREADS) and n != name).good
-                )
-                self._settle(name, others.thread(self.heap, self.pool, name, oid, taken))
+                beside_it = (o for n, o in self.heap.pointing.items() if n.startswith(THREADS) and n != name)
+                self._settle(name, others.thread(self.heap, self.pool, name, oid, Reach(self.heap).walk(beside_it).good))
             elif name.startswith(LATE):
                 self._settle(name, others.late(self.heap, name, oid))
             elif talk is not None:

@@ -23,7 +23,7 @@ from gitbaton.store.write import NOBODY
 from gitbaton.values import replace, value
 
 _CLOSES = re.compile(r": (end|fail|abort)(,|\Z)")
-_WAY_OUT = "when you know that nothing of it would be done twice: git update-ref --no-deref -d"
+_WAY_OUT = "when you know that nothing of it would be done twice: "
 _LATEST = 3600  # seconds after a step began in which its record is sought
 
 
@@ -46,23 +46,27 @@ class Runs:
         self.root = root_objects(heap.algorithm)[-1].oid
         self.made: list[NewObject] = []
 
-    def mended(self, run: str, tip: Oid | None) -> Made:
+    def mended(self, run: str, tip: Oid | None, *, torn: bool) -> Made:
         """A run whose ref points at ``tip`` (None: nobody knows). Where a record is gone of which nobody can say what it was,
-        the run stays as it is: whoever began it afresh might do for a second time what must not be done twice."""
+        the run stays as it is: whoever began it afresh might do for a second time what must not be done twice. ``torn``: there
+        is something here that cannot be read, and so could be the newest record where nobody knows which that is."""
         self.made = []
+        removed = f'rm "$(git rev-parse --git-common-dir)/{run_ref(run)}"'  # git deletes no ref that holds no id
+        out = f"git update-ref --no-deref -d {run_ref(run)}" if tip is not None else removed
         found, closed, last = self._chain(run, tip)
         lineages = {held.record.lineage for held in found.values()}
         for held in self._about(run):
             if not lineages or held.record.lineage in lineages:
                 found.setdefault(held.record.seq, held)
+        known = len({held.record.lineage for held in found.values()}) == 1 and (tip is not None or not torn)
         if not found:
-            return Made(new=None, left=f"nothing of it can be read, so it stays unfinished; {_WAY_OUT} {run_ref(run)}")
+            return Made(new=None, left=f"nothing of it can be read, so it stays unfinished; {_WAY_OUT}{out}")
         last = max(found) if last is None else last
         unknown = [seq for seq in range(last + 1) if seq not in found and seq not in closed]
         kept = [found[seq] for seq in sorted(found) if seq <= last or tip is None]
-        if unknown or not self._ends(tip, kept):
+        if unknown or not known or not self._ends(tip, kept):
             said = "a record cannot be read, and nobody knows what it began, so the run stays unfinished"
-            return Made(new=None, left=f"{said}; {_WAY_OUT} {run_ref(run)}")
+            return Made(new=None, left=f"{said}; {_WAY_OUT}{out}")
         lost = [Lost(where=f"run '{run}': record {seq}", what=said) for seq, said in closed.items() if seq not in found]
         self.made, parent = [], self.root
         for seq, held in enumerate(kept):

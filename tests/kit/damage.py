@@ -188,6 +188,11 @@ def _pack_half(box: Sandbox, *what: str) -> None:
     path.write_bytes(raw[: len(raw) * 2 // 3])
 
 
+def _ref_and_tip(box: Sandbox) -> None:
+    _objects(_empty, f"{RUN}:record.json", f"{RUN}^{{tree}}", RUN)(box)
+    _ref(RUN, b"")(box)
+
+
 def _nothing_of_a_run(box: Sandbox) -> None:
     names = [f"{RUN}~{n}" for n in range(4)]
     _objects(_gone, *(f"{name}{end}" for name in names for end in (":record.json", "^{tree}", "")))(box)
@@ -341,6 +346,7 @@ LEFT: dict[str, Damage] = {
     "every commit of a run gone": _objects(_gone, *(f"{RUN}~{n}" for n in range(4))),
     "nothing left of a run": _nothing_of_a_run,
     "run tip and its record gone": _objects(_gone, f"{RUN}:record.json", f"{RUN}^{{tree}}", RUN),
+    "run ref empty, and its tip": _ref_and_tip,
     "pack of a run half": lambda box: _pack_half(box, RUN),
 }
 THEIRS: dict[str, Damage] = {
