@@ -13,6 +13,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.damage import LEFT, MENDED, RUN, THEIRS, TRACK, codes, scene
 from tests.kit.forkserver import python
+from tests.kit.processes import meanwhile
 from tests.kit.state import files_of
 from tests.kit.tiers import FULL
 from tests.promises.test_crash import DRIVER
@@ -179,3 +180,22 @@ def test_another_work_tree_gives_back_what_it_has(tmp_path: Path) -> None:
     MENDED["middle blob gone"](box)
     assert "lost" not in box.ok("doctor", "--mend").out
     assert stored(box) == intact
+
+
+def test_beside_snapshots_nothing_that_was_acknowledged_is_lost(tmp_path: Path) -> None:
+    box = scene(tmp_path / "scene")
+    MENDED["tip commit, tree and json empty"](box)
+    done: list[str] = []
+
+    def take() -> None:
+        step = f"beside {len(done)}"
+        if box.baton("snapshot", "--track", "u", "--step", step, "--no-set-current").code == 0:  # none before the first mend
+            done.append(step)
+
+    with meanwhile(take):
+        for _ in range(3):
+            box.baton("doctor", "--mend")
+    assert box.ok("doctor", "--mend").out == "nothing is damaged\n"
+    steps = {row["step"] for row in json.loads(box.ok("log", "u", "--json").out)["checkpoints"]}
+    assert done and steps >= {*done, "u 0", "u 1"}
+    box.fsck()
