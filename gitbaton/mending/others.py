@@ -33,14 +33,18 @@ _MESSAGE = b"notes mended\n"
 _SINCE = "what was said since the newest that can be read; of what was forgotten since, a sync may bring something back"
 
 
-def thread(heap: Heap, pool: Pool, ref: str, tip: Oid | None, taken: Iterable[Oid]) -> Made:
+def thread(heap: Heap, pool: Pool, ref: str, tip: Oid | None, taken: Iterable[Oid], *, others: bool) -> Made:
     """The chain of a thread: each checkpoint that is whole, in the order of their ids. ``taken``: the commits of other threads'
     chains. A commit does not say whose it is, so where the newest one cannot be read, what lies about is taken only where it
-    can be of one thread alone."""
+    can be of this thread alone: not with ``others`` of which that is so, too."""
     read = reader(heap)
     chain = Chain(read, heap.algorithm, None)
     found: dict[str, Entry] = {}
     due = [tip] if tip is not None and heap.info(tip) is not None else _heads(heap, pool, set(taken))
+    if due and due != [tip] and (others or len(due) > 1):
+        return Made(
+            new=None, left="its newest checkpoint cannot be read, and which of the chains that lie about is its, neither"
+        )
     while due:
         oid = due.pop(0)
         item = heap.read(oid, LARGEST)
@@ -67,7 +71,7 @@ def thread(heap: Heap, pool: Pool, ref: str, tip: Oid | None, taken: Iterable[Oi
 
 
 def _heads(heap: Heap, pool: Pool, taken: set[Oid]) -> list[Oid]:
-    """The one commit of a thread that lies about and that no other follows."""
+    """The commits of threads that lie about and that no other follows."""
     ours = {oid: c for oid, c in pool.commits.items() if oid not in taken and c.author.startswith(AUTHOR + b" ")}
     heads: list[Oid] = []
     for oid in ours:
@@ -78,8 +82,7 @@ def _heads(heap: Heap, pool: Pool, taken: set[Oid]) -> list[Oid]:
             continue
         heads.append(oid)
     below = {parent for oid in heads for parent in ours[oid].parents}
-    heads = [oid for oid in heads if oid not in below]
-    return heads if len(heads) == 1 else []
+    return [oid for oid in heads if oid not in below]
 
 
 def _whole(heap: Heap, made: Entry) -> bool:

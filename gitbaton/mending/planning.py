@@ -252,13 +252,20 @@ class _Look:
                 self._settle(name, runs.mended(run, oid, torn=bool(self.torn.keys() - self.theirs) or bool(self.packs)))
             elif name.startswith(THREADS):
                 beside_it = (o for n, o in self.heap.pointing.items() if n.startswith(THREADS) and n != name)
-                self._settle(name, others.thread(self.heap, self.pool, name, oid, Reach(self.heap).walk(beside_it).good))
+                taken = Reach(self.heap).walk(beside_it).good
+                lost = [n for n in self.ours if n.startswith(THREADS) and n != name and self._is_lost(n)]
+                self._settle(name, others.thread(self.heap, self.pool, name, oid, taken, others=bool(lost)))
             elif name.startswith(LATE):
                 self._settle(name, others.late(self.heap, name, oid))
             elif talk is not None:
                 self._settle(name, others.conversation(self.heap, self.pool, name, oid, *talk))
             elif name.startswith(REMOTES):
                 self._settle(name, Made(new=None, said="the next fetch brings it again"))
+
+    def _is_lost(self, name: str) -> bool:
+        """Whether what a ref pointed at cannot be read, or is not known."""
+        oid = self.ours[name].oid
+        return oid is None or self.heap.info(oid) is None
 
     def _derived(self, reach: Reach) -> None:
         """The notes, and the refs of tips that show no checkpoint; a refresh makes those anew."""

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.kit import Sandbox
-from tests.kit.damage import LEFT, MENDED, RUN, THEIRS, TRACK, codes, scene
+from tests.kit.damage import LEFT, MENDED, RUN, THEIRS, TRACK, codes, scene, threads_of
 from tests.kit.forkserver import python
 from tests.kit.processes import meanwhile
 from tests.kit.state import files_of
+from tests.kit.threads import numbered
 from tests.kit.tiers import FULL
 from tests.promises.test_crash import DRIVER
 
@@ -199,3 +200,13 @@ def test_beside_snapshots_nothing_that_was_acknowledged_is_lost(tmp_path: Path) 
     steps = {row["step"] for row in json.loads(box.ok("log", "u", "--json").out)["checkpoints"]}
     assert done and steps >= {*done, "u 0", "u 1"}
     box.fsck()
+
+
+def test_of_two_threads_that_nobody_can_tell_apart_none_is_guessed(tmp_path: Path) -> None:
+    box = scene(tmp_path / "scene")
+    with threads_of(box) as store:
+        numbered(store, 3, thread="other")
+    for name in ("=th", "=other"):
+        (box.path / f".git/refs/baton/threads/{name}/_").write_bytes(b"")
+    done = box.baton("doctor", "--mend")
+    assert done.code == 1 and done.out.count("which of the chains that lie about is its, neither") == 2
