@@ -42,9 +42,7 @@ def thread(heap: Heap, pool: Pool, ref: str, tip: Oid | None, taken: Iterable[Oi
     found: dict[str, Entry] = {}
     due = [tip] if tip is not None and heap.info(tip) is not None else _heads(heap, pool, set(taken))
     if due and due != [tip] and (others or len(due) > 1):
-        return Made(
-            new=None, left="its newest checkpoint cannot be read, and which of the chains that lie about is its, neither"
-        )
+        return Made(new=None, left="its newest checkpoint cannot be read, and nobody knows which chain that lies about is its")
     while due:
         oid = due.pop(0)
         item = heap.read(oid, LARGEST)
