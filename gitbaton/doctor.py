@@ -17,6 +17,7 @@ from gitbaton.git.hookfiles import read
 from gitbaton.git.keeping import left
 from gitbaton.install import githooks as install
 from gitbaton.journal.names import run_of
+from gitbaton.retention.looking import known as known_name
 from gitbaton.retention.looking import own_refs, strange
 from gitbaton.store import CURRENT, NOTES, chain_ref, fetched, intent, meta, tip_ref
 from gitbaton.store.refs import RUNS
@@ -167,11 +168,12 @@ def _refs(baton: Baton) -> Iterator[Finding]:
     known = {problem.where for problem in (*tips.problems, *strays)}
     strangers = [(ref, wrong) for ref, wrong in strange(baton.store, own_refs(baton.store)) if ref not in known]
     for problem in (*tips.problems, *strays):
-        yield Finding(name="refs", ok=False, text=f"'{problem.where}' is left alone: {problem.reason}")
+        mend = "git baton doctor --mend" if known_name(problem.where) else ""
+        yield Finding(name="refs", ok=False, text=f"'{problem.where}' is left alone: {problem.reason}", mend=mend)
     try:
         meta.read(baton.store)
     except RecordError as error:  # then nothing is synced, pruned or pinned
-        yield Finding(name="refs", ok=False, text=plain(error.message))
+        yield Finding(name="refs", ok=False, text=plain(error.message), mend="git baton doctor --mend")
     for _, wrong in strangers:  # nor is anything pruned or forgotten
         yield Finding(name="refs", ok=False, text=wrong.message, mend=next(iter(wrong.hints), ""))
     if not tips.problems and not strangers and not strays:
@@ -219,7 +221,7 @@ def _threads(baton: Baton) -> Iterator[Finding]:
         for row in rows:
             if row.wrong:
                 text = f"thread '{row.thread}' cannot be read: {row.wrong} ('{row.ref}')"
-                yield Finding(name="threads", ok=False, text=plain(text), mend="git fsck")
+                yield Finding(name="threads", ok=False, text=plain(text), mend="git baton doctor --mend")
         names = {row.thread for row in rows}
         yield Finding(
             name="threads",
@@ -271,7 +273,7 @@ def _history(baton: Baton) -> Iterator[Finding]:
         oids = baton.repo.objects.first_parents(tip)
         total += len(oids) - 1
         if torn := baton.store.torn(track, oids):
-            yield Finding(name="history", ok=False, text=torn, mend="git fsck")
+            yield Finding(name="history", ok=False, text=torn, mend="git baton doctor --mend")
     algorithm = [text for _, text in settings.matching(baton.repo, r"^fetch\.negotiationalgorithm$")]
     if total > MANY and algorithm[-1:] != ["skipping"]:
         text = f"{total} checkpoints make 'git fetch' negotiate longer"

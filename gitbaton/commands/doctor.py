@@ -5,17 +5,34 @@ from typing import Annotated
 import typer
 
 from gitbaton import doctor, terminal
-from gitbaton.codec import Json, plain
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, counted, plain
 from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.errors import UsageError
+from gitbaton.git import settings
 
 
 def command(
     ctx: typer.Context,
     fix: Annotated[bool, typer.Option("--fix", help="Repair what is behind; remove stale locks.")] = False,
+    mend: Annotated[bool, typer.Option("--mend", help="Put aside what is damaged; find again what can be found.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="With --mend: print the plan; change nothing.")] = False,
+    from_remote: Annotated[
+        str | None, typer.Option("--from-remote", metavar="REMOTE", help="With --mend: also look in this remote.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Say what is installed, what would not run, what is behind, and the one line that mends it."""
+    """Say what is installed, what would not run, what is behind, and the one line that mends it.
+
+    --mend is for a damaged disk. What is torn goes to '.git/baton/broken/', is written again from the work tree, the index,
+    packs and other work trees where they still hold it, and each track, run and thread goes on from what can be read; what is
+    lost is listed. Nothing that is not gitbaton's is touched.
+    """
+    if (dry_run or from_remote is not None) and not mend:
+        raise UsageError("--dry-run and --from-remote go with --mend")
     with opened(ctx) as baton:
+        if mend:
+            return _mend(baton, from_remote, dry_run=dry_run, json=json)
         if fix:
             warn_all(doctor.fix(baton))
         found = doctor.examine(baton)
@@ -29,3 +46,48 @@ def command(
             if f.mend and not f.ok:
                 terminal.say(f"     {plain(f.mend)}")
     return 1 if amiss else 0
+
+
+def _mend(baton: Baton, remote: str | None, *, dry_run: bool, json: bool) -> int:
+    """Mend, or say what would be; 1 where something is lost, left as it is, or not ours to mend."""
+    from gitbaton.mending.applying import apply
+    from gitbaton.mending.planning import plan
+
+    found = plan(baton, remote)
+    warnings = list(found.warnings)
+    if not dry_run:
+        warnings += apply(baton, found)
+        warnings += doctor.fix(baton)
+    refs: list[Json] = [{"ref": m.name, "old": m.old, "new": m.new, "text": m.said} for m in found.moves]
+    lost: list[Json] = [{"where": item.where, "what": item.what} for item in found.lost]
+    left: list[Json] = [{"where": item.where, "what": item.what} for item in found.left]
+    theirs: list[Json] = [{"text": item.text, "hint": item.hint} for item in found.theirs]
+    torn: list[Json] = [oid for oid, _ in found.torn]
+    amiss = bool(lost or left or theirs or warnings)
+    warn_all(warnings)
+    if json:
+        counts: dict[str, Json] = {"ok": not amiss, "torn": torn, "written": len(found.objects), "found": found.found}
+        print_json({**counts, "refs": refs, "lost": lost, "left": left, "theirs": theirs})
+        return int(amiss)
+    for oid in torn:
+        terminal.say(f"torn: object {oid}")
+    for path in (*found.packs, *found.files):
+        terminal.say(f"damaged: '{plain(path)}'")
+    for name, _ in found.logs:
+        terminal.say(f"log: the log of '{plain(name)}' is written anew without what cannot be read")
+    if found.objects:
+        terminal.say(f"written: {counted(len(found.objects), 'object')}, {found.found} of them found elsewhere")
+    for move in found.moves:
+        terminal.say(f"ref: '{plain(move.name)}' {(move.new or 'goes')[:10]}: {plain(move.said)}")
+    for item in found.lost:
+        terminal.say(f"lost: {plain(item.where)}: {plain(item.what)}")
+    if dry_run and found.lost and remote is None and settings.matching(baton.repo, r"^remote\..*\.url$"):
+        terminal.say("     a remote may still have it: git baton doctor --mend --dry-run --from-remote REMOTE")
+    for item in found.left:
+        terminal.say(f"left as it is: {plain(item.where)}: {plain(item.what)}")
+    for their in found.theirs:
+        terminal.say(f"not ours: {plain(their.text)}")
+        terminal.say(f"     {plain(their.hint)}")
+    if not found.changes and not amiss:
+        terminal.say("nothing is damaged")
+    return int(amiss)

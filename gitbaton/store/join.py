@@ -78,7 +78,7 @@ def links(store: Store, track: str, start: Oid | None = None) -> list[Link]:
     if start is None:
         tip = store.objects.info(chain_ref(track))
         start = tip.oid if tip is not None else None
-    return _links(store, track, _commits(store, track, start))
+    return linked(store, track, _commits(store, track, start))
 
 
 def news(store: Store, track: str, start: Oid) -> list[Link]:
@@ -92,7 +92,7 @@ def news(store: Store, track: str, start: Oid) -> list[Link]:
     common = next((place for place, oid in enumerate(oids) if oid in own), None)
     if common is None:
         return links(store, track, start)
-    return _links(store, track, oids[:common][::-1])
+    return linked(store, track, oids[:common][::-1])
 
 
 def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
@@ -106,7 +106,8 @@ def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
     return oids[-2::-1]
 
 
-def _links(store: Store, track: str, oids: Sequence[Oid]) -> list[Link]:
+def linked(store: Store, track: str, oids: Sequence[Oid]) -> list[Link]:
+    """Chain commits, the oldest first, without their places. Raises RecordError for one that is broken."""
     found = list(_records(store, track, oids))
     bases = _bases(store, found)
     return [
@@ -176,7 +177,7 @@ def joined(
         return Joined()
     own = _commits(store, track, tip.oid if tip is not None else None)
     kept = _untouched(store, own, coming, dropped)
-    have = _links(store, track, own[kept:])
+    have = linked(store, track, own[kept:])
     union = [link for link in merged(have, coming) if not dropped(link.id)]
     below, tree = _below(store, own, kept)
     objects, placed = on_top(store.objects.algorithm, below, tree, union)

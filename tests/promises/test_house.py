@@ -13,7 +13,7 @@ from tests.kit.places import ROOT
 PACKAGE = ROOT / "gitbaton"
 ROOMS = (
     *("git", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands"),
-    *("transcripts", "secrets", "scanning", "sync", "retention", "journal", "running", "threads", "langgraph"),
+    *("transcripts", "secrets", "scanning", "sync", "retention", "journal", "running", "threads", "langgraph", "mending"),
 )
 FLOORS = (
     ("errors", "values"),
@@ -27,7 +27,7 @@ FLOORS = (
     ("transcripts", "scanning", "mirrors", "journal", "threads"),
     ("running",),
     ("hooks", "install", "restore", "retention", "sync", "porting", "branching", "bisection", "comparing"),
-    ("doctor", "drilling", "worktrees", "conversations", "rewinding"),
+    ("doctor", "drilling", "mending", "worktrees", "conversations", "rewinding"),
     ("langgraph", "mcpserver"),
     ("commands",),
     ("cli",),

@@ -1,0 +1,201 @@
+"""Objects that a disk left torn, and where else their bytes may still be: packs without an index, work trees, a remote."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+
+from gitbaton.errors import GitError
+from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.objects import OID, Object, digest
+from gitbaton.git.ownfiles import make_folder
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import Git, base_environment, checked, sync_paths
+from gitbaton.model import Oid
+from gitbaton.values import value
+
+_ASKED = ("commit", "tree", "blob", "tag")
+_SHARED = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
+
+
+def loose(repo: Repo) -> Iterator[tuple[Oid, str]]:
+    """The objects of this repository's own that have a file of their own, each with its path."""
+    for folder in sorted(os.listdir(repo.objects_dir)):
+        place = os.path.join(repo.objects_dir, folder)
+        if len(folder) == 2 and os.path.isdir(place):
+            yield from ((folder + name, os.path.join(place, name)) for name in os.listdir(place) if OID.match(folder + name))
+
+
+def torn(repo: Repo) -> dict[Oid, str]:
+    """Those of them whose file does not hold them, each with its path: every file is read and its id made again."""
+    return {oid: path for oid, path in loose(repo) if not _whole(repo, oid, path)}
+
+
+def _whole(repo: Repo, oid: Oid, path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            raw = zlib.decompress(file.read())
+    except PermissionError:
+        return True  # who cannot look does not know
+    except (OSError, zlib.error):
+        return False
+    return digest(repo.layout.algorithm, raw).hex() == oid
+
+
+def listed(repo: Repo) -> dict[Oid, tuple[str, int]]:
+    """Every object that git finds here, reachable or not, with its type and size. Raises GitError."""
+    result = repo.git.run("cat-file", "--batch-check", "--batch-all-objects", "--unordered", "--buffer")
+    raw = result.out
+    if result.code != 0:  # it gives up at a pack that does not fit its index
+        oids = {oid for oid, _ in loose(repo)} | {oid for path in _packs(repo) for oid in indexed(repo, path)}
+        asked = "".join(f"{oid}\n" for oid in oids).encode()
+        raw = repo.git.run("cat-file", "--batch-check", "--buffer", stdin=asked).out
+    rows = (line.split(" ") for line in raw.decode("ascii", "replace").splitlines())
+    return {row[0]: (row[1], int(row[2])) for row in rows if len(row) == 3 and row[1] in _ASKED}
+
+
+def _packs(repo: Repo) -> list[str]:
+    place = os.path.join(repo.objects_dir, "pack")
+    names = sorted(os.listdir(place)) if os.path.isdir(place) else []
+    return [os.path.join(place, name) for name in names if name.endswith(".pack")]
+
+
+def indexed(repo: Repo, pack: str) -> tuple[Oid, ...]:
+    """The objects that the index of a pack names; none where there is no index."""
+    try:
+        with open(pack.removesuffix(".pack") + ".idx", "rb") as file:
+            rows = repo.git.run("show-index", f"--object-format={repo.layout.algorithm}", stdin=file.read()).out.split(b"\n")
+    except OSError:
+        return ()
+    return tuple(row.split(b" ")[1].decode("ascii") for row in rows if row.count(b" ") > 0)
+
+
+def index_is_torn(repo: Repo, path: str) -> bool:
+    """Whether an index does not end with the digest of what it holds. One that git wrote without a digest is not."""
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except OSError:
+        return False
+    width = len(digest(repo.layout.algorithm, b""))
+    return bool(raw[-width:].strip(b"\0")) and digest(repo.layout.algorithm, raw[:-width]) != raw[-width:]
+
+
+def move(path: str, target: str) -> None:
+    """Move a file of ours, durably; where it is gone already, nothing. Raises OSError."""
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    try:
+        os.replace(path, target)
+    except FileNotFoundError:
+        return
+    sync_paths([os.path.dirname(target), os.path.dirname(path)])
+
+
+def missing_alternates(repo: Repo) -> list[str]:
+    """The object folders of other repositories that this one borrows from, and that are not there."""
+    try:
+        with open(os.path.join(repo.objects_dir, "info", "alternates"), "rb") as file:
+            rows = [os.fsdecode(row) for row in file.read().splitlines() if row and not row.startswith(b"#")]
+    except OSError:
+        return []
+    return [row for row in rows if not os.path.isdir(os.path.join(repo.objects_dir, row))]
+
+
+@value
+class Pack:
+    """A pack that git cannot use: whether it has an index, and which objects that names; whether all of it can be read."""
+
+    path: str
+    indexed: bool
+    whole: bool
+    oids: tuple[Oid, ...]
+
+
+class Spare:
+    """Objects beside the repository, in a folder of their own: what packs, work trees and a remote still hold."""
+
+    def __init__(self, repo: Repo, folder: str) -> None:
+        self.repo, self.folder = repo, folder
+        os.makedirs(os.path.join(folder, "pack"), exist_ok=True)
+        env = {name: text for name, text in repo.git.env.items() if name not in _SHARED}
+        self.git = Git(repo.git.directory, {**env, "GIT_OBJECT_DIRECTORY": folder}, config=repo.git.config)
+        layout = repo.layout
+        self.door = BinaryObjects(self.git, layout.git_dir, layout.common_dir, layout.algorithm)
+
+    def read(self, oid: Oid, limit: int) -> Object | None:
+        """An object that lies here; None for any other."""
+        try:
+            return self.door.read(oid, limit)
+        except GitError:
+            return None
+
+    def oids(self) -> list[Oid]:
+        """The objects that lie here."""
+        raw = self.git.run("cat-file", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered", "--buffer").out
+        return raw.decode("ascii", "replace").split()
+
+    def unpack(self) -> list[Pack]:
+        """Take what can be read from packs that git cannot use: those without an index, and those that are damaged."""
+        found: list[Pack] = []
+        for path in _packs(self.repo):
+            index = path.removesuffix(".pack") + ".idx"
+            there = os.path.exists(index)
+            if there and self.git.run("verify-pack", index).code == 0:
+                continue
+            with open(path, "rb") as file:
+                whole = self.git.run("unpack-objects", "-q", "-r", stdin=file.read()).code == 0
+            found.append(Pack(path=path, indexed=there, whole=whole, oids=indexed(self.repo, path)))
+        return found
+
+    def take(self, git_dir: str, root: str) -> None:
+        """Take a work tree as it is on disk, tracked and untracked files, and the trees of its files and of its index."""
+        index = os.path.join(self.folder, "index")
+        place = {"GIT_DIR": git_dir, "GIT_WORK_TREE": root}
+        git = Git(root, {**self.git.env, **place}, config=(*self.git.config, "core.safecrlf=false"))
+        rows = git.run("ls-files", "-s", "-z").out
+        git = git.changed({"GIT_INDEX_FILE": index})
+        if git.run("update-index", "-z", "--index-info", stdin=rows).code == 0:
+            git.run("write-tree", "--missing-ok")
+        git.run("add", "-A", "--ignore-errors", "--sparse")
+        git.run("write-tree", "--missing-ok")
+        if os.path.exists(index):
+            os.unlink(index)
+
+    def fetch(self, remote: str) -> list[str]:
+        """Take what a remote has of ours and of branches; the object folder is that of an empty repository that fetches it.
+        What went wrong comes back."""
+        url = self.repo.git.run("remote", "get-url", "--", remote)
+        address = os.fsdecode(url.out).rstrip("\n") if url.code == 0 else remote
+        bare = os.path.join(self.folder, "fetched")
+        git = Git(self.folder, base_environment(strip_local=True), config=self.repo.git.config)
+        checked(git.run("init", "-q", "--bare", f"--object-format={self.repo.layout.algorithm}", "--", bare), "init")
+        fetching = Git(bare, {**git.env, "GIT_DIR": bare, "GIT_OBJECT_DIRECTORY": self.folder}, config=self.repo.git.config)
+        said = fetching.run("fetch", "-q", "--no-tags", "--", address, "refs/baton/*:refs/baton/*", "refs/heads/*:refs/heads/*")
+        notes = fetching.run("fetch", "-q", "--no-tags", "--", address, "refs/notes/checkpoints:refs/notes/checkpoints")
+        return [] if said.code == 0 or notes.code == 0 else [f"'{remote}' gives nothing: {said.fatal()}"]
+
+    def close(self) -> None:
+        """Let go of processes."""
+        self.door.close()
+
+
+def sync_objects(repo: Repo, oids: Iterable[Oid]) -> None:
+    """Have the files of objects on disk, with their folders. Raises OSError."""
+    paths = [os.path.join(repo.objects_dir, oid[:2], oid[2:]) for oid in oids]
+    there = [path for path in paths if os.path.exists(path)]
+    sync_paths([*there, *sorted({os.path.dirname(path) for path in there})])
+
+
+def index_pack(repo: Repo, path: str) -> None:
+    """Make the index of a pack that has none. Raises GitError."""
+    checked(repo.git.run("index-pack", path), "index-pack")
+
+
+def keep_copy(repo: Repo, target: str, data: bytes) -> None:
+    """Keep bytes that are to be replaced, on disk. Raises OSError."""
+    make_folder(repo, os.path.dirname(target))
+    with open(target, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,204 @@
+"""The journal of a run put together again: only whole, for what is not known of a run may be an effect that happened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from gitbaton.codec import counted
+from gitbaton.codec.text import MAX_BYTES
+from gitbaton.errors import RecordError, UsageError
+from gitbaton.git.objects import NewObject, TreeEntry, commit_data, new_object, parse_commit, parse_tree, tree_data
+from gitbaton.journal.chain import subject
+from gitbaton.journal.codec import decode, encode
+from gitbaton.journal.names import run_ref
+from gitbaton.journal.reading import RECORD
+from gitbaton.journal.values import BLOBS, TREES, Reads, Record, Writes
+from gitbaton.mending.heap import Heap, Reach
+from gitbaton.mending.pool import Pool
+from gitbaton.mending.values import Lost, Made
+from gitbaton.model import Oid
+from gitbaton.store.read import root_objects
+from gitbaton.store.write import NOBODY
+from gitbaton.values import replace, value
+
+_CLOSES = re.compile(r": (end|fail|abort)(,|\Z)")
+_WAY_OUT = "when you know that nothing of it would be done twice: "
+_LATEST = 3600  # seconds after a step began in which its record is sought
+
+
+@value
+class Held:
+    """A record as it can be read, with what lies beside it, the author of its commit and the commit that it keeps."""
+
+    record: Record
+    parts: Mapping[str, Oid]
+    author: bytes
+    keeps: tuple[Oid, ...] = ()
+    message: bytes = b""
+
+
+class Runs:
+    """The runs of one repository. ``theirs``: what the user's own refs reach."""
+
+    def __init__(self, heap: Heap, pool: Pool, theirs: frozenset[Oid]) -> None:
+        self.heap, self.pool, self.theirs = heap, pool, theirs
+        self.root = root_objects(heap.algorithm)[-1].oid
+        self.made: list[NewObject] = []
+
+    def mended(self, run: str, tip: Oid | None, *, torn: bool) -> Made:
+        """A run whose ref points at ``tip`` (None: nobody knows). Where a record is gone of which nobody can say what it was,
+        the run stays as it is: whoever began it afresh might do for a second time what must not be done twice. ``torn``: there
+        is something here that cannot be read, and so could be the newest record where nobody knows which that is."""
+        self.made = []
+        removed = f'rm "$(git rev-parse --git-common-dir)/{run_ref(run)}"'  # git deletes no ref that holds no id
+        out = f"git update-ref --no-deref -d {run_ref(run)}" if tip is not None else removed
+        found, closed, last = self._chain(run, tip)
+        lineages = {held.record.lineage for held in found.values()}
+        for held in self._about(run):
+            if not lineages or held.record.lineage in lineages:
+                found.setdefault(held.record.seq, held)
+        known = len({held.record.lineage for held in found.values()}) == 1 and (tip is not None or not torn)
+        if not found:
+            return Made(new=None, left=f"nothing of it can be read, so it stays unfinished; {_WAY_OUT}{out}")
+        last = max(found) if last is None else last
+        unknown = [seq for seq in range(last + 1) if seq not in found and seq not in closed]
+        kept = [found[seq] for seq in sorted(found) if seq <= last or tip is None]
+        if unknown or not known or not self._ends(tip, kept):
+            said = "a record cannot be read, and nobody knows what it began, so the run stays unfinished"
+            return Made(new=None, left=f"{said}; {_WAY_OUT}{out}")
+        lost = [Lost(where=f"run '{run}': record {seq}", what=said) for seq, said in closed.items() if seq not in found]
+        self.made, parent = [], self.root
+        for seq, held in enumerate(kept):
+            parent = self._commit(
+                self._with_whole_parts(run, replace(held, record=replace(held.record, seq=seq)), lost), parent
+            )
+        said = f"{counted(len(kept), 'record')} can be read"
+        return Made(new=parent, objects=(*root_objects(self.heap.algorithm), *self.made), lost=tuple(lost), said=said)
+
+    def _ends(self, tip: Oid | None, kept: Sequence[Held]) -> bool:
+        """Whether the newest record is among those that were found: its commit can be read, or they come to its very id."""
+        if tip is None or self.heap.info(tip) is not None:
+            return True
+        parent = self.root
+        for held in kept[:-1]:
+            parent = self._commit(held, parent)
+        who, start = kept[-1].author.rsplit(b" ", 2)[0], int(kept[-1].record.started.timestamp() // 1)
+        dates = (who + b" %d +0000" % second for second in range(start - 1, start + _LATEST))
+        return any(self._commit(replace(kept[-1], author=author), parent) == tip for author in dates)
+
+    def _chain(self, run: str, tip: Oid | None) -> tuple[dict[int, Held], dict[int, str], int | None]:
+        """The records that can be read from the newest commit down; of those that cannot, and by their subject closed a step
+        that had begun, that subject; and the number of the newest, where it is known."""
+        oids = self.heap.first_parents(tip) if tip is not None else []
+        found: dict[int, Held] = {}
+        subjects: dict[int, bytes] = {}
+        first = oids.index(self.root) - 1 if self.root in oids else None  # where the newest would be if the last is number 0
+        for place, oid in enumerate(oids):
+            item = self.heap.read(oid)
+            if oid == self.root or item is None or item.kind != "commit" or item.data is None:
+                continue
+            commit = parse_commit(item.data)
+            held = self._held(run, commit.tree, commit.author, commit.parents[1:], commit.message)
+            if held is None:
+                subjects[place] = commit.message
+            else:
+                found[held.record.seq] = held
+                first = held.record.seq + place
+        if first is None:
+            return found, {}, None
+        said = {first - place: text.decode("utf-8", "replace").strip() for place, text in subjects.items()}
+        return found, {seq: text for seq, text in said.items() if _CLOSES.search(text)}, first
+
+    def _held(self, run: str, tree: Oid, author: bytes, keeps: Sequence[Oid], message: bytes) -> Held | None:
+        item = self.heap.read(tree)
+        if item is None or item.kind != "tree" or item.data is None:
+            return None
+        names = {e.name.decode("utf-8", "replace"): e.oid for e in parse_tree(item.data, self.heap.algorithm)}
+        record = self._record(run, names.pop(RECORD, ""))
+        return Held(record=record, parts=names, author=author, keeps=tuple(keeps), message=message) if record else None
+
+    def _record(self, run: str, oid: Oid) -> Record | None:
+        item = self.heap.read(oid, MAX_BYTES) if oid else None
+        try:
+            record = decode(item.data) if item is not None and item.kind == "blob" and item.data else None
+        except RecordError:
+            return None
+        return record if record is not None and record.run == run else None
+
+    def _about(self, run: str) -> list[Held]:
+        """The records of a run that lie about: in commits, or only as text."""
+        found: dict[bytes, Held] = {}
+        for commit in self.pool.commits.values():
+            held = self._held(run, commit.tree, commit.author, commit.parents[1:], commit.message)
+            if held is not None:
+                found[encode(held.record)] = held
+        who = next((held.author.rsplit(b" ", 2)[0] for held in found.values()), NOBODY)
+        texts = [self._held(run, tree, b"", (), b"") for tree in self.pool.trees]
+        records = [self._record(run, oid) for oid in self.pool.records]
+        texts += [Held(record=record, parts=_named(record), author=b"") for record in records if record is not None]
+        for held in texts:
+            if held is not None and encode(held.record) not in found:
+                author = who + b" %d +0000" % int(held.record.started.timestamp() // 1)
+                found[encode(held.record)] = replace(held, author=author)
+        return list(found.values())
+
+    def _with_whole_parts(self, run: str, held: Held, lost: list[Lost]) -> Held:
+        """The record without what lies beside it and cannot be read; then its result is not served, and its key not made
+        again."""
+        record, parts, gone = held.record, dict(held.parts), list[str]()
+        for name, oid in held.parts.items():
+            bad = Reach(self.heap, self.theirs, contents=True).walk([oid]).bad
+            if bad:
+                del parts[name]
+                gone.append(name)
+                paths = ", ".join(sorted(path.decode("utf-8", "replace") for path in bad.values() if path))
+                lost.append(Lost(where=f"run '{run}': record {record.seq}", what=f"{name} {paths}".strip()))
+        keeps = tuple(oid for oid in held.keeps if not Reach(self.heap, self.theirs, contents=True).walk([oid]).bad)
+        if not gone:
+            return replace(held, keeps=keeps)
+        empty = self._made("tree", b"")
+        changes: dict[str, object] = {"redacted": True}
+        if record.reads is not None and "reads" in gone:
+            changes["reads"] = Reads(globs=record.reads.globs, tree=empty, n=0)
+            parts["reads"] = empty
+        if record.writes is not None and {"pre", "writes"} & set(gone):
+            pre = empty if "pre" in gone else record.writes.pre
+            tree = empty if "writes" in gone else record.writes.tree
+            changes["writes"] = Writes(globs=record.writes.globs, pre=pre, tree=tree, folders=record.writes.folders)
+            parts |= {"pre": pre} | ({"writes": tree} if tree is not None else {})
+        changes |= {"stable": False} if record.stable else {}
+        changes |= {name: None for name in ("stdout", "stderr") if name in gone}
+        changes |= {"undeclared": ()} if {"undeclared", "undeclared-after"} & set(gone) else {}
+        return replace(held, record=replace(record, **changes), parts=parts, keeps=keeps)
+
+    def _commit(self, held: Held, parent: Oid) -> Oid:
+        """Put a record on top of a commit; the same record in the same place is the same commit."""
+        try:
+            raw = self._made("blob", encode(held.record))
+        except UsageError as error:
+            raise RecordError(error.message) from None
+        modes = {name: b"40000" if name in TREES else b"100644" for name in held.parts}
+        entries = [TreeEntry(mode=modes[name], name=name.encode(), oid=oid) for name, oid in held.parts.items()]
+        tree = self._made("tree", tree_data([*entries, TreeEntry(mode=b"100644", name=RECORD.encode(), oid=raw)]))
+        text = held.message or subject(held.record)
+        data = commit_data(tree=tree, parents=(parent, *held.keeps), author=held.author, message=text)
+        return self._made("commit", data)
+
+    def _made(self, kind: str, data: bytes) -> Oid:
+        item = new_object(self.heap.algorithm, kind, data)  # type: ignore[arg-type]
+        self.made.append(item)
+        self.heap.add([item])
+        return item.oid
+
+
+def _named(record: Record) -> dict[str, Oid]:
+    """What lies beside a record, as far as it names it itself."""
+    found = {
+        "reads": record.reads.tree if record.reads else None,
+        "pre": record.writes.pre if record.writes else None,
+        "writes": record.writes.tree if record.writes else None,
+        "stdout": record.stdout.oid if record.stdout else None,
+        "stderr": record.stderr.oid if record.stderr else None,
+    }
+    return {name: oid for name, oid in found.items() if oid is not None and name in (*TREES, *BLOBS)}

@@ -1,0 +1,117 @@
+"""``git baton doctor --mend``: what it says, what it leaves alone, and what a gap looks like. Every kind: tests/deep."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.kit import Sandbox
+
+TRACK = "refs/baton/tracks/t"
+
+
+def taken(repo: Sandbox, count: int) -> list[str]:
+    """So many checkpoints of track ``t``; their ids, newest first."""
+    with repo.open() as baton:
+        for number in range(count):
+            repo.write("a.txt", f"{number}\n")
+            baton.snapshot(f"step {number}", track="t")
+        return [stored.id for stored in baton.store.history("t").items]
+
+
+def file_of(repo: Sandbox, what: str) -> Path:
+    oid = repo.git("rev-parse", what)
+    path = repo.path / ".git/objects" / oid[:2] / oid[2:]
+    path.chmod(0o644)
+    return path
+
+
+def test_a_power_cut_leaves_the_newest_hollow_and_a_mend_goes_on_below_it(repo: Sandbox) -> None:
+    ids = taken(repo, 3)
+    hollow = [file_of(repo, name) for name in (TRACK, f"{TRACK}^{{tree}}", f"{TRACK}:a.txt", ids[0])]
+    repo.write("a.txt", "since\n")
+    for path in hollow:
+        path.write_bytes(b"")
+    assert repo.baton("resume", "t").code == 128
+    plan = repo.baton("doctor", "--mend", "-n")
+    assert plan.code == 1 and all(path.exists() for path in hollow)
+    done = repo.baton("doctor", "--mend")
+    assert done.out == plan.out and done.code == 1
+    assert f"lost: track 't': above {ids[1][:10]}: a checkpoint or more\n" in done.out
+    assert not any(path.exists() for path in hollow)
+    aside = list((repo.path / ".git/baton/broken").glob("*/objects/*"))
+    assert {path.name for path in aside} == {path.parent.name + path.name for path in hollow}
+    assert "step=step 1" in repo.ok("resume", "t").out
+    repo.ok("snapshot", "--track", "t", "--step", "after")
+    assert repo.ok("doctor", "--mend").out == "nothing is damaged\n"
+    repo.fsck()
+
+
+@pytest.mark.deep
+def test_a_gap_is_a_line_of_the_log(repo: Sandbox) -> None:
+    ids = taken(repo, 6)
+    for path in [file_of(repo, f"{TRACK}~3"), file_of(repo, ids[3])]:
+        path.unlink()
+    done = repo.baton("doctor", "--mend")
+    assert done.code == 1 and f"lost: track 't': below {ids[2][:10]}: a checkpoint or more\n" in done.out
+    rows = json.loads(repo.ok("log", "t", "--json").out)["checkpoints"]
+    assert [row["id"] for row in rows if not row["step"].startswith("gap: ")] == [oid for oid in ids if oid != ids[3]]
+    gap = rows[3]
+    assert gap["step"] == "gap: what was recorded here cannot be read any more" and ids[3] in gap["note"]
+    assert (gap["kind"], gap["files"]) == ("auto", None) and rows[2]["created"] > gap["created"] > rows[4]["created"]
+    assert "step=step 5" in repo.ok("resume", "t").out
+    repo.ok("restore", "t~4", "--force")
+    assert (repo.path / "a.txt").read_text() == "1\n"
+    repo.fsck()
+
+
+@pytest.mark.deep
+def test_a_checkpoint_with_less_names_what_it_lacks(repo: Sandbox) -> None:
+    ids = taken(repo, 3)
+    repo.ok("pin", "t~1")
+    file_of(repo, f"{TRACK}~1:a.txt").unlink()
+    assert f"lost: track 't': {ids[1][:10]}: a.txt\n" in repo.baton("doctor", "--mend").out
+    rows = json.loads(repo.ok("log", "t", "--json").out)["checkpoints"]
+    assert [row["step"] for row in rows] == ["step 2", "step 1", "step 0"]
+    assert [rows[0]["id"], rows[2]["id"]] == [ids[0], ids[2]]
+    assert rows[1]["files"]["skipped"] == [{"path": "a.txt", "reason": "unreadable"}]
+    assert "(pinned)" in repo.ok("log", "t").out.splitlines()[1]
+    done = repo.baton("restore", "t~1", "--force")
+    assert done.code == 1 and "refuse a.txt (unreadable)" in done.out and (repo.path / "a.txt").read_text() == "2\n"
+
+
+@pytest.mark.deep
+def test_what_was_forgotten_stays_away(repo: Sandbox) -> None:
+    ids = taken(repo, 4)
+    repo.ok("forget", "t~2", "--yes")
+    file_of(repo, TRACK).unlink()
+    (repo.path / ".git" / TRACK).write_bytes(b"")
+    repo.baton("doctor", "--mend")
+    rows = json.loads(repo.ok("log", "t", "--json").out)["checkpoints"]
+    assert [row["id"] for row in rows] == [oid for oid in ids if oid != ids[2]]
+
+
+@pytest.mark.deep
+def test_options_that_go_with_it(repo: Sandbox) -> None:
+    for words in (["--dry-run"], ["--from-remote", "x"]):
+        assert repo.baton("doctor", *words).code == 129
+    found = json.loads(repo.ok("doctor", "--mend", "--json").out)
+    assert found == {"v": 1, "ok": True, "torn": [], "written": 0, "found": 0, "refs": [], "lost": [], "left": [], "theirs": []}
+    assert "gives nothing" in repo.baton("doctor", "--mend", "--from-remote", "nowhere").err or found["ok"]
+
+
+@pytest.mark.deep
+def test_a_long_chain_comes_back_from_a_pack_without_an_index(repo: Sandbox) -> None:
+    with repo.open() as baton:
+        for number in range(120):
+            baton.snapshot(f"step {number}", track="t", files=False)
+    repo.git("repack", "-q", "-a", "-d")
+    for path in (repo.path / ".git/objects/pack").glob("*.idx"):
+        path.unlink()
+    assert repo.baton("log", "t").code == 128
+    repo.baton("doctor", "--mend")
+    assert repo.ok("log", "t").out.count("\n") == 120
+    assert repo.ok("doctor", "--mend").out == "nothing is damaged\n"
+    repo.fsck()
