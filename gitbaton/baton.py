@@ -305,9 +305,12 @@ class Baton:
 
     def _afresh(self, plan: Plan) -> Plan:
         """The same checkpoint with files that were read anew, once torn objects are out of the way."""
-        from gitbaton.git.torn import set_aside
+        from gitbaton.git.tornfiles import set_aside
 
-        moved = set_aside(self.repo)
+        try:
+            moved = set_aside(self.repo)
+        except OSError as error:
+            raise GitError(f"torn objects cannot be moved away: {error.strerror}") from None
         fresh = self.plan(plan.request, fresh=True)
         checkpoint = replace(plan.draft.checkpoint, files=fresh.draft.checkpoint.files)
         draft = replace(plan.draft, checkpoint=checkpoint, tree=fresh.draft.tree, stages=fresh.draft.stages)

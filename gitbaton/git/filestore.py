@@ -10,6 +10,7 @@ from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.loose import write_few
 from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
+from gitbaton.git.torn import is_hollow
 from gitbaton.model import Oid
 
 MANY = 100  # objects that are sooner written as one pack: git's own fetch.unpackLimit
@@ -60,9 +61,11 @@ class ObjectStore:
         return rest
 
     def _renew(self, oid: Oid) -> bool:
-        """Make an old loose object a new one; False when it is gone."""
+        """Make an old loose object a new one; False when it is gone, or hollow."""
         path = os.path.join(self.folder, oid[:2], oid[2:])
         try:
+            if is_hollow(path):
+                return False
             if time.time() - os.stat(path).st_mtime > _OLD:
                 os.utime(path)
         except FileNotFoundError:

@@ -55,6 +55,7 @@ def keep(path: str, kept: str) -> None:
         os.link(path, kept, follow_symlinks=False)
     except OSError:  # a file system without hard links
         os.rename(path, kept)
+    sync_paths([os.path.dirname(kept)])
 
 
 class Manifest:

@@ -14,6 +14,7 @@ from gitbaton.errors import GitError, NotARepositoryError, RefConflictError
 from gitbaton.git.objects import MAX_READ, Algorithm, Kind, NewObject, Object, RefChange, is_oid, is_ref, lasting, linked_ref
 from gitbaton.git.sharing import mode_of, share
 from gitbaton.git.sizes import LONGEST, check_size
+from gitbaton.git.torn import is_whole
 from gitbaton.model import Head, Oid
 
 _KIND: dict[int, Kind] = {
@@ -126,6 +127,9 @@ class Libgit2Objects:
         """See Objects."""
         try:
             for item in objects:
+                path = os.path.join(self.objects_dir, item.oid[:2], item.oid[2:])
+                if os.path.exists(path) and not is_whole(path):  # libgit2, too, takes a torn file for the object
+                    os.unlink(path)
                 oid = str(self.repository.odb.write(_TYPE[item.kind], item.data))
                 if self._shared:
                     folder = os.path.join(self.objects_dir, oid[:2])

@@ -13,6 +13,7 @@ from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import NewObject, Objects
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import write_all
+from gitbaton.git.torn import is_whole
 
 FEW = 32
 _ATTEMPTS = 4
@@ -58,7 +59,7 @@ def _write(folder: str, item: NewObject) -> None:
     """One object, whole or not at all, under git's own name for what is under way, which gc removes."""
     place = os.path.join(folder, item.oid[:2])
     path = os.path.join(place, item.oid[2:])
-    if os.path.exists(path):
+    if os.path.exists(path) and is_whole(path):  # not the torn one that a power cut leaves
         return
     raw = zlib.compress(b"%s %d\0" % (item.kind.encode(), len(item.data)) + item.data, 1)
     fresh = os.path.join(place, f"tmp_obj_{os.getpid()}{time.monotonic_ns()}")

@@ -86,7 +86,7 @@ def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
     call. What is not there has gone. Raises GitError."""
     if fsync(repo) != "always" or not paths:
         return
-    if len(paths) > _FEW and _sync_all(repo, root):
+    if len(paths) > _FEW and sync_all(repo, root):
         return
     full = [os.path.join(root, path) for path in paths]
     folders = {os.path.dirname(path) for path in full}
@@ -159,7 +159,7 @@ def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str
     return keeps
 
 
-def _sync_all(repo: Repo, place: str) -> bool:
+def sync_all(repo: Repo, place: str) -> bool:
     """Have a whole file system on disk, where the system has a command for that."""
     return begin(["sync", "-f", "--", place], repo.git.env, repo.git.timeout).finish().code == 0
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from gitbaton.errors import RemoteError, UsageError
 from gitbaton.git.bounded import Bounded, OutOfTimeError
 from gitbaton.git.objects import is_oid, is_ref
+from gitbaton.git.publish import sync_all
 from gitbaton.git.refusals import failure, hook_line, refused, timed_out, without_credentials
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Result
@@ -251,7 +252,8 @@ class Connection:
             target = _EXACT
             settings = ("-c", f"remote.{_EXACT}.url={place}", "-c", f"remote.{_EXACT}.pushurl={place}")
         # A remote of this machine has on disk what it takes; how another one does is its own git's matter.
-        beside = (_RECEIVE,) if os.path.isdir(os.path.join(self.repo.git.directory, place_address(self.repo, place))) else ()
+        near = os.path.join(self.repo.git.directory, place_address(self.repo, place))
+        beside = (_RECEIVE,) if os.path.isdir(near) else ()
         for atomic in (("--atomic",), ("--no-atomic",)):
             result = self._run(*settings, "push", *_PUSH, *atomic, *beside, *leases, "--", target, *specs)
             rows = _rows(result)
@@ -259,6 +261,8 @@ class Connection:
                 break
         if set(rows) != set(moves) and result.code != 0:
             raise failure(self.remote.shown, result.err, writing=True)
+        if beside:
+            sync_all(self.repo, near)
         return tuple(rows.get(ref, Pushed(ref=ref, kind="other", reason="git says nothing of it")) for ref in moves)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 
@@ -15,6 +16,7 @@ from gitbaton.git.run import Git, base_environment, checked, sync_paths
 from gitbaton.model import Oid
 from gitbaton.values import value
 
+BROKEN = "broken"  # in our folder of the common directory, by the time: what was moved away
 _ASKED = ("commit", "tree", "blob", "tag")
 _SHARED = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
 
@@ -30,6 +32,17 @@ def loose(repo: Repo) -> Iterator[tuple[Oid, str]]:
 def torn(repo: Repo) -> dict[Oid, str]:
     """Those of them whose file does not hold them, each with its path: every file is read and its id made again."""
     return {oid: path for oid, path in loose(repo) if not _whole(repo, oid, path)}
+
+
+def set_aside(repo: Repo) -> list[Oid]:
+    """Move torn loose objects into a folder of ours, so that who writes them again is not told that they are there; their ids.
+    Raises OSError."""
+    place = os.path.join(repo.shared_dir, BROKEN, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), "objects")
+    found = torn(repo)
+    for oid, path in found.items():
+        make_folder(repo, place)
+        move(path, os.path.join(place, oid))
+    return list(found)
 
 
 def _whole(repo: Repo, oid: Oid, path: str) -> bool:

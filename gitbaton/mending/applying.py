@@ -12,10 +12,10 @@ from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.loose import FEW, write_few
 from gitbaton.git.objects import RefChange
 from gitbaton.git.repo import Repo
-from gitbaton.git.tornfiles import index_pack, keep_copy, move, sync_objects
+from gitbaton.git.tornfiles import BROKEN, index_pack, keep_copy, move, sync_objects
 from gitbaton.git.tornrefs import put_log, put_ref, without_lines
 from gitbaton.journal.chain import LOCK
-from gitbaton.mending.values import BROKEN, UNFINISHED, Mend, Move
+from gitbaton.mending.values import UNFINISHED, Mend, Move
 from gitbaton.store import newest
 
 _WAIT = 30.0

@@ -14,7 +14,7 @@ from gitbaton.codec import decode, decode_track, plain
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git import settings
 from gitbaton.git.objects import NewObject, new_object, object_id
-from gitbaton.git.tornfiles import Pack, Spare, index_is_torn, missing_alternates, torn
+from gitbaton.git.tornfiles import BROKEN, Pack, Spare, index_is_torn, missing_alternates, torn
 from gitbaton.git.tornrefs import Lying, bad_lines, beside, log_of, logged, lying
 from gitbaton.journal.names import run_of
 from gitbaton.mending import others
@@ -22,7 +22,7 @@ from gitbaton.mending.chains import Chains
 from gitbaton.mending.heap import LARGEST, Heap, Reach
 from gitbaton.mending.pool import Pool
 from gitbaton.mending.runs import Runs
-from gitbaton.mending.values import BROKEN, UNFINISHED, Lost, Made, Mend, Move, Theirs
+from gitbaton.mending.values import UNFINISHED, Lost, Made, Mend, Move, Theirs
 from gitbaton.model import Checkpoint, Oid
 from gitbaton.retention.looking import OURS, conversation_name, known
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, intent, tip_ref, track_of

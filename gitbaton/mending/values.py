@@ -6,8 +6,7 @@ from gitbaton.git.objects import NewObject
 from gitbaton.model import Oid
 from gitbaton.values import value
 
-BROKEN = "broken"  # the folder in which everything that is put aside lies, by the time of the mend
-UNFINISHED = "unfinished"  # the file in it while a mend is carried out
+UNFINISHED = "unfinished"  # the file in the folder of what is put aside, while a mend is carried out
 
 
 @value

@@ -94,6 +94,8 @@ def fetch(
     for _ in range(ATTEMPTS):
         planned = plan(baton, line, choice, prune=prune, ours=ours)
         before = planned.before if before is None else before
+        with baton.repo.lock(tuple(planned.moves.values()) if write else ()):
+            pass  # what a killed fetch left locked is free now
         if line.fetch(planned.moves if write else dict.fromkeys(planned.moves), seen=planned.seen.refs):
             if planned.drops and write:
                 with baton.repo.lock(tuple(change.name for change in planned.drops)):

@@ -85,7 +85,8 @@ class Scene:
         if os.environ.get("GITBATON_TEST_PLUG"):
             with open(os.environ["GITBATON_TEST_PLUG"], "a") as file:
                 file.write(text)
-        assert len(found) >= 50 or len(recording.ops) < 30, f"only {len(found)} states of {len(recording.ops)} things done"
+        few = len(recording.ops) < 30 or self.name == "install"  # nearly all is synced at once: there are no more states
+        assert few or len(found) >= 50, f"only {len(found)} states of {len(recording.ops)} things done"
         assert not any(wrong(each) for each in found), text
 
 
@@ -113,7 +114,7 @@ def table(name: str, recording: Recording, found: Sequence[Judged], final: dict[
             if key not in seen and len(seen) < 40:
                 seen.add(key)
                 moment = "after it had said done" if each.acknowledged else "before it had said done"
-                lines.append(f"  {problem.kind}: {problem.text[:220]}\n    {moment}; {each.cut.name}\n")
+                lines.append(f"  {problem.kind}: {problem.text[:700]}\n    {moment}; {each.cut.name}\n")
                 lines.append(f"    not there: {', '.join(why[:12])}{' ...' if len(why) > 12 else ''}\n")
     return "".join(lines)
 
@@ -303,6 +304,8 @@ def test_an_exchange(tmp_path: Path, verb: str) -> None:
                 yield Problem(LOST, f"{box.path.name}: what was exchanged is not there: {found[:8] or 'nothing'}")
             if found not in {*before, new}:
                 yield Problem(TORN, f"{box.path.name}: the track is at {found or 'nothing'}")
+        for lock in (*far.path.rglob("*.lock"),):  # git's own: who keeps the remote removes what a cut left there
+            lock.unlink()
         done, problems = spoken(scene.box, verb, "far", "--yes")
         yield from problems
         if not problems and tip(far, TRACK) != tip(scene.box, TRACK):

@@ -23,11 +23,13 @@ import pytest
 from tests.kit.repos import Outcome
 
 CALLS = (
-    "open,openat,creat,close,dup,dup2,dup3,lseek,write,pwrite64,writev,pwritev,pwritev2,ftruncate,truncate,fallocate,"
+    "open,openat,creat,close,dup,dup2,dup3,lseek,read,write,pwrite64,writev,pwritev,pwritev2,ftruncate,truncate,fallocate,"
     "copy_file_range,sendfile,ioctl,mmap,fsync,fdatasync,sync,syncfs,sync_file_range,rename,renameat,renameat2,link,linkat,"
     "unlink,unlinkat,mkdir,mkdirat,rmdir,symlink,symlinkat,chmod,fchmod,fchmodat,clone,clone3,fork,vfork,chdir,fchdir"
 )
-_LINE = re.compile(r"^(?P<who>\d+) +(?P<when>\d+\.\d+) (?P<name>\w+)\((?P<args>.*)\) += (?P<result>\d+)(?P<at><.*>)?")
+_LINE = re.compile(
+    r"^(?P<who>\d+) +(?P<when>\d+\.\d+) (?P<name>\w+)\((?P<args>.*)\) += (?P<result>(?:0x)?[0-9a-f]+)(?P<at><.*>)?"
+)
 _BEGUN = re.compile(r"^(?P<who>\d+) +(?P<call>\d+\.\d+ .*?) *<unfinished \.\.\.>$")
 _ENDED = re.compile(r"^(?P<who>\d+) +\d+\.\d+ <\.\.\. \w+ resumed>(?P<rest>.*)")
 _FD = re.compile(r"^(?P<fd>\d+)<(?P<path>(?:\\x[0-9a-f]{2})*)>")
@@ -110,7 +112,7 @@ def record(top: Path, cwd: Path, *argv: str, env: Mapping[str, str] | None = Non
     trace = top.parent / "trace"
     made = _Tracer(top)
     begun = ["strace", "-f", "--seccomp-bpf", "-ttt", "-y", "-xx", "-s", "100000000", "-o", os.fspath(trace)]
-    begun += ["-e", f"trace={CALLS}", "-e", "signal=none"]
+    begun += ["-e", f"trace={CALLS}", "-e", "raw=read", "-e", "signal=none"]  # of what is read, only how much
     done = subprocess.run([*begun, *argv], cwd=cwd, env={**os.environ, **(env or {})}, input=stdin, capture_output=True)
     ended = Outcome(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
     made.carry_out(trace.read_text("ascii"))
@@ -209,7 +211,7 @@ class _Tracer:
         parents: dict[int, tuple[int, bool]] = {}
         for line in lines:
             if line["name"] in ("clone", "clone3", "fork", "vfork"):
-                parents.setdefault(int(line["result"]), (int(line["who"]), "CLONE_FILES" in line["args"]))
+                parents.setdefault(int(line["result"], 0), (int(line["who"]), "CLONE_FILES" in line["args"]))
         for line in lines:
             who = int(line["who"])
             if who not in self.opened:
@@ -220,7 +222,7 @@ class _Tracer:
                 self.cwd[who] = _text(here[1])
             method = getattr(self, f"_do_{line['name']}", None)
             if method is not None:
-                method(who, line["args"], int(line["result"]), line["at"] or "")
+                method(who, line["args"], int(line["result"], 0), line["at"] or "")
 
     def _begin(self, who: int, parents: Mapping[int, tuple[int, bool]]) -> None:
         if who not in parents:
@@ -301,6 +303,11 @@ class _Tracer:
         known = self._file(who, args)
         if known is not None:
             known.at = result
+
+    def _do_read(self, who: int, args: str, result: int, at: str) -> None:
+        known = self.opened[who].get(int(args.partition(",")[0], 0))
+        if known is not None:
+            known.at += result
 
     def _do_chdir(self, who: int, args: str, result: int, at: str) -> None:
         self.cwd[who] = self._path(who, args)
