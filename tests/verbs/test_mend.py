@@ -23,9 +23,7 @@ def taken(repo: Sandbox, count: int) -> list[str]:
 
 def file_of(repo: Sandbox, what: str) -> Path:
     oid = repo.git("rev-parse", what)
-    path = repo.path / ".git/objects" / oid[:2] / oid[2:]
-    path.chmod(0o644)
-    return path
+    return repo.loose(oid)
 
 
 def test_a_power_cut_leaves_the_newest_hollow_and_a_mend_goes_on_below_it(repo: Sandbox) -> None:
