@@ -22,6 +22,7 @@ from gitbaton.errors import (
 from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
+from gitbaton.git.torn import boot
 from gitbaton.ground import Surveyor
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Observed, Oid, Stored, Told, WorktreeId
 from gitbaton.render import uncompared
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 
 _MAX_TOLD = 1 << 20
+_BOOT = "boot"  # in our folder of the common directory: since which start of the machine objects are known to be whole
 TAKE_ONE = "take one with 'git baton snapshot \"what is done\"'"
 
 
@@ -293,27 +295,50 @@ class Baton:
         return result.out.count(b"\0")
 
     def apply(self, plan: Plan) -> Snapshot:
-        """Record a planned checkpoint: the chain first, then what is derived from it. Where git has collected or torn an
-        object of it, the work tree is captured once more, each file read anew. Raises BatonError."""
+        """Record a planned checkpoint: the chain first, then what is derived from it. Where git has collected an object of it,
+        or a power cut has torn one, the work tree is captured once more, each file read anew. Raises BatonError."""
+        files = plan.request.files and self.repo.layout.root is not None
+        hollow = self._torn_before() if files else {}
         try:
-            return self._record(plan)
+            return self._record(plan if not hollow else self._afresh(plan, hollow))
         except CollectedError:
-            if not (plan.request.files and self.repo.layout.root):
+            if not files or hollow:
                 raise
-            again = self._afresh(plan)
+            from gitbaton.git.tornfiles import suspects
+
+            again = self._afresh(plan, suspects(self.repo, 0.0))
         return self._record(again)
 
-    def _afresh(self, plan: Plan) -> Plan:
+    def _torn_before(self) -> Mapping[Oid, str]:
+        """The objects that were torn since the last checkpoint before this machine started; none where it has not started
+        since. From then on what git writes is whole."""
+        path, now = os.path.join(self.repo.shared_dir, _BOOT), boot()
+        try:
+            with open(path, encoding="ascii") as file:
+                if file.read() == now:
+                    return {}
+                since: float | None = os.fstat(file.fileno()).st_mtime
+        except (OSError, ValueError):
+            since = None
+        from gitbaton.git.ownfiles import put
+        from gitbaton.git.tornfiles import suspects
+
+        found = suspects(self.repo, since) if now else {}
+        if not found:
+            put(self.repo, path, now.encode("ascii"))
+        return found
+
+    def _afresh(self, plan: Plan, torn: Mapping[Oid, str]) -> Plan:
         """The same checkpoint with files that were read anew, once torn objects are out of the way."""
         from gitbaton.git.tornfiles import set_aside
 
         try:
-            moved = set_aside(self.repo)
+            moved = set_aside(self.repo, torn)
         except OSError as error:
             raise GitError(f"torn objects cannot be moved away: {error.strerror}") from None
         fresh = self.plan(plan.request, fresh=True)
         checkpoint = replace(plan.draft.checkpoint, files=fresh.draft.checkpoint.files)
-        draft = replace(plan.draft, checkpoint=checkpoint, tree=fresh.draft.tree, stages=fresh.draft.stages)
+        draft = replace(plan.draft, checkpoint=checkpoint, tree=fresh.draft.tree, stages=fresh.draft.stages, fresh=True)
         said = f"{len(moved)} torn objects were moved into '{self.repo.shared_dir}/broken'; what the files hold is stored anew"
         return replace(plan, draft=draft, warnings=(*plan.warnings, *([said] if moved else [])))
 

@@ -14,6 +14,7 @@ from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.git.ownfiles import shared
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, Process
+from gitbaton.git.torn import index_is_torn
 from gitbaton.model import Flag, Oid
 from gitbaton.values import value
 
@@ -229,8 +230,10 @@ def _read(index: PrivateIndex, sparse: bool) -> Facts:
     width = 40 if index.repo.layout.algorithm == "sha1" else 64
     empty = _EMPTY_BLOB[index.repo.layout.algorithm]
     listing = index.git.run("ls-files", "-s", "-v", "-z")
-    if listing.code != 0:
-        raise DamagedIndexError(f"the index cannot be read: {listing.fatal()}")
+    if listing.code != 0 or index_is_torn(index.path, index.repo.layout.algorithm):
+        raise DamagedIndexError(
+            f"the index is damaged: {listing.fatal() if listing.code else 'it does not end as git wrote it'}"
+        )
     items = listing.out.split(b"\0")[:-1]
     stage_at, path_at = 10 + width, 12 + width
     odd = [

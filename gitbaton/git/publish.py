@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from gitbaton.errors import CollectedError, GitError
 from gitbaton.git.loose import stow
-from gitbaton.git.objects import NewObject, RefChange
+from gitbaton.git.objects import OID, NewObject, RefChange
 from gitbaton.git.ownfiles import make_folder
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import begin, sync_paths
@@ -46,11 +46,13 @@ def publish(
     new: Sequence[NewObject] | None = None,
     held: Sequence[Oid | None] = (),
     automatic: bool = False,
+    also: bool = False,
 ) -> None:
     """Move refs, as Objects.update, after everything that they will reach is on disk and safe from any ``git gc``.
 
     ``new``: the objects that no ref reaches yet, written here. None: all that the refs will reach and that what they hold now
-    and ``held`` do not. Raises CollectedError when one of these is not here, or torn; nothing has moved then.
+    and ``held`` do not; ``also`` all that lies in the quarantine, since what others hold is torn. Raises CollectedError when
+    one of these is not here, or torn; nothing has moved then.
     """
     how = fsync(repo, automatic=automatic)
     changes = [change for changes in transactions for change in changes]
@@ -61,9 +63,17 @@ def publish(
     else:
         stow(repo, new)
         words = list(dict.fromkeys(item.oid for item in new))
-    with kept(repo, words, walk=new is None, how=how):
+    anew = [folder + name for folder, name in _lying(repo)] if also else []
+    with kept(repo, anew, walk=False, how=how), kept(repo, words, walk=new is None, how=how):
         if changes:
             move_refs(repo, *transactions, how=how)
+
+
+def _lying(repo: Repo) -> Iterator[tuple[str, str]]:
+    place = repo.quarantine()
+    for folder in sorted(os.listdir(place)):
+        if len(folder) == 2:
+            yield from ((folder, name) for name in os.listdir(os.path.join(place, folder)) if OID.match(folder + name))
 
 
 def move_refs(repo: Repo, *transactions: Sequence[RefChange], how: Fsync) -> None:

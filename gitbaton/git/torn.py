@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import zlib
 
+from gitbaton.git.objects import Algorithm, digest
+
 _CHUNK = 1 << 20
 
 
@@ -34,3 +36,24 @@ def is_hollow(path: str) -> bool:
             return file.read(1) in (b"", b"\0")
     except PermissionError:
         return False
+
+
+def boot() -> str:
+    """What names the time since this machine started; empty where nothing tells."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def index_is_torn(path: str, algorithm: Algorithm) -> bool:
+    """Whether an index does not end with the digest of what it holds, which git itself does not look at. One that git wrote
+    without a digest is not."""
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except OSError:
+        return False
+    width = len(digest(algorithm, b""))
+    return bool(raw[-width:].strip(b"\0")) and digest(algorithm, raw[:-width]) != raw[-width:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
@@ -13,6 +13,7 @@ from gitbaton.git.objects import OID, Object, digest
 from gitbaton.git.ownfiles import make_folder
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, base_environment, checked, sync_paths
+from gitbaton.git.torn import is_hollow
 from gitbaton.model import Oid
 from gitbaton.values import value
 
@@ -34,11 +35,18 @@ def torn(repo: Repo) -> dict[Oid, str]:
     return {oid: path for oid, path in loose(repo) if not _whole(repo, oid, path)}
 
 
-def set_aside(repo: Repo) -> list[Oid]:
+def suspects(repo: Repo, since: float | None) -> dict[Oid, str]:
+    """The torn loose objects that were written after a moment; None: of all, those that one look finds hollow."""
+    files = loose(repo)
+    if since is None:
+        return {oid: path for oid, path in files if is_hollow(path)}
+    return {oid: path for oid, path in files if os.stat(path).st_mtime >= since and not _whole(repo, oid, path)}
+
+
+def set_aside(repo: Repo, found: Mapping[Oid, str]) -> list[Oid]:
     """Move torn loose objects into a folder of ours, so that who writes them again is not told that they are there; their ids.
     Raises OSError."""
     place = os.path.join(repo.shared_dir, BROKEN, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), "objects")
-    found = torn(repo)
     for oid, path in found.items():
         make_folder(repo, place)
         move(path, os.path.join(place, oid))
@@ -82,17 +90,6 @@ def indexed(repo: Repo, pack: str) -> tuple[Oid, ...]:
     except OSError:
         return ()
     return tuple(row.split(b" ")[1].decode("ascii") for row in rows if row.count(b" ") > 0)
-
-
-def index_is_torn(repo: Repo, path: str) -> bool:
-    """Whether an index does not end with the digest of what it holds. One that git wrote without a digest is not."""
-    try:
-        with open(path, "rb") as file:
-            raw = file.read()
-    except OSError:
-        return False
-    width = len(digest(repo.layout.algorithm, b""))
-    return bool(raw[-width:].strip(b"\0")) and digest(repo.layout.algorithm, raw[:-width]) != raw[-width:]
 
 
 def move(path: str, target: str) -> None:

@@ -14,7 +14,8 @@ from gitbaton.codec import decode, decode_track, plain
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git import settings
 from gitbaton.git.objects import NewObject, new_object, object_id
-from gitbaton.git.tornfiles import BROKEN, Pack, Spare, index_is_torn, missing_alternates, torn
+from gitbaton.git.torn import index_is_torn
+from gitbaton.git.tornfiles import BROKEN, Pack, Spare, missing_alternates, torn
 from gitbaton.git.tornrefs import Lying, bad_lines, beside, log_of, logged, lying
 from gitbaton.journal.names import run_of
 from gitbaton.mending import others
@@ -105,7 +106,7 @@ class _Look:
         roots |= {oid: b"" for oid in beside(self.repo, (*OURS, NOTES)) if name_of(oid, self.heap)}
         for _, git_dir, _ in settings.worktrees(self.repo):
             git = self.repo.git.changed({"GIT_DIR": git_dir, "GIT_INDEX_FILE": os.path.join(git_dir, "index")})
-            if index_is_torn(self.repo, os.path.join(git_dir, "index")):
+            if index_is_torn(os.path.join(git_dir, "index"), self.repo.layout.algorithm):
                 self.their_all = False
                 continue
             for row in git.run("ls-files", "-s", "-z").out.split(b"\0")[:-1]:
@@ -375,7 +376,7 @@ class _Look:
                 text=f"object {oid}{name}, of your own history, cannot be read", hint=f"{aside}{own if path else _REFETCH}"
             )
         for _, git_dir, root in settings.worktrees(self.repo):
-            if root and index_is_torn(self.repo, os.path.join(git_dir, "index")):
+            if root and index_is_torn(os.path.join(git_dir, "index"), self.repo.layout.algorithm):
                 text = f"the index of '{plain(root)}' cannot be read"
                 yield Theirs(text=text, hint=f"mv '{git_dir}/index' '{git_dir}/index.torn' && git reset")
 

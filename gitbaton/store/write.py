@@ -37,6 +37,7 @@ class Draft:
     """A checkpoint that is to be appended. ``author`` is ``Name <email>``; ``tree`` its commit's tree;
     ``stages`` the objects of the unmerged stages, the last one their tree.
     ``count_changed`` says how many paths differ between two trees.
+    ``fresh``: its files were read anew, since objects that other commits hold are torn.
     ``follow`` fits the checkpoint to the one that it will follow, None for the first; it may raise UnchangedError."""
 
     checkpoint: Checkpoint
@@ -45,6 +46,7 @@ class Draft:
     stages: tuple[NewObject, ...]
     count_changed: Callable[[Oid, Oid], int]
     follow: Callable[[Draft, Stored | None], Checkpoint] | None = None
+    fresh: bool = False
 
 
 class _Batch:
@@ -111,7 +113,7 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     stow(store.repo, batch.items)
     automatic = draft.checkpoint.kind == "auto"
     try:
-        publish(store.repo, *changes, held=_held(stored, tip), automatic=automatic)
+        publish(store.repo, *changes, held=_held(stored, tip), automatic=automatic, also=draft.fresh)
     except (RefConflictError, GitError):
         found = store.objects.info(chain_ref(track))
         if found is None or found.oid != stored.commit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 
 import pytest
 
@@ -50,7 +51,10 @@ def check_everything_comes_back(repo: Sandbox) -> None:
     """Capture, with all paths examined: as bytes on disk, and nothing kept that a checkout gives back."""
     with repo.open() as baton, private_folder(baton.repo) as folder:
         captured, index, facts = capture_with_index(baton.repo, folder, Rules(), set())
+        objects = repo.path / ".git/objects"
+        shutil.copytree(baton.repo.quarantine(), objects, dirs_exist_ok=True)  # where plain git finds them, too
         captured = with_raw(captured, index, facts, list(repo.tree(captured.tree)))
+        shutil.copytree(baton.repo.quarantine(), objects, dirs_exist_ok=True)
     raw = {path: git_bytes(repo, "cat-file", "blob", oid) for path, _, oid in captured.raw}
     there = checked_out(repo, captured.tree)
     for path, data in (there | raw).items():

@@ -1,0 +1,132 @@
+"""What a checkpoint names is there and whole: beside git's collecting, and after a power cut tore what git had written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.kit import Sandbox
+from tests.kit.tiers import some
+
+TRACK = "refs/baton/tracks/t"
+
+
+def test_a_damaged_index_is_replaced_by_a_fresh_one(repo: Sandbox) -> None:
+    repo.write("b.txt", "two\n")
+    index = repo.path / ".git/index"
+    index.write_bytes(index.read_bytes()[: index.stat().st_size // 2])
+    done = repo.ok("snapshot", "--track", "t", "s")
+    assert done.err.startswith("warning: the index is damaged: ") and "every file was read anew" in done.err
+    assert {*repo.tree(TRACK)} == {"a.txt", "b.txt"}
+
+
+@some("what", ["blob", "tree", "zeros"])
+def test_what_a_power_cut_tore_before_is_stored_again_from_the_files(repo: Sandbox, what: str) -> None:
+    repo.ok("snapshot", "--track", "t", "before")
+    head = repo.commit("more", b="two\n", c="three\n")
+    torn = repo.git("rev-parse", f"{head}:b" if what != "tree" else f"{head}^{{tree}}")
+    repo.loose(torn).write_bytes(b"" if what != "zeros" else b"\0" * 40)
+    stamp = repo.path / ".git/baton/boot"
+    stamp.write_text("another start of the machine")
+    os.utime(stamp, (1, 1))
+    done = repo.ok("snapshot", "--track", "t", "after")
+    assert "1 torn object" in done.err
+    assert repo.git("show", f"{TRACK}:b") == "two" and repo.git("show", f"{TRACK}:c") == "three"
+    repo.fsck()
+    assert repo.ok("snapshot", "--track", "t", "again").err == ""
+
+
+def test_a_torn_object_that_git_took_for_stored_is_written_again(repo: Sandbox) -> None:
+    """The same bytes were added before the cut: git finds a file, and would not write them."""
+    repo.write("new.txt", "new\n")
+    oid = repo.git("hash-object", "-w", "new.txt")
+    repo.loose(oid).write_bytes(b"")
+    done = repo.ok("snapshot", "--track", "t", "s")
+    assert "torn object" in done.err and repo.git("show", f"{TRACK}:new.txt") == "new"
+    repo.fsck()
+
+
+def held(folder: Path, verb: str) -> dict[str, str]:
+    """An environment in which our own ``git update-ref`` first lets a git collect garbage to its end."""
+    folder.mkdir()
+    real = subprocess.run(["sh", "-c", "command -v git"], capture_output=True, text=True, check=True).stdout.strip()
+    text = f"""#!/bin/sh
+case " $* " in *" update-ref "*) [ -e "{folder}/done" ] || {{ touch "{folder}/done"; {verb.replace("git", real, 1)}; }} ;; esac
+exec {real} "$@"
+"""
+    (folder / "git").write_text(text)
+    (folder / "git").chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+@some("verb", ["git gc -q --prune=now", "git prune --expire=now", "git repack -q -a -d"])
+def test_git_collects_between_our_objects_and_our_ref(repo: Sandbox, tmp_path: Path, verb: str) -> None:
+    repo.ok("snapshot", "--track", "t", "first")
+    repo.write("staged.txt", "staged\n")
+    repo.git("add", "staged.txt")
+    repo.write("staged.txt", "later\n")
+    repo.write("new.txt", "new\n")
+    done = repo.baton("snapshot", "--track", "t", "second", env=held(tmp_path / "bin", verb))
+    assert done.code == 0 and (tmp_path / "bin/done").exists(), done.err
+    repo.git("reset", "-q", "--hard")
+    (repo.path / "new.txt").unlink()
+    repo.git("gc", "-q", "--prune=now")
+    repo.ok("restore", "t", "--index", "--force")
+    assert (repo.path / "new.txt").read_text() == "new\n" and (repo.path / "staged.txt").read_text() == "later\n"
+    assert repo.git("show", ":staged.txt") == "staged"
+    repo.fsck()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "step", ["rev-list", "pack-objects", "prune", "prune-packed", "update-server-info", "multi-pack-index"]
+)
+@pytest.mark.parametrize("verb", ["gc --prune=now", "prune --expire=now", "repack -a -d"])
+def test_git_is_held_at_each_of_its_steps_while_we_record(repo: Sandbox, tmp_path: Path, verb: str, step: str) -> None:
+    """A collecting git has looked at the refs, and goes on only when a snapshot, a restore and its undo have said done."""
+    repo.ok("snapshot", "--track", "t", "first")
+    gate = tmp_path / "bin"
+    gate.mkdir()
+    real = subprocess.run(["sh", "-c", "command -v git"], capture_output=True, text=True, check=True).stdout.strip()
+    stop = f'case " $* " in *" {step} "*) touch "{gate}/there"; while [ ! -e "{gate}/go" ]; do sleep 0.02; done ;; esac'
+    (gate / "git").write_text(f'#!/bin/sh\n{stop}\nexec {real} "$@"\n')
+    (gate / "git").chmod(0o755)
+    # git starts the others itself from its own folder: there, too, ours is in the way
+    path = f"{gate}:{os.environ['PATH']}"
+    beside = subprocess.Popen(
+        [real, *verb.split()], cwd=repo.path, env={**os.environ, "PATH": path, "GIT_EXEC_PATH": exec_path(gate, real)}
+    )
+    try:
+        for _ in range(100):
+            if (gate / "there").exists() or beside.poll() is not None:
+                break
+            subprocess.run(["sleep", "0.02"], check=True)
+        repo.write("new.txt", "new\n")
+        repo.ok("snapshot", "--track", "t", "second")
+        repo.write("a.txt", "unsaved\n")
+        repo.ok("restore", "t~1", "--force", "--exact")
+        repo.ok("undo")
+    finally:
+        (gate / "go").touch()
+        beside.wait(60)
+    assert (repo.path / "a.txt").read_text() == "unsaved\n" and (repo.path / "new.txt").read_text() == "new\n"
+    repo.git("reset", "-q", "--hard")
+    (repo.path / "new.txt").unlink(missing_ok=True)
+    repo.ok("restore", "t", "--force")
+    assert (repo.path / "new.txt").read_text() == "new\n"
+    repo.fsck()
+
+
+def exec_path(gate: Path, real: str) -> str:
+    """A copy of git's folder of programs, whose ``git`` is the gate."""
+    folder = gate / "exec"
+    folder.mkdir()
+    theirs = Path(subprocess.run([real, "--exec-path"], capture_output=True, text=True, check=True).stdout.strip())
+    for program in theirs.iterdir():
+        if program.name != "git":
+            (folder / program.name).symlink_to(program)
+    (folder / "git").symlink_to(gate / "git")
+    return os.fspath(folder)
