@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import checked
+from gitbaton.git.run import Process, checked
 from gitbaton.model import Oid
 from gitbaton.values import value
 
@@ -33,12 +33,21 @@ def differences(repo: Repo, pairs: Iterable[Pair]) -> dict[Pair, dict[str, Chang
     apart = [pair for pair in wanted if pair[0] != pair[1]]
     found: dict[Pair, dict[str, Change]] = {pair: {} for pair in wanted}
     if apart:
-        stdin = "".join(f"{before} {after}\n" for before, after in apart).encode()
-        groups = records(checked(repo.git.run(*TREES, stdin=stdin), "diff-tree"))[1:]
-        if len(groups) != len(apart):  # git passes over a tree that is not there without failing
-            raise GitError("cannot compare trees: one of them cannot be read")
-        found |= {pair: {c.path: c for c in changes} for pair, (_, changes) in zip(apart, groups, strict=True)}
+        found |= zip(apart, finished(started(repo, apart), len(apart)), strict=True)
     return found
+
+
+def started(repo: Repo, pairs: Sequence[Pair]) -> Process:
+    """A process that compares the trees of each pair, while other things are done. Raises GitError."""
+    return repo.git.start(*TREES, stdin="".join(f"{before} {after}\n" for before, after in pairs).encode())
+
+
+def finished(process: Process, count: int) -> list[dict[str, Change]]:
+    """What it found of so many pairs, by path. Raises GitError."""
+    groups = records(checked(process.finish(), "diff-tree"))[1:]
+    if len(groups) != count:  # git passes over a tree that is not there without failing
+        raise GitError("cannot compare trees: one of them cannot be read")
+    return [{c.path: c for c in changes} for _, changes in groups]
 
 
 def records(raw: bytes) -> list[tuple[str, list[Change]]]:

@@ -15,7 +15,8 @@ from gitbaton.config import load
 from gitbaton.errors import GitError
 from gitbaton.git import filedrift
 from gitbaton.git.repo import Repo
-from gitbaton.git.treediff import differences
+from gitbaton.git.run import Process
+from gitbaton.git.treediff import finished, started
 from gitbaton.ground import Surveyor
 from gitbaton.hooks.deadline import DeadlineError, deadline
 from gitbaton.hooks.sessions import has_ended
@@ -50,6 +51,7 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
         return ""
     (stored,) = baton.exported([stored])
     now = baton.clock()
+    comparing = _comparing(baton, stored) if event.inject != "short" else None
     scene = Scene(
         stored=stored,
         live=_live(baton, stored, seconds),
@@ -62,10 +64,19 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     active = others(islice(baton.store.newest(stored), _LOOKED), event.session, now)
     seen = baton.exported([s for s in active if s.checkpoint.agent is None or not has_ended(repo, s.checkpoint.agent)])
     scene = replace(scene, others=seen, waiting=_waits(repo), runs=_runs(baton))
-    return brief(_more(baton, scene) if stored.checkpoint.observed is not None else scene)
+    return brief(_more(baton, scene, comparing) if stored.checkpoint.observed is not None else scene)
 
 
-def _more(baton: Baton, scene: Scene) -> Scene:
+def _comparing(baton: Baton, stored: Stored) -> Process | None:
+    """A comparison, under way, of a checkpoint's files with its HEAD; None where nobody asks, or both are one tree."""
+    c = stored.checkpoint
+    before = (
+        baton.base_tree(Head(branch=c.branch, oid=c.head)) if c.observed is not None and c.files is not None else stored.tree
+    )
+    return started(baton.repo, [(before, stored.tree)]) if before != stored.tree else None
+
+
+def _more(baton: Baton, scene: Scene, comparing: Process | None) -> Scene:
     """With what was said, what is not committed, and the commits since, where the time allows it."""
     try:
         with deadline(_SECOND):
@@ -73,7 +84,7 @@ def _more(baton: Baton, scene: Scene) -> Scene:
             then = stored.checkpoint.place.oid
             made = _subjects(repo, then, here) if then and here and then != here else ()
             scene = replace(scene, told=baton.told(stored), commits=made)
-            return replace(scene, uncommitted=_uncommitted(baton, stored))
+            return replace(scene, uncommitted=_uncommitted(stored, comparing))
     except DeadlineError:
         baton.repo.close()
     except GitError:
@@ -88,15 +99,13 @@ def _subjects(repo: Repo, then: Oid, here: Oid) -> tuple[str, ...]:
     return (*rows[:_COMMITS], "and more") if len(rows) > _COMMITS else tuple(rows)
 
 
-def _uncommitted(baton: Baton, stored: Stored) -> tuple[str, ...]:
+def _uncommitted(stored: Stored, comparing: Process | None) -> tuple[str, ...]:
     """The first paths in which a checkpoint's files and its HEAD differ: tracked ones before new ones, those that the agent
     edited before others, those that begin with a dot last."""
-    c = stored.checkpoint
-    if c.files is None:
+    if comparing is None:
         return ()
-    pair = (baton.base_tree(Head(branch=c.branch, oid=c.head)), stored.tree)
-    edited = c.observed.edited if c.observed else ()
-    changes = differences(baton.repo, [pair])[pair]
+    edited = stored.checkpoint.observed.edited if stored.checkpoint.observed else ()
+    (changes,) = finished(comparing, 1)
     order = sorted(changes, key=lambda path: (changes[path].before is None, path not in edited, "/." in f"/{path}", path))
     marks = {
         path: "new" if one.before is None else "deleted" if one.after is None else "changed" for path, one in changes.items()
