@@ -70,9 +70,9 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
 def _comparing(baton: Baton, stored: Stored) -> Process | None:
     """A comparison, under way, of a checkpoint's files with its HEAD; None where nobody asks, or both are one tree."""
     c = stored.checkpoint
-    before = (
-        baton.base_tree(Head(branch=c.branch, oid=c.head)) if c.observed is not None and c.files is not None else stored.tree
-    )
+    if c.observed is None or c.files is None:
+        return None
+    before = baton.base_tree(Head(branch=c.branch, oid=c.head))
     return started(baton.repo, [(before, stored.tree)]) if before != stored.tree else None
 
 
