@@ -320,12 +320,15 @@ class Baton:
                 since: float | None = os.fstat(file.fileno()).st_mtime
         except (OSError, ValueError):
             since = None
-        from gitbaton.git.ownfiles import put
+        from gitbaton.git.ownfiles import lock_file
         from gitbaton.git.tornfiles import suspects
 
         found = suspects(self.repo, since) if now else {}
         if not found:
-            put(self.repo, path, now.encode("ascii"))
+            fd = lock_file(self.repo, path)
+            with open(fd, "wb") as file:  # one that is not whole says as much as none
+                file.truncate()
+                file.write(now.encode("ascii"))
         return found
 
     def _afresh(self, plan: Plan, torn: Mapping[Oid, str]) -> Plan:

@@ -51,6 +51,7 @@ class BinaryObjects:
     def __init__(self, git: Git, git_dir: str, common_dir: str, algorithm: Algorithm) -> None:
         self.git, self.git_dir, self.common_dir, self.algorithm = git, git_dir, common_dir, algorithm
         self._batch: _Batch | None = None
+        self._plain = git
 
     def info(self, spec: str) -> Object | None:
         """See Objects."""
@@ -278,7 +279,11 @@ class BinaryObjects:
     def borrow(self, store: str, env: Mapping[str, str]) -> None:
         """See Objects."""
         self.close()
-        self.git = self.git.changed(env)
+        self._plain, self.git = self.git, self.git.changed(env)
+
+    def give_back(self) -> None:
+        """See Objects."""
+        self.git = self._plain
 
     def warm(self) -> None:
         """See Objects."""

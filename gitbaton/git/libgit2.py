@@ -289,6 +289,9 @@ class Libgit2Objects:
         """See Objects."""
         self.repository.odb.add_disk_alternate(store)
 
+    def give_back(self) -> None:
+        """See Objects."""
+
     def warm(self) -> None:
         """See Objects."""
 

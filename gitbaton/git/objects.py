@@ -141,6 +141,9 @@ class Objects(Protocol):
     def borrow(self, store: str, env: Mapping[str, str]) -> None:
         """Also read what lies in another folder of objects; ``env`` names it for git."""
 
+    def give_back(self) -> None:
+        """What was borrowed is gone: whatever is started from now on does not look there."""
+
     def warm(self) -> None:
         """Get ready to answer, while something else is done."""
 

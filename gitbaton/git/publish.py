@@ -134,11 +134,12 @@ def _collect(repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync) -> lis
     """The packs of some objects in the object store; the files that keep them."""
     own = os.path.join(repo.own_dir, "tmp", f"{os.getpid()}.{os.urandom(4).hex()}")
     git = repo.git.changed({}, f"core.fsync={'none' if how == 'never' else 'all'}", "core.fsyncMethod=fsync", *_FAST)
-    options = ("--revs", *_PARTIAL) if walk else ()
+    # Files of one capture are seldom alike. Git makes no deltas later within a pack, so elsewhere they are made now.
+    options = ("--window=0", "--revs", *_PARTIAL) if walk else ()
     try:
         make_folder(repo, own)
         stdin = "".join(f"{word}\n" for word in words).encode()
-        result = git.run("pack-objects", "-q", "--window=0", *options, os.path.join(own, "pack"), stdin=stdin)
+        result = git.run("pack-objects", "-q", *options, os.path.join(own, "pack"), stdin=stdin)
         if result.code != 0:
             raise CollectedError(f"an object is not here, or torn: {result.fatal()}")
         return _store(repo, own, result.out.decode("ascii").split(), sync=how != "never")

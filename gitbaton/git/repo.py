@@ -56,6 +56,7 @@ class Repo:
         self._reading: Process | None = None
         self._asked: Process | None = None
         self._quarantine: str | None = None
+        self._plain = git  # without the quarantine
         self.listings: tuple[tuple[int, int, int], Process, Process] | None = None
 
     def _open(self, door: Door | None) -> Objects:
@@ -105,6 +106,7 @@ class Repo:
             store = os.path.join(self._quarantine, "objects")
             make_folder(self, store)
             others = self.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
+            self._plain = self.git
             env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(store) + (os.pathsep + others if others else "")}
             self.git = self.git.changed(env)
             self.objects.borrow(store, env)
@@ -123,10 +125,12 @@ class Repo:
         return git.changed({"GIT_OBJECT_DIRECTORY": store, "GIT_ALTERNATE_OBJECT_DIRECTORIES": real})
 
     def clear(self) -> None:
-        """Empty the quarantine: what refs are to hold is published."""
+        """Remove the quarantine: what refs are to hold is published. Never raises."""
         if self._quarantine is not None:
-            folders.remove(os.path.join(self._quarantine, "objects"))
-            os.makedirs(os.path.join(self._quarantine, "objects"), exist_ok=True)
+            folders.remove(self._quarantine)
+            self._quarantine = None
+            self.git = self._plain
+            self.objects.give_back()
 
     def take_over(self, ahead: Ahead) -> None:
         """Use what was begun before this repository was found; listings only where they read its index from its top."""
@@ -308,9 +312,7 @@ class Repo:
     def close(self) -> None:
         """Let go of processes and handles, and of what was not published."""
         self.objects.close()
-        if self._quarantine is not None:
-            folders.remove(self._quarantine)
-            self._quarantine = None
+        self.clear()
         for process in (self._reading, self._asked, *(self.listings or ())[1:]):
             if isinstance(process, Process):
                 process.stop()

@@ -107,6 +107,9 @@ def run(words: list[str]) -> None:
         _go_on(words, work)
     except Exception as error:
         work.log(f"{type(error).__name__}: {error}")
+    finally:
+        if work.repo is not None:
+            work.repo.clear()
 
 
 def _opened(work: _Work, event: Event) -> bool:

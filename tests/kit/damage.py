@@ -93,9 +93,7 @@ def file_of(box: Sandbox, what: str) -> Path:
         oid = object_id("sha1", "blob", payload(box.run("git", "log", "-1", "--format=%B", oid).out.encode()))
     elif kind == "note":
         oid = box.git("notes", f"--ref={NOTES}", "list", oid)
-    path = box.path / ".git/objects" / oid[:2] / oid[2:]
-    path.chmod(0o644)
-    return path
+    return box.loose(oid)
 
 
 def _empty(path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import RefConflictError
-from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.loose import stow
 from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
 from gitbaton.retention.forgetting import forget
@@ -49,12 +49,12 @@ def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: San
     wrote: list[tuple[bool, str]] = []
     inside = [False]
     rivals = [0]
-    write, lock = BinaryObjects.write, Repo.lock
+    lock = Repo.lock
 
-    def noted(self: BinaryObjects, items: Iterable[NewObject]) -> None:
+    def noted(repo: Repo, items: Iterable[NewObject]) -> None:
         made = list(items)
         wrote.extend((inside[0], item.kind) for item in made)
-        write(self, made)
+        stow(repo, made)
 
     @contextmanager
     def counted(self: Repo, names: tuple[str, ...], wait: float = 60.0) -> Iterator[None]:
@@ -67,7 +67,7 @@ def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: San
             yield
             inside[0] = False
 
-    monkeypatch.setattr(BinaryObjects, "write", noted)
+    monkeypatch.setattr("gitbaton.store.revision.stow", noted)
     monkeypatch.setattr(Repo, "lock", counted)
     with kept.open(door="binary") as baton:
         apply(baton, plan(baton, Wish(rules=Rules(last=9))))

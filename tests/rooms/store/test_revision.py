@@ -187,6 +187,7 @@ def change(baton: Baton, goal: str) -> Revision:
 @pytest.mark.deep
 @some("goal", ["all", "grows", "loses", "goes"])
 def test_killed_between_any_two_refs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, goal: str) -> None:
+    repo.git("config", "baton.fsync", "never")  # so that refs move by the call that is patched
     with repo.open(clock=integer_clock(), door="libgit2") as baton:
         for track in ("more", "goes", "loses", "grows"):  # so that what `grows` gains lies below its tip
             filled(baton, track, 3)
