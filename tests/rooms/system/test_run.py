@@ -29,7 +29,6 @@ def children() -> list[str]:
 
 def test_a_command_that_does_not_end_is_killed(repo: Sandbox) -> None:
     repo.git("config", "alias.hang", "!exec sleep 30")
-    repo.git("config", "gc.auto", "0")  # no repack in the background
     others = children()  # of tests that ran before in this process
     start = time.monotonic()
     with pytest.raises(GitTimeoutError) as caught:
@@ -133,6 +132,7 @@ def test_nothing_is_left_open(repo: Sandbox, door: str) -> None:
     def descriptors() -> int:
         return len(os.listdir("/proc/self/fd"))
 
+    repo.git("config", "gc.auto", "0")  # no repack in the background
     others = children()  # of tests that ran before in this process
     with repo.open(door=door) as baton:
         baton.snapshot("first", track="t", files=False)
