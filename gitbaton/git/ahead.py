@@ -63,7 +63,7 @@ class Ahead:
     """What was begun in a directory. ``index`` is the file that the listings read, None where none was begun."""
 
     def __init__(self, directory: str, git: Git, wanted: Wanted) -> None:
-        self.directory = directory
+        self.directory, self.wanted = directory, wanted
         self.layout = ask_layout(git)
         self.settings: Process | None = ask_settings(git)
         self.index: str | None = None

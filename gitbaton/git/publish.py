@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gitbaton.errors import CollectedError, GitError
+from gitbaton.git import folders
 from gitbaton.git.loose import stow
 from gitbaton.git.objects import OID, NewObject, RefChange
 from gitbaton.git.ownfiles import make_folder
@@ -146,7 +146,7 @@ def _collect(repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync) -> lis
     except OSError as error:
         raise GitError(f"a pack cannot be written: {error.strerror}") from None
     finally:
-        shutil.rmtree(own, ignore_errors=True)
+        folders.remove(own)
 
 
 def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str]:
@@ -163,7 +163,9 @@ def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str
             try:
                 os.rename(source, target + end)
             except OSError:  # the object store is on another file system
-                shutil.copy2(source, target + end)
+                with open(source, "rb") as reader, open(target + end, "xb") as writer:
+                    folders.copy(reader, writer)
+                    os.fchmod(writer.fileno(), os.fstat(reader.fileno()).st_mode & 0o777)
                 sync_paths([target + end])
     if sync:
         sync_paths([folder])

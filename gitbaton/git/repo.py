@@ -104,7 +104,9 @@ class Repo:
         if self._quarantine is None:
             self._quarantine = os.path.join(self.own_dir, "tmp", f"{os.getpid()}.{time.monotonic_ns()}")
             store = os.path.join(self._quarantine, "objects")
-            make_folder(self, store)
+            if not os.path.isdir(os.path.dirname(self._quarantine)):
+                make_folder(self, os.path.dirname(self._quarantine))
+            os.makedirs(store)
             others = self.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
             self._plain = self.git
             env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(store) + (os.pathsep + others if others else "")}
@@ -137,6 +139,8 @@ class Repo:
         if ahead.index != self.layout.index or ahead.directory != self.layout.root or "GIT_DIR" in self.git.env:
             ahead.drop_listings()
         self._reading, self.listings = ahead.settings, ahead.listings
+        if ahead.wanted == "capture" and ahead.index is not None:
+            self.quarantine()  # before the process that reads it is started
         self.objects.warm()
 
     def prefetch_settings(self) -> None:
