@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from gitbaton import config, mirror, rewrites
-from gitbaton.codec import check_track, encode, timestamp
+from gitbaton.codec import check_track, counted, encode, timestamp
 from gitbaton.errors import (
     AmbiguousNameError,
     BatonError,
@@ -21,8 +21,9 @@ from gitbaton.errors import (
 )
 from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
+from gitbaton.git.publish import MENDS
 from gitbaton.git.repo import Door, Repo, discover
-from gitbaton.git.torn import boot
+from gitbaton.git.torn import is_known
 from gitbaton.ground import Surveyor
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Observed, Oid, Stored, Told, WorktreeId
 from gitbaton.render import uncompared
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 
 _MAX_TOLD = 1 << 20
-_BOOT = "boot"  # in our folder of the common directory: since which start of the machine objects are known to be whole
 TAKE_ONE = "take one with 'git baton snapshot \"what is done\"'"
 
 
@@ -187,6 +187,8 @@ class Baton:
             *([told(redacted)] if redacted else []),
             *([captured.warning] if captured and captured.warning else []),
         ]
+        if captured and captured.blind:
+            raise GitError(f"{captured.blind}; nothing is recorded")
         if head.branch is None:
             warnings.append("HEAD is detached; the checkpoint names no branch")
         files = self.file_state(captured) if captured else None
@@ -291,45 +293,28 @@ class Baton:
         if result.code != 0:  # the tree before cannot be read: then all is new
             result = self.repo.git.run("ls-tree", "-r", "-z", "--name-only", after)
         if result.code != 0:
-            raise CollectedError(f"an object is not here, or torn: {result.fatal()}")
+            raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
         return result.out.count(b"\0")
 
     def apply(self, plan: Plan) -> Snapshot:
         """Record a planned checkpoint: the chain first, then what is derived from it. Where git has collected an object of it,
         or a power cut has torn one, the work tree is captured once more, each file read anew. Raises BatonError."""
         files = plan.request.files and self.repo.layout.root is not None
-        hollow = self._torn_before() if files else {}
+        hollow = self._torn() if files and not is_known(self.repo.shared_dir) else {}
         try:
             return self._record(plan if not hollow else self._afresh(plan, hollow))
         except CollectedError:
             if not files or hollow:
                 raise
-            from gitbaton.git.tornfiles import suspects
+            from gitbaton.git.tornfiles import torn
 
-            again = self._afresh(plan, suspects(self.repo, 0.0))
+            again = self._afresh(plan, torn(self.repo))
         return self._record(again)
 
-    def _torn_before(self) -> Mapping[Oid, str]:
-        """The objects that were torn since the last checkpoint before this machine started; none where it has not started
-        since. From then on what git writes is whole."""
-        path, now = os.path.join(self.repo.shared_dir, _BOOT), boot()
-        try:
-            with open(path, encoding="ascii") as file:
-                if file.read() == now:
-                    return {}
-                since: float | None = os.fstat(file.fileno()).st_mtime
-        except (OSError, ValueError):
-            since = None
-        from gitbaton.git.ownfiles import lock_file
-        from gitbaton.git.tornfiles import suspects
+    def _torn(self) -> Mapping[Oid, str]:
+        from gitbaton.git.tornfiles import since_start
 
-        found = suspects(self.repo, since) if now else {}
-        if not found:
-            fd = lock_file(self.repo, path)
-            with open(fd, "wb") as file:  # one that is not whole says as much as none
-                file.truncate()
-                file.write(now.encode("ascii"))
-        return found
+        return since_start(self.repo)
 
     def _afresh(self, plan: Plan, torn: Mapping[Oid, str]) -> Plan:
         """The same checkpoint with files that were read anew, once torn objects are out of the way."""
@@ -342,17 +327,18 @@ class Baton:
         fresh = self.plan(plan.request, fresh=True)
         checkpoint = replace(plan.draft.checkpoint, files=fresh.draft.checkpoint.files)
         draft = replace(plan.draft, checkpoint=checkpoint, tree=fresh.draft.tree, stages=fresh.draft.stages, fresh=True)
-        said = f"{len(moved)} torn objects were moved into '{self.repo.shared_dir}/broken'; what the files hold is stored anew"
+        count = counted(len(moved), "torn object")
+        said = f"moved {count} into '{self.repo.shared_dir}/broken'; what the files hold is stored anew"
         return replace(plan, draft=draft, warnings=(*plan.warnings, *([said] if moved else [])))
 
     def _record(self, plan: Plan) -> Snapshot:
         from gitbaton.git.maintenance import tend
         from gitbaton.store import intent
-        from gitbaton.store.write import append
+        from gitbaton.store.write import append, contents
 
         track = plan.checkpoint.track
         warnings = list(plan.warnings)
-        with self.repo.lock((chain_ref(track), tip_ref(track), NOTES)):
+        with contents(self.store, plan.draft) as draft, self.repo.lock((chain_ref(track), tip_ref(track), NOTES)):
             new = self.repo.objects.info(chain_ref(track)) is None
             known = None if intent.pending(self.repo) else newest.take(self.repo)
             if new and self.store.at_remotes(track):
@@ -360,7 +346,7 @@ class Baton:
 
                 warnings += adopt(self.store, track, plan.checkpoint.created)
                 self.store.chains()  # it is a track of our own now
-            stored = append(self.store, plan.draft, warnings.append)
+            stored = append(self.store, draft, warnings.append)
             self.repo.clear()
             try:
                 if stored.checkpoint.head is not None:

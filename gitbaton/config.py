@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     Transcripts = Literal["off", "position", "full"]
     Redact = Literal["on", "off", "strict"]
     Observe = Literal["all", "tests", "none"]
-    from gitbaton.git.publish import Fsync
 else:
-    Auto = Untracked = Transcripts = Redact = Observe = Fsync = str
+    Auto = Untracked = Transcripts = Redact = Observe = str
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _SIZE = re.compile(r"([0-9]{1,15})([kKmMgG]?)\Z")
 _UNIT = {"": 0, "k": 10, "m": 20, "g": 30}
@@ -47,7 +46,6 @@ class Settings:
     transcripts: Transcripts  # baton.transcripts
     observe: Observe  # baton.observe: what of the client's own records a checkpoint holds
     tests: tuple[str, ...]  # baton.testCommand: one's own test commands
-    fsync: Fsync | None  # baton.fsync: what a write waits for; None: manual ones for the disk, automatic ones for the order
     nudge: bool  # baton.nudge: whether a prompt is told that the words are old
     redact: Redact  # baton.redact: what becomes of secrets in words
     push: bool | None  # baton.push: whether anything is ever pushed without a question; None: a first push is asked about
@@ -81,6 +79,8 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         others = ", ".join(f"'{word}'" for word in words[:-1])
         return wrong(f"baton.{key} is '{given}'; it can be {others} or '{words[-1]}'", words[0])
 
+    if last("baton.fsync", ""):
+        one_of("fsync", *FSYNC)  # git.publish reads it
     return Settings(
         track=os.environ.get("GIT_BATON_TRACK") or last("baton.track", "") or None,
         checkpoint_dir=last("baton.checkpointdir", CHECKPOINT_DIR),
@@ -92,7 +92,6 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         transcripts=cast(Transcripts, one_of("transcripts", "full", "position", "off")),
         observe=cast(Observe, one_of("observe", "all", "tests", "none")),
         tests=tuple(command for command in values.get("baton.testcommand", ()) if command.strip()),
-        fsync=cast("Fsync", one_of("fsync", *FSYNC)) if last("baton.fsync", "") else None,
         nudge=_flag("nudge", last("baton.nudge", "").lower(), wrong) is not False,
         redact=cast(Redact, one_of("redact", "on", "strict", "off")),
         push=_flag("push", last("baton.push", "").lower(), wrong),

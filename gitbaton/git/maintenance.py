@@ -65,6 +65,10 @@ def tidy_packs(repo: Repo) -> bool:
         return False
     try:
         names = set(os.listdir(os.path.join(repo.objects_dir, "pack")))
+        if any(name.endswith(".keep") for name in names):
+            from gitbaton.git.keeping import Shelf
+
+            Shelf(repo).clean()  # what a killed process kept
         packs = [name[:-5] for name in names if name.endswith(".pack")]
         if len(packs) <= PACKS or sum(f"{n}.keep" not in names and f"{n}.mtimes" not in names for n in packs) <= PACKS:
             return False

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Fsync = Literal["always", "ordered", "never"]
+MENDS = "git baton doctor --mend"
 WORD = "gitbaton"  # how the text of a file that keeps a pack begins
 FSYNC = ("always", "ordered", "never")
 _ASKING = ("loose-object", "objects", "committed", "added", "all")  # of core.fsync: who writes one has every object on disk
+_MUCH, _MUCH_BYTES = 256, 4 << 20
 _FEW = 64  # files that are brought to disk one by one
 _FAST = ("pack.threads=1", "pack.compression=1", "pack.writeReverseIndex=false", "pack.packSizeLimit=0")
 _PARTIAL = ("--missing=allow-promisor", "--sparse")
@@ -76,6 +78,29 @@ def _lying(repo: Repo) -> Iterator[tuple[str, str]]:
             yield from ((folder, name) for name in os.listdir(os.path.join(place, folder)) if OID.match(folder + name))
 
 
+@contextmanager
+def ahead(repo: Repo, trees: Sequence[Oid], held: Sequence[Oid | None], *, automatic: bool = False) -> Iterator[Sequence[Oid]]:
+    """Before the lock: where much is new, have it on disk and kept while the block runs, so that nobody waits for it under
+    the lock. ``held`` are trees that refs hold. What was kept comes back, to be named as held. Raises CollectedError."""
+    if not _is_much(repo.quarantine()):
+        yield ()
+        return
+    words = [*trees, *(f"^{oid}" for oid in held if oid is not None and repo.objects.info(oid) is not None)]
+    with kept(repo, words, walk=True, how=fsync(repo, automatic=automatic)):
+        yield trees
+
+
+def _is_much(place: str) -> bool:
+    """Whether a folder of objects holds packs, or more than 256 objects or 4 MiB."""
+    count = size = 0
+    for folder, _, names in os.walk(place):
+        count += len(names)
+        size += sum(os.stat(os.path.join(folder, name)).st_size for name in names)
+        if count > _MUCH or size > _MUCH_BYTES:
+            return True
+    return False
+
+
 def move_refs(repo: Repo, *transactions: Sequence[RefChange], how: Fsync) -> None:
     """Move refs whose objects are on disk: with ``always`` they are there, too, when this returns; with ``ordered`` each is
     whole, and may be the one of before. Raises as Objects.update."""
@@ -99,12 +124,12 @@ def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
     if len(paths) > _FEW and sync_all(repo, root):
         return
     full = [os.path.join(root, path) for path in paths]
-    folders = {os.path.dirname(path) for path in full}
+    above = {os.path.dirname(path) for path in full}
     try:
         sync_paths(path for path in full if os.path.isfile(path) and not os.path.islink(path))
-        sync_paths(sorted(folder for folder in folders if os.path.isdir(folder)))
+        sync_paths(sorted(folder for folder in above if os.path.isdir(folder)))
     except OSError as error:
-        raise GitError(f"restored files cannot be brought to disk: {error.strerror}") from None
+        raise GitError(f"files cannot be brought to disk: {error.strerror}") from None
 
 
 @contextmanager
@@ -138,10 +163,14 @@ def _collect(repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync) -> lis
     options = ("--window=0", "--revs", *_PARTIAL) if walk else ()
     try:
         make_folder(repo, own)
+        if os.stat(own).st_dev != os.stat(repo.objects_dir).st_dev:  # git itself renames from there
+            folders.remove(own)
+            own = os.path.join(os.path.realpath(repo.objects_dir), f"baton-{os.path.basename(own)}")
+            os.mkdir(own)
         stdin = "".join(f"{word}\n" for word in words).encode()
         result = git.run("pack-objects", "-q", *options, os.path.join(own, "pack"), stdin=stdin)
         if result.code != 0:
-            raise CollectedError(f"an object is not here, or torn: {result.fatal()}")
+            raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
         return _store(repo, own, result.out.decode("ascii").split(), sync=how != "never")
     except OSError as error:
         raise GitError(f"a pack cannot be written: {error.strerror}") from None
@@ -159,14 +188,7 @@ def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str
         with open(keeps[-1], "xb") as file:
             file.write(mark())
         for end in (".pack", ".idx"):  # git knows a pack by its index
-            source = os.path.join(own, f"pack-{name}{end}")
-            try:
-                os.rename(source, target + end)
-            except OSError:  # the object store is on another file system
-                with open(source, "rb") as reader, open(target + end, "xb") as writer:
-                    folders.copy(reader, writer)
-                    os.fchmod(writer.fileno(), os.fstat(reader.fileno()).st_mode & 0o777)
-                sync_paths([target + end])
+            os.rename(os.path.join(own, f"pack-{name}{end}"), target + end)
     if sync:
         sync_paths([folder])
     return keeps
@@ -174,7 +196,10 @@ def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str
 
 def sync_all(repo: Repo, place: str) -> bool:
     """Have a whole file system on disk, where the system has a command for that."""
-    return begin(["sync", "-f", "--", place], repo.git.env, repo.git.timeout).finish().code == 0
+    try:
+        return begin(["sync", "-f", "--", place], repo.git.env, repo.git.timeout).finish().code == 0
+    except GitError:
+        return False
 
 
 def mark() -> bytes:

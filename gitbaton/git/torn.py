@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 
 from gitbaton.git.objects import Algorithm, digest
 
+STAMP = "boot"  # in our folder of the common directory
 _CHUNK = 1 << 20
 
 
@@ -36,6 +38,16 @@ def is_hollow(path: str) -> bool:
             return file.read(1) in (b"", b"\0")
     except PermissionError:
         return False
+
+
+def is_known(folder: str) -> bool:
+    """Whether all that git wrote since this machine was started is known to be whole, as a stamp in a folder of ours says; also
+    where nothing tells one start from another."""
+    try:
+        with open(os.path.join(folder, STAMP), encoding="ascii") as file:
+            return file.read() == boot()
+    except (OSError, ValueError):
+        return not boot()
 
 
 def boot() -> str:

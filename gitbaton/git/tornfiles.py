@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import OID, Object, digest
-from gitbaton.git.ownfiles import make_folder
+from gitbaton.git.ownfiles import lock_file, make_folder
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, base_environment, checked, sync_paths
-from gitbaton.git.torn import is_hollow
+from gitbaton.git.torn import STAMP, boot, is_hollow
 from gitbaton.model import Oid
 from gitbaton.values import value
 
@@ -35,12 +35,23 @@ def torn(repo: Repo) -> dict[Oid, str]:
     return {oid: path for oid, path in loose(repo) if not _whole(repo, oid, path)}
 
 
-def suspects(repo: Repo, since: float | None) -> dict[Oid, str]:
-    """The torn loose objects that were written after a moment; None: of all, those that one look finds hollow."""
-    files = loose(repo)
+def since_start(repo: Repo) -> Mapping[Oid, str]:
+    """The loose objects that were torn before this machine was started. Those count that were written after the stamp of an
+    earlier start; without one, of all those that one look finds hollow. Where there is none the stamp is of this start."""
+    stamp = os.path.join(repo.shared_dir, STAMP)
+    try:
+        since: float | None = os.stat(stamp).st_mtime
+    except FileNotFoundError:
+        since = None
     if since is None:
-        return {oid: path for oid, path in files if is_hollow(path)}
-    return {oid: path for oid, path in files if os.stat(path).st_mtime >= since and not _whole(repo, oid, path)}
+        found = {oid: path for oid, path in loose(repo) if is_hollow(path)}
+    else:
+        found = {oid: path for oid, path in loose(repo) if os.stat(path).st_mtime >= since and not _whole(repo, oid, path)}
+    if not found:
+        with open(lock_file(repo, stamp), "wb") as file:  # one that is not whole says as much as none
+            file.truncate()
+            file.write(boot().encode("ascii"))
+    return found
 
 
 def set_aside(repo: Repo, found: Mapping[Oid, str]) -> list[Oid]:

@@ -37,7 +37,7 @@ class Captured:
     ``flags_more`` are flags that ``flags`` has no room for; a blob in ``stages`` then holds them all.
     ``stages`` are objects not yet written, the last one the tree ``1/ 2/ 3/ flags raw/`` of an index commit's second parent;
     ``raw`` are the files (path, mode, blob) whose bytes it holds, because a checkout of ``tree`` would not give them back.
-    ``warning``: what should be said of the capture.
+    ``warning``: what should be said of the capture; ``blind``: why it had better not be recorded.
     """
 
     tree: Oid
@@ -49,6 +49,7 @@ class Captured:
     raw: tuple[Entry, ...]
     skipped: tuple[Skipped, ...]
     warning: str = ""
+    blind: str = ""
 
 
 class _Changes:
@@ -156,7 +157,6 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
     raw = keep(index, tree, intake.examined()) if intake.changes else ()
     skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
-    _refuse_blind(index, {path: s.reason for path, s in unique.items() if s.reason == "unreadable"})
     ordered = sorted(unique.items(), key=lambda item: os.fsencode(item[0]))
     return Captured(
         tree=tree,
@@ -167,16 +167,15 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
         stages=stages_tree(index, facts, raw_tree(index, raw)),
         raw=raw,
         skipped=tuple(Skipped(path=path, reason=s.reason) for path, s in ordered),
+        blind=_blind(index, {path: s.reason for path, s in unique.items() if s.reason == "unreadable"}),
     )
 
 
-def _refuse_blind(index: PrivateIndex, unreadable: Mapping[str, str]) -> None:
-    """Raise GitError when more than half of the tracked files cannot be read; one that is missing was deleted."""
-    if unreadable:
-        tracked = zsplit(index.git.out("ls-files", "-z"))
-        shut = [path for path in tracked if covered(path, unreadable)]
-        if tracked and 2 * len(shut) > len(tracked):
-            raise GitError(f"{len(shut)} of {len(tracked)} tracked files cannot be read; nothing is recorded")
+def _blind(index: PrivateIndex, unreadable: Mapping[str, str]) -> str:
+    """What to say where more than half of the tracked files cannot be read; one that is missing was deleted."""
+    tracked = zsplit(index.git.out("ls-files", "-z")) if unreadable else []
+    shut = sum(covered(path, unreadable) is not None for path in tracked)
+    return f"{shut} of {len(tracked)} tracked files cannot be read" if 2 * shut > len(tracked) else ""
 
 
 def covered(path: str, left: Mapping[str, str]) -> str | None:

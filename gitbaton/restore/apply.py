@@ -19,7 +19,7 @@ from gitbaton.restore.values import Plan, Restored
 from gitbaton.restore.writing import Writing
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import AFTER, LEFT, take_back
-from gitbaton.store.write import Draft, append_safety
+from gitbaton.store.write import Draft, append_safety, contents
 from gitbaton.values import replace
 
 
@@ -122,8 +122,8 @@ class _Work:
             self.lock.take()
             refuse_changed(self.scene.index)
         reached("safety")
-        with self.repo.lock((self.ref,)):
-            self.safety = append_safety(self.baton.store, self.ref, draft)
+        with contents(self.baton.store, draft) as ready, self.repo.lock((self.ref,)):
+            self.safety = append_safety(self.baton.store, self.ref, ready)
         self._refuse_pruned()
 
     def _refuse_pruned(self) -> None:

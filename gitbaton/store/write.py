@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from gitbaton.codec import check_track, decode_track, encode, entry, message, parse_note, plain
@@ -13,7 +14,7 @@ from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.loose import stow
 from gitbaton.git.notes import edit
 from gitbaton.git.objects import Kind, NewObject, RefChange, commit_data, new_object, parse_commit
-from gitbaton.git.publish import publish
+from gitbaton.git.publish import ahead, publish
 from gitbaton.git.reffiles import below
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.store import foreign
@@ -37,7 +38,8 @@ class Draft:
     """A checkpoint that is to be appended. ``author`` is ``Name <email>``; ``tree`` its commit's tree;
     ``stages`` the objects of the unmerged stages, the last one their tree.
     ``count_changed`` says how many paths differ between two trees.
-    ``fresh``: its files were read anew, since objects that other commits hold are torn.
+    ``fresh``: its files were read anew, since objects that other commits hold are torn. ``kept``: trees that lie in a kept
+    pack already, with all below them.
     ``follow`` fits the checkpoint to the one that it will follow, None for the first; it may raise UnchangedError."""
 
     checkpoint: Checkpoint
@@ -47,6 +49,7 @@ class Draft:
     count_changed: Callable[[Oid, Oid], int]
     follow: Callable[[Draft, Stored | None], Checkpoint] | None = None
     fresh: bool = False
+    kept: tuple[Oid, ...] = ()
 
 
 class _Batch:
@@ -111,9 +114,9 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     if not behind:
         changes += _derived(store, batch, stored, draft.author, warn)
     stow(store.repo, batch.items)
-    automatic = draft.checkpoint.kind == "auto"
+    checkpoint, automatic = draft.checkpoint, draft.checkpoint.kind == "auto"
     try:
-        publish(store.repo, *changes, held=_held(stored, tip), automatic=automatic, also=draft.fresh)
+        publish(store.repo, *changes, held=[checkpoint.head, *draft.kept], automatic=automatic, also=draft.fresh)
     except (RefConflictError, GitError):
         found = store.objects.info(chain_ref(track))
         if found is None or found.oid != stored.commit:
@@ -133,7 +136,7 @@ def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
         stored = _chain_commit(store, batch, draft, tip)
         stow(store.repo, batch.items)
         change = RefChange(name=ref, new=stored.commit, old=tip.commit if tip else None)
-        publish(store.repo, [change], held=_held(stored, tip))
+        publish(store.repo, [change], held=[draft.checkpoint.head, *draft.kept])
         return stored
 
     try:
@@ -142,9 +145,16 @@ def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
         raise RefConflictError(f"nothing is changed: {error.message}", _LOCK_HINT) from None
 
 
-def _held(stored: Stored, tip: Stored | None) -> tuple[Oid | None, ...]:
-    """Commits that a checkpoint stands on, and that git keeps for others: not from the chain, whose refs say so."""
-    return stored.checkpoint.head, tip.commit if tip else None
+@contextmanager
+def contents(store: Store, draft: Draft) -> Iterator[Draft]:
+    """The draft, what is large of it on disk: for the time before the lock, which the block takes. Raises CollectedError."""
+    files = draft.checkpoint.files
+    stow(store.repo, draft.stages)
+    trees = [draft.tree, *([files.index.tree] if files else ()), *(item.oid for item in draft.stages[-1:])]
+    tip = store.own_tip(draft.checkpoint.track) if draft.checkpoint.kind != "safety" else None
+    held = (store.tree_of(draft.checkpoint.head), tip.tree if tip else None)
+    with ahead(store.repo, trees, held, automatic=draft.checkpoint.kind == "auto") as ready:
+        yield replace(draft, kept=tuple(ready))
 
 
 def _refuse_twin(store: Store, track: str) -> None:

@@ -231,7 +231,7 @@ def test_an_undo(tmp_path: Path) -> None:
 STEP = 'mkdir -p out; cp a.txt out/a; date +%s.%N >out/when; echo ran >>"$LEDGER"'
 
 
-def step(tmp_path: Path, name: str, *words: str) -> None:
+def check_step(tmp_path: Path, name: str, *words: str) -> None:
     """A step: acknowledged, it never runs again and its outputs are there; else it runs, or asks whether it did."""
     scene = Scene(tmp_path, name)
     os.environ["LEDGER"] = os.fspath(scene.top / "world")
@@ -265,12 +265,12 @@ def step(tmp_path: Path, name: str, *words: str) -> None:
 
 def test_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEDGER", "")
-    step(tmp_path, "run")
+    check_step(tmp_path, "run")
 
 
 def test_a_step_with_an_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEDGER", "")
-    step(tmp_path, "run, a once step", "--effect", "once")
+    check_step(tmp_path, "run, a once step", "--effect", "once")
 
 
 @pytest.mark.parametrize("verb", ["push", "sync"])

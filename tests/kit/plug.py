@@ -14,12 +14,13 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from tests.kit.powercut import whole as joined
 from tests.kit.repos import Outcome
 
 CALLS = (
@@ -30,8 +31,6 @@ CALLS = (
 _LINE = re.compile(
     r"^(?P<who>\d+) +(?P<when>\d+\.\d+) (?P<name>\w+)\((?P<args>.*)\) += (?P<result>(?:0x)?[0-9a-f]+)(?P<at><.*>)?"
 )
-_BEGUN = re.compile(r"^(?P<who>\d+) +(?P<call>\d+\.\d+ .*?) *<unfinished \.\.\.>$")
-_ENDED = re.compile(r"^(?P<who>\d+) +\d+\.\d+ <\.\.\. \w+ resumed>(?P<rest>.*)")
 _FD = re.compile(r"^(?P<fd>\d+)<(?P<path>(?:\\x[0-9a-f]{2})*)>")
 _NAME = re.compile(r'(?:(?:AT_FDCWD|\d+)<(?P<base>(?:\\x[0-9a-f]{2})*)>, )?"(?P<path>(?:\\x[0-9a-f]{2})*)"')
 _TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
@@ -207,7 +206,7 @@ class _Tracer:
 
     def carry_out(self, trace: str) -> None:
         """Carry out every line."""
-        lines = [match for match in map(_LINE.match, _joined(trace)) if match]
+        lines = [match for match in map(_LINE.match, joined(trace)) if match]
         parents: dict[int, tuple[int, bool]] = {}
         for line in lines:
             if line["name"] in ("clone", "clone3", "fork", "vfork"):
@@ -538,19 +537,6 @@ def read(path: str, found: os.stat_result) -> Node:
         return Node(LINK, os.fsencode(os.readlink(path)), when=found.st_mtime_ns)
     assert stat.S_ISREG(found.st_mode), f"{path} is neither file nor folder nor link"
     return Node(FILE, Path(path).read_bytes(), stat.S_IMODE(found.st_mode), found.st_mtime_ns)
-
-
-def _joined(trace: str) -> Iterator[str]:
-    """The calls in the order in which they ended: those that others interrupted are put together."""
-    begun: dict[str, str] = {}
-    for line in trace.splitlines():
-        first, rest = _BEGUN.match(line), _ENDED.match(line)
-        if first is not None:
-            begun[first["who"]] = first["call"]
-        elif rest is None:
-            yield line
-        elif rest["who"] in begun:
-            yield f"{rest['who']} {begun.pop(rest['who'])}{rest['rest']}"
 
 
 def _text(raw: str) -> str:

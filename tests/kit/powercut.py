@@ -13,7 +13,7 @@ _CALL = re.compile(r"^(?:\d+ +)?(?P<name>[a-z0-9]+)\((?P<args>.*)\) += (?P<resul
 _FD = re.compile(r"^\d+<(?P<path>[^>]*?)(?: \(deleted\))?>")
 _NAMES = re.compile(r'(?:(?P<at>AT_FDCWD|\d+)(?:<(?P<base>[^>]*)>)?, )?"(?P<path>[^"]*)"')
 _BEGUN = re.compile(r"^(?P<who>\d+) +(?P<call>.*?) *<unfinished \.\.\.>$")
-_ENDED = re.compile(r"^(?P<who>\d+) +<\.\.\. \w+ resumed>(?P<rest>.*)")
+_ENDED = re.compile(r"^(?P<who>\d+) +(?:\d+\.\d+ )?<\.\.\. \w+ resumed>(?P<rest>.*)")
 _TEXT = re.compile(r'"(?P<text>[^"]*)"')
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -33,7 +35,7 @@ def test_what_a_power_cut_tore_before_is_stored_again_from_the_files(repo: Sandb
     stamp.write_text("another start of the machine")
     os.utime(stamp, (1, 1))
     done = repo.ok("snapshot", "--track", "t", "after")
-    assert "1 torn object" in done.err
+    assert "moved 1 torn object into" in done.err
     assert repo.git("show", f"{TRACK}:b") == "two" and repo.git("show", f"{TRACK}:c") == "three"
     repo.fsck()
     assert repo.ok("snapshot", "--track", "t", "again").err == ""
@@ -130,3 +132,57 @@ def exec_path(gate: Path, real: str) -> str:
             (folder / program.name).symlink_to(program)
     (folder / "git").symlink_to(gate / "git")
     return os.fspath(folder)
+
+
+def test_a_restore_beside_a_damaged_index_says_so_and_brings_the_files_back(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "s")
+    repo.write("a.txt", "lost\n")
+    index = repo.path / ".git/index"
+    index.write_bytes(index.read_bytes()[: index.stat().st_size // 2])
+    done = repo.ok("restore", "t", "--force")
+    assert "warning: the index is damaged" in done.err and (repo.path / "a.txt").read_text() == "one\n"
+    repo.ok("undo")
+    assert (repo.path / "a.txt").read_text() == "lost\n"
+
+
+def test_what_is_large_is_packed_before_the_lock_and_once(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "first")
+    for number in range(300):
+        repo.write(f"d/{number}", f"{number}\n")
+    before = {path.name for path in (repo.path / ".git/objects/pack").glob("*.pack")}
+    repo.ok("snapshot", "--track", "t", "many")
+    made = [path for path in (repo.path / ".git/objects/pack").glob("*.pack") if path.name not in before]
+    counts = sorted(len(repo.git("verify-pack", "-v", str(path)).split(" blob ")) - 1 for path in made)
+    assert len(made) == 2 and counts[0] < 5 and counts[1] == 300
+    assert len(repo.tree(TRACK)) == 301 and not list((repo.path / ".git/objects/pack").glob("*.keep"))
+    repo.fsck()
+
+
+def test_what_a_killed_process_kept_is_let_go(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "first")
+    (pack,) = (repo.path / ".git/objects/pack").glob("*.pack")
+    keep = pack.with_suffix(".keep")
+    keep.write_text(f"gitbaton 999999999 0.0 {os.readlink('/proc/self/ns/pid')}\n")
+    os.utime(keep, (1, 1))
+    repo.ok("snapshot", "--track", "t", "second")
+    assert not keep.exists() and pack.exists()
+
+
+def test_objects_on_another_file_system(repo: Sandbox, tmp_path: Path) -> None:
+    shm = Path("/dev/shm")
+    if not os.access(shm, os.W_OK) or shm.stat().st_dev == repo.path.stat().st_dev:
+        pytest.skip("no second file system here")
+    with tempfile.TemporaryDirectory(dir=shm) as place:
+        objects = repo.path / ".git/objects"
+        shutil.move(objects, f"{place}/objects")
+        objects.symlink_to(f"{place}/objects")
+        repo.write("new.txt", "new\n")
+        repo.ok("snapshot", "--track", "t", "s")
+        assert repo.git("show", f"{TRACK}:new.txt") == "new"
+        repo.fsck()
+
+
+def test_a_word_that_says_nothing_of_what_is_waited_for(repo: Sandbox) -> None:
+    repo.git("config", "baton.fsync", "maybe")
+    done = repo.baton("snapshot", "--track", "t", "s")
+    assert done.code == 129 and "baton.fsync is 'maybe'; it can be 'always', 'ordered' or 'never'" in done.err

@@ -259,7 +259,7 @@ def readme(place: Path) -> bool:
     return "no guide yet" not in text and text.count("docs/guide.md") >= 2
 
 
-def tested(place: Path) -> bool:
+def any_number(place: Path) -> bool:
     """Whatever add is given: one, many, none too long."""
     done = spans(place, "print(add('5m'), add('1h', '1h', '1d'), add('59m', '1m'), sep=',')")
     return done.out.strip() == "5m,1d 2h,1h"
@@ -316,7 +316,7 @@ TASK = Task(
         "what was written is kept": kept,
         "Adding spans is finished": adding,
         "add() of the test": lambda p: spans(p, "print(add('45m', '1h 30m'))").out.strip() == "2h 15m",
-        "add() of any number": tested,
+        "add() of any number": any_number,
         "README points to the guide": readme,
         "a section Limits": limits,
         "at most 999 days": refused,

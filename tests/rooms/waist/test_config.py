@@ -28,7 +28,6 @@ DEFAULTS = config.Settings(
     transcripts="full",
     observe="all",
     tests=(),
-    fsync=None,
     nudge=True,
     redact="on",
     push=None,
