@@ -19,11 +19,8 @@ RECENT = 600  # seconds in which another session may still be at work
 _VALUE, _ROWS = 2000, 400  # bytes and lines of one value
 _SHORT_VALUE, _SHORT_ROWS = 200, 3
 _SENTENCE, _LISTED = 400, 10
-_WANTED, _REMARK, _LESS = (
-    1400,
-    500,
-    300,
-)  # bytes of what is wanted, and of what else was said: tests have room below
+_WANTED = 1400  # bytes of what is wanted: tests have room below
+_REMARK, _LESS = 500, 300  # bytes of what else was said, and where that is much
 _FAILED = 2  # commands that are named
 # What clients put around context: stored text must not look as if it closed or opened one of these.
 _NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|instruction|prompt"

@@ -51,7 +51,8 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
         for oid, path in mend.torn:
             move(path, os.path.join(place, "objects", oid))
         common = repo.layout.common_dir
-        door = BinaryObjects(repo.git, repo.layout.git_dir, common, repo.layout.algorithm)
+        git = repo.git.changed({}, "core.fsync=all", "core.fsyncMethod=fsync")
+        door = BinaryObjects(git, repo.layout.git_dir, common, repo.layout.algorithm)
         try:
             for start in range(0, len(mend.objects), FEW):  # as files, also where a damaged pack makes git think they are there
                 write_few(door, mend.objects[start : start + FEW])
