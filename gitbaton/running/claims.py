@@ -138,11 +138,12 @@ class Claims:
                 found = next((f for f in standing if _against(f.held, mine)), None)
                 if found is None:
                     return self._write(mine)
+                # Before ours is noted: who closes a circle is told, and nobody else of it.
+                if _in_circle(found.held, [f.held for f in standing], {claim.held.step for claim in holding}):
+                    text = f"{_who(found.held)} waits for step '{holding[0].held.step}', which waits for it"
+                    raise RunError(text, "one after the other they can go on: --jobs 1")
                 for claim in holding:
                     claim.wait_for(mine.step)
-            if _in_circle(found.held, [f.held for f in standing], {claim.held.step for claim in holding}):
-                text = f"{_who(found.held)} waits for step '{holding[0].held.step}', which waits for it"
-                raise RunError(text, "one after the other they can go on: --jobs 1")
             if _around(found.held):
                 raise RunError(f"{_who(found.held)} is under way around this command, and waits for it")
             if found.held.dead and found.path not in ended and found.held.group is not None:
