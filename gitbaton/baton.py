@@ -10,6 +10,7 @@ from types import TracebackType
 from gitbaton import config, mirror, rewrites
 from gitbaton.codec import check_track, counted, encode, timestamp
 from gitbaton.errors import (
+    MENDS,
     AmbiguousNameError,
     BatonError,
     CollectedError,
@@ -21,9 +22,7 @@ from gitbaton.errors import (
 )
 from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
-from gitbaton.git.publish import MENDS
 from gitbaton.git.repo import Door, Repo, discover
-from gitbaton.git.torn import is_known
 from gitbaton.ground import Surveyor
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Observed, Oid, Stored, Told, WorktreeId
 from gitbaton.render import uncompared
@@ -300,7 +299,7 @@ class Baton:
         """Record a planned checkpoint: the chain first, then what is derived from it. Where git has collected an object of it,
         or a power cut has torn one, the work tree is captured once more, each file read anew. Raises BatonError."""
         files = plan.request.files and self.repo.layout.root is not None
-        hollow = self._torn() if files and not is_known(self.repo.shared_dir) else {}
+        hollow = self._torn() if files else {}
         try:
             return self._record(plan if not hollow else self._afresh(plan, hollow))
         except CollectedError:
@@ -312,6 +311,10 @@ class Baton:
         return self._record(again)
 
     def _torn(self) -> Mapping[Oid, str]:
+        from gitbaton.git.torn import is_known
+
+        if is_known(self.repo.shared_dir):
+            return {}
         from gitbaton.git.tornfiles import since_start
 
         return since_start(self.repo)

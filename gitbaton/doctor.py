@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from gitbaton import config, rewrites
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
-from gitbaton.errors import BatonError, RecordError
+from gitbaton.errors import MENDS, BatonError, RecordError
 from gitbaton.git import settings
 from gitbaton.git.hookfiles import read
 from gitbaton.git.keeping import left
@@ -168,12 +168,12 @@ def _refs(baton: Baton) -> Iterator[Finding]:
     known = {problem.where for problem in (*tips.problems, *strays)}
     strangers = [(ref, wrong) for ref, wrong in strange(baton.store, own_refs(baton.store)) if ref not in known]
     for problem in (*tips.problems, *strays):
-        mend = "git baton doctor --mend" if known_name(problem.where) else ""
+        mend = MENDS if known_name(problem.where) else ""
         yield Finding(name="refs", ok=False, text=f"'{problem.where}' is left alone: {problem.reason}", mend=mend)
     try:
         meta.read(baton.store)
     except RecordError as error:  # then nothing is synced, pruned or pinned
-        yield Finding(name="refs", ok=False, text=plain(error.message), mend="git baton doctor --mend")
+        yield Finding(name="refs", ok=False, text=plain(error.message), mend=MENDS)
     for _, wrong in strangers:  # nor is anything pruned or forgotten
         yield Finding(name="refs", ok=False, text=wrong.message, mend=next(iter(wrong.hints), ""))
     if not tips.problems and not strangers and not strays:
@@ -221,7 +221,7 @@ def _threads(baton: Baton) -> Iterator[Finding]:
         for row in rows:
             if row.wrong:
                 text = f"thread '{row.thread}' cannot be read: {row.wrong} ('{row.ref}')"
-                yield Finding(name="threads", ok=False, text=plain(text), mend="git baton doctor --mend")
+                yield Finding(name="threads", ok=False, text=plain(text), mend=MENDS)
         names = {row.thread for row in rows}
         yield Finding(
             name="threads",
@@ -273,7 +273,7 @@ def _history(baton: Baton) -> Iterator[Finding]:
         oids = baton.repo.objects.first_parents(tip)
         total += len(oids) - 1
         if torn := baton.store.torn(track, oids):
-            yield Finding(name="history", ok=False, text=torn, mend="git baton doctor --mend")
+            yield Finding(name="history", ok=False, text=torn, mend=MENDS)
     algorithm = [text for _, text in settings.matching(baton.repo, r"^fetch\.negotiationalgorithm$")]
     if total > MANY and algorithm[-1:] != ["skipping"]:
         text = f"{total} checkpoints make 'git fetch' negotiate longer"

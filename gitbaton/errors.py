@@ -75,6 +75,9 @@ class GitError(BatonError):
     """A git command or a libgit2 call failed."""
 
 
+MENDS = "git baton doctor --mend"
+
+
 class CollectedError(GitError):
     """An object is not here any more, or torn; nothing is recorded."""
 

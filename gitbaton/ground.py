@@ -10,11 +10,11 @@ from itertools import islice
 from gitbaton import rewrites
 from gitbaton.drift import Ground, compare
 from gitbaton.errors import GitError, RecordError
+from gitbaton.git.objects import new_object
 from gitbaton.git.treediff import Change, Pair, differences
 from gitbaton.model import INSIDE, FileState, Head, Live, Oid, Operation, Since, Stored
 from gitbaton.render import in_quotes
 from gitbaton.store import Store
-from gitbaton.store.contents import nothing
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -259,7 +259,7 @@ class Surveyor:
     def _tree(self, commit: Oid | None) -> Oid | None:
         """The tree of a commit, the empty one for no commit."""
         if commit is None:
-            return nothing(self.store)
+            return new_object(self.objects.algorithm, "tree", b"").oid
         if commit not in self._trees:
             self._trees[commit] = self.store.tree_of(commit)
         return self._trees[commit]

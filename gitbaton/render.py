@@ -162,9 +162,12 @@ def redacted_document(items: Iterable[Redacted]) -> list[Json]:
 
 def in_shell(text: str) -> str:
     """A word of a command line that somebody may copy into a shell."""
+    shown = plain(text)
+    if shown.isascii() and shown.replace("-", "").replace("/", "").replace(".", "").isalnum():
+        return shown  # nearly always, and shlex is dear to import
     from shlex import quote
 
-    return quote(plain(text))
+    return quote(shown)
 
 
 def stored_document(stored: Stored) -> dict[str, Json]:

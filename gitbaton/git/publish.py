@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from gitbaton.errors import CollectedError, GitError
+from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git import folders
 from gitbaton.git.loose import stow
 from gitbaton.git.objects import OID, NewObject, RefChange
 from gitbaton.git.ownfiles import make_folder
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import begin, sync_paths
+from gitbaton.git.settings import FSYNC
 from gitbaton.model import Oid
 from gitbaton.values import cast
 
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Fsync = Literal["always", "ordered", "never"]
-MENDS = "git baton doctor --mend"
 WORD = "gitbaton"  # how the text of a file that keeps a pack begins
-FSYNC = ("always", "ordered", "never")
 _ASKING = ("loose-object", "objects", "committed", "added", "all")  # of core.fsync: who writes one has every object on disk
 _MUCH, _MUCH_BYTES = 256, 4 << 20
 _FEW = 64  # files that are brought to disk one by one

@@ -12,6 +12,7 @@ from gitbaton.git.run import Git, base_environment, sync_paths
 from gitbaton.model import WorktreeId
 
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
+FSYNC = ("always", "ordered", "never")  # what baton.fsync can be
 CONFIG_HOOKS = (2, 54)  # hook.<name>.command; a failing one fails the command it watches
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 
 from gitbaton.git.objects import Algorithm, digest
 
@@ -13,6 +12,8 @@ _CHUNK = 1 << 20
 
 def is_whole(path: str) -> bool:
     """Whether a loose object's file holds as many bytes as it says; also where there is none, or it may not be read."""
+    import zlib
+
     try:
         with open(path, "rb") as file:
             inflate, size, wanted = zlib.decompressobj(), 0, -1
