@@ -54,10 +54,19 @@ def step(event: Event, session: Session) -> str:
         last = first_line(session.prompt)
         task = first_line(session.task) or last
         more = f"{_LAST}{last}" if last not in ("", task) else ""
-        task = task if not more or len(task) <= _TASK else task[: _TASK - 3] + "..."
+        task = _begun(task, _TASK) if more else task
         return f"{_TURN}{task}{more}" if task else "turn ended"
     words = {"compact": "before compaction (auto)", "request": "before a request to the model (auto)", "edit": "after an edit"}
     return words.get(event.moment, ENDED)
+
+
+def _begun(text: str, size: int) -> str:
+    """The beginning of a text in so many characters, where it can to the end of a sentence: half a one would be waited for."""
+    if len(text) <= size:
+        return text
+    begun = text[: size - 4]
+    end = max(begun.rfind(mark) for mark in (". ", "! ", "? "))
+    return f"{begun[: end + 1]} ..." if end > size // 3 else text[: size - 3] + "..."
 
 
 @contextmanager
@@ -113,7 +122,7 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
     words = plan.draft.checkpoint
     agent = _agent(baton, event, tip)  # last: the client may still be writing
     observed = _observed(baton, event, agent, tip, plan.draft)
-    checkpoint = replace(words, step=words.step[:_STEP], agent=agent, observed=observed)
+    checkpoint = replace(words, step=_begun(words.step, _STEP), agent=agent, observed=observed)
     carried, ended = words_of(tip), int(event.moment == "turn")
     turns = ended + (session.turns if session.words == carried else 0)
 

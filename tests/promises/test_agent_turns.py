@@ -14,6 +14,7 @@ from tests.kit.state import snap
 
 NOTICE = "<task-notification>\n<task-id>b2eekv33h</task-id>\n<status>failed</status> with exit code 7\n</task-notification>"
 TASK = "Mend the parser"
+LONG = "I like the tone. No section over 120 words, please: nobody reads more than that."
 
 
 def work(repo: Sandbox, client: Client, prompt: str | None) -> str:
@@ -66,9 +67,16 @@ def test_the_task_of_a_session_that_an_older_version_knew(repo: Sandbox) -> None
 def test_long_prompts_leave_room_for_each_other(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
-    assert work(repo, client, "t" * 500) == "turn ended: " + "t" * 200
+    assert work(repo, client, "t" * 500) == "turn ended: " + "t" * 197 + "..."
     said = work(repo, client, "l" * 500)
-    assert said == "turn ended: " + "t" * 117 + "...; last prompt: " + "l" * 65 and len(said) == 212
+    assert said == "turn ended: " + "t" * 117 + "...; last prompt: " + "l" * 62 + "..." and len(said) == 212
+
+
+def test_a_long_prompt_is_cut_where_a_sentence_ends(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    client = Client("claude", repo.path)
+    assert work(repo, client, f"{LONG} One line each: {'w' * 200}") == f"turn ended: {LONG} ..."
+    assert work(repo, client, "ok") == f"turn ended: {LONG} ...; last prompt: ok"
 
 
 @pytest.mark.deep
