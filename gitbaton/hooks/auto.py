@@ -33,8 +33,8 @@ _LEVEL = {"compact": 1, "request": 1, "turn": 2, "end": 2, "edit": 3}  # the lea
 _LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
 _TURN = "turn ended: "
 _LAST = "; last prompt: "
-_STEP = len(_TURN) + 200
-_TASK = 120  # characters of it where a later prompt is told, too
+_STEP = len(_TURN) + 300
+_TASK = 200  # characters of it where a later prompt is told, too
 _TRIES = 4
 Track = Callable[[], str]  # asked anew each time, because another work tree may have taken the name
 
@@ -66,7 +66,7 @@ def _begun(text: str, size: int) -> str:
         return text
     begun = text[: size - 4]
     end = max(begun.rfind(mark) for mark in (". ", "! ", "? "))
-    return f"{begun[: end + 1]} ..." if end > size // 3 else text[: size - 3] + "..."
+    return f"{begun[: end + 1]} ..." if end > size * 2 // 3 else text[: size - 3] + "..."
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tests.kit.state import snap
 
 NOTICE = "<task-notification>\n<task-id>b2eekv33h</task-id>\n<status>failed</status> with exit code 7\n</task-notification>"
 TASK = "Mend the parser"
-LONG = "I like the tone. No section over 120 words, please: nobody reads more than that."
+LONG = "I like the tone. No section over 120 words, please: nobody reads more than that, and those who do skip the examples."
 
 
 def work(repo: Sandbox, client: Client, prompt: str | None) -> str:
@@ -67,16 +67,19 @@ def test_the_task_of_a_session_that_an_older_version_knew(repo: Sandbox) -> None
 def test_long_prompts_leave_room_for_each_other(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
-    assert work(repo, client, "t" * 500) == "turn ended: " + "t" * 197 + "..."
+    assert work(repo, client, "t" * 500) == "turn ended: " + "t" * 297 + "..."
     said = work(repo, client, "l" * 500)
-    assert said == "turn ended: " + "t" * 117 + "...; last prompt: " + "l" * 62 + "..." and len(said) == 212
+    assert said == "turn ended: " + "t" * 197 + "...; last prompt: " + "l" * 82 + "..." and len(said) == 312
 
 
 def test_a_long_prompt_is_cut_where_a_sentence_ends(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
-    assert work(repo, client, f"{LONG} One line each: {'w' * 200}") == f"turn ended: {LONG} ..."
-    assert work(repo, client, "ok") == f"turn ended: {LONG} ...; last prompt: ok"
+    assert work(repo, client, f"{LONG} {LONG} One line each: {'w' * 200}") == f"turn ended: {LONG} {LONG} ..."
+    client = Client("claude", repo.path, session="5e551011-0000-4000-8000-00000000000e")
+    more = f"{LONG} And Words is a list at the end."
+    assert work(repo, client, f"{more} One line each: {'w' * 200}") == f"turn ended: {more} One line each: {'w' * 133}..."
+    assert work(repo, client, "ok") == f"turn ended: {more} ...; last prompt: ok"
 
 
 @pytest.mark.deep
