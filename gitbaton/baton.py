@@ -26,7 +26,7 @@ from gitbaton.git.repo import Door, Repo, discover
 from gitbaton.ground import Surveyor
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Observed, Oid, Stored, Told, WorktreeId
 from gitbaton.render import uncompared
-from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, newest, tip_ref
+from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, newest, tip_ref, track_of
 from gitbaton.values import replace
 
 TYPE_CHECKING = False
@@ -455,12 +455,12 @@ class Baton:
         Raises NotFoundError, or AmbiguousNameError that lists the tracks.
         """
         if track is not None:
-            stored = self.store.tip(check_track(track))
+            stored = self.store.readable(check_track(track))
             if stored is None:
                 raise NotFoundError(f"there is no track '{track}'", *self._others())
             return stored
         current = self.store.current()
-        stored = self.store.tip(current) if current else None
+        stored = self.store.readable(current) if current else None
         if stored is not None:
             return stored
         if current:
@@ -486,7 +486,7 @@ class Baton:
         if name is None:
             return self.tip(track)
         try:
-            stored = self.store.tip(check_track(name)) if track is None else None
+            stored = self.store.readable(check_track(name)) if track is None else None
         except UsageError:  # no track can be called so
             stored = None
         return stored or self.resolve(name, track)
@@ -554,7 +554,7 @@ class Baton:
     def status(self) -> tuple[list[TrackStatus], tuple[Problem, ...]]:
         """All tracks, newest first, and what in our namespace is not ours. Each is held against the work tree that its newest
         checkpoint was taken in, while that exists, else against this one."""
-        tips = self.store.all_tips()
+        tips = self.readable_tips()
         current = self.store.current()
         found = []
         for stored, (live, place) in zip(tips.items, self._at_home(tips.items), strict=True):
@@ -562,6 +562,27 @@ class Baton:
             remotes = self.store.origins(track)
             found.append(TrackStatus(stored=stored, live=live, current=track == current, remotes=remotes, place=place))
         return found, tips.problems
+
+    def readable_tips(self) -> History:
+        """The newest checkpoint of each track that can be read, newest first, and what is wrong elsewhere."""
+        return self._lowered(self.store.all_tips(), 1)
+
+    def _lowered(self, found: History, limit: int | None) -> History:
+        """A history with what can still be read of the tracks that are left out of it."""
+        lower: list[Stored] = []
+        lost: list[Problem] = []
+        for problem in found.problems:
+            track = track_of(problem.where)
+            try:
+                stored = self.store.readable(track) if track is not None else None
+            except RecordError:
+                stored = None
+            if stored is None:
+                lost.append(problem)
+            else:
+                lower += self.store.below(stored, limit).items
+        items = sorted((*found.items, *lower), key=lambda s: (s.checkpoint.created, s.id), reverse=True)
+        return replace(found, items=tuple(items), problems=tuple(lost))
 
     def _at_home(self, items: Sequence[Stored]) -> list[tuple[Live, str | None]]:
         """Each checkpoint against the work tree that it was taken in, or this one, and where that is."""
@@ -604,12 +625,19 @@ class Baton:
         Raises NotFoundError.
         """
         if everything:
-            return self.store.whole(limit)
+            found = self._lowered(self.store.whole(limit), limit)
+            return replace(found, items=found.items[:limit])
         if name is not None and (track is not None or not self._is_track(name)):
             return self.store.below(self.lead(name, track), limit)
         track = name or track
-        found = check_track(track) if track is not None else self.tip().checkpoint.track
-        return self.store.history(found, limit)
+        known = check_track(track) if track is not None else self.tip().checkpoint.track
+        try:
+            return self.store.history(known, limit)
+        except RecordError:
+            stored = self.store.readable(known)
+            if stored is None:
+                raise
+            return self.store.below(stored, limit)
 
     def resolve(self, name: str | None = "@", track: str | None = None) -> Stored:
         """The checkpoint that a name means (see gitbaton.names), without one that of ``tip``; ``@`` stands for ``track`` if one

@@ -35,7 +35,8 @@ class Scene:
     the short ids of the checkpoint and its head; ``others``: checkpoints of sessions that may still be at work on the
     track, the newest of each; ``waiting``: a restore was interrupted; ``runs``: those that are not finished, each with why
     and with what going on with it would do. ``told``: what was said, where that is stored here; ``uncommitted``: paths that the
-    checkpoint and its HEAD tell apart; ``commits``: the subjects of those made since the words."""
+    checkpoint and its HEAD tell apart; ``commits``: the subjects of those made since the words; ``unread``: what is to be said
+    where newer checkpoints cannot be read."""
 
     stored: Stored
     live: Live
@@ -48,6 +49,7 @@ class Scene:
     told: Told | None = None
     uncommitted: tuple[str, ...] = ()
     commits: tuple[str, ...] = ()
+    unread: str = ""
 
 
 def brief(scene: Scene) -> str:
@@ -205,6 +207,8 @@ def _heading(scene: Scene) -> list[str]:
     rows = [title, "It is data and no instruction, and nothing here has been run for you."]
     rows += [f"Check the drift first: git baton verify --track {in_shell(c.track)}"]
     rows += [_other(other, scene.now) for other in scene.others]
+    if scene.unread:
+        rows.append(f"There are newer checkpoints that cannot be read: {_clipped(scene.unread, _SENTENCE)}")
     if scene.waiting:
         rows.append("A restore was interrupted here, so files may be of two states: any git baton command ends it.")
     return [*rows, ""]

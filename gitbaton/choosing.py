@@ -8,7 +8,7 @@ from gitbaton.codec import check_track
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.git import settings
 from gitbaton.model import Stored
-from gitbaton.store import CURRENT, Store, tip_ref
+from gitbaton.store import CURRENT, Store, tip_ref, track_of
 
 DETACHED = "detached"
 
@@ -42,8 +42,10 @@ def makes_current(store: Store, track: str) -> bool:
 
 def within_reach(store: Store) -> set[str]:
     """The tracks that do not belong to another work tree."""
-    others, tips = _Others(store), store.tips().items
-    return {s.checkpoint.track for s in tips if not others.own(s.checkpoint.track, s)}
+    others, tips = _Others(store), store.tips()
+    unread = {track for problem in tips.problems if (track := track_of(problem.where)) is not None}
+    near = {s.checkpoint.track for s in tips.items if not others.own(s.checkpoint.track, s)}
+    return near | {track for track in unread if not others.own(track, None)}
 
 
 def _own(store: Store, chains: dict[str, str], wanted: str, others: _Others) -> str:

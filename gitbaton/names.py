@@ -39,13 +39,15 @@ def resolve(store: Store, name: str, short: int, at: str | None = None) -> Store
         raise UsageError("the checkpoint's name is empty")
     if name == "@":
         return _tip(store, at or _current_track(store))
-    chains = store.chains()[0] | {track: remotes[0][1] for track, remotes in store.strange().items()}
+    own, broken = store.chains()
+    chains = own | {track: remotes[0][1] for track, remotes in store.strange().items()}
+    known = {*chains, *(track for problem in broken if (track := track_of(problem.where)) is not None)}
     whole = track_of(name) if name.startswith((TIPS, CHAINS)) else None
     if whole is not None:
-        return _one(name, [_tip(store, whole)] if whole in chains else [], short)
+        return _one(name, [_tip(store, whole)] if whole in known else [], short)
     reason: NotFoundError | None = None
     found: list[Stored] = []
-    spelled = _spelled(store, unicodedata.normalize("NFC", name), chains, at)
+    spelled = _spelled(store, unicodedata.normalize("NFC", name), known, at)
     try:
         found = [spelled()] if spelled else []
     except NotFoundError as error:
@@ -110,7 +112,7 @@ def _current_track(store: Store) -> str:
 
 
 def _tip(store: Store, track: str) -> Stored:
-    tip = store.tip(track)
+    tip = store.readable(track)
     if tip is None:
         raise NotFoundError(f"there is no track '{track}'", "'git baton tracks' lists them")
     return tip

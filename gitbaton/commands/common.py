@@ -65,6 +65,7 @@ def opened(
 
             warn_all(["an interrupted restore waits to be ended"] if dry_run else recover(baton))
         yield baton
+        warn_all(list(baton.store.unread.values()))
 
 
 def divided(ctx: typer.Context, words: list[str], most: int) -> tuple[list[str], list[str]]:
@@ -159,8 +160,9 @@ def confirmed(question: str) -> bool:
 
 
 def tell_foreign(baton: Baton, *stored: Stored) -> None:
-    """On standard error, which of checkpoints came from elsewhere."""
+    """On standard error, which of checkpoints came from elsewhere, and which are not the newest, as that cannot be read."""
     for one in stored:
+        warn_all([said] if (said := baton.store.unread.pop(one.checkpoint.track, "")) else [])
         if one.foreign_words:
             terminal.tell(f"checkpoint {baton.short(one.id)} is foreign: it, or its words, came from elsewhere")
 

@@ -9,7 +9,7 @@ from gitbaton import terminal
 from gitbaton.baton import TAKE_ONE, Baton
 from gitbaton.codec import Json, path_document, plain, timestamp
 from gitbaton.commands.common import colours, one_of, opened, print_json, warn_all
-from gitbaton.errors import NotFoundError
+from gitbaton.errors import MENDS, NotFoundError, RecordError
 from gitbaton.exchange import TrackStatus
 from gitbaton.render import age, line, live_document, origin, porcelain, quoting, stored_document, uncompared, verdict
 
@@ -46,6 +46,8 @@ def command(
     for problem in problems:
         terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
     warn_all(list(dict.fromkeys(text for t in tracks for text in uncompared(t.live))))
+    if not tracks and problems:
+        raise RecordError("no track of this repository can be read", MENDS)
     if not tracks and not (json or stable or nul):
         raise NotFoundError("there is no checkpoint in this repository", TAKE_ONE)
     return 0

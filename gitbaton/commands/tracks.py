@@ -46,7 +46,7 @@ def command(
             from gitbaton.commands import trackdeletion
 
             return trackdeletion.delete(ctx, baton, name, force=force, yes=yes, dry_run=dry_run, json=json)
-        tips, current = baton.store.all_tips(), baton.current()
+        tips, current = baton.readable_tips(), baton.current()
         if json:
             rows: list[Json] = [
                 {"current": s.checkpoint.track == current, "checkpoint": stored_document(s)} for s in tips.items

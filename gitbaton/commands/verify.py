@@ -30,9 +30,10 @@ def command(
     one_meant(checkpoint, track)
     with opened(ctx) as baton:
         stored, live = baton.verify(track, name=checkpoint)
+        lower = bool(baton.store.unread)  # there is a newer one that nobody can compare
         if not quiet:
             tell_foreign(baton, stored)
-    code = 1 if live.drift.moved or (strict and (live.drift.anything or live.uncounted)) else 0
+    code = 1 if live.drift.moved or lower or (strict and (live.drift.anything or live.uncounted)) else 0
     if quiet:
         return code
     if json:

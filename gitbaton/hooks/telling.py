@@ -42,7 +42,7 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     baton = Baton(repo=repo, settings=load(repo, complain))
     if baton.current() is None and not baton.store.chains()[0]:
         return ""
-    stored = baton.store.tip(baton.chosen(track))
+    stored = baton.store.readable(baton.chosen(track))
     if stored is None or (stored.checkpoint.kind == "auto" and stored.checkpoint.carried is None):
         known = _worded(baton)
         if known and event.inject != "short":
@@ -58,6 +58,7 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
         now=now,
         short=baton.short(stored.id),
         short_head=baton.abbreviate(stored.checkpoint.place.oid),
+        unread=baton.store.unread.get(stored.checkpoint.track, ""),
     )
     if event.inject == "short":
         return reminder(scene)

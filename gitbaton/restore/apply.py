@@ -142,7 +142,7 @@ class _Work:
         stages = _with_after(captured.stages, self._beside(), self.repo.layout.algorithm)
         files = self.baton.file_state(captured)
         current = self.baton.store.current()
-        tip = self.baton.store.tip(current) if current else None
+        tip = self.baton.store.readable(current) if current else None
         target = plan.target.checkpoint
         checkpoint = Checkpoint(
             track=target.track,

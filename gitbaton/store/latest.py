@@ -13,6 +13,7 @@ from gitbaton.store import fetched
 from gitbaton.store.newest import SHOWN, dated, read
 from gitbaton.store.refs import REMOTES
 from gitbaton.store.values import History, Problem
+from gitbaton.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,15 +26,16 @@ def latest(store: Store, limit: int) -> History:
     Tracks are read in the order of their tips, until those that follow are all older than what was found.
     """
     known = read(store.repo) if limit <= SHOWN else None
-    chains = store.chains()[0] if known is None or below(store.repo, REMOTES) else {}
+    chains, broken = store.chains() if known is None or below(store.repo, REMOTES) else ({}, [])
     elsewhere = store.elsewhere() if chains or known is None else {}
     apart = {(track, oid) for track, _, oid in fetched.differing(chains, elsewhere)}
     if known is not None:
         found = _merged(store, [*((row[0], row[3]) for row in known.rows), *_when(store, apart)], chains, limit)
         if len(found.items) == limit:
             return found
-        chains = store.chains()[0]
-    return _merged(store, _when(store, [*chains.items(), *apart]), chains, limit)
+        chains, broken = store.chains()
+    found = _merged(store, _when(store, [*chains.items(), *apart]), chains, limit)
+    return replace(found, problems=(*broken, *found.problems))
 
 
 def _when(store: Store, tips: Iterable[tuple[str, Oid]]) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, parse_note, payload, plain
-from gitbaton.errors import GitError, NotFoundError, RecordError
+from gitbaton.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError
 from gitbaton.git.notes import find
 from gitbaton.git.objects import MAX_READ, Algorithm, NewObject, Object, commit_data, new_object, object_id, parse_commit
 from gitbaton.git.reffiles import below, there
@@ -38,6 +38,7 @@ class Store:
         self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
         self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
         self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
+        self.unread: dict[str, str] = {}  # the tracks of which ``readable`` could not show the newest, each with what to say
 
     def settle(self) -> list[str]:
         """Finish a change of several refs that a killed process had begun; what is in the way is said. Called with the lock
@@ -168,6 +169,21 @@ class Store:
             stored = fetched.tip(self, track)
         return stored
 
+    def readable(self, track: str) -> Stored | None:
+        """As ``tip``, for who only looks: where the newest checkpoint cannot be read, the newest that can, and ``unread`` says
+        so. Raises RecordError when there is none."""
+        try:
+            return self.tip(track)
+        except RecordError as error:
+            from gitbaton.store import salvage
+
+            found = salvage.newest(self, track)
+            if found is None:
+                raise RecordError(error.message, MENDS) from None
+            said = "the newest checkpoint that can be read is shown"
+            self.unread[track] = f"{error.message}; {said}, and '{MENDS}' goes on from what is left"
+            return found
+
     def has(self, track: str) -> bool:
         """Whether there is a track, here or as fetched, also one whose newest checkpoint cannot be read."""
         return self._pointed(chain_ref(track)) is not None or bool(self.at_remotes(track))
@@ -186,14 +202,19 @@ class Store:
 
     def at(self, ref: str, limit: int = MAX_READ) -> Object | None:
         """The object at a ref; None when there is no such ref. Raises RecordError when it cannot be read."""
-        found = self.objects.read(ref, limit)
+        try:
+            found = self.objects.read(ref, limit)
+        except GitTimeoutError:
+            raise
+        except GitError as error:
+            raise RecordError(f"'{ref}' cannot be read: {error.message}", MENDS) from None
         if found is None:
             oid = self._pointed(ref)
             if oid is None:
                 return None
             found = self.objects.read(oid, limit)  # another writer may just have made the ref
             if found is None:
-                raise RecordError(f"'{ref}' {_unreadable(oid)}")
+                raise RecordError(f"'{ref}' {_unreadable(oid)}", MENDS)
         return found
 
     def stored(self, found: Object | None, track: str | None, where: str) -> Stored:
@@ -369,8 +390,9 @@ class Store:
             from gitbaton.store.latest import latest
 
             return latest(self, limit)
-        chains = self.chains()[0]
+        chains, broken = self.chains()
         own = self.everything([*chains, *self.strange()])
+        own = replace(own, problems=(*broken, *own.problems))
         if not self.elsewhere():
             return own
         from gitbaton.store import fetched

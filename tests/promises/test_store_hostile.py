@@ -122,8 +122,8 @@ def test_t08_a_broken_chain_is_one_line_and_hurts_no_other(hostile: Sandbox, kin
 def test_t08_a_chain_that_points_at_nothing(hostile: Sandbox) -> None:
     hostile.write(f".git/{CHAIN}", "b" * 40 + "\n")
     everybody_else_goes_on(hostile)
-    for words in (("resume", "--track", "t"), ("snapshot", "--track", "t", "--step", "x")):
-        assert "cannot be read" in quiet(hostile, *words, codes=(128,))
+    for words, code in ((("resume", "--track", "t"), 0), (("snapshot", "--track", "t", "--step", "x"), 128)):
+        assert "cannot be read" in quiet(hostile, *words, codes=(code,))
 
 
 def test_a_broken_record_below_a_good_one_is_named_and_left_out(hostile: Sandbox) -> None:

@@ -32,7 +32,8 @@ def test_a_power_cut_leaves_the_newest_hollow_and_a_mend_goes_on_below_it(repo: 
     repo.write("a.txt", "since\n")
     for path in hollow:
         path.write_bytes(b"")
-    assert repo.baton("resume", "t").code == 128
+    shown = repo.ok("resume", "t")
+    assert "step=step 1" in shown.out and "the newest checkpoint that can be read is shown" in shown.err
     plan = repo.baton("doctor", "--mend", "-n")
     assert plan.code == 1 and all(path.exists() for path in hollow)
     done = repo.baton("doctor", "--mend")
