@@ -30,7 +30,7 @@ def drift_lines(baton: Baton, event: str) -> list[str]:
     track = baton.current()
     if track is None or warn == "never" or (event == "post-commit" and warn != "always"):
         return []
-    stored = baton.store.readable(track)
+    stored = baton.store.tip(track)
     if stored is None or settings.last_move(baton.repo).startswith(_STEPS.get(event, ("rebase",))):
         return []
     live = Surveyor(baton.store, baton.settings.short).live(stored)
