@@ -16,7 +16,6 @@ from gitbaton.git import settings
 from gitbaton.git.hookfiles import read
 from gitbaton.git.keeping import left
 from gitbaton.install import githooks as install
-from gitbaton.journal.names import run_of
 from gitbaton.retention.looking import known as known_name
 from gitbaton.retention.looking import own_refs, strange
 from gitbaton.store import CURRENT, NOTES, chain_ref, fetched, intent, meta, tip_ref
@@ -194,20 +193,19 @@ def _derived(baton: Baton) -> Iterator[Finding]:
 
 def _runs_here(baton: Baton) -> Iterator[Finding]:
     """Whether the journals of runs can be read; that one is unfinished is nobody's fault."""
-    runs = [run for ref in baton.repo.objects.refs(RUNS) if (run := run_of(ref.removeprefix(RUNS))) is not None]
-    if not runs:
-        return
     from gitbaton.journal.chain import Journal
     from gitbaton.journal.state import fold
 
     journal, unfinished = Journal(baton.repo, author=b"", clock=baton.clock), 0
+    runs = journal.names()
     for run in runs:
         try:
             unfinished += not fold(journal.records(run)).finished
         except BatonError as error:
-            text = f"run '{run}' cannot be read: {error.message}"
-            yield Finding(name="runs", ok=False, text=plain(text), mend=f"git baton journal verify {run}")
-    yield Finding(name="runs", ok=True, text=f"{counted(len(runs), 'run')}, {unfinished} unfinished")
+            unfinished += 1
+            yield Finding(name="runs", ok=False, text=plain(error.message), mend="git baton doctor --mend")
+    if runs:
+        yield Finding(name="runs", ok=True, text=f"{counted(len(runs), 'run')}, {unfinished} unfinished")
 
 
 def _threads(baton: Baton) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ BatonError                128  fatal, in one line
 |  |- StaleError          128  the work tree or index is no longer what was looked at; nothing was written
 |  `- PathError           128  some paths cannot be written or removed
 |- RecordError            128  a stored record is not what gitbaton writes
+|  `- UnreadableRunError    76  a run is here and cannot be read: what it did nobody knows
 |- ScanError              128  the scanner for secrets failed; nothing was written
 |- StoppedError           130  Ctrl-C, where something must be said of what it left
 |- RunError                 *  a step did not do what it should: 75 to 79, 124, 125; 78 when nothing else is said
@@ -109,6 +110,17 @@ class PathError(GitError):
 
 class RecordError(BatonError):
     """A stored record breaks the format; nothing in it is used."""
+
+
+class UnreadableRunError(RecordError):
+    """A run of this repository cannot be read, its ref, a commit or a record of it: nobody knows what it did. ``reason``: what
+    cannot be read."""
+
+    exit_code = 76
+
+    def __init__(self, run: str, reason: str) -> None:
+        super().__init__(f"run '{run}' cannot be read, so nobody knows what it did: {reason}", "git baton doctor --mend")
+        self.reason = reason
 
 
 class ScanError(BatonError):

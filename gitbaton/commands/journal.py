@@ -17,7 +17,12 @@ from gitbaton.journal.state import fold
 from gitbaton.journal.values import Logged
 from gitbaton.render import line
 
-VERBS = {"show": ("step",), "verify": (), "export": ("output", "foreign", "dry-run"), "prune": ("keep", "older", "dry-run")}
+VERBS = {
+    "show": ("step",),
+    "verify": (),
+    "export": ("output", "foreign", "dry-run"),
+    "prune": ("keep", "older", "force", "dry-run"),
+}
 
 
 def command(
@@ -31,13 +36,15 @@ def command(
     foreign: Annotated[bool, typer.Option("--foreign", help="export: allow a run that was fetched from elsewhere.")] = False,
     keep: Annotated[Optional[int], typer.Option(metavar="N", min=0, help="prune: keep so many of the newest (20).")] = None,
     older: Annotated[Optional[str], typer.Option(metavar="TIME", help="prune: only what is older: 30d, 12h.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="prune: of the runs named also one that cannot be read.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="export, prune: print the plan; change nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Look at the journal of a run: its records; whether they hold; as files; and drop finished runs."""
     words = words or []
     verb = words.pop(0) if words and words[0] in VERBS else "show"
-    given = {"step": step, "output": output, "foreign": foreign, "keep": keep, "older": older, "dry-run": dry_run}
+    given = {"step": step, "output": output, "foreign": foreign, "keep": keep, "older": older, "force": force}
+    given["dry-run"] = dry_run
     for name, value in given.items():
         if value not in (None, False) and name not in VERBS[verb]:
             raise UsageError(f"--{name} does not go with '{verb}'")
@@ -46,7 +53,7 @@ def command(
     with opened(ctx) as baton:
         journal = Journal(baton.repo, author=b"", clock=baton.clock)
         if verb == "prune":
-            return _prune(baton, journal, words, (keep, older), dry_run=dry_run, json=json)
+            return _prune(baton, journal, words, (keep, older), force=force, dry_run=dry_run, json=json)
         run = chosen(journal, words[0] if words else None)
         if verb == "verify":
             return _verify(journal, run, json=json)
@@ -138,23 +145,34 @@ def _export(journal: Journal, run: str, folder: str, *, dry_run: bool, foreign: 
 
 
 def _prune(
-    baton: Baton, journal: Journal, runs: Sequence[str], rule: tuple[int | None, str | None], *, dry_run: bool, json: bool
+    baton: Baton,
+    journal: Journal,
+    runs: Sequence[str],
+    rule: tuple[int | None, str | None],
+    *,
+    force: bool,
+    dry_run: bool,
+    json: bool,
 ) -> int:
     from gitbaton.journal import prune
     from gitbaton.running.claims import Claims
     from gitbaton.running.options import duration
 
+    if force and not runs:
+        raise UsageError("--force goes with the name of a run", "git baton journal prune --dry-run")
     keep, older = rule
     age = None if older is None else duration(older, "--older")
     busy = {claim.run for claim in Claims(baton.repo).others()} | (set() if runs else set(in_use(baton.repo)))
-    planned = prune.plan(journal, runs, keep=prune.KEEP if keep is None else keep, older=age, now=baton.clock(), busy=busy)
+    many, now = prune.KEEP if keep is None else keep, baton.clock()
+    planned = prune.plan(journal, runs, keep=many, older=age, now=now, busy=busy, force=force)
     gone, kept = (planned.drops, ()) if dry_run else prune.apply(journal, planned)
     stay = (*planned.kept, *kept)
+    code = 1 if kept or any(row.torn for row in stay) else 0
     if json:
         drops: list[Json] = [{"run": d.run, "was": d.was, "records": d.records, "effects": d.effects} for d in gone]
         rest: list[Json] = [{"run": row.run, "why": row.why} for row in stay]
         print_json({"dry_run": dry_run, "dropped": drops, "kept": rest})
-        return 1 if kept else 0
+        return code
     for row in stay:
         terminal.say(plain(f"run '{row.run}' stays: {row.why}"))
     for drop in gone:
@@ -162,7 +180,9 @@ def _prune(
         terminal.say(f"would drop {said}" if dry_run else f"dropped {said}")
     if not gone:
         terminal.say("no run to drop")
-    return 1 if kept else 0
+    if any(row.torn for row in stay):
+        terminal.tell("hint: git baton doctor --mend")
+    return code
 
 
 def _stand(effects: int) -> str:

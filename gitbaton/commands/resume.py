@@ -34,7 +34,7 @@ def command(
         try:
             found = baton.resume(track, live=live, name=checkpoint)
         except NotFoundError as error:
-            hints = (f"run '{one.run}' is not finished: 'git baton run --continue {one.run}' goes on with it" for one in runs)
+            hints = (f"run '{one.run}' is not finished: '{one.command}' goes on with it" for one in runs)
             raise NotFoundError(error.message, *error.hints, *hints) from None
         told = baton.told(found.stored)
         if json:

@@ -73,7 +73,7 @@ def desk(
             yield Desk(baton=baton, journal=journal, show=show, top=top, directory=directory, planned=planned), name
         except BatonError as error:
             if isinstance(show, JsonLines):
-                show.run = name if journal.tip(name) is not None else None
+                show.run = name if name in journal.refs() else None
                 show.finished(error.exit_code, {})
             raise
         finally:

@@ -11,6 +11,7 @@ from gitbaton.codec import Json, path_document, plain, timestamp
 from gitbaton.commands.common import colours, print_json
 from gitbaton.commands.reporting import because
 from gitbaton.commands.stepping import desk, forecast_document, would
+from gitbaton.errors import UnreadableRunError
 from gitbaton.journal.values import Cause
 from gitbaton.progress import spent
 from gitbaton.render import age, in_quotes
@@ -53,7 +54,15 @@ def command(
             for cause in found.differences:
                 terminal.say(difference(cause, short))
             return 0
-        report = engine.look(name)
+        try:
+            report = engine.look(name)
+        except UnreadableRunError as error:
+            torn = Report(run=name, finished=False, why=(f"it cannot be read: {error.reason}",), plan=None, lines=())
+            if json:
+                print_json(document(torn))
+            else:
+                terminal.say(ended(torn))
+            raise
         if json:
             print_json(document(report))
             return 0
@@ -61,8 +70,13 @@ def command(
         for line in report.lines:
             head = terminal.paint(standing(line, now), COLORS.get(line.state), on=on)
             terminal.say(f"{plain(line.step)}: {', '.join([head, *facts(line, now, short)])}")
-        terminal.say(f"run '{name}': {'finished' if report.finished else 'not finished: ' + '; '.join(map(plain, report.why))}")
+        terminal.say(ended(report))
     return 0
+
+
+def ended(report: Report) -> str:
+    """Whether a run is finished, and why not."""
+    return f"run '{report.run}': {'finished' if report.finished else 'not finished: ' + '; '.join(map(plain, report.why))}"
 
 
 def standing(line: Line, now: datetime) -> str:

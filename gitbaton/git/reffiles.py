@@ -40,6 +40,17 @@ def below(repo: Repo, prefix: str) -> set[str]:
     return {os.fsdecode(name) for name in found}
 
 
+def files(repo: Repo, prefix: str) -> list[str]:
+    """The refs right below a prefix that ends in ``/`` and have a file of their own, also one that holds no id, which libgit2
+    does not list."""
+    folder = os.path.join(repo.layout.common_dir, *prefix.split("/"))
+    try:
+        with os.scandir(folder) as found:
+            return [prefix + entry.name for entry in found if entry.is_file() and not entry.name.endswith(".lock")]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def folders(repo: Repo, *prefixes: str) -> str | None:
     """How the folders of refs look now, in words: git makes and removes a lock file there for each ref that it moves, so equal
     words mean that none has moved, but for what git moves in the very tick of the file system's clock in which it was looked.

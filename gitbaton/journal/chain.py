@@ -16,11 +16,13 @@ from gitbaton.errors import (
     NotFoundError,
     RecordError,
     RefConflictError,
+    UnreadableRunError,
     UsageError,
 )
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.durable import Durable
-from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, parse_commit, tree_data
+from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, parse_commit, tree_data, zero
+from gitbaton.git.reffiles import files, there
 from gitbaton.git.repo import Repo
 from gitbaton.journal import origins, words
 from gitbaton.journal.codec import encode, fit
@@ -65,9 +67,11 @@ class Journal:
         self._disk.close()
 
     def refs(self) -> dict[str, Oid]:
-        """The local runs and their newest commits; names that are not ours are left out, broken refs too."""
-        found = ((run_of(ref.removeprefix(RUNS)), oid) for ref, oid in self.repo.objects.refs(RUNS).items())
-        return {run: oid for run, oid in found if run is not None and oid.strip("0")}
+        """The local runs and their newest commits, of a broken ref the id of no object; names that are not ours are left
+        out."""
+        broken = dict.fromkeys(files(self.repo, RUNS), zero(self.repo.layout.algorithm))
+        found = ((run_of(ref.removeprefix(RUNS)), oid) for ref, oid in {**broken, **self.repo.objects.refs(RUNS)}.items())
+        return {run: oid for run, oid in found if run is not None}
 
     def names(self) -> list[str]:
         """The local runs, by name."""
@@ -84,9 +88,19 @@ class Journal:
         return found
 
     def tip(self, run: str) -> Oid | None:
-        """The newest commit of a local run; None when there is none."""
-        found = self.repo.objects.info(run_ref(run))
-        return found.oid if found is not None else None
+        """The newest commit of a local run; None when there is none. Raises UnreadableRunError."""
+        ref = run_ref(run)
+        for _ in range(2):  # whoever begins it between the two looks has it whole by the second
+            try:
+                found = self.repo.objects.info(ref)
+            except GitError:
+                break
+            if found is not None:
+                return found.oid
+            if not there(self.repo, ref):
+                return None
+        oid = self.refs().get(run, "")
+        raise UnreadableRunError(run, f"commit {oid} cannot be read" if oid.strip("0") else f"'{ref}' holds no id")
 
     def new_name(self, now: datetime) -> str:
         """A name that no run has yet: ``r-YYYYMMDD-`` and four hexadecimal digits."""
@@ -111,7 +125,7 @@ class Journal:
 
     def records(self, run: str) -> tuple[Logged, ...]:
         """The records of a run, oldest first; of one that was only fetched, all foreign. What was read before is not read
-        again. Raises NotFoundError, and RecordError for a chain that is not as we write it."""
+        again. Raises NotFoundError; UnreadableRunError, and RecordError where what was fetched is not as we write it."""
         tip = self.tip(run)
         if tip is not None:
             return self._local(run, tip)
@@ -136,7 +150,10 @@ class Journal:
             before = self._read.get(run)
             if before is not None and before[0] == tip:
                 return before[1]
-            found = read(self.repo.objects, self.root, run, tip, before[1] if before else ())
+            try:
+                found = read(self.repo.objects, self.root, run, tip, before[1] if before else ())
+            except (GitError, RecordError) as error:
+                raise UnreadableRunError(run, error.message) from None
             foreign = origins.until(self.repo, run) == tip
             found = tuple(item if item.foreign == foreign else replace(item, foreign=foreign) for item in found)
             self._disk.known(oid for logged in found for oid in logged.parts.values())
@@ -160,7 +177,8 @@ class Journal:
         cut. ``trees``: subtrees of TREES that the record itself does not name, or blobs of BLOBS that are stored already;
         ``blobs``: of BLOBS, of an output the last MiB is kept; ``keep``: a commit that is to stay reachable. Raises
         RefConflictError when others are in the way for eight seconds, GitError when an object is not here or the disk is full,
-        UsageError for a record over the limits or a run that was only fetched, ScanError. Then the journal is as it was.
+        UnreadableRunError, UsageError for a record over the limits or a run that was only fetched, ScanError. Then the journal
+        is as it was.
         """
         ref = run_ref(run)
         record, contents = words.clean(replace(record, run=run), dict(blobs or {}), self.redactor)

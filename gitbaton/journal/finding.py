@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 
-from gitbaton.errors import BatonError
+from gitbaton.errors import BatonError, GitError
 from gitbaton.git.repo import Repo
 from gitbaton.journal.values import Logged
 from gitbaton.model import Oid
@@ -53,6 +55,14 @@ class Finder:
     def _list(self, refs: dict[str, Oid]) -> None:
         """Take in the commits that came since the last question."""
         new = {run: oid for run, oid in refs.items() if self._seen.get(run) != oid}
+        try:
+            self._take(new, refs)
+        except GitError:  # a run that cannot be read hides no other
+            for run, oid in new.items():
+                with suppress(GitError):
+                    self._take({run: oid}, refs)
+
+    def _take(self, new: Mapping[str, Oid], refs: Mapping[str, Oid]) -> None:
         if not new:
             return
         lines = [*new.values(), *(f"^{oid}" for run, oid in self._seen.items() if refs.get(run) == oid)]

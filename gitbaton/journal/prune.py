@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, RefConflictError
+from gitbaton.errors import NoAnswerError, NotFoundError, RefConflictError, UnreadableRunError
 from gitbaton.git.objects import RefChange
+from gitbaton.git.tornrefs import drop_broken
 from gitbaton.journal import origins
 from gitbaton.journal.chain import LOCK, Journal
 from gitbaton.journal.names import check_run, run_ref
 from gitbaton.journal.state import fold
+from gitbaton.journal.values import Logged
 from gitbaton.model import Oid
 from gitbaton.values import replace, value
 
@@ -19,8 +21,9 @@ KEEP = 20
 
 @value
 class Drop:
-    """A run that goes: the commit that it ``was``, how many records, when the newest was made, and how many ``effects`` of its
-    steps stand, which nobody can compensate any more."""
+    """A run that goes: the commit that it ``was`` (where its ref holds no id, that of no object), how many records, when the
+    newest was made (None: it cannot be read), and how many ``effects`` of its steps stand, which nobody can compensate any
+    more."""
 
     run: str
     was: Oid
@@ -31,10 +34,11 @@ class Drop:
 
 @value
 class Kept:
-    """A run that stays although it is older than those that are kept anyway, and why."""
+    """A run that stays although it is older than those that are kept anyway, and why; or ``torn``: it cannot be read."""
 
     run: str
     why: str
+    torn: bool = False
 
 
 @value
@@ -53,37 +57,49 @@ def plan(
     older: float | None = None,
     now: datetime,
     busy: Collection[str] = (),
+    force: bool = False,
 ) -> Plan:
     """What pruning would drop: the runs named, else every finished run that is neither among the ``keep`` newest nor younger
-    than ``older`` seconds. Never one that is unfinished, nor one of ``busy``: those that somebody is using.
+    than ``older`` seconds. Never one that is unfinished, nor one of ``busy``: those that somebody is using. ``force``: of the
+    named ones also what cannot be read, and so is unfinished.
 
-    Raises NotFoundError for a run that is not here, NoAnswerError for a named one that must stay.
+    Raises NotFoundError for a run that is not here, NoAnswerError and UnreadableRunError for a named one that must stay.
     """
     refs = journal.refs()
     for run in runs:
         if check_run(run) not in refs:
             raise NotFoundError(f"there is no run '{run}' here")
-    found = [_looked(journal, run, oid, busy) for run, oid in refs.items() if not runs or run in runs]
-    found.sort(key=lambda row: (row[0].newest is not None, row[0].newest or now, row[0].run))
+    found: list[tuple[datetime, Drop, str]] = []
+    torn: list[Kept] = []
+    for run in sorted(refs.keys() & set(runs) if runs else refs):
+        try:
+            records = journal.records(run)
+        except UnreadableRunError as error:
+            if runs and not force:
+                raise
+            if not runs:
+                torn.append(Kept(run=run, why=f"it cannot be read: {error.reason}", torn=True))
+                continue
+            drop, why = Drop(run=run, was=refs[run], records=0, newest=None), "it is in use" if run in busy else ""
+        else:
+            drop, why = _looked(run, records, busy)
+        found.append((drop.newest or now, drop, why))
+    found.sort(key=lambda row: (row[0], row[1].run))
     if runs:
-        for drop, why in found:
-            if why and drop.newest is not None:
+        for _, drop, why in found:
+            if why:
                 raise NoAnswerError(f"run '{drop.run}' stays: {why}")
-        return Plan(drops=tuple(drop for drop, _ in found), kept=())
+        return Plan(drops=tuple(drop for _, drop, _ in found), kept=())
     limit = None if older is None else now - timedelta(seconds=older)
-    old = [row for row in found[: max(len(found) - keep, 0)] if limit is None or (row[0].newest or now) < limit]
+    old = [row for row in found[: max(len(found) - keep, 0)] if limit is None or row[0] < limit]
     return Plan(
-        drops=tuple(drop for drop, why in old if not why),
-        kept=tuple(Kept(run=drop.run, why=why) for drop, why in old if why),
+        drops=tuple(drop for _, drop, why in old if not why),
+        kept=(*torn, *(Kept(run=drop.run, why=why) for _, drop, why in old if why)),
     )
 
 
-def _looked(journal: Journal, run: str, oid: Oid, busy: Collection[str]) -> tuple[Drop, str]:
+def _looked(run: str, records: Sequence[Logged], busy: Collection[str]) -> tuple[Drop, str]:
     """A run as it would be dropped, and why it must stay; empty where it need not."""
-    try:
-        records = journal.records(run)
-    except BatonError as error:
-        return Drop(run=run, was=oid, records=0, newest=None), f"it cannot be read: {error.message}"
     drop = Drop(run=run, was=records[-1].commit, records=len(records), newest=records[-1].record.at)
     if run in busy:
         return drop, "it is in use"
@@ -101,7 +117,10 @@ def apply(journal: Journal, planned: Plan) -> tuple[tuple[Drop, ...], tuple[Kept
         ref = run_ref(drop.run)
         with journal.repo.lock((ref,), of=LOCK):
             try:
-                journal.repo.objects.update([RefChange(name=ref, new=None, old=drop.was)])
+                if drop.was.strip("0"):
+                    journal.repo.objects.update([RefChange(name=ref, new=None, old=drop.was)])
+                else:
+                    drop_broken(journal.repo, ref)
             except RefConflictError as error:
                 kept.append(Kept(run=drop.run, why=error.message))
                 continue

@@ -48,7 +48,7 @@ def _commits(objects: Objects, root: Oid, tip: Oid, known: Collection[Oid]) -> t
         if len(found) == _STEPS:
             rest = objects.first_parents(at)
             ahead = objects.read_many(rest)
-        item = next(ahead, None) if len(found) >= _STEPS else objects.read(at)
+        item = next(ahead if len(found) >= _STEPS else objects.read_many([at]), None)
         if item is None or item.oid != at or item.kind != "commit" or item.data is None:
             raise RecordError(f"commit {at} of a run cannot be read")
         commit = parse_commit(item.data)

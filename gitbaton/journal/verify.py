@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitbaton.errors import BatonError, NotFoundError
+from gitbaton.errors import RecordError, UnreadableRunError
 from gitbaton.journal.chain import Journal
 from gitbaton.journal.keys import idem, recompute
 from gitbaton.journal.state import StepState, follow
@@ -27,12 +27,13 @@ class Report:
 
 
 def verify(journal: Journal, run: str) -> Report:
-    """Look at every record of a run. Only reads. Raises NotFoundError when there is no such run; all else is a problem."""
+    """Look at every record of a run. Only reads. Raises NotFoundError and UnreadableRunError; of what was fetched, all else is
+    a problem."""
     try:
         records = journal.records(run)
-    except NotFoundError:
+    except UnreadableRunError:
         raise
-    except BatonError as error:
+    except RecordError as error:
         return Report(run=run, records=0, keys=0, unproved=0, problems=(error.message,))
     problems: list[str] = []
     begun: dict[str, Logged] = {}

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.baton import Baton
     from gitbaton.codec import Json
-    from gitbaton.errors import BatonError
+    from gitbaton.errors import UnreadableRunError
     from gitbaton.journal.state import RunState, StepState
     from gitbaton.journal.values import Logged
     from gitbaton.model import Oid
@@ -24,17 +24,23 @@ SHOWN = 5  # steps of a repair that a sentence names
 
 @value
 class Unfinished:
-    """A run that is not finished: why, and what ``git baton run --continue RUN`` would do, a sentence each."""
+    """A run that is not finished: why, and what ``git baton run --continue RUN`` would do, a sentence each. ``torn``: it cannot
+    be read, and must be mended before anything else."""
 
     run: str
     why: tuple[str, ...]
     would: tuple[str, ...]
+    torn: bool = False
 
     @property
     def going_on(self) -> str:
         """The command that goes on with it, and what that would do."""
-        does = f" ({'; '.join(self.would)})" if self.would else ""
-        return f"git baton run --continue {self.run}{does}"
+        return f"{self.command} ({'; '.join(self.would)})" if self.would else self.command
+
+    @property
+    def command(self) -> str:
+        """The command that goes on with it."""
+        return "git baton doctor --mend" if self.torn else f"git baton run --continue {self.run}"
 
     @property
     def document(self) -> dict[str, Json]:
@@ -57,40 +63,42 @@ def any_run(baton: Baton) -> bool:
 
 
 def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
-    """The runs of this repository that are not finished, in the order of their names; a journal that cannot be read says so
-    as its reason."""
-    from gitbaton.errors import BatonError
+    """The runs of this repository that are not finished, in the order of their names; one that cannot be read says so as its
+    reason."""
+    from gitbaton.errors import UnreadableRunError
 
     found = []
     for run, state in _open(baton):
-        if isinstance(state, BatonError):
-            found.append(Unfinished(run=run, why=(state.message,), would=()))
+        if isinstance(state, UnreadableRunError):
+            why = f"it cannot be read, so nobody knows what it did: {state.reason}; git baton doctor --mend"
+            found.append(Unfinished(run=run, why=(why,), would=(), torn=True))
         else:
             found.append(Unfinished(run=run, why=state.why, would=would(state, _at_work(baton, state))))
     return tuple(found)
 
 
 def recording(baton: Baton, track: str) -> tuple[str, ...]:
-    """The unfinished runs that have a step whose checkpoints go to a track."""
-    from gitbaton.errors import BatonError
+    """The unfinished runs that have a step whose checkpoints go to a track, or may have one: they cannot be read."""
+    from gitbaton.errors import GitError, UnreadableRunError
     from gitbaton.running.recorded import kept_plan, whole
 
     objects, found = baton.repo.objects, []
     for run, state in _open(baton):
         try:
-            steps = () if isinstance(state, BatonError) else whole(kept_plan(state, objects), state, objects).steps
-        except BatonError:  # what cannot be read cannot go on
-            continue
-        if any(step.checkpoint == track for step in steps):
-            found.append(run)
+            may = isinstance(state, UnreadableRunError) or any(
+                step.checkpoint == track for step in whole(kept_plan(state, objects), state, objects).steps
+            )
+        except GitError:
+            may = True
+        found += [run] if may else []
     return tuple(found)
 
 
-def _open(baton: Baton) -> Iterator[tuple[str, RunState | BatonError]]:
+def _open(baton: Baton) -> Iterator[tuple[str, RunState | UnreadableRunError]]:
     """The state of each run that is not finished, by its name; of one that cannot be read, why."""
     if not any_run(baton):
         return
-    from gitbaton.errors import BatonError
+    from gitbaton.errors import NotFoundError, UnreadableRunError
     from gitbaton.journal.chain import Journal
     from gitbaton.journal.state import fold
 
@@ -98,8 +106,10 @@ def _open(baton: Baton) -> Iterator[tuple[str, RunState | BatonError]]:
     for run in _perhaps(baton, journal.refs()):
         try:
             state = fold(journal.records(run))
-        except BatonError as error:
+        except UnreadableRunError as error:
             yield run, error
+            continue
+        except NotFoundError:  # somebody has just dropped it
             continue
         if not state.finished:
             yield run, state

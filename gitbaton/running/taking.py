@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from gitbaton.codec import encode_track
-from gitbaton.errors import BatonError, GitError, RecordError, UsageError
+from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError, UnreadableRunError, UsageError
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.ownfiles import lock_file
 from gitbaton.journal.chain import Journal, remembered
@@ -81,19 +81,28 @@ def free(journal: Journal, run: str, path: str) -> str:
 
 def for_plan(journal: Journal, path: str, top: str) -> str | None:
     """The run that goes on with the plan at this path, in this work tree: the one that it used last, else the newest; None
-    where there is none."""
+    where there is none. Raises UnreadableRunError where one that cannot be read may be it: the plan is not begun afresh."""
     tips = journal.refs()
     last = remembered(journal.repo)
     commits = zip(tips, journal.repo.objects.read_many(list(tips.values())), strict=True)
     ages = {run: _time(found.data) if found is not None else 0 for run, found in commits}
+    unread: UnreadableRunError | None = None
     for run in sorted(ages, key=lambda name: (name == last, ages[name]), reverse=True):
         try:
             records = journal.records(run)
-        except BatonError:  # a broken one stands in nobody's way
+        except UnreadableRunError as error:
+            unread = unread or error
+            if run == last:
+                break
+            continue
+        except NotFoundError:  # somebody has just dropped it
             continue
         claim = next((logged.record for logged in reversed(records) if logged.record.type == "claim"), None)
         if claim is not None and claim.plan == path and (run == last or claim.worktree == top):
             return run
+    if unread is not None:
+        unread.hints += ("name another run with --run",)
+        raise unread
     return None
 
 

@@ -31,7 +31,7 @@ def _move(baton: Baton, run: str, ref: str, oid: Oid, seen: Oid | None, shown: s
         records = read(baton.repo.objects, baton.store.root, run, oid, ())
     except BatonError as error:
         reason = f"run '{run}' is broken here: {error.message}"
-        hint = f"'git baton journal verify {run}' says what is wrong"
+        hint = "git baton doctor --mend"
         return Move(ref=ref, run=run, action="refused", seen=seen, reason=reason, broken=True, hint=hint)
     if seen is None:
         return Move(ref=ref, run=run, action="new", new=oid, count=len(records))

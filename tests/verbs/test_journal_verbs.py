@@ -155,14 +155,16 @@ def test_prune_by_age_and_by_name(repo: Sandbox, j: Journal) -> None:
     assert gone == () and kept[0].run == "young" and j.names() == ["young"], "it has moved since"
 
 
-def test_a_broken_run_is_told_and_can_be_dropped_by_name(repo: Sandbox, j: Journal) -> None:
+def test_a_broken_run_is_told_and_can_be_dropped_by_name_and_force(repo: Sandbox, j: Journal) -> None:
     ended(j, "fine")
     repo.git("update-ref", run_ref("bad"), repo.head())
     said = repo.here("doctor").out
-    assert "run 'bad' cannot be read" in said and "git baton journal verify bad" in said and "2 runs, 0 unfinished" in said
-    assert repo.here("journal", "verify", "bad").code == 1
+    assert "run 'bad' cannot be read" in said and "git baton doctor --mend" in said and "2 runs, 1 unfinished" in said
+    assert repo.here("journal", "verify", "bad").code == 76
     assert "run 'bad' stays: it cannot be read" in repo.here("journal", "prune", "--keep", "0", "-n").out
-    assert repo.here("journal", "prune", "bad").code == 0 and j.names() == ["fine"]
+    assert repo.here("journal", "prune", "--keep", "0", "--force").code == 129, "only by name"
+    assert repo.here("journal", "prune", "bad").code == 76 and j.names() == ["bad", "fine"]
+    assert repo.here("journal", "prune", "bad", "--force").code == 0 and j.names() == ["fine"]
 
 
 def test_du_counts_runs_and_purge_takes_them(repo: Sandbox, j: Journal) -> None:
