@@ -36,7 +36,7 @@ def command(
     foreign: Annotated[bool, typer.Option("--foreign", help="export: allow a run that was fetched from elsewhere.")] = False,
     keep: Annotated[Optional[int], typer.Option(metavar="N", min=0, help="prune: keep so many of the newest (20).")] = None,
     older: Annotated[Optional[str], typer.Option(metavar="TIME", help="prune: only what is older: 30d, 12h.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="prune: of the runs named also one that cannot be read.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="prune: also a named run that is unfinished or unreadable.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="export, prune: print the plan; change nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:

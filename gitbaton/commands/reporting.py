@@ -42,6 +42,7 @@ CAUSES = {
     "not-cacheable": "nothing says what its result depends on",
     "compensated": "its effect was undone",
     "crashed": "it was interrupted",
+    "lost": "records of its run may be lost",
     "widened": "the repair was widened",
 }
 

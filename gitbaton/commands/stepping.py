@@ -15,6 +15,7 @@ from gitbaton.commands.reporting import JsonLines, Lines, because, lines
 from gitbaton.commands.wording import RunWords, StepWords, choice, seconds, step_of
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.journal.chain import Journal, check_run, chosen, remembered
+from gitbaton.journal.state import fold
 from gitbaton.journal.values import Plan
 from gitbaton.render import in_quotes
 from gitbaton.running.context import Take
@@ -128,7 +129,8 @@ def go_on(ctx: typer.Context, run: RunWords, name: Optional[str]) -> int:
         outcome = at.engine().resume(found, jobs=_jobs(run), foreign=run.foreign, take=take, wait=wait)
         code = ended(at, outcome)
         if isinstance(at.show, Lines) and not (code or outcome.states or outcome.left):
-            terminal.tell(f"baton: run '{found}' is finished")
+            why = "; ".join(fold(at.journal.records(found)).why)
+            terminal.tell(plain(f"baton: run '{found}' is {f'not finished: {why}' if why else 'finished'}"))
         return code
 
 

@@ -61,7 +61,7 @@ def plan(
 ) -> Plan:
     """What pruning would drop: the runs named, else every finished run that is neither among the ``keep`` newest nor younger
     than ``older`` seconds. Never one that is unfinished, nor one of ``busy``: those that somebody is using. ``force``: of the
-    named ones also what cannot be read, and so is unfinished.
+    named ones also one that is unfinished, or cannot be read.
 
     Raises NotFoundError for a run that is not here, NoAnswerError and UnreadableRunError for a named one that must stay.
     """
@@ -87,7 +87,7 @@ def plan(
     found.sort(key=lambda row: (row[0], row[1].run))
     if runs:
         for _, drop, why in found:
-            if why:
+            if why and not (force and drop.run not in busy):
                 raise NoAnswerError(f"run '{drop.run}' stays: {why}")
         return Plan(drops=tuple(drop for _, drop, _ in found), kept=())
     limit = None if older is None else now - timedelta(seconds=older)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gitbaton.journal.values import Logged
+from gitbaton.journal.values import Logged, Record
 from gitbaton.model import Oid
 from gitbaton.values import replace, value
 
@@ -78,8 +78,8 @@ class StepState:
 @value
 class RunState:
     """What the records say of a run. ``steps``: by name, in the order in which they were first met. ``plan``: the newest claim
-    of a plan, ``released`` how it was let go since. ``repair``: the one that is not at its end. ``why``: what is unfinished,
-    for people."""
+    of a plan, ``released`` how it was let go since. ``repair``: the one that is not at its end. ``lost``: the newest mark of a
+    mend below which records may be missing. ``why``: what is unfinished, for people."""
 
     run: str
     lineage: str
@@ -87,6 +87,7 @@ class RunState:
     plan: Logged | None = None
     released: Logged | None = None
     repair: Logged | None = None
+    lost: Logged | None = None
     finished: bool = True
     why: tuple[str, ...] = ()
     foreign: bool = False
@@ -101,7 +102,7 @@ def fold(records: Iterable[Logged]) -> RunState:
     """The state of a run after its records, oldest first; of none, a finished run without a name."""
     steps: dict[str, StepState] = {}
     run = lineage = ""
-    plan = released = repair = last = None
+    plan = released = repair = lost = last = None
     for logged in records:
         record, last = logged.record, logged
         run, lineage = record.run, lineage or record.lineage
@@ -109,18 +110,26 @@ def fold(records: Iterable[Logged]) -> RunState:
             plan, released = logged, None
         elif record.type == "release":
             released, repair = logged, None
+            lost = logged if is_mark(record) else lost
         elif record.type == "repair":
             repair = logged if record.state is None else None
         follow(steps, logged)
     over = released.record.seq if released is not None and released.record.state == "complete" else -1
     steps = {name: replace(step, unfinished=_open(step, over)) for name, step in steps.items()}
     why = [step.unfinished for step in steps.values() if step.unfinished]
-    state = RunState(run=run, lineage=lineage, steps=steps, plan=plan, released=released, repair=repair)
+    state = RunState(run=run, lineage=lineage, steps=steps, plan=plan, released=released, repair=repair, lost=lost)
     if plan is not None and not state.over:
         why.insert(0, "the plan is stopped" if released is not None else "the plan is not at its end")
     if repair is not None:
         why.append("a repair is not at its end")
+    if lost is not None and lost is last:
+        why.append(f"its ref was lost, and perhaps records after number {lost.record.seq - 1}")
     return replace(state, finished=not why, why=tuple(why), foreign=last is not None and last.foreign)
+
+
+def is_mark(record: Record) -> bool:
+    """Whether a record was put on top of a run by a mend that could not know whether more had followed."""
+    return record.type == "release" and record.cause is not None and record.cause.kind == "lost"
 
 
 def follow(steps: dict[str, StepState], logged: Logged) -> None:

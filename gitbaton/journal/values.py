@@ -160,8 +160,8 @@ class Output:
 class Cause:
     """Why something is done again. ``kind``: ``input``, ``dep``, ``argv``, ``cwd``, ``env``, ``key``, ``writes``, ``verify``,
     ``output``, ``unstable``, ``failed``, ``named``, ``path``, ``since``, ``never-run``, ``not-cacheable``, ``compensated``,
-    ``crashed``, ``widened``. ``path`` names the file, step or variable; ``old`` and ``new`` what it was and is (object ids or
-    digests)."""
+    ``crashed``, ``widened``; ``lost`` where records of its run may be. ``path`` names the file, step or variable; ``old`` and
+    ``new`` what it was and is (object ids or digests)."""
 
     kind: str
     path: str | None = None

@@ -18,11 +18,12 @@ from gitbaton.git.torn import index_is_torn
 from gitbaton.git.tornfiles import BROKEN, Pack, Spare, missing_alternates, torn
 from gitbaton.git.tornrefs import Lying, bad_lines, beside, log_of, logged, lying
 from gitbaton.journal.names import run_of
+from gitbaton.journal.reading import read
 from gitbaton.mending import others
 from gitbaton.mending.chains import Chains
 from gitbaton.mending.heap import LARGEST, Heap, Reach
 from gitbaton.mending.pool import Pool
-from gitbaton.mending.runs import Runs
+from gitbaton.mending.runs import Runs, way_out
 from gitbaton.mending.values import UNFINISHED, Lost, Made, Mend, Move, Theirs
 from gitbaton.model import Checkpoint, Oid
 from gitbaton.retention.looking import OURS, conversation_name, known
@@ -245,9 +246,13 @@ class _Look:
         """Runs, threads, conversations, and what else was fetched."""
         runs = Runs(self.heap, self.pool, self.theirs)
         for name in sorted(self.ours):
-            if name in self.settled or not known(name) or not self._broken(name, reach):
-                continue
             oid, run = self.heap.pointing.get(name), run_of(name.removeprefix(RUNS))
+            if name in self.settled or not known(name):
+                continue
+            if not self._broken(name, reach):
+                if name.startswith(RUNS) and run is not None and oid is not None:
+                    self._whole_run(name, run, oid)
+                continue
             talk = conversation_name(name) if name.startswith(TRANSCRIPTS) else None
             if name.startswith(RUNS) and run is not None:
                 self._settle(name, runs.mended(run, oid, torn=bool(self.torn.keys() - self.theirs) or bool(self.packs)))
@@ -262,6 +267,13 @@ class _Look:
                 self._settle(name, others.conversation(self.heap, self.pool, name, oid, *talk))
             elif name.startswith(REMOTES):
                 self._settle(name, Made(new=None, said="the next fetch brings it again"))
+
+    def _whole_run(self, name: str, run: str, oid: Oid) -> None:
+        """Name a run whose objects are all here, and are not a journal as we write it: nothing can be put in its place."""
+        try:
+            read(self.store.objects, self.store.root, run, oid, ())
+        except RecordError as error:
+            self._settle(name, Made(new=None, left=f"{error.message}, so it stays unfinished; {way_out(run)}"))
 
     def _is_lost(self, name: str) -> bool:
         """Whether what a ref pointed at cannot be read, or is not known."""

@@ -11,9 +11,9 @@ from gitbaton.errors import RecordError, UsageError
 from gitbaton.git.objects import NewObject, TreeEntry, commit_data, new_object, parse_commit, parse_tree, tree_data
 from gitbaton.journal.chain import subject
 from gitbaton.journal.codec import decode, encode
-from gitbaton.journal.names import run_ref
 from gitbaton.journal.reading import RECORD
-from gitbaton.journal.values import BLOBS, TREES, Reads, Record, Writes
+from gitbaton.journal.state import is_mark
+from gitbaton.journal.values import BLOBS, TREES, Cause, Reads, Record, Writes
 from gitbaton.mending.heap import Heap, Reach
 from gitbaton.mending.pool import Pool
 from gitbaton.mending.values import Lost, Made
@@ -23,7 +23,6 @@ from gitbaton.store.write import NOBODY
 from gitbaton.values import replace, value
 
 _CLOSES = re.compile(r": (end|fail|abort)(,|\Z)")
-_WAY_OUT = "when you know that nothing of it would be done twice: "
 _LATEST = 3600  # seconds after a step began in which its record is sought
 
 
@@ -49,10 +48,10 @@ class Runs:
     def mended(self, run: str, tip: Oid | None, *, torn: bool) -> Made:
         """A run whose ref points at ``tip`` (None: nobody knows). Where a record is gone of which nobody can say what it was,
         the run stays as it is: whoever began it afresh might do for a second time what must not be done twice. ``torn``: there
-        is something here that cannot be read, and so could be the newest record where nobody knows which that is."""
+        is something here that cannot be read, and so could be the newest record where nobody knows which that is. Where nobody
+        does, a mark on top of the run says that more may have followed."""
         self.made = []
-        removed = f'rm "$(git rev-parse --git-common-dir)/{run_ref(run)}"'  # git deletes no ref that holds no id
-        out = f"git update-ref --no-deref -d {run_ref(run)}" if tip is not None else removed
+        out = way_out(run)
         found, closed, last = self._chain(run, tip)
         lineages = {held.record.lineage for held in found.values()}
         for held in self._about(run):
@@ -60,20 +59,23 @@ class Runs:
                 found.setdefault(held.record.seq, held)
         known = len({held.record.lineage for held in found.values()}) == 1 and (tip is not None or not torn)
         if not found:
-            return Made(new=None, left=f"nothing of it can be read, so it stays unfinished; {_WAY_OUT}{out}")
+            return Made(new=None, left=f"nothing of it can be read, so it stays unfinished; {out}")
         last = max(found) if last is None else last
         unknown = [seq for seq in range(last + 1) if seq not in found and seq not in closed]
         kept = [found[seq] for seq in sorted(found) if seq <= last or tip is None]
         if unknown or not known or not self._ends(tip, kept):
             said = "a record cannot be read, and nobody knows what it began, so the run stays unfinished"
-            return Made(new=None, left=f"{said}; {_WAY_OUT}{out}")
+            return Made(new=None, left=f"{said}; {out}")
         lost = [Lost(where=f"run '{run}': record {seq}", what=said) for seq, said in closed.items() if seq not in found]
+        said = f"{counted(len(kept), 'record')} can be read"
+        if tip is None:
+            kept += [] if is_mark(kept[-1].record) else [_mark(kept[-1], len(kept))]
+            said += ", and nobody knows whether more followed"
         self.made, parent = [], self.root
         for seq, held in enumerate(kept):
             parent = self._commit(
                 self._with_whole_parts(run, replace(held, record=replace(held.record, seq=seq)), lost), parent
             )
-        said = f"{counted(len(kept), 'record')} can be read"
         return Made(new=parent, objects=(*root_objects(self.heap.algorithm), *self.made), lost=tuple(lost), said=said)
 
     def _ends(self, tip: Oid | None, kept: Sequence[Held]) -> bool:
@@ -190,6 +192,30 @@ class Runs:
         self.made.append(item)
         self.heap.add([item])
         return item.oid
+
+
+def way_out(run: str) -> str:
+    """What a person may do about a run that stays unreadable."""
+    return f"when you know that nothing of it would be done twice: git baton journal prune {run} --force"
+
+
+def _mark(last: Held, seq: int) -> Held:
+    """The record that says that more may have followed."""
+    old, text = last.record, "the ref of the run was lost, and perhaps records that followed"
+    record = Record(
+        type="release",
+        run=old.run,
+        lineage=old.lineage,
+        started=old.at,
+        host=old.host,
+        pid=old.pid,
+        boot=old.boot,
+        seq=seq,
+        state="stopped",
+        cause=Cause(kind="lost"),
+        text=text,
+    )
+    return Held(record=record, parts={}, author=last.author)
 
 
 def _named(record: Record) -> dict[str, Oid]:

@@ -167,18 +167,7 @@ class Attempt:
         ctx, step = self.ctx, self.step
         ctx.guard(step.name)
         crash_at("before-begin")
-        begin = beginning(
-            ctx,
-            step,
-            self.now,
-            idem=self.idem,
-            attempt=self.number,
-            writes=writes(ctx, step, self.before),
-            isolation=place.isolation,
-            cause=self.cause,
-        )
-        trees = {"reads": begin.reads.tree} if begin.reads else {}
-        logged = ctx.append(begin, trees=trees, blobs=definition(ctx, step))
+        logged = self.begun(place.isolation)
         record, self.begin = logged.record, logged.commit
         crash_at("after-begin")
         if not place.apart:
@@ -203,6 +192,21 @@ class Attempt:
             if state is None or state.begun is None:
                 raise
             return self._broken(place, record, ended, error)
+
+    def begun(self, isolation: str) -> Logged:
+        """Write down that it begins; with nothing after it, nobody knows what it did."""
+        begin = beginning(
+            self.ctx,
+            self.step,
+            self.now,
+            idem=self.idem,
+            attempt=self.number,
+            writes=writes(self.ctx, self.step, self.before),
+            isolation=isolation,
+            cause=self.cause,
+        )
+        trees = {"reads": begin.reads.tree} if begin.reads else {}
+        return self.ctx.append(begin, trees=trees, blobs=definition(self.ctx, self.step))
 
     def _close(self, place: Place, record: Record, ended: Ended, met: Mapping[str, tuple[int, ...]]) -> Done:
         """Judge what a command left, and write its end or failure. ``met``: the files of somebody else's that it found."""

@@ -155,6 +155,13 @@ def decide(step: Step, state: StepState | None, present: Present, force: Cause |
     return Verdict(what="run", undo=tuple(undo), cause=force or why(step, state, present))
 
 
+def may_be_lost(ctx: Context, step: Step, state: StepState | None) -> bool:
+    """Whether an attempt at a step that may happen only once may be among the records that its run has lost: it has not begun
+    since a mend said that some may be."""
+    lost = ctx.state().lost if step.effect == "once" else None
+    return lost is not None and not any(e.logged.record.seq > lost.record.seq for e in (state.effects if state else ()))
+
+
 def may_borrow(step: Step, verdict: Verdict) -> bool:
     """Whether a step that is to run, without being forced to, might as well be served from another run of this repository."""
     failed = verdict.cause is not None and verdict.cause.kind in ("failed", "unstable")

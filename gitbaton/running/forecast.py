@@ -10,7 +10,7 @@ from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.model import Oid
 from gitbaton.running.ahead import Ahead
 from gitbaton.running.context import Context
-from gitbaton.running.decide import Present, Verdict, decide, may_borrow, why
+from gitbaton.running.decide import Present, Verdict, decide, may_be_lost, may_borrow, why
 from gitbaton.running.gates import closed
 from gitbaton.running.recorded import whole
 from gitbaton.running.region import Graph, graph
@@ -114,6 +114,8 @@ def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
             verdict = decide(step, state, now, force or Cause(kind="output"))
     if verdict.what in ("run", "gate") and force is None and above and ahead.may_be_served(step, now):
         return replace(_depends(ahead, step, now, above), cause=_cause(ahead, step, now, verdict))
+    if verdict.what == "run" and may_be_lost(ahead.ctx, step, state):
+        return Forecast(step=step, would="probe", key=now.key, now=now)
     if verdict.what != "run":
         return Forecast(step=step, would=cast(Would, verdict.what), key=now.key, now=now)
     cause = _cause(ahead, step, now, verdict)

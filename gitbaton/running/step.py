@@ -9,7 +9,7 @@ from gitbaton.journal.values import Backoff, Cause, Plan, Step
 from gitbaton.running.attempt import Attempt
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
-from gitbaton.running.decide import Present, Verdict, decide, may_borrow, present, why
+from gitbaton.running.decide import Present, Verdict, decide, may_be_lost, may_borrow, present, why
 from gitbaton.running.effects import undo_own
 from gitbaton.running.launching import environment, idempotency_key, launch, shell
 from gitbaton.running.recovery import clear, recover, settle_unknown, settle_unstarted, trust
@@ -121,6 +121,10 @@ class _Performance:
     def _run(self, now: Present, verdict: Verdict) -> Done | None:
         """Undo what must be undone, and make one attempt; None where another one follows."""
         ctx, step = self.ctx, self.step
+        state = ctx.step_state(step.name)
+        if may_be_lost(ctx, step, state):  # then it is asked for like any begin without an end
+            Attempt(ctx, self.claim, step, now, state, self.number + 1, Cause(kind="lost")).begun("none")
+            return None
         edited = self._edited(now) if verdict.undo and ctx.take is None else None
         if edited is not None:
             return edited
