@@ -79,7 +79,7 @@ class StepState:
 class RunState:
     """What the records say of a run. ``steps``: by name, in the order in which they were first met. ``plan``: the newest claim
     of a plan, ``released`` how it was let go since. ``repair``: the one that is not at its end. ``lost``: the newest mark of a
-    mend below which records may be missing. ``why``: what is unfinished, for people."""
+    mend, before which records may be missing; ``cut``: nothing was recorded since. ``why``: what is unfinished, for people."""
 
     run: str
     lineage: str
@@ -88,6 +88,7 @@ class RunState:
     released: Logged | None = None
     repair: Logged | None = None
     lost: Logged | None = None
+    cut: bool = False
     finished: bool = True
     why: tuple[str, ...] = ()
     foreign: bool = False
@@ -122,9 +123,10 @@ def fold(records: Iterable[Logged]) -> RunState:
         why.insert(0, "the plan is stopped" if released is not None else "the plan is not at its end")
     if repair is not None:
         why.append("a repair is not at its end")
-    if lost is not None and lost is last:
+    cut = lost is not None and lost is last
+    if cut and lost is not None:
         why.append(f"its ref was lost, and perhaps records after number {lost.record.seq - 1}")
-    return replace(state, finished=not why, why=tuple(why), foreign=last is not None and last.foreign)
+    return replace(state, cut=cut, finished=not why, why=tuple(why), foreign=last is not None and last.foreign)
 
 
 def is_mark(record: Record) -> bool:

@@ -142,6 +142,8 @@ def would(state: RunState, at_work: Mapping[str, Held] | None = None) -> tuple[s
     if state.plan is not None and not state.over:
         path = state.plan.record.plan
         found.append(f"go on with the plan '{path}'" if path else "go on with its plan")
+    elif state.cut:
+        found.append("take it that nothing else is lost, but of steps that must not happen twice")
     return tuple(found)
 
 

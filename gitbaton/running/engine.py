@@ -130,7 +130,10 @@ class Engine:
             if over and plan is not None:  # something of it may have failed, or begun, in a repair
                 over = not any((known := state.steps.get(step.name)) and known.unfinished for step in plan.steps)
             steps = () if plan is None or over else plan.steps
-            return self._go(ctx, plan or Plan(steps=()), steps, jobs, everything=True)
+            outcome = self._go(ctx, plan or Plan(steps=()), steps, jobs, everything=True)
+            if not outcome.code and ctx.state().cut:  # somebody goes on with it, and so it is finished again
+                ctx.append(ctx.record("release", state="complete"))
+            return outcome
 
     def dry_run(self, plan: Plan, run: str, *, only: Sequence[str] = ()) -> tuple[Forecast, ...]:
         """What would become of each step of a plan, and nothing is written: the baton can do nothing else afterwards. A run
