@@ -9,6 +9,7 @@ from gitbaton.codec import counted
 from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.git.objects import NewObject, TreeEntry, commit_data, new_object, parse_commit, parse_tree, tree_data
+from gitbaton.journal import origins
 from gitbaton.journal.chain import subject
 from gitbaton.journal.codec import decode, encode
 from gitbaton.journal.reading import RECORD
@@ -68,7 +69,8 @@ class Runs:
             return Made(new=None, left=f"{said}; {out}")
         lost = [Lost(where=f"run '{run}': record {seq}", what=said) for seq, said in closed.items() if seq not in found]
         said = f"{counted(len(kept), 'record')} can be read"
-        if tip is None:
+        fetched = origins.until(self.pool.store.repo, run)
+        if tip is None and fetched is None:  # nothing was recorded here of a run that was fetched
             kept += [] if is_mark(kept[-1].record) else [_mark(kept[-1], len(kept))]
             said += ", and nobody knows whether more followed"
         self.made, parent = [], self.root
@@ -76,6 +78,8 @@ class Runs:
             parent = self._commit(
                 self._with_whole_parts(run, replace(held, record=replace(held.record, seq=seq)), lost), parent
             )
+        if fetched is not None and fetched != parent:
+            return Made(new=None, left=f"what can be read of it is not what was fetched; {out}")
         return Made(new=parent, objects=(*root_objects(self.heap.algorithm), *self.made), lost=tuple(lost), said=said)
 
     def _ends(self, tip: Oid | None, kept: Sequence[Held]) -> bool:

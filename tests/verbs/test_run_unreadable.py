@@ -230,6 +230,32 @@ def test_whatever_is_lost_a_mended_run_does_nothing_twice(
 
 
 @pytest.mark.deep
+def test_after_a_mend_a_plan_says_what_it_would_ask_for(repo: Sandbox) -> None:
+    repo.write("p.toml", PLAN)
+    repo.ok("run", "--plan", "p.toml", "--run", "job")
+    parts = ("^{tree}", ":record.json", "")
+    all_of(hit(gone, *(f"~{number}{part}" if number else part for part in parts for number in range(3))), ref(b""))(repo)
+    assert "1 record can be read" in repo.ok("doctor", "--mend").out
+    assert "its outcome is unknown and would be asked for" in repo.ok("run", "--plan", "p.toml", "-n").out
+    for words in (("run", "--plan", "p.toml"), ("run", "--continue", "job")):
+        assert repo.baton(*words).code == 76 and deployed(repo) == "x\n"
+    repo.ok("settle", "deploy", "--done", "--run", "job")
+    repo.ok("run", "--plan", "p.toml")
+    assert deployed(repo) == "x\n" and repo.ok("steps", "job").out.endswith("run 'job': finished\n")
+
+
+@pytest.mark.deep
+def test_a_run_that_was_fetched_stays_foreign_after_a_mend(box: Sandbox) -> None:
+    box.git("update-ref", "refs/baton/remotes/far/runs/job", REF)
+    box.git("update-ref", "-d", REF)
+    assert box.baton("run", "--continue", "job").code == 129
+    box.ok("run", "--continue", "job", "--foreign")
+    ref(b"")(box)
+    assert "nobody knows" not in box.ok("doctor", "--mend").out
+    assert box.baton(*DEPLOY).code == 129 and box.ok("steps", "job").out.endswith("run 'job': finished\n")
+
+
+@pytest.mark.deep
 def test_going_on_takes_a_mended_run_for_whole_but_for_what_must_not_happen_twice(box: Sandbox) -> None:
     all_of(NEWEST, ref(b""))(box)
     box.ok("doctor", "--mend")
