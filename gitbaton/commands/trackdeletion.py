@@ -68,4 +68,10 @@ def document(made: Deletion, *, dry_run: bool) -> dict[str, Json]:
     """The JSON of a deletion, carried out or not."""
     removed: list[Json] = [{"id": s.id, "step": s.checkpoint.step} for s in made.items]
     pinned: list[Json] = [s.id for s in made.pinned]
-    return {"dry_run": dry_run, "track": made.track, "removed": removed, "pinned": pinned, "runs": [*made.runs]}
+    return {
+        "dry_run": dry_run,
+        "track": made.track,
+        "removed": removed,
+        "pinned": pinned,
+        "runs": [one.run for one in made.runs],
+    }

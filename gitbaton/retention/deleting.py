@@ -11,7 +11,7 @@ from gitbaton.model import Oid, Stored
 from gitbaton.retention.looking import look, own_refs
 from gitbaton.retention.pins import turned
 from gitbaton.retention.planning import finish
-from gitbaton.running.current import recording
+from gitbaton.running.current import Unfinished, recording
 from gitbaton.store import NOTES, chain_ref, tip_ref
 from gitbaton.store.refs import META, REMOTES, RUNS
 from gitbaton.store.revision import Revision
@@ -31,7 +31,7 @@ class Deletion:
     here: bool
     pinned: tuple[Stored, ...]
     needed: tuple[Stored, ...]
-    runs: tuple[str, ...]
+    runs: tuple[Unfinished, ...]
     seen: Mapping[str, Oid]
 
 
@@ -73,8 +73,9 @@ def permit(baton: Baton, made: Deletion, *, force: bool) -> None:
     if made.needed:
         said.append(f"a run stands on {counted(len(made.needed), 'checkpoint')} of it")
     if made.runs:
-        said.append(f"the unfinished run '{made.runs[0]}' records on it")
-        hints.append(f"'git baton run --continue {made.runs[0]}' goes on with it")
+        one = made.runs[0]
+        said.append(f"run '{one.run}' cannot be read" if one.torn else f"the unfinished run '{one.run}' records on it")
+        hints.append(one.command if one.torn else f"'{one.command}' goes on with it")
     raise NoAnswerError(f"track '{plain(made.track)}' is not deleted: {', '.join(said)}", *hints)
 
 

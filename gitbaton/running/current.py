@@ -77,20 +77,20 @@ def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
     return tuple(found)
 
 
-def recording(baton: Baton, track: str) -> tuple[str, ...]:
+def recording(baton: Baton, track: str) -> tuple[Unfinished, ...]:
     """The unfinished runs that have a step whose checkpoints go to a track, or may have one: they cannot be read."""
     from gitbaton.errors import GitError, UnreadableRunError
     from gitbaton.running.recorded import kept_plan, whole
 
     objects, found = baton.repo.objects, []
     for run, state in _open(baton):
+        torn = isinstance(state, UnreadableRunError)
         try:
-            may = isinstance(state, UnreadableRunError) or any(
-                step.checkpoint == track for step in whole(kept_plan(state, objects), state, objects).steps
-            )
-        except GitError:
-            may = True
-        found += [run] if may else []
+            steps = () if isinstance(state, UnreadableRunError) else whole(kept_plan(state, objects), state, objects).steps
+        except GitError:  # what its plan says is not here
+            torn, steps = True, ()
+        if torn or any(step.checkpoint == track for step in steps):
+            found.append(Unfinished(run=run, why=(), would=(), torn=torn))
     return tuple(found)
 
 

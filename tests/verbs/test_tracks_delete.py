@@ -163,7 +163,8 @@ def test_an_unfinished_run_refuses_it(repo: Sandbox) -> None:
     commit = repo.git("rev-parse", "refs/baton/tracks/other")
     repo.git("update-ref", "refs/baton/runs/x", repo.git("commit-tree", "-p", commit, "-m", "record", "HEAD^{tree}"))
     done = repo.baton("tracks", "delete", "other", "--yes")
-    assert done.code == 1 and done.err == "fatal: track 'other' is not deleted: a run stands on 1 checkpoint of it\n"
+    said = "a run stands on 1 checkpoint of it, run 'x' cannot be read"
+    assert done.code == 1 and done.err == f"fatal: track 'other' is not deleted: {said}\nhint: git baton doctor --mend\n"
     repo.git("update-ref", "-d", "refs/baton/runs/x")
     repo.ok("tracks", "delete", "other", "--yes")
     repo.ok("tracks", "delete", "work", "--yes", "--force")
