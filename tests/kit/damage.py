@@ -346,6 +346,7 @@ LEFT: dict[str, Damage] = {
     "run tip and its record gone": _objects(_gone, f"{RUN}:record.json", f"{RUN}^{{tree}}", RUN),
     "run ref empty, and its tip": _ref_and_tip,
     "pack of a run half": lambda box: _pack_half(box, RUN),
+    "run ref to a commit of the user's": _ref_to(RUN, "HEAD"),
 }
 THEIRS: dict[str, Damage] = {
     "commit of HEAD empty": _objects(_empty, "HEAD"),
