@@ -9,11 +9,13 @@ import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.values import value
 
 TIMEOUT = 600.0
+_AT_ONCE = 256  # files that are open at a time
 _left: set[int] = set()  # processes of ours that nobody waits for
 # What `git rev-parse --local-env-vars` names: it belongs to one repository and must not reach another.
 LOCAL_ENV = (
@@ -157,12 +159,18 @@ def write_all(fd: int, data: bytes) -> None:
 
 def sync_paths(paths: Iterable[str]) -> None:
     """Have files on disk, and of folders which names they have. Raises OSError."""
-    for path in paths:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    waiting, fds = iter(paths), list[int]()
+    while some := list(islice(waiting, _AT_ONCE)):
         try:
-            os.fsync(fd)
+            for path in some:
+                fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                if hasattr(os, "posix_fadvise"):  # all begin to be written before one is waited for
+                    os.posix_fadvise(fds[-1], 0, 0, os.POSIX_FADV_DONTNEED)
+            for fd in fds:
+                os.fsync(fd)
         finally:
-            os.close(fd)
+            while fds:
+                os.close(fds.pop())
 
 
 def spawn(

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
+from tests.kit.threads import put
 from tests.kit.tiers import some
 
 TRACK = "refs/baton/tracks/t"
+STEP = ("--step", "s", "--run", "r", "--reads", "*.txt", "--writes", "out", "--", "sh", "-c", "echo said; echo made > out")
 
 
 def test_a_damaged_index_is_replaced_by_a_fresh_one(repo: Sandbox) -> None:
@@ -88,7 +92,8 @@ def test_git_collects_between_our_objects_and_our_ref(repo: Sandbox, tmp_path: P
 )
 @pytest.mark.parametrize("verb", ["gc --prune=now", "prune --expire=now", "repack -a -d"])
 def test_git_is_held_at_each_of_its_steps_while_we_record(repo: Sandbox, tmp_path: Path, verb: str, step: str) -> None:
-    """A collecting git has looked at the refs, and goes on only when a snapshot, a restore and its undo have said done."""
+    """A collecting git has looked at the refs, and goes on only when a snapshot, a restore and its undo, and a flush of threads
+    have said done."""
     repo.ok("snapshot", "--track", "t", "first")
     gate = tmp_path / "bin"
     gate.mkdir()
@@ -111,14 +116,47 @@ def test_git_is_held_at_each_of_its_steps_while_we_record(repo: Sandbox, tmp_pat
         repo.write("a.txt", "unsaved\n")
         repo.ok("restore", "t~1", "--force", "--exact")
         repo.ok("undo")
+        with ThreadStore.open(repo.path) as store:
+            put(store, "talk", "1")
+            store.flush()
     finally:
         (gate / "go").touch()
         beside.wait(60)
+    with ThreadStore.open(repo.path) as store:
+        assert [entry.id for entry in store.walk("talk", "")] == ["1"]
     assert (repo.path / "a.txt").read_text() == "unsaved\n" and (repo.path / "new.txt").read_text() == "new\n"
     repo.git("reset", "-q", "--hard")
     (repo.path / "new.txt").unlink(missing_ok=True)
     repo.ok("restore", "t", "--force")
     assert (repo.path / "new.txt").read_text() == "new\n"
+    repo.fsck()
+
+
+@pytest.mark.parametrize("verb", ["gc -q --prune=now", "prune --expire=now", "repack -q -a -d"])
+@some("nth", [2, 1])
+def test_git_collects_before_a_record_of_a_run_has_its_ref(repo: Sandbox, verb: str, nth: int) -> None:
+    """The first record is that of the step's begin, the second that of its end: whole or refused, and never hollow."""
+    repo.write("b.txt", "in no commit\n")
+    code = f"""
+import subprocess, sys
+from gitbaton.git import durable
+real, turns = durable.Durable.update_all, []
+def update_all(self, *changes, **options):
+    turns.append(1)
+    if len(turns) == {nth}:
+        subprocess.run(["git", *{verb.split()}], check=True)
+        sys.stderr.write("collected")
+    return real(self, *changes, **options)
+durable.Durable.update_all = update_all
+from gitbaton.main import run
+run()
+"""
+    done = repo.run(sys.executable, "-c", code, "run", *STEP)
+    assert "collected" in done.err and (done.code == 0 or "git collected object" in done.err), done.err
+    repo.fsck()
+    repo.ok("run", *STEP)  # what was refused is done now, and what was done is served
+    repo.git("gc", "-q", "--prune=now")
+    assert "run 'r': finished" in repo.ok("steps", "r").out and repo.ok("journal", "verify", "r").code == 0
     repo.fsck()
 
 
