@@ -6,20 +6,23 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gitbaton import config, rewrites
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
-from gitbaton.errors import MENDS, BatonError, RecordError
-from gitbaton.git import settings
+from gitbaton.errors import MENDS, BatonError, GitError, RecordError
+from gitbaton.git import settings, usage
 from gitbaton.git.hookfiles import read
 from gitbaton.git.keeping import left
+from gitbaton.git.tornfiles import torn
 from gitbaton.install import githooks as install
+from gitbaton.model import Oid
 from gitbaton.retention.looking import known as known_name
-from gitbaton.retention.looking import own_refs, strange
-from gitbaton.store import CURRENT, NOTES, chain_ref, fetched, intent, meta, tip_ref
-from gitbaton.store.refs import RUNS
+from gitbaton.retention.looking import strange
+from gitbaton.store import CURRENT, NOTES, chain_ref, fetched, intent, meta, sound, tip_ref
+from gitbaton.store.refs import META, RUNS
+from gitbaton.store.sound import own_refs
 from gitbaton.threads.health import checked, stuck, waiting
 from gitbaton.threads.names import LATE, THREADS
 from gitbaton.values import value
@@ -61,7 +64,9 @@ def examine(baton: Baton) -> list[Finding]:
         try:
             found += check(baton)
         except (BatonError, OSError, ValueError) as error:
-            found.append(Finding(name=check.__name__.strip("_"), ok=False, text=f"cannot be looked at: {plain(str(error))}"))
+            mend = next(iter(error.hints), "") if isinstance(error, BatonError) else ""
+            text = f"cannot be looked at: {plain(str(error))}"
+            found.append(Finding(name=check.__name__.strip("_"), ok=False, text=text, mend=mend))
     return found
 
 
@@ -162,21 +167,40 @@ def _latest(baton: Baton) -> Iterator[Finding]:
 
 
 def _refs(baton: Baton) -> Iterator[Finding]:
-    tips = baton.store.tips()
-    strays = fetched.strays(baton.store)
+    store = baton.store
+    tips, refs = store.tips(), own_refs(store)
+    strays = fetched.strays(store)
     known = {problem.where for problem in (*tips.problems, *strays)}
-    strangers = [(ref, wrong) for ref, wrong in strange(baton.store, own_refs(baton.store)) if ref not in known]
+    strangers = [(ref, wrong) for ref, wrong in strange(store, refs) if ref not in known]
+    torn_ones = _broken(baton, refs)
+    broken = {ref: why for ref, why in torn_ones.items() if ref not in known}
     for problem in (*tips.problems, *strays):
-        mend = MENDS if known_name(problem.where) else ""
+        mend = MENDS if known_name(problem.where) or problem.where in torn_ones else ""
         yield Finding(name="refs", ok=False, text=f"'{problem.where}' is left alone: {problem.reason}", mend=mend)
     try:
-        meta.read(baton.store)
+        meta.read(store)
     except RecordError as error:  # then nothing is synced, pruned or pinned
         yield Finding(name="refs", ok=False, text=plain(error.message), mend=MENDS)
+        broken.pop(META, None)
+    for ref, why in broken.items():
+        yield Finding(name="refs", ok=False, text=f"'{plain(ref)}' is left alone: {why}", mend=MENDS)
     for _, wrong in strangers:  # nor is anything pruned or forgotten
         yield Finding(name="refs", ok=False, text=wrong.message, mend=next(iter(wrong.hints), ""))
-    if not tips.problems and not strangers and not strays:
+    if not tips.problems and not strangers and not strays and not broken:
         yield Finding(name="refs", ok=True, text=f"{counted(len(tips.items), 'track')}, every ref in our namespace is ours")
+
+
+def _broken(baton: Baton, refs: Mapping[str, Oid]) -> dict[str, str]:
+    """Our refs that lead to what cannot be read, each with why: every loose object is read, and what is packed is only met."""
+    store = baton.store
+    found = sound.broken(store, refs)
+    rest = {ref: oid for ref, oid in refs.items() if ref not in found}
+    try:
+        reached = usage.reached(baton.repo, rest.values()) if rest else {}
+        whole = reached.keys() <= usage.sizes(baton.repo, reached).keys() and not torn(baton.repo).keys() & reached.keys()
+    except (GitError, RecordError):
+        whole = False
+    return dict(sorted((found if whole else {**found, **sound.astray(store, rest, sound.theirs(store))}).items()))
 
 
 def _derived(baton: Baton) -> Iterator[Finding]:
@@ -268,7 +292,10 @@ def _locks(baton: Baton) -> Iterator[Finding]:
 def _history(baton: Baton) -> Iterator[Finding]:
     total = 0
     for track, tip in baton.store.chains()[0].items():
-        oids = baton.repo.objects.first_parents(tip)
+        try:
+            oids = baton.repo.objects.first_parents(tip)
+        except GitError:  # said of its ref
+            continue
         total += len(oids) - 1
         if torn := baton.store.torn(track, oids):
             yield Finding(name="history", ok=False, text=torn, mend=MENDS)

@@ -22,6 +22,8 @@ BatonError                128  fatal, in one line
 `- RefConflictError       128  somebody else moved a ref between our read and our write
 """
 
+MENDS = "git baton doctor --mend"
+
 
 class BatonError(Exception):
     """Something a user can read in one line; ``hints`` are further lines."""
@@ -74,9 +76,6 @@ class NotARepositoryError(BatonError):
 
 class GitError(BatonError):
     """A git command or a libgit2 call failed."""
-
-
-MENDS = "git baton doctor --mend"
 
 
 class CollectedError(GitError):

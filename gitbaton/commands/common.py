@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -14,7 +14,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, plain
 from gitbaton.commands import AFTER
-from gitbaton.errors import UsageError
+from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.repo import Repo
 from gitbaton.model import Stored
 from gitbaton.store import tip_ref
@@ -97,6 +97,27 @@ def name_of(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
     if name is None or (name == "@" and track is not None):
         return "@" if track is None and baton.current() is not None else tip_ref(baton.tip(track).checkpoint.track)
     return name if track is None else track + name.removeprefix("@" if name.startswith("@~") else "")
+
+
+def tell_error(why: str, hints: Sequence[str]) -> None:
+    """One line and its hints on standard error, where other lines follow."""
+    terminal.tell(f"error: {plain(why)}")
+    for hint in hints:
+        terminal.tell(f"hint: {plain(hint)}")
+
+
+def told_apart(broken: Mapping[str, str]) -> bool:
+    """Say which refs were left alone because they are broken, each with why, a line each; whether there are none."""
+    for ref, why in sorted(broken.items()):
+        tell_error(f"'{ref}' is left alone: {why}", ())
+    if broken:
+        terminal.tell(f"hint: {MENDS}")
+    return not broken
+
+
+def apart_document(broken: Mapping[str, str]) -> list[Json]:
+    """The JSON of the same."""
+    return [{"ref": ref, "reason": why} for ref, why in sorted(broken.items())]
 
 
 def print_json(value: dict[str, Json]) -> None:

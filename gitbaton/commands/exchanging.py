@@ -1,7 +1,7 @@
 """What push, fetch and sync share: the remote that is meant, the question before a first push, and what they say."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Annotated, Optional
 
@@ -11,9 +11,9 @@ from gitbaton import sync, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, check_track, counted, plain, timestamp
 from gitbaton.commands import travelling
-from gitbaton.commands.common import askable, confirmed, print_plan, warn_all
+from gitbaton.commands.common import apart_document, askable, confirmed, print_plan, tell_error, told_apart, warn_all
 from gitbaton.commands.travelling import moved
-from gitbaton.errors import UsageError
+from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import in_shell, line
 from gitbaton.sync.threads import called
@@ -194,7 +194,7 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
     for move in refused:
         terminal.tell(f"refused: {plain(move.reason)}")
     for text in dict.fromkeys(move.hint or hint for move in refused):
-        if text:
+        if text and text != MENDS:
             terminal.tell(f"hint: {text}")
     if done.failure:
         tell_error(f"not pushed: {done.failure}", ())
@@ -208,6 +208,15 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
         what = "nothing is pushed" if _halted(done) else "not pushed: " + _listed(names, done.private)
         tell_error(f"{what}: nobody agreed to make it public", ("--yes agrees; so does 'git config baton.push true'",))
     return not done.refused
+
+
+def say_apart(broken: Mapping[str, str], pushed: Sequence[Pushing] = ()) -> None:
+    """The refs here that were left alone because they are broken, each with why, and what mends them and those whose refusal
+    was said already."""
+    refused = {move.ref for part in pushed for move in part.moves if move.broken}
+    rest = {ref: why for ref, why in broken.items() if ref not in refused}
+    if told_apart(rest) and refused:
+        terminal.tell(f"hint: {MENDS}")
 
 
 def _push_text(move: Move) -> str:
@@ -239,13 +248,6 @@ def _tell_hits(baton: Baton, done: Pushing) -> None:
     tell_error(f"nothing is pushed: {counted(len(done.hits), 'secret')} would leave", (*hints, "--no-scan pushes all the same"))
 
 
-def tell_error(why: str, hints: Sequence[str]) -> None:
-    """One line and its hints on standard error, where other lines follow."""
-    terminal.tell(f"error: {plain(why)}")
-    for hint in hints:
-        terminal.tell(f"hint: {plain(hint)}")
-
-
 def _halted(done: Pushing) -> bool:
     """Whether nothing was sent because nobody agreed."""
     tracks = any((move.track or move.run) in done.declined for move in done.moves)
@@ -267,7 +269,14 @@ def gathered_document(found: Gathered) -> dict[str, Json]:
     ]
     ran: list[Json] = [{"run": r.run, "state": r.state, "count": r.count, "reason": r.reason} for r in found.runs]
     threads: list[Json] = travelling.fetched_documents(found.threads)
-    return {"tracks": rows, "runs": ran, "threads": threads, "left_out": list(found.strange), "others": found.others}
+    return {
+        "tracks": rows,
+        "runs": ran,
+        "threads": threads,
+        "left_out": list(found.strange),
+        "others": found.others,
+        "broken": apart_document(found.apart),
+    }
 
 
 def joining_document(found: Joining) -> dict[str, Json]:
@@ -319,6 +328,7 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
         "warnings": list(done.warnings),
         "failure": done.failure,
         "keeps": done.keeps,
+        "broken": apart_document(done.apart),
     }
 
 

@@ -7,7 +7,7 @@ import typer
 from gitbaton import sync, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
-from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.commands.common import opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import (
     TIMEOUT,
     Tracks,
@@ -15,8 +15,8 @@ from gitbaton.commands.exchanging import (
     connected,
     gathered_document,
     remote_of,
+    say_apart,
     say_gathered,
-    tell_error,
 )
 from gitbaton.errors import RecordError
 from gitbaton.sync.look import Seen, said
@@ -58,6 +58,7 @@ def command(
                 terminal.say(f"'{plain(remote.shown)}' has no tracks")
             if problem:
                 tell_error(problem, ())
+            say_apart(found.apart)
         warn_all(baton.refresh())
     return 0 if whole else 1
 

@@ -9,8 +9,9 @@ import typer
 from gitbaton import mirrors, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, path_document, plain
-from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.commands.common import apart_document, opened, print_json, tell_error, told_apart, warn_all
 from gitbaton.commands.retaining import clean, consented, discreet, laid_out
+from gitbaton.errors import MENDS
 from gitbaton.render import in_shell, line
 from gitbaton.retention.forgetting import Forgetting, apply, forget, permit, plan
 from gitbaton.retention.proof import Proof, prove, texts, to_do, unknown
@@ -57,11 +58,18 @@ def command(
                 terminal.say(say(text))
             for text in [] if dry_run else [*texts(baton, proof.held), *proof.said, *_proven(made, proof), *to_do(baton, made)]:
                 terminal.say(say(text))
+            for text in proof.unread:
+                terminal.say(f"not looked at: {say(text)}")
         warnings = [say(text) for text in warnings]
         if dry_run:
             permit(baton, made, force=force)
     warn_all(warnings)
-    return 1 if proof.held else 0
+    whole = told_apart(made.broken)
+    if proof.unread:
+        tell_error("nothing is proven", [] if made.broken else [MENDS])
+        named = " ".join(made.ids)
+        terminal.tell(f"hint: then once more: git baton forget --everywhere {named}")
+    return 1 if proof.held or proof.unread or not whole else 0
 
 
 def _carried_out(
@@ -119,7 +127,7 @@ def _rewritten(made: Forgetting, short: Callable[[str], str], verb: str) -> Iter
 
 
 def _proven(made: Forgetting, proof: Proof) -> list[str]:
-    if not made.everywhere or proof.held:
+    if not made.everywhere or proof.held or proof.unread:
         return []
     proven = ["no ref, index or reflog of this repository reaches their record, their note or a file that only they held"]
     return unknown(made) or proven
@@ -132,6 +140,7 @@ def document(made: Forgetting, proof: Proof, *, dry_run: bool) -> dict[str, Json
     still: list[Json] = [{"what": item.what, "by": item.by, "checkpoints": list(item.ids)} for item in proof.held]
     result: dict[str, Json] = {"dry_run": dry_run, "everywhere": made.everywhere, "forgotten": list(made.ids)}
     result |= {"along": [stored.id for stored in made.along], "safety": safety, "held": still, "said": list(proof.said)}
+    result |= {"unread": list(proof.unread), "broken": apart_document(made.broken)}
     result["ended"] = [track for track, items in made.stay.items() if not items]
     result["pinned"] = list(made.pinned)
     return result | {"transcripts": [talk.ref for talk in made.conversations], "remotes": list(made.remotes)}

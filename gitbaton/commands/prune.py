@@ -8,7 +8,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
-from gitbaton.commands.common import askable, opened, paged, print_json
+from gitbaton.commands.common import apart_document, askable, opened, paged, print_json, told_apart
 from gitbaton.commands.retaining import amount, clean, consented, discreet, laid_out
 from gitbaton.errors import UsageError
 from gitbaton.render import line
@@ -76,11 +76,11 @@ def _prune(ctx: typer.Context, wish: Wish, *, ask: bool, dry_run: bool, json: bo
             )
         if json:
             print_json({key: clean(baton, item) for key, item in document(made, dry_run=dry_run).items()})
-            return 0
-        with paged(ctx, baton):
-            for text in planned(baton, made) if dry_run else done(made):
-                terminal.say(baton.redactor.text(text))
-    return 0
+        else:
+            with paged(ctx, baton):
+                for text in planned(baton, made) if dry_run else done(made):
+                    terminal.say(baton.redactor.text(text))
+    return 0 if told_apart(made.broken) else 1
 
 
 def planned(baton: Baton, made: Plan) -> Iterator[str]:
@@ -134,4 +134,5 @@ def document(made: Plan, *, dry_run: bool) -> dict[str, Json]:
         tracks.append({"track": part.track, "keep": keep, "remove": remove})
     safety: list[Json] = [{"ref": p.chain.ref, "remove": [s.id for s in p.remove]} for p in made.safety]
     talks: list[Json] = [{"agent": t.agent, "session": t.session, "ref": t.ref} for t in made.conversations]
-    return {"dry_run": dry_run, "tracks": tracks, "safety": safety, "transcripts": talks, "bytes": made.bytes}
+    result: dict[str, Json] = {"dry_run": dry_run, "tracks": tracks, "safety": safety, "transcripts": talks}
+    return {**result, "bytes": made.bytes, "broken": apart_document(made.broken)}

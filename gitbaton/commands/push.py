@@ -15,6 +15,7 @@ from gitbaton.commands.exchanging import (
     connected,
     pushing_document,
     remote_of,
+    say_apart,
     say_pushing,
 )
 from gitbaton.errors import UsageError
@@ -63,11 +64,10 @@ def command(
                 return _code(done)
             for part in done:
                 say_pushing(baton, remote, part, dry_run=dry_run, hint=f"git baton sync {in_shell(remote.shown)}")
+            say_apart({ref: why for part in done for ref, why in part.apart.items()}, done)
     return _code(done)
 
 
 def _code(done: Sequence[Pushing]) -> int:
-    """128 where something is missing here, 1 where something did not reach the remote that should have."""
-    if any(move.broken for part in done for move in part.moves):
-        return 128
+    """1 where something did not reach the remote that should have."""
     return 1 if any(part.refused for part in done) else 0

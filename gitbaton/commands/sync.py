@@ -7,7 +7,7 @@ import typer
 from gitbaton import mirrors, sync
 from gitbaton.baton import Baton
 from gitbaton.commands import exchanging
-from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.commands.common import opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, Agreement, Tracks, choice_of, connected, remote_of
 from gitbaton.git.remotes import Remote
 from gitbaton.sync.push import Manner
@@ -78,5 +78,6 @@ def _say(baton: Baton, remote: Remote, done: sync.Synced, *, dry_run: bool) -> i
     for part in done.pushing:
         whole = exchanging.say_pushing(baton, remote, part, dry_run=dry_run) and whole
     if done.failure:
-        exchanging.tell_error(f"not pushed: {done.failure}", ())
+        tell_error(f"not pushed: {done.failure}", ())
+    exchanging.say_apart(done.apart, done.pushing)
     return 0 if whole and not done.failure else 1

@@ -6,11 +6,12 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json, counted, timestamp
-from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.commands.common import apart_document, opened, paged, print_json, told_apart
 from gitbaton.commands.retaining import amount, consented, laid_out
 from gitbaton.commands.threading import meant, name, store_of
+from gitbaton.errors import BatonError
 from gitbaton.retention.rules import Rules
-from gitbaton.retention.threads import Part, Plan, apply, plan, weighed
+from gitbaton.retention.threads import Part, Plan, apply, broken, plan, weighed
 from gitbaton.threads.reports import Facts, facts, missing
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Entry
@@ -35,19 +36,27 @@ def prune(ctx: typer.Context, threads: Sequence[str], rules: Rules, *, ask: bool
                 told.update(_facts(store, made))
                 laid_out(ctx, baton, planned(weighed(store, baton.repo, made), told), json=json)
 
+            def carry_out(made: Plan) -> Plan:
+                try:
+                    return apply(store, made)
+                except BatonError:
+                    left = broken(store, made)
+                    if not left:
+                        raise
+                return apply(store, plan(store, wanted, rules, left))
+
             if ask and not made.empty:
-                again, carry_out = lambda: plan(store, wanted, rules), lambda made: apply(store, made)
-                made = consented(made, again, show, carry_out, "remove them?")
+                made = consented(made, lambda: plan(store, wanted, rules), show, carry_out, "remove them?")
             else:
                 told |= _facts(store, made) if json or dry_run else {}
-                made = weighed(store, baton.repo, made) if dry_run else apply(store, made)
+                made = weighed(store, baton.repo, made) if dry_run else carry_out(made)
         if json:
             print_json(document(made, told, dry_run=dry_run))
-            return 0
-        with paged(ctx, baton):
-            for text in planned(made, told) if dry_run else done(made):
-                terminal.say(text)
-    return 0
+        else:
+            with paged(ctx, baton):
+                for text in planned(made, told) if dry_run else done(made):
+                    terminal.say(text)
+    return 0 if told_apart(made.broken) else 1
 
 
 def _facts(store: ThreadStore, made: Plan) -> dict[_Key, Facts]:
@@ -101,7 +110,7 @@ def document(made: Plan, told: dict[_Key, Facts], *, dry_run: bool) -> dict[str,
         kept: list[Json] = [{**_row(part, entry, told), "reasons": [*reasons]} for entry, reasons in part.keep]
         gone: list[Json] = [_row(part, entry, told) for entry in part.remove]
         rows.append({"thread": part.thread, "namespace": part.namespace, "keep": kept, "remove": gone})
-    return {"dry_run": dry_run, "threads": rows, "bytes": made.bytes}
+    return {"dry_run": dry_run, "threads": rows, "bytes": made.bytes, "broken": apart_document(made.broken)}
 
 
 def _row(part: Part, entry: Entry, told: dict[_Key, Facts]) -> dict[str, Json]:

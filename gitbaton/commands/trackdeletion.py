@@ -7,7 +7,7 @@ import typer
 from gitbaton import mirrors, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
-from gitbaton.commands.common import print_json, warn_all
+from gitbaton.commands.common import print_json, told_apart, warn_all
 from gitbaton.commands.retaining import clean, consented, discreet, laid_out
 from gitbaton.render import line
 from gitbaton.retention.deleting import Deletion, apply, permit, plan
@@ -29,7 +29,7 @@ def delete(ctx: typer.Context, baton: Baton, name: str, *, force: bool, yes: boo
         if dry_run:
             permit(baton, made, force=force)
     warn_all([baton.redactor.text(text) for text in warnings])
-    return 0
+    return 0 if told_apart(made.broken) else 1
 
 
 def _carried_out(

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gitbaton.errors import GitError, GitTimeoutError, RefConflictError
+from gitbaton.errors import MENDS, GitError, GitTimeoutError, RefConflictError
 from gitbaton.git.objects import (
     MAX_READ,
     OID,
@@ -159,6 +159,8 @@ class BinaryObjects:
         if not prefixes:
             return {}
         result = self.git.run("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
+        if result.code != 0 and "packed-refs" in result.err:  # then git lists no ref at all
+            raise GitError(f"'git for-each-ref' failed: {result.fatal()}", MENDS)
         raw = checked(result, "for-each-ref")
         nothing = zero(self.algorithm)
         broken = {name: nothing for name in _BROKEN.findall(result.err) if name.startswith(prefixes)}

@@ -31,12 +31,12 @@ class Bounded:
         self.git = git.changed({}, *_settings(git, prompts=prompts))
         self.env = environment(git, prompts=prompts)
 
-    def run(self, *args: str, stdin: bytes = b"") -> Result:
-        """Run a command to its end, whatever its exit status. Raises OutOfTimeError."""
+    def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Result:
+        """Run a command to its end, whatever its exit status; with more environment. Raises OutOfTimeError."""
         began = time.monotonic()
         if self.left <= 0:
             raise OutOfTimeError(f"'git {args[0]}' has no time left")
-        begun = begin(self.git.argv(*args), self.env, self.left, stdin, detached=not self.prompts)
+        begun = begin(self.git.argv(*args), {**self.env, **(env or {})}, self.left, stdin, detached=not self.prompts)
         try:
             with _ended_with_us(begun.pid, group=not self.prompts):
                 return self._collect(args[0], begun.pid, begun.out, begun.err, began + self.left)

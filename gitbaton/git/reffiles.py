@@ -40,15 +40,14 @@ def below(repo: Repo, prefix: str) -> set[str]:
     return {os.fsdecode(name) for name in found}
 
 
-def files(repo: Repo, prefix: str) -> list[str]:
-    """The refs right below a prefix that ends in ``/`` and have a file of their own, also one that holds no id, which libgit2
-    does not list."""
-    folder = os.path.join(repo.layout.common_dir, *prefix.split("/"))
-    try:
-        with os.scandir(folder) as found:
-            return [prefix + entry.name for entry in found if entry.is_file() and not entry.name.endswith(".lock")]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+def lying(repo: Repo, *prefixes: str) -> set[str]:
+    """The names of the refs that have a file of their own, whatever it holds, at or below some names."""
+    common = repo.layout.common_dir
+    found = {prefix for prefix in prefixes if os.path.isfile(os.path.join(common, prefix))}
+    for prefix in prefixes:
+        for folder, _, files in os.walk(os.path.join(common, prefix)):
+            found.update(os.path.relpath(os.path.join(folder, name), common) for name in files if not name.endswith(".lock"))
+    return found
 
 
 def folders(repo: Repo, *prefixes: str) -> str | None:

@@ -13,6 +13,7 @@ from gitbaton.git.publish import sync_all
 from gitbaton.git.refusals import failure, hook_line, refused, timed_out, without_credentials
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Result
+from gitbaton.git.shelter import sheltered
 from gitbaton.model import Oid
 from gitbaton.values import value
 
@@ -182,17 +183,19 @@ def _bundle(word: str, path: str) -> Remote:
 class Connection:
     """The exchange with one remote; everything it does shares one allowance of ``seconds``. ``prompts`` as in Bounded.
 
-    Whatever the remote does, a failure is a RemoteError in one line.
+    Whatever the remote does, a failure is a RemoteError in one line. ``hidden``: refs here that are broken; git does not see
+    them where it fetches, and moves none of them.
     """
 
     def __init__(self, repo: Repo, remote: Remote, seconds: float, *, prompts: bool = False) -> None:
         self.repo, self.remote, self.seconds = repo, remote, seconds
         self.bounded = Bounded(repo.git, seconds, prompts=prompts)
         self.bounded.env[_OFF] = "false"
+        self.hidden: frozenset[str] = frozenset()
 
-    def _run(self, *args: str, stdin: bytes = b"") -> Result:
+    def _run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Result:
         try:
-            return self.bounded.run(*_ASIDE, *args, stdin=stdin)
+            return self.bounded.run(*_ASIDE, *args, stdin=stdin, env=env)
         except OutOfTimeError:
             raise timed_out(self.remote.shown, self.seconds) from None
 
@@ -230,8 +233,16 @@ class Connection:
         """
         if not refs:
             return True
-        specs = "".join(f"+{theirs}:{ours}\n" if ours else f"{theirs}\n" for theirs, ours in refs.items())
-        result = self._run("fetch", *_FETCH, "--stdin", "--", place or self.remote.fetch, stdin=os.fsencode(specs))
+        into = {theirs: ours if ours not in self.hidden else None for theirs, ours in refs.items()}
+        specs = os.fsencode("".join(f"+{theirs}:{ours}\n" if ours else f"{theirs}\n" for theirs, ours in into.items()))
+        words = ("fetch", *_FETCH, "--stdin", "--", place or self.remote.fetch)
+        if self.hidden:
+            with sheltered(self.repo, self.hidden) as shelter:
+                result = self._run(*words, stdin=specs, env=shelter.env)
+                if result.code == 0:
+                    shelter.take([ours for ours in into.values() if ours])
+        else:
+            result = self._run(*words, stdin=specs)
         if result.code == 0:
             objects = self.repo.objects
             return all(objects.info(oid) is not None for ref, oid in (seen or {}).items() if ref in refs)

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from gitbaton.errors import RecordError
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import OID, NewObject
+from gitbaton.git.objects import OID, NewObject, zero
+from gitbaton.git.reffiles import lying
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Process, checked
 from gitbaton.model import Oid
@@ -18,6 +19,8 @@ from gitbaton.values import value
 
 _MISSING = "--missing=allow-promisor"
 _FRAME = 32  # bytes of a pack around its objects
+_SAID = re.compile(r"(?:error|fatal): ")
+_NAMED = re.compile(r"\b[0-9a-f]{2}/?[0-9a-f]{38,}\b")
 _HASHED = re.compile(r"[0-9a-f]{2}\Z")
 
 
@@ -31,9 +34,15 @@ class Size:
 
 
 def refs(repo: Repo, *prefixes: str) -> dict[str, Oid]:
-    """As ``Objects.refs``, asked of git itself: libgit2 leaves out a ref whose file holds no id."""
+    """As ``Objects.refs``, asked of git itself: libgit2 leaves out a ref whose file holds no id. Zeros also for a symbolic ref
+    that leads to nothing, which git leaves out."""
     layout = repo.layout
-    return BinaryObjects(repo.git, layout.git_dir, layout.common_dir, layout.algorithm).refs(*prefixes)
+    door = BinaryObjects(repo.git, layout.git_dir, layout.common_dir, layout.algorithm)
+    before, found = lying(repo, *prefixes), door.refs(*prefixes)
+    for ref in sorted(before - found.keys()):
+        now = door.refs(ref)  # it may just have come, or gone
+        found |= now or (dict.fromkeys([ref], zero(layout.algorithm)) if ref in lying(repo, *prefixes) else {})
+    return found
 
 
 def symbolic(repo: Repo, *prefixes: str) -> dict[str, str]:
@@ -63,6 +72,17 @@ def everything(repo: Repo, without: Iterable[str] = (), *, kept: bool = True) ->
     if result.code != 0:
         raise RecordError(f"not every object can be read: {result.fatal()}")
     return _named(result.out)
+
+
+def unreadable(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> str:
+    """What is wrong with what ``tips`` reach and ``without`` do not, as git says it, every object read and held against its id;
+    empty where nothing is."""
+    lines = [*sorted(set(tips)), *sorted({f"^{oid}" for oid in without})]
+    words = ("rev-list", "--objects", "--verify-objects", "--quiet", _MISSING, "--stdin")
+    result = repo.git.run(*words, stdin="".join(line + "\n" for line in lines).encode())
+    said = [line.split(": ", 1)[1] for line in result.err.splitlines() if _SAID.match(line)]
+    named = [line for line in said if _NAMED.search(line)]
+    return (named or said or [result.fatal()])[0] if result.code != 0 or said else ""
 
 
 def _named(raw: bytes) -> dict[Oid, bytes]:

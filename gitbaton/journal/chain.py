@@ -22,7 +22,7 @@ from gitbaton.errors import (
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.durable import Durable
 from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, parse_commit, tree_data, zero
-from gitbaton.git.reffiles import files, there
+from gitbaton.git.reffiles import lying, there
 from gitbaton.git.repo import Repo
 from gitbaton.journal import origins, words
 from gitbaton.journal.codec import encode, fit
@@ -69,7 +69,7 @@ class Journal:
     def refs(self) -> dict[str, Oid]:
         """The local runs and their newest commits, of a broken ref the id of no object; names that are not ours are left
         out."""
-        broken = dict.fromkeys(files(self.repo, RUNS), zero(self.repo.layout.algorithm))
+        broken = dict.fromkeys(lying(self.repo, RUNS), zero(self.repo.layout.algorithm))
         found = ((run_of(ref.removeprefix(RUNS)), oid) for ref, oid in {**broken, **self.repo.objects.refs(RUNS)}.items())
         return {run: oid for run, oid in found if run is not None}
 

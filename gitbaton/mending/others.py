@@ -159,7 +159,8 @@ def conversation(heap: Heap, pool: Pool, ref: str, tip: Oid | None, agent: str, 
 def meta(heap: Heap, store: Store, pool: Pool, tip: Oid | None, others: Iterable[Oid]) -> tuple[Made, Meta, bool]:
     """Pins and tombstones: what the newest says, as far as it can be read, and what older ones, and those of remotes, do; and
     whether that is anything. Whatever is united it says no less than any of them."""
-    trees = [parse_commit(item.data).tree for oid in (tip, *others) if oid and (item := heap.read(oid)) and item.data]
+    items = [item for oid in (tip, *others) if oid and (item := heap.read(oid)) and item.kind == "commit"]
+    trees = [parse_commit(item.data).tree for item in items if item.data]
     trees += [commit.tree for commit in pool.commits.values() if commit.message == _META]
     said, whole = store_meta.NOTHING, False
     for tree in dict.fromkeys(trees):

@@ -26,11 +26,12 @@ from gitbaton.mending.pool import Pool
 from gitbaton.mending.runs import Runs, way_out
 from gitbaton.mending.values import UNFINISHED, Lost, Made, Mend, Move, Theirs
 from gitbaton.model import Checkpoint, Oid
-from gitbaton.retention.looking import OURS, conversation_name, known
+from gitbaton.retention.looking import conversation_name, known
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, intent, tip_ref, track_of
 from gitbaton.store import meta as store_meta
 from gitbaton.store.read import root_objects
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
+from gitbaton.store.sound import OURS, kind_of
 from gitbaton.threads.names import LATE
 
 _LATEST = (b"<!-- written by git baton at ", b'{\n  "current_track": ')
@@ -142,11 +143,17 @@ class _Look:
         return reach
 
     def _broken(self, name: str, reach: Reach) -> bool:
-        """Whether a ref of ours holds no id, or leads to what cannot be read and is not the user's."""
+        """Whether a ref of ours holds no id, or leads to what such a ref never does, or to what cannot be read and is not the
+        user's."""
         ref = self.ours[name]
-        if ref.oid is None:
+        if ref.oid is None or self._is_other(name):
             return True
         return bool(reach.bad) and self._astray(ref.oid)
+
+    def _is_other(self, name: str) -> bool:
+        """Whether a ref points at another kind of object than such a ref does."""
+        found, kind = self.heap.info(self.ours[name].oid or ""), kind_of(name)
+        return found is not None and kind is not None and found.kind != kind
 
     def _astray(self, oid: Oid) -> bool:
         """Whether an object leads to what cannot be read and is not the user's; what does not is not looked at again."""
@@ -246,9 +253,10 @@ class _Look:
         """Runs, threads, conversations, and what else was fetched."""
         runs = Runs(self.heap, self.pool, self.theirs)
         for name in sorted(self.ours):
-            oid, run = self.heap.pointing.get(name), run_of(name.removeprefix(RUNS))
             if name in self.settled or not known(name):
                 continue
+            oid = self.heap.pointing.get(name) if not self._is_other(name) else None
+            run = run_of(name.removeprefix(RUNS))
             if not self._broken(name, reach):
                 if name.startswith(RUNS) and run is not None and oid is not None:
                     self._whole_run(name, run, oid)

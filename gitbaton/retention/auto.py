@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 
 from gitbaton.baton import Baton
 from gitbaton.codec import plain, timestamp
-from gitbaton.errors import BatonError
+from gitbaton.errors import MENDS, BatonError, GitError
 from gitbaton.git.ownfiles import add, lock_file
 from gitbaton.git.repo import Repo
+from gitbaton.model import Oid
 from gitbaton.retention.planning import prune
 from gitbaton.retention.rules import AUTO_LAST
 from gitbaton.retention.wishes import Wish
@@ -38,18 +39,27 @@ def _look_back(baton: Baton) -> None:
 
 def slack(baton: Baton) -> bool:
     """Whether any track is so long that something could go."""
-    objects = baton.repo.objects
-    return any(len(objects.first_parents(oid, AUTO_LAST + 2)) > AUTO_LAST + 1 for oid in baton.store.chains()[0].values())
+    return any(_length(baton, oid) > AUTO_LAST + 1 for oid in baton.store.chains()[0].values())
+
+
+def _length(baton: Baton, tip: Oid) -> int:
+    """How long a chain is, as far as that matters; one whose newest commit cannot be read has none."""
+    try:
+        return len(baton.repo.objects.first_parents(tip, AUTO_LAST + 2))
+    except GitError:
+        return 0
 
 
 def work(baton: Baton) -> str:
-    """Prune, and say in one line what came of it; nothing where nothing went."""
+    """Prune, and say in one line what came of it and what was left alone; nothing where nothing went."""
     try:
         made = prune(baton, Wish(auto=True))
     except (BatonError, OSError) as error:
         return f"automatic prune: {error}"
     parts = [f"{len(part.remove)} of '{plain(part.track)}'" for part in made.tracks if part.remove]
-    return f"automatic prune: removed {', '.join(parts)}" if parts else ""
+    left = [f"'{plain(ref)}' is left alone: {why}" for ref, why in made.broken.items()]
+    said = [f"removed {', '.join(parts)}"] if parts else []
+    return f"automatic prune: {'; '.join([*said, *left, MENDS] if left else said)}" if said or left else ""
 
 
 @contextmanager

@@ -50,7 +50,8 @@ def alone(
         return frozenset()
     store = baton.store
     refs = {**store.objects.refs("refs/"), **found.refs}
-    tips = {oid for ref, oid in refs.items() if not ref.startswith((CHAINS, TIPS, SAFETY)) and ref not in dropped}
+    left = {*dropped, *found.broken}
+    tips = {oid for ref, oid in refs.items() if not ref.startswith((CHAINS, TIPS, SAFETY)) and ref not in left}
     tips |= {oid for s in rest for oid in (s.tree, s.base) if oid}
     head = store.objects.head().oid
     kept = usage.reached(baton.repo, existing(store, tips | ({head} if head else set())))

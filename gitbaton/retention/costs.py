@@ -12,9 +12,10 @@ from gitbaton.git import usage
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
-from gitbaton.retention.looking import existing, own_refs
+from gitbaton.retention.looking import existing
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, track_of
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
+from gitbaton.store.sound import own_refs
 from gitbaton.threads.names import LATE
 from gitbaton.values import value
 

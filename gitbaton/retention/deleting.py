@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from gitbaton.baton import Baton
 from gitbaton.codec import check_track, counted, encode_track, plain
-from gitbaton.errors import NoAnswerError, NotFoundError, RefConflictError
+from gitbaton.errors import MENDS, NoAnswerError, NotFoundError, RecordError, RefConflictError
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.looking import look, own_refs
+from gitbaton.retention.looking import look
 from gitbaton.retention.pins import turned
 from gitbaton.retention.planning import finish
 from gitbaton.running.current import Unfinished, recording
 from gitbaton.store import NOTES, chain_ref, tip_ref
 from gitbaton.store.refs import META, REMOTES, RUNS
 from gitbaton.store.revision import Revision
+from gitbaton.store.sound import own_refs
 from gitbaton.values import replace, value
 
 _TRIES = 5
@@ -24,7 +26,7 @@ _TRIES = 5
 class Deletion:
     """A track that goes. ``items``: its checkpoints, here and as fetched, newest first; ``here``: whether any is here.
     ``pinned`` and ``needed``: those that somebody pinned, and that a run stands on; ``runs``: unfinished ones that record on
-    it."""
+    it; ``unknown``: the refs of runs of which nobody can tell what they stand on; ``broken``: the refs that cannot be read."""
 
     track: str
     items: tuple[Stored, ...]
@@ -33,19 +35,24 @@ class Deletion:
     needed: tuple[Stored, ...]
     runs: tuple[Unfinished, ...]
     seen: Mapping[str, Oid]
+    unknown: tuple[str, ...] = ()
+    broken: Mapping[str, str] = MappingProxyType({})
 
 
 def plan(baton: Baton, name: str) -> Deletion:
     """What deleting a track comes to. Removes nothing.
 
-    Raises NotFoundError, and RecordError when anything of ours cannot be read or is a stranger's.
+    Raises NotFoundError, and RecordError when ``meta`` or the track itself cannot be read, or a ref of ours is a stranger's.
     """
     finish(baton)
     track, found = check_track(name), look(baton.store)
+    for ref in (chain_ref(track), tip_ref(track)):
+        if ref in found.broken:
+            raise RecordError(f"nothing is removed: '{ref}' cannot be read: {found.broken[ref]}", MENDS)
     chain = next((chain for chain in found.tracks if chain.name == track), None)
     known = {stored.id: stored for stored in (chain.items if chain is not None else ())}
     for ref in found.refs:
-        if ref.startswith(REMOTES) and ref.endswith(f"/tracks/{encode_track(track)}"):
+        if ref.startswith(REMOTES) and ref.endswith(f"/tracks/{encode_track(track)}") and ref not in found.broken:
             fetched = baton.store.chain(ref, track).items
             known |= {s.id: s for s in fetched if s.id not in known and not found.meta.dropped(s.id)}
     if not known:
@@ -58,13 +65,15 @@ def plan(baton: Baton, name: str) -> Deletion:
         pinned=tuple(s for s in items if found.meta.pinned(s.id)),
         needed=tuple(s for s in items if s.commit in found.runs),
         runs=recording(baton, track),
+        unknown=found.unknown,
+        broken=found.broken,
         seen=found.refs,
     )
 
 
 def permit(baton: Baton, made: Deletion, *, force: bool) -> None:
     """Raise NoAnswerError where a pin or an unfinished run is in the way, and nobody says that it may go all the same."""
-    if force or not (made.pinned or made.needed or made.runs):
+    if force or not (made.pinned or made.needed or made.runs or made.unknown):
         return
     said, hints = [], []
     if made.pinned:
@@ -76,6 +85,9 @@ def permit(baton: Baton, made: Deletion, *, force: bool) -> None:
         one = made.runs[0]
         said.append(f"run '{one.run}' cannot be read" if one.torn else f"the unfinished run '{one.run}' records on it")
         hints.append(one.command if one.torn else f"'{one.command}' goes on with it")
+    if made.unknown and not any(one.torn for one in made.runs):
+        said.append(f"'{made.unknown[0]}' cannot be read, and may stand on it")
+        hints.append(MENDS)
     raise NoAnswerError(f"track '{plain(made.track)}' is not deleted: {', '.join(said)}", *hints)
 
 
@@ -98,6 +110,7 @@ def apply(baton: Baton, made: Deletion) -> list[str]:
     Raises RefConflictError when what it was made for has moved meanwhile: nothing is changed then.
     """
     revision = Revision(baton.store)
+    revision.noted = NOTES not in made.broken
     meta = revision.meta
     for stored in made.pinned:  # a pin would bring it back
         meta = turned(meta, stored.id)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
 
 from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
 from gitbaton.codec import decode, decode_track, plain
-from gitbaton.errors import AmbiguousNameError, NoAnswerError, NotFoundError, RecordError, RefConflictError, UsageError
+from gitbaton.errors import MENDS, AmbiguousNameError, NoAnswerError, NotFoundError, RecordError, RefConflictError, UsageError
 from gitbaton.git.objects import RefChange, commit_data, new_object
 from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.blobs import alone, brought, changed
 from gitbaton.retention.cleaning import Cleaned, cleaned
-from gitbaton.retention.looking import Chain, Conversation, Found, look, own_refs
+from gitbaton.retention.looking import Chain, Conversation, Found, look
 from gitbaton.retention.planning import finish
 from gitbaton.retention.trimming import resting
 from gitbaton.store import NOTES, Store, chain_ref, tip_ref
@@ -23,6 +24,7 @@ from gitbaton.store.bundle import plan_notes
 from gitbaton.store.intent import settle
 from gitbaton.store.refs import META, REMOTES, TRANSCRIPTS
 from gitbaton.store.revision import Revision
+from gitbaton.store.sound import own_refs
 from gitbaton.store.write import NOBODY
 from gitbaton.transcripts import proofs, sessions_of, transcript_ref
 from gitbaton.values import replace, value
@@ -42,7 +44,8 @@ class Forgetting:
     their record; ``safety``: the chains that are written again without them; ``conversations`` and ``fetched`` refs that go;
     ``changed``: the files of each that its HEAD does not have, with their paths; ``brought``: those of them that the
     checkpoint before did not have either; ``alone``: those that nothing else holds which stays. ``remotes``: who has such a
-    track, as last fetched. ``pinned``: those of the ids, and of what goes along, that somebody pinned."""
+    track, as last fetched. ``pinned``: those of the ids, and of what goes along, that somebody pinned. ``broken``: refs that
+    cannot be read and stay as they are, each with why: nobody knows what they hold."""
 
     ids: tuple[Oid, ...]
     stored: tuple[Stored, ...]
@@ -59,6 +62,7 @@ class Forgetting:
     remotes: tuple[str, ...]
     pinned: tuple[Oid, ...]
     seen: Mapping[str, Oid]
+    broken: Mapping[str, str] = MappingProxyType({})
 
     @property
     def all_ids(self) -> frozenset[Oid]:
@@ -74,7 +78,8 @@ class Forgetting:
 def plan(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
     """What forgetting these checkpoints comes to. Removes nothing.
 
-    Raises NotFoundError, AmbiguousNameError, RecordError when anything of ours cannot be read or is a stranger's.
+    Raises NotFoundError, AmbiguousNameError, RecordError where ``meta`` or a track that one of them is on cannot be read, or a
+    ref of ours is a stranger's.
     """
     finish(baton)
     return _planned(baton, names, everywhere=everywhere)
@@ -83,6 +88,10 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
 def _planned(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
     found = look(baton.store)
     named = [_named(baton, found, name) for name in names]
+    for _, asked in named:
+        for ref in (chain_ref(asked.checkpoint.track), tip_ref(asked.checkpoint.track)) if asked is not None else ():
+            if ref in found.broken:
+                raise RecordError(f"nothing is forgotten: '{ref}' cannot be read: {found.broken[ref]}", MENDS)
     ids = tuple(dict.fromkeys(oid for oid, _ in named))
     copies = _fetched(baton, found)
     here = [stored for chain in found.tracks for stored in chain.items]
@@ -112,6 +121,7 @@ def _planned(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgett
         remotes=tuple(sorted({_remote(ref) for ref in holding})),
         pinned=tuple(oid for oid in (*ids, *(s.id for s in along)) if found.meta.pinned(oid) and oid in everyone),
         seen=found.refs,
+        broken=found.broken,
     )
     return _everywhere(baton, found, made, copies) if everywhere else made
 
@@ -125,7 +135,9 @@ def _everywhere(baton: Baton, found: Found, made: Forgetting, fetched: Fetched) 
     agents = {s.checkpoint.agent for s in made.parts if s.checkpoint.agent}
     talks = {(agent.name, name) for agent in agents if agent.session for name in sessions_of(agent.session)}
     copies = {
-        ref: oid for ref, oid in found.refs.items() if ref in holding or (ref.startswith(REMOTES) and _copied(ref, talks))
+        ref: oid
+        for ref, oid in found.refs.items()
+        if ref in holding or (ref.startswith(REMOTES) and ref not in found.broken and _copied(ref, talks))
     }
     gone = tuple(talk for talk in found.conversations if (talk.agent, talk.session) in talks)
     rest = [s for chain in found.tracks for s in chain.items if s.id not in made.all_ids]
@@ -185,7 +197,8 @@ def _fetched(baton: Baton, found: Found) -> Fetched:
     """The checkpoints of each chain that was fetched; None for one that cannot be read."""
     copies: Fetched = {}
     for ref in found.refs:
-        if ref.startswith(REMOTES) and ref.removeprefix(REMOTES).partition("/")[2].startswith("tracks/"):
+        fetched = ref.startswith(REMOTES) and ref.removeprefix(REMOTES).partition("/")[2].startswith("tracks/")
+        if fetched and ref not in found.broken:
             name = decode_track(ref.rpartition("/")[2])
             try:
                 history = baton.store.chain(ref, name)
@@ -267,7 +280,7 @@ def _carried_out(baton: Baton, made: Forgetting, lock: AbstractContextManager[No
         revision.also((), [change for ref, change in trimmed.items() if ref in free])
         unmarked = _mark(baton, made)
         revision.apply()
-        if made.everywhere:
+        if made.everywhere and NOTES not in made.broken:
             _rewrite_notes(baton, made)
     busy = [chain for chain in chains if chain.ref not in free]
     return [*unmarked, *revision.warnings, *(_is_busy(chain) for chain in busy)]
@@ -276,6 +289,7 @@ def _carried_out(baton: Baton, made: Forgetting, lock: AbstractContextManager[No
 def _revision(baton: Baton, made: Forgetting) -> Revision:
     """All of it as one change, but for the safety chains."""
     revision = Revision(baton.store)
+    revision.noted = NOTES not in made.broken
     revision.meta = replace(revision.meta, forgotten=revision.meta.forgotten | made.all_ids)
     for track, items in made.stay.items():
         revision.keep(track, [stored.id for stored in items])

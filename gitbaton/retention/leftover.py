@@ -13,12 +13,13 @@ from gitbaton.git.objectlists import sizes as listed
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.forgetting import Forgetting
-from gitbaton.retention.looking import OURS, existing
+from gitbaton.retention.looking import existing
 from gitbaton.retention.sieve import Sieve
 from gitbaton.scanning.looking import scanner, text_of
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store
 from gitbaton.store.refs import REMOTES
 from gitbaton.store.safety import beside
+from gitbaton.store.sound import OURS
 from gitbaton.values import value
 
 _FEW = 3

@@ -1,28 +1,30 @@
-"""Everything of ours in a repository, read whole before anything is removed; what cannot be read or is a stranger's ends it."""
+"""Everything of ours, read whole before anything is removed: what cannot be read stays, and a stranger's ref ends it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from gitbaton.agents.values import NAMES
 from gitbaton.codec import decode, decode_track, plain
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.objects import parse_commit
+from gitbaton.git.tornfiles import torn
 from gitbaton.git.usage import Size
 from gitbaton.journal.names import run_of
 from gitbaton.model import Oid, Stored
-from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, tip_ref, track_of
+from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, sound, tip_ref, track_of
 from gitbaton.store.meta import Meta
 from gitbaton.store.meta import read as read_meta
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
+from gitbaton.store.sound import OURS, own_refs
 from gitbaton.store.values import MAX_COMMIT
 from gitbaton.threads.names import LATE, names_of
 from gitbaton.transcripts.layout import kept
 from gitbaton.values import value
 
-OURS = ("refs/baton/", TIPS)
 _MAX_TIP = 2 << 20
 
 
@@ -52,7 +54,8 @@ class Found:
     """All that is ours. ``refs``: our refs, the notes' and the fetched ones, too; ``others``: where the user's refs and what
     was fetched begin; ``since``: what these reach and what was not there before the first checkpoint of each chain;
     ``objects``: what our own refs reach beyond that, each with a path; ``sizes``: what both take on disk; ``runs``: the commits
-    that runs reach."""
+    that runs reach. ``broken``: the refs that lead to what cannot be read, each with why, and of which nothing else here is;
+    ``unknown``: those of runs of which nobody can tell what they reach."""
 
     refs: Mapping[str, Oid]
     tracks: tuple[Chain, ...]
@@ -64,33 +67,32 @@ class Found:
     objects: Mapping[Oid, bytes]
     sizes: Mapping[Oid, Size]
     runs: frozenset[Oid]
+    broken: Mapping[str, str] = MappingProxyType({})
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def torn(self) -> bool:
+        """Whether nobody can tell what some chain mentions."""
+        return any(ref.startswith((CHAINS, TIPS, SAFETY, REMOTES)) for ref in self.broken)
 
 
 def look(store: Store) -> Found:
-    """Read all of it. Raises RecordError that names the first ref, commit or object that is not as gitbaton writes it."""
+    """Read all of it; a broken ref of ours is left out and named. Raises RecordError where ``meta`` cannot be read, a ref is a
+    stranger's, or what cannot be read is the user's."""
     try:
         return _look(store)
     except GitError as error:
-        raise RecordError(f"nothing is removed: {error.message}") from None
+        raise RecordError(f"nothing is removed: {error.message}", *error.hints) from None
     except RecordError as error:
         raise RecordError(f"nothing is removed: {error.message}", *error.hints) from None
-
-
-def own_refs(store: Store) -> dict[str, Oid]:
-    """Our refs and what they point at: chains, tips, notes, meta, and all else below ``refs/baton/``."""
-    found = usage.refs(store.repo, *OURS)
-    note = store.objects.refs("refs/notes/").get(NOTES)
-    return {**found, **({NOTES: note} if note is not None else {})}
 
 
 def strange(store: Store, refs: Mapping[str, Oid]) -> Iterator[tuple[str, RecordError]]:
     """Those of ``refs``, which are ``own_refs``, on which everything that removes stops, each with what is wrong with it."""
     for ref, oid in refs.items():
-        if not known(ref):
+        if not known(ref) and oid.strip("0"):
             hint = "'git for-each-ref refs/baton refs/checkpoints' shows it; move or rename it"
             yield ref, RecordError(f"'{plain(ref)}' is not a ref that gitbaton writes", hint)
-        elif not oid.strip("0"):
-            yield ref, RecordError(f"'{ref}' is broken: it holds no id")
     for ref, target in usage.symbolic(store.repo, *OURS, NOTES).items():  # what moves it might move the other
         yield ref, RecordError(f"'{ref}' is a symbolic ref, for '{plain(target)}'; gitbaton writes none there")
 
@@ -100,36 +102,80 @@ def _look(store: Store) -> Found:
     for _, error in strange(store, refs):
         raise error
     meta = read_meta(store)
-    store.notes_tree()
-    tracks = tuple(_chain(store, ref, track_of(ref), oid) for ref, oid in sorted(refs.items()) if ref.startswith(CHAINS))
-    safety = tuple(_chain(store, ref, None, oid) for ref, oid in sorted(refs.items()) if ref.startswith(SAFETY))
-    _check_tips(store, refs, {chain.name: chain.items[0] for chain in tracks if chain.items})
-    conversations = tuple(conversation(store, ref, oid) for ref, oid in refs.items() if ref.startswith(TRANSCRIPTS))
-    mine = [oid for ref, oid in refs.items() if not ref.startswith(REMOTES)]
-    others = _others(store, refs)
-    # A walk leaves out what commits at its edge hold, and not what they lead to: work that was committed after its checkpoint.
-    first = [chain.items[-1].base for chain in (*tracks, *safety) if chain.items]
-    since = usage.reached(store.repo, others, [oid for oid in first if oid])
-    root = existing(store, [store.root])  # where there are only threads, nobody has made it
-    reached = usage.reached(store.repo, [*root, *mine] if mine else [], others)
-    objects = {oid: path for oid, path in reached.items() if oid not in since}
-    sizes = usage.sizes(store.repo, reached.keys() | since.keys())
-    for oid, path in {**since, **reached}.items():
-        if oid not in sizes:
-            named = f" ('{plain(path.decode('utf-8', 'replace'))}')" if path else ""
-            raise RecordError(f"object {oid}{named} cannot be read")
-    return Found(
-        refs=refs,
-        tracks=tracks,
-        safety=safety,
-        conversations=conversations,
-        meta=meta,
-        others=others,
-        since=since,
-        objects=objects,
-        sizes=sizes,
-        runs=_needed(store, refs, others),
-    )
+    broken = sound.broken(store, refs)
+    made = _Parts(store, refs, broken)
+    try:
+        return made.found(meta)
+    except (RecordError, GitError):
+        rest = {ref: oid for ref, oid in refs.items() if ref not in broken}
+        more = sound.astray(store, rest, sound.theirs(store))
+        if not more:
+            raise
+    return _Parts(store, refs, {**broken, **more}).found(meta)
+
+
+class _Parts:
+    """Our refs by what they are; those that turn out to be broken join ``broken``."""
+
+    def __init__(self, store: Store, refs: Mapping[str, Oid], broken: dict[str, str]) -> None:
+        self.store, self.refs, self.broken = store, refs, broken
+        self.chains: dict[str, Chain] = {}
+        self.conversations: list[Conversation] = []
+        for ref, oid in sorted(refs.items()):
+            if ref in broken:
+                continue
+            try:
+                if ref.startswith((CHAINS, SAFETY)):
+                    self.chains[ref] = _chain(store, ref, oid)
+                elif ref.startswith(TRANSCRIPTS):
+                    self.conversations.append(conversation(store, ref, oid))
+            except (RecordError, GitError) as error:
+                broken[ref] = error.message
+        _check_tips(store, refs, {tip_ref(c.name): c.items[0].id for c in self._of(CHAINS) if c.items}, broken)
+        tips = {tip_ref(chain.name): ref for ref, chain in self.chains.items() if ref.startswith(CHAINS)}
+        for ref in tips.keys() & broken.keys():  # a track moves with its tip, or not at all
+            del self.chains[tips[ref]]
+
+    def _of(self, prefix: str) -> tuple[Chain, ...]:
+        return tuple(chain for ref, chain in sorted(self.chains.items()) if ref.startswith(prefix))
+
+    def found(self, meta: Meta) -> Found:
+        """All of it with what it reaches. Raises RecordError, GitError where something of that cannot be read."""
+        store, refs = self.store, self.refs
+        whole = {ref: oid for ref, oid in refs.items() if ref not in self.broken}
+        mine = [oid for ref, oid in whole.items() if not ref.startswith(REMOTES)]
+        others = _others(store, refs, whole)
+        # A walk leaves out what commits at its edge hold, and not what they lead to: work committed after its checkpoint.
+        first = [chain.items[-1].base for chain in self.chains.values() if chain.items]
+        since = usage.reached(store.repo, others, [oid for oid in first if oid])
+        rooted = any(
+            ref.startswith((CHAINS, SAFETY, RUNS)) for ref in whole
+        )  # where there are only threads, nobody has made it
+        root = existing(store, [store.root]) if rooted else ()
+        reached = usage.reached(store.repo, [*root, *mine] if mine else [], others)
+        objects = {oid: path for oid, path in reached.items() if oid not in since}
+        sizes = usage.sizes(store.repo, reached.keys() | since.keys())
+        for oid, path in {**since, **reached}.items():
+            if oid not in sizes:
+                named = f" ('{plain(path.decode('utf-8', 'replace'))}')" if path else ""
+                raise RecordError(f"object {oid}{named} cannot be read")
+        if bad := torn(store.repo).keys() & reached.keys():
+            raise RecordError(f"object {min(bad)} is torn")
+        runs, unknown = _needed(store, refs, self.broken, others)
+        return Found(
+            refs=refs,
+            tracks=self._of(CHAINS),
+            safety=self._of(SAFETY),
+            conversations=tuple(self.conversations),
+            meta=meta,
+            others=others,
+            since=since,
+            objects=objects,
+            sizes=sizes,
+            runs=runs,
+            broken=self.broken,
+            unknown=unknown,
+        )
 
 
 def known(ref: str) -> bool:
@@ -158,12 +204,10 @@ def conversation_name(ref: str) -> tuple[str, str] | None:
     return None if session is None else (parts[0], session)
 
 
-def _chain(store: Store, ref: str, track: str | None, tip: Oid) -> Chain:
-    """A chain, every commit of it, down to the root. Raises RecordError that names what is broken."""
-    try:
-        oids = store.objects.first_parents(tip)
-    except GitError as error:
-        raise RecordError(f"'{ref}': {error.message}") from None
+def _chain(store: Store, ref: str, tip: Oid) -> Chain:
+    """A chain, every commit of it, down to the root. Raises RecordError that says what is broken, GitError."""
+    track = track_of(ref) if ref.startswith(CHAINS) else None
+    oids = store.objects.first_parents(tip)
     items: list[Stored] = []
     for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
         if oid == store.root:
@@ -171,23 +215,20 @@ def _chain(store: Store, ref: str, track: str | None, tip: Oid) -> Chain:
         try:
             items.append(store.stored(found, track, oid))
         except RecordError as error:
-            raise RecordError(f"'{ref}', commit {oid}: {error.message}") from None
-    raise RecordError(f"'{ref}': its chain does not begin at the root")
+            raise RecordError(error.message if oid in error.message else f"commit {oid}: {error.message}") from None
+    raise RecordError("its chain does not begin at the root")
 
 
-def _check_tips(store: Store, refs: Mapping[str, Oid], newest: Mapping[str, Stored]) -> None:
-    """A tip ref that does not show its chain's newest checkpoint shows an older one: the next command repairs it."""
-    shown = {tip_ref(track): stored.id for track, stored in newest.items()}
-    behind = [(ref, oid) for ref, oid in refs.items() if ref.startswith(TIPS) and shown.get(ref) != oid]
+def _check_tips(store: Store, refs: Mapping[str, Oid], shown: Mapping[str, Oid], broken: dict[str, str]) -> None:
+    """A tip ref that does not show its chain's newest checkpoint shows an older one: the next command repairs it. What shows
+    none is broken."""
+    behind = [(ref, oid) for ref, oid in refs.items() if ref.startswith(TIPS) and shown.get(ref) != oid and ref not in broken]
     read = store.objects.read_many([oid for _, oid in behind], _MAX_TIP)
-    for (ref, oid), found in zip(behind, read, strict=True):
-        if found is None or found.kind != "blob" or found.data is None:
-            what = f"a {found.kind}" if found is not None else "an object that cannot be read"
-            raise RecordError(f"'{ref}' points at {what}, {oid}, and not at a checkpoint")
+    for (ref, _), found in zip(behind, read, strict=True):
         try:
-            decode(found.data)
+            decode(found.data if found is not None and found.data is not None else b"")
         except RecordError as error:
-            raise RecordError(f"'{ref}': {error.message}") from None
+            broken[ref] = error.message
 
 
 def conversation(store: Store, ref: str, tip: Oid) -> Conversation:
@@ -201,13 +242,14 @@ def conversation(store: Store, ref: str, tip: Oid) -> Conversation:
         seconds = int(parse_commit(found.data if found and found.data else b"").author.rsplit(b" ", 2)[1])
         newest = datetime.fromtimestamp(seconds, UTC)
     except (RecordError, ValueError, IndexError, OverflowError) as error:
-        raise RecordError(f"'{ref}': {error}") from None
+        raise RecordError(str(error)) from None
     return Conversation(ref=ref, agent=name[0], session=name[1], tip=tip, newest=newest)
 
 
-def _others(store: Store, refs: Mapping[str, Oid]) -> tuple[Oid, ...]:
-    """Where everything else in the repository begins: the user's refs and HEAD, and what was fetched."""
-    mine = {ref for ref in refs if not ref.startswith(REMOTES)}
+def _others(store: Store, refs: Mapping[str, Oid], whole: Mapping[str, Oid]) -> tuple[Oid, ...]:
+    """Where everything else in the repository begins: the user's refs and HEAD, and what was fetched, as far as it is
+    ``whole``."""
+    mine = {ref for ref in refs if not ref.startswith(REMOTES) or ref not in whole}
     oids = {oid for ref, oid in store.objects.refs("refs/").items() if ref not in mine and oid.strip("0")}
     head = store.objects.head().oid
     return existing(store, oids | ({head} if head else set()))
@@ -219,7 +261,20 @@ def existing(store: Store, oids: Iterable[Oid]) -> tuple[Oid, ...]:
     return tuple(oid for oid, found in zip(asked, store.objects.read_many(asked, 0), strict=True) if found is not None)
 
 
-def _needed(store: Store, refs: Mapping[str, Oid], others: Collection[Oid]) -> frozenset[Oid]:
-    """The commits that runs reach: what they stand on must not go while they may go on. Threads stand on nothing of ours."""
-    tips = [oid for ref, oid in refs.items() if ref.startswith(RUNS)]
-    return frozenset(usage.commits(store.repo, tips, others)) if tips else frozenset()
+def _needed(
+    store: Store, refs: Mapping[str, Oid], broken: Collection[str], others: Collection[Oid]
+) -> tuple[frozenset[Oid], tuple[str, ...]]:
+    """The commits that runs reach: what they stand on must not go while they may go on; and the runs of which nobody knows
+    that. Threads stand on nothing of ours."""
+    tips = [oid for ref, oid in refs.items() if ref.startswith(RUNS) and ref not in broken]
+    found = usage.commits(store.repo, tips, others) if tips else set[Oid]()
+    unknown: list[str] = []
+    for ref in sorted(ref for ref in broken if ref.startswith(RUNS)):
+        tip = store.objects.read_many([refs[ref]], 0)
+        try:
+            if not all(item is not None and item.kind == "commit" for item in tip):
+                raise RecordError("it leads to no record")
+            found |= usage.commits(store.repo, [refs[ref]], others)
+        except RecordError:
+            unknown.append(ref)
+    return frozenset(found), tuple(unknown)

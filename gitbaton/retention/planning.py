@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from gitbaton.baton import Baton
 from gitbaton.codec import check_track, plain
 from gitbaton.errors import NotFoundError, RefConflictError
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.looking import Chain, Conversation, Found, look, own_refs
+from gitbaton.retention.looking import Chain, Conversation, Found, look
 from gitbaton.retention.rules import Item, keep, keep_auto
 from gitbaton.retention.trimming import DAYS, old, resting, without
 from gitbaton.retention.wishes import Wish, no_rule, rules_of
@@ -19,6 +20,7 @@ from gitbaton.store import NOTES, TIPS, chain_ref
 from gitbaton.store.intent import pending, settle
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS
 from gitbaton.store.revision import Revision
+from gitbaton.store.sound import own_refs
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace, value
 
@@ -45,13 +47,14 @@ class SafetyPlan:
 
 @value
 class Plan:
-    """What a prune removes; good for the refs that were ``seen``. ``bytes``: about how much of the disk ``git gc --prune=now``
-    frees afterwards, None where nobody asked."""
+    """What a prune removes; good for the refs that were ``seen``. ``broken``: those of them that are left alone, each with why.
+    ``bytes``: about how much of the disk ``git gc --prune=now`` frees afterwards, None where nobody asked."""
 
     tracks: tuple[TrackPlan, ...]
     safety: tuple[SafetyPlan, ...]
     conversations: tuple[Conversation, ...]
     seen: Mapping[str, Oid]
+    broken: Mapping[str, str] = MappingProxyType({})
     bytes: int | None = None
 
     @property
@@ -68,8 +71,8 @@ class Plan:
 def plan(baton: Baton, wish: Wish, *, weigh: bool = False) -> Plan:
     """What a prune would remove; with ``weigh`` also what that frees. Removes nothing.
 
-    Raises RecordError when anything of ours cannot be read or is a stranger's, NotFoundError for a track that is not there, and
-    UsageError when no rule says what stays.
+    Raises RecordError when a ref of ours is a stranger's, or ``meta`` cannot be read, NotFoundError for a track that is not
+    there, and UsageError when no rule says what stays.
     """
     finish(baton)
     return _planned(baton, wish, weigh=weigh)
@@ -77,26 +80,33 @@ def plan(baton: Baton, wish: Wish, *, weigh: bool = False) -> Plan:
 
 def _planned(baton: Baton, wish: Wish, *, weigh: bool = False) -> Plan:
     store, now = baton.store, baton.clock()
-    for name in wish.tracks:
-        if store.objects.info(chain_ref(check_track(name))) is None:
-            raise NotFoundError(f"there is no track '{plain(name)}'", "'git baton tracks' lists them")
+    names = {check_track(name): name for name in wish.tracks}
     found = look(store)
-    names = {check_track(name) for name in wish.tracks}
+    for track, name in names.items():
+        if chain_ref(track) not in found.refs:
+            raise NotFoundError(f"there is no track '{plain(name)}'", "'git baton tracks' lists them")
     tracks = tuple(_track(baton, found, chain, wish, now) for chain in found.tracks if not names or chain.name in names)
     ruled = wish.auto or any(ruled for _, ruled in tracks)
     if not ruled and (tracks or not rules_of(baton.repo.settings(), "", wish.rules).given):
         raise no_rule(wish.tracks)
     plans = tuple(made for made, _ in tracks)
     whole = not (names or wish.auto)
-    safety = [SafetyPlan(chain=chain, remove=old(store, chain, now)) for chain in found.safety] if whole else []
+    trims = found.safety if whole and not found.unknown else ()
+    safety = [SafetyPlan(chain=chain, remove=old(store, chain, now)) for chain in trims]
     trimmed = tuple(part for part in safety if part.remove)
     talks = _conversations(baton, found, plans, trimmed, now) if whole else ()
-    made = Plan(tracks=plans, safety=trimmed, conversations=talks, seen=found.refs)
+    made = Plan(tracks=plans, safety=trimmed, conversations=talks, seen=found.refs, broken=_told(found))
     if not weigh:
         return made
     from gitbaton.retention.weighing import freed
 
     return replace(made, bytes=freed(store, found, *_drawn(baton, made)) if not made.empty else 0)
+
+
+def _told(found: Found) -> dict[str, str]:
+    """The refs that are left alone, each with why, and what else stays for it."""
+    more = "; no checkpoint is removed while nobody knows which ones it needs"
+    return {ref: why + (more if ref in found.unknown else "") for ref, why in sorted(found.broken.items())}
 
 
 def finish(baton: Baton) -> None:
@@ -116,7 +126,7 @@ def items(found: Found, chain: Chain) -> list[Item]:
             label=s.checkpoint.label,
             carried=s.checkpoint.carried.id if s.checkpoint.carried else None,
             pinned=found.meta.pinned(s.id),
-            run=s.commit in found.runs,
+            run=bool(found.unknown) or s.commit in found.runs,
         )
         for s in chain.items
     ]
@@ -141,7 +151,7 @@ def _conversations(
     baton: Baton, found: Found, tracks: Sequence[TrackPlan], safety: Sequence[SafetyPlan], now: datetime
 ) -> tuple[Conversation, ...]:
     """The stored conversations that have not grown for 14 days and that nothing mentions which stays, here or as fetched."""
-    if not found.conversations:
+    if not found.conversations or found.torn:
         return ()
     removed = [*(part.remove for part in tracks), *(piece.remove for piece in safety)]
     gone = {stored.id for part in removed for stored in part}
@@ -176,6 +186,7 @@ def _trimmed(baton: Baton, made: Plan) -> tuple[list[NewObject], dict[str, RefCh
 def _revision(baton: Baton, made: Plan) -> Revision:
     """A plan as one change, but for the safety chains."""
     revision = Revision(baton.store)
+    revision.noted = NOTES not in made.broken
     if made.removed:
         revision.meta = replace(revision.meta, pruned=revision.meta.pruned | made.removed)
     for part in made.tracks:

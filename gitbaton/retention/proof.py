@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.codec import parse_note, payload, plain
-from gitbaton.errors import RecordError
+from gitbaton.errors import GitError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import object_id
@@ -26,15 +26,27 @@ _NAMED = re.compile(rb"^checkpoint ([0-9a-f]{40,64})$", re.MULTILINE)
 
 @value
 class Proof:
-    """What of the forgotten checkpoints is still ``held``, and what is worth a line besides (``said``)."""
+    """What of the forgotten checkpoints is still ``held``, and what is worth a line besides (``said``). ``unread``: what could
+    not be looked at; then nothing is proven."""
 
     held: tuple[Held, ...] = ()
     said: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 def prove(baton: Baton, made: Forgetting) -> Proof:
     """Walk everything that any ref, index or reflog reaches; what of the forgotten checkpoints is among it. Nothing held: they
-    are gone from here once git has collected garbage. Raises RecordError when not everything can be read."""
+    are gone from here once git has collected garbage. Where something cannot be read, nothing else is looked at either: who
+    knows what it holds."""
+    if made.broken:
+        return Proof(unread=tuple(f"'{plain(ref)}' cannot be read: {why}" for ref, why in sorted(made.broken.items())))
+    try:
+        return _proven(baton, made)
+    except (RecordError, GitError) as error:
+        return Proof(unread=(error.message,))
+
+
+def _proven(baton: Baton, made: Forgetting) -> Proof:
     reached = usage.everything(baton.repo)
     found = [*_records(baton, made, reached), *_notes(baton.store, made), *_branched(baton, made), *repeated(baton, made)]
     found += [Held(what="the words", by=f"'{path}'") for path in latest_holding(baton, made.all_ids)]

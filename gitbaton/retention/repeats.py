@@ -14,9 +14,9 @@ from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 from gitbaton.retention.forgetting import Forgetting
 from gitbaton.retention.leftover import Held
-from gitbaton.retention.looking import own_refs
 from gitbaton.store import CHAINS, NOTES, SAFETY
 from gitbaton.store.refs import REMOTES
+from gitbaton.store.sound import own_refs
 from gitbaton.store.values import MAX_COMMIT
 
 _LEAST = 12  # characters: what is shorter is said by chance

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from gitbaton.codec import plain
 from gitbaton.errors import BatonError, RecordError
@@ -11,6 +12,7 @@ from gitbaton.git import usage
 from gitbaton.git.repo import Repo
 from gitbaton.retention.rules import Item, Rules, keep
 from gitbaton.threads.decoding import opened, readable
+from gitbaton.threads.names import late_ref, names_of, ref_of
 from gitbaton.threads.reports import facts, missing
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Entry, Id
@@ -18,6 +20,7 @@ from gitbaton.values import replace, value
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 NEWEST = Rules(last=1)
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @value
@@ -32,10 +35,12 @@ class Part:
 
 @value
 class Plan:
-    """What a prune of threads removes. ``bytes``: about how much of the disk git then frees; None where nobody asked."""
+    """What a prune of threads removes. ``bytes``: about how much of the disk git then frees; None where nobody asked.
+    ``broken``: the refs of threads that cannot be read and stay, each with why."""
 
     parts: tuple[Part, ...]
     bytes: int | None = None
+    broken: Mapping[str, str] = MappingProxyType({})
 
     @property
     def empty(self) -> bool:
@@ -43,19 +48,33 @@ class Plan:
         return not any(part.remove for part in self.parts)
 
 
-def plan(store: ThreadStore, threads: Sequence[str], rules: Rules) -> Plan:
+def plan(store: ThreadStore, threads: Sequence[str], rules: Rules, apart: Mapping[str, str] = NOTHING) -> Plan:
     """What would go of these threads, of all where none is named: what no rule keeps, and never a namespace's newest
     checkpoint, nor what a delta channel of one that stays is put together from. Without a rule only the newest stays.
 
     Raises NotFoundError for a thread that is not here, and where an ancestor is missing from which a delta channel is put
-    together; RecordError, GitError.
+    together; RecordError where somebody else's library is needed, GitError. A thread whose refs lead to what cannot be read
+    stays, and the others go on; those that are ``apart`` stay, too, each with why.
     """
     chains = store.chains()
     names = {thread for thread, _ in chains}
     for thread in sorted(set(threads) - names):
         raise missing(thread, {}, names)
     wanted = [place for place in chains if not threads or place[0] in threads]
-    return Plan(parts=tuple(_part(store, place, rules if rules.given else NEWEST) for place in wanted))
+    parts: list[Part] = []
+    found = {**store.wrong(), **apart}
+    broken = {ref: why for ref, why in found.items() if not threads or (names_of(ref) or ("",))[0] in threads}
+    for place in wanted:
+        if {ref_of(*place), late_ref(*place)} & broken.keys():
+            continue
+        try:
+            parts.append(_part(store, place, rules if rules.given else NEWEST))
+        except BatonError:
+            found = store.wrong(place)
+            if not found:
+                raise
+            broken |= found
+    return Plan(parts=tuple(parts), broken=broken)
 
 
 def _part(store: ThreadStore, place: tuple[str, str], rules: Rules) -> Part:
@@ -87,6 +106,12 @@ def _metadata(store: ThreadStore) -> Callable[[Entry], object]:
     return read
 
 
+def broken(store: ThreadStore, made: Plan) -> dict[str, str]:
+    """The refs of what a plan removes from that lead to what cannot be read, each with why: every object is read."""
+    places = ((part.thread, part.namespace) for part in made.parts if part.remove)
+    return {ref: why for place in places for ref, why in store.wrong(place).items()}
+
+
 def apply(store: ThreadStore, made: Plan) -> Plan:
     """Remove what a plan names, as far as it is still there and nothing that came meanwhile needs it; what went in the end. All
     at once: when it raises, nothing went."""
@@ -112,6 +137,8 @@ def weighed(store: ThreadStore, repo: Repo, made: Plan) -> Plan:
     gone: set[Id] = set()
     stays: set[Id] = set()
     for place in store.chains():
+        if {ref_of(*place), late_ref(*place)} & made.broken.keys():
+            continue
         for entry in store.walk(*place):
             (gone if entry.id in going.get(place, ()) else stays).update(_objects(entry))
     sizes = usage.sizes(repo, [oid.hex() for oid in gone - stays])

@@ -15,8 +15,8 @@ from gitbaton.git.repo import Repo
 from gitbaton.mirror import EXPORTED
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.forgetting import Forgetting
-from gitbaton.retention.looking import own_refs
 from gitbaton.store import CURRENT, NOTES
+from gitbaton.store.sound import own_refs
 from gitbaton.transcripts import proofs
 
 _EXPORTED = re.compile(rf"{EXPORTED}.+\.(?:md|json)\Z", re.DOTALL)

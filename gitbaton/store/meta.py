@@ -6,8 +6,19 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from gitbaton.errors import RecordError
-from gitbaton.git.objects import NewObject, TreeEntry, commit_data, is_oid, new_object, parse_commit, parse_tree, tree_data
+from gitbaton.errors import MENDS, GitError, GitTimeoutError, RecordError
+from gitbaton.git.objects import (
+    NewObject,
+    Object,
+    TreeEntry,
+    commit_data,
+    is_oid,
+    new_object,
+    parse_commit,
+    parse_tree,
+    tree_data,
+)
+from gitbaton.git.reffiles import there
 from gitbaton.model import Oid
 from gitbaton.store.refs import META
 from gitbaton.values import value
@@ -65,11 +76,31 @@ def read(store: Store, ref: str = META) -> Meta:
 
     Raises RecordError that names the ref and what in it is not as gitbaton writes it: then nothing may be dropped or kept.
     """
-    found = store.at(ref)
+    try:
+        return _said(store, ref, _at(store, ref))
+    except GitTimeoutError:
+        raise
+    except GitError as error:
+        raise _unreadable(ref, error.message) from None
+
+
+def _at(store: Store, ref: str) -> Object | None:
+    try:
+        found = store.at(ref)
+        if found is None and ref == META and there(store.repo, ref):
+            found = store.at(ref)  # another writer may just have made it
+            if found is None:
+                raise _unreadable(ref, "it leads nowhere")
+        return found
+    except RecordError as error:
+        raise RecordError(error.message, *([MENDS] if ref == META else [])) from None
+
+
+def _said(store: Store, ref: str, found: Object | None) -> Meta:
     if found is None:
         return NOTHING
     if found.kind != "commit" or found.data is None:
-        raise RecordError(f"'{ref}' is a {found.kind} and not a commit")
+        raise RecordError(f"'{ref}' is a {found.kind} and not a commit", *([MENDS] if ref == META else []))
     commit = parse_commit(found.data)
     if commit.message != _MESSAGE:
         raise RecordError(f"'{ref}' is not what gitbaton writes: its commit does not say '{_MESSAGE.decode().strip()}'")
@@ -88,10 +119,14 @@ def _strange(ref: str, path: str) -> RecordError:
     return RecordError(f"'{ref}' is not what gitbaton writes: '{path}'")
 
 
+def _unreadable(ref: str, why: str) -> RecordError:
+    return RecordError(f"'{ref}' cannot be read: {why}", *([MENDS] if ref == META else []))
+
+
 def _entries(store: Store, ref: str, path: str, tree: Oid) -> list[TreeEntry]:
     found = store.objects.read(tree, _MAX_TREE)
     if found is None or found.kind != "tree" or found.data is None:
-        raise RecordError(f"'{ref}' cannot be read: tree '{path}', {tree}")
+        raise _unreadable(ref, f"tree '{path}', {tree}")
     return parse_tree(found.data, store.objects.algorithm)
 
 
@@ -105,7 +140,7 @@ def _ids(store: Store, ref: str, name: str, tree: Oid) -> dict[Oid, Oid]:
         if not folder.is_tree or not _FOLDER.match(folder.name):
             raise _strange(ref, path)
         if below is None or below.kind != "tree" or below.data is None:
-            raise RecordError(f"'{ref}' cannot be read: tree '{path}', {folder.oid}")
+            raise _unreadable(ref, f"tree '{path}', {folder.oid}")
         for entry in parse_tree(below.data, store.objects.algorithm):
             oid = (folder.name + entry.name).decode("utf-8", "backslashreplace")
             if entry.mode != b"100644" or not is_oid(store.objects.algorithm, oid):
@@ -121,6 +156,8 @@ def _counters(store: Store, ref: str, name: str, ids: Mapping[Oid, Oid], *, plai
     for blob, found in zip(blobs, store.objects.read_many(blobs, 64), strict=True):
         if found is not None and found.kind == "blob" and _COUNTER.match(found.data or b"") and not plain:
             counts[blob] = int(found.data or b"")
+        elif found is None:
+            raise _unreadable(ref, f"blob {blob}")
     for oid, blob in ids.items():
         if blob not in counts:
             raise _strange(ref, f"{name}/{oid[:2]}/{oid[2:]}")

@@ -27,12 +27,14 @@ class Revision:
     """What a change of several tracks comes to. No ref moves before ``apply``; called with the lock held, or without it up to
     ``prepare``: then ``apply`` finds what moved meanwhile.
 
-    ``meta``: what is pinned and dropped afterwards; set it before the first join. ``warnings``: what should be said about it.
+    ``meta``: what is pinned and dropped afterwards; set it before the first join. ``noted``: whether the notes follow, which
+    those that are broken cannot. ``warnings``: what should be said about it.
     Raises RecordError where what stands at refs/baton/meta is not what gitbaton writes.
     """
 
     def __init__(self, store: Store) -> None:
         self.warnings: list[str] = []
+        self.noted = True
         self.store = store
         found = store.objects.info(META)
         self._meta_at = found.oid if found is not None else None
@@ -179,6 +181,8 @@ class Revision:
 
     def _noted(self, plans: Mapping[str, Joined]) -> tuple[list[NewObject], RefChange | None]:
         """The notes' objects and the move of their ref. Where they cannot be read, what would be added is a warning."""
+        if not self.noted:
+            return [], None
         removed = self.removed
         try:
             texts = self._texts(plans)
@@ -224,7 +228,10 @@ class Revision:
         wanted = {oid for raws in notes for raw in raws for oid, _ in parse_note(raw).entries} - times.keys()
         chains = self.store.chains()[0]
         for track in sorted(chains, key=lambda name: name not in plans):
-            oids = self.store.objects.first_parents(chains[track]) if wanted else []
+            try:
+                oids = self.store.objects.first_parents(chains[track]) if wanted else []
+            except GitError:  # a broken one knows none
+                continue
             for start in range(0, len(oids), _CHUNK):
                 if not wanted:
                     break

@@ -102,9 +102,9 @@ def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple
 
 
 def present(baton: Baton, oids: Sequence[Oid]) -> list[Oid]:
-    """Those of the ids that are here."""
+    """Those of the ids that are here and can be read."""
     asked = sorted(set(oids))
-    return [oid for oid, found in zip(asked, baton.repo.objects.read_many(asked, 0), strict=True) if found is not None]
+    return [oid for oid, found in zip(asked, baton.repo.objects.read_many(asked), strict=True) if found is not None]
 
 
 def _range(tips: Sequence[Oid], haves: Sequence[Oid]) -> bytes:

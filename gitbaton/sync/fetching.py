@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from gitbaton.baton import Baton
 from gitbaton.codec import decode_track, encode_track, timestamp
-from gitbaton.errors import NotFoundError, RecordError, RemoteError
+from gitbaton.errors import GitError, NotFoundError, RecordError, RemoteError
 from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import Connection
 from gitbaton.model import Oid
@@ -15,6 +15,7 @@ from gitbaton.store import CHAINS
 from gitbaton.store.join import marks
 from gitbaton.store.refs import remote_ref
 from gitbaton.sync import runs, threads
+from gitbaton.sync.apart import apart, more_apart
 from gitbaton.sync.look import Seen, chosen, here, look, narrowed, taken
 from gitbaton.sync.values import Choice, Fetched, FetchedRun, FetchedThread, Gathered, Late
 from gitbaton.values import replace, value
@@ -90,6 +91,26 @@ def fetch(
 
     Without ``write`` only objects come, and no ref of ours moves. Raises as ``plan``.
     """
+    left = apart(baton, line, choice)
+    try:
+        return _fetch(baton, line, choice, left, prune=prune, ours=ours, write=write)
+    except RemoteError as error:
+        more = more_apart(baton, line, error)
+        if not more:
+            raise
+    return _fetch(baton, line, choice, {**left, **more}, prune=prune, ours=ours, write=write)
+
+
+def _fetch(
+    baton: Baton,
+    line: Connection,
+    choice: Choice,
+    left: Mapping[str, str],
+    *,
+    prune: bool,
+    ours: Collection[str] | None,
+    write: bool,
+) -> tuple[Seen, Gathered]:
     before: Mapping[str, Oid] | None = None  # the first time that it looked: of a later one, what came is not told
     for _ in range(ATTEMPTS):
         planned = plan(baton, line, choice, prune=prune, ours=ours)
@@ -97,10 +118,12 @@ def fetch(
         with baton.repo.lock(tuple(planned.moves.values()) if write else ()):
             pass  # what a killed fetch left locked is free now
         if line.fetch(planned.moves if write else dict.fromkeys(planned.moves), seen=planned.seen.refs):
-            if planned.drops and write:
-                with baton.repo.lock(tuple(change.name for change in planned.drops)):
-                    baton.repo.objects.update(planned.drops)
-            return planned.seen, _gathered(baton, line, replace(planned, before=before), choice)
+            drops = [change for change in planned.drops if change.name not in line.hidden]
+            if drops and write:
+                with baton.repo.lock(tuple(change.name for change in drops)):
+                    baton.repo.objects.update(drops)
+            gathered = _gathered(baton, line, replace(planned, before=before), choice)
+            return planned.seen, replace(gathered, apart=left)
     raise RemoteError(f"the refs of '{line.remote.shown}' go while they are fetched", "try again", kind="stale")
 
 
@@ -134,7 +157,7 @@ def _row(baton: Baton, track: str, old: Oid | None, new: Oid, limit: datetime) -
         oids = objects.first_parents(new)
         if oids[-1] != store.root:
             raise RecordError("its chain does not begin at the root")
-    except RecordError as error:
+    except (RecordError, GitError) as error:
         return Fetched(track=track, state="broken", reason=error.message)
     step = tip.checkpoint.step
     if old == new:
@@ -149,9 +172,11 @@ def _row(baton: Baton, track: str, old: Oid | None, new: Oid, limit: datetime) -
 def _not_in(baton: Baton, old: Oid, oids: list[Oid]) -> list[Oid]:
     """Those of a chain's commits whose checkpoints the chain that was there before does not hold."""
     objects = baton.repo.objects
-    if objects.info(old) is None:
-        return oids
-    known = {mark[1] for mark in marks(baton.store, objects.first_parents(old)) if mark is not None}
+    try:
+        before = objects.first_parents(old) if objects.info(old) is not None else []
+    except GitError:
+        before = []
+    known = {mark[1] for mark in marks(baton.store, before) if mark is not None}
     return [oid for oid, mark in zip(oids, marks(baton.store, oids), strict=True) if mark is None or mark[1] not in known]
 
 

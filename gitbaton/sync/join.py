@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
+from types import MappingProxyType
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, decode_track, entry, parse_note
@@ -21,19 +22,24 @@ from gitbaton.sync.fetching import FUTURE
 from gitbaton.sync.look import Seen, said
 from gitbaton.sync.values import Choice, Joined, Joining, Late
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
-def join(baton: Baton, remote: str, seen: Seen, choice: Choice, *, write: bool = True) -> Joining:
+
+def join(
+    baton: Baton, remote: str, seen: Seen, choice: Choice, *, apart: Mapping[str, str] = NOTHING, write: bool = True
+) -> Joining:
     """Make one of what a remote has, whose objects are here, and of what is here. Without ``write`` only say what it would be.
 
     A chain that is broken, a name that differs only in case, and checkpoints from the future are listed and left out; the
-    rest goes on. Raises RecordError where the remote's tombstones cannot be read: then nothing is joined.
+    rest goes on, and so are those of which a ref here is ``apart``, because it is broken. Raises RecordError where tombstones
+    cannot be read: then nothing is joined.
     """
     tracks = {track: oid for track, oid in seen.tracks.items() if choice.takes(track)}
     refs = [ref for track in tracks for ref in (chain_ref(track), tip_ref(track))]
     held = write or intent.pending(baton.repo)
     with baton.repo.lock((*refs, META, NOTES)) if held else nullcontext():
         said = baton.store.settle() if write else []  # before anything is planned on what it moves
-        planned = _Plan(baton, seen)
+        planned = _Plan(baton, seen, apart)
         planned.warnings += said
         planned.gone(remote, choice)
         for track, oid in sorted(tracks.items()):
@@ -48,10 +54,11 @@ def join(baton: Baton, remote: str, seen: Seen, choice: Choice, *, write: bool =
 class _Plan:
     """A join in the making. Called with the lock held."""
 
-    def __init__(self, baton: Baton, seen: Seen) -> None:
-        self.store, self.seen = baton.store, seen
+    def __init__(self, baton: Baton, seen: Seen, apart: Mapping[str, str]) -> None:
+        self.store, self.seen, self.apart = baton.store, seen, apart
         self.limit: datetime = baton.clock() + FUTURE
         self.revision = Revision(self.store)
+        self.revision.noted = NOTES not in apart
         before = self.revision.meta
         self.revision.meta = metas.union(before, said(self.store, seen))
         self.drops = self.revision.meta != before
@@ -63,6 +70,9 @@ class _Plan:
 
     def track(self, track: str, oid: Oid) -> None:
         """Plan the join of one fetched track."""
+        if self._is_apart(track):
+            self.rows.append(Joined(track=track, problem="it is broken here"))
+            return
         try:
             links, late = self._links(track, oid)
         except (RecordError, GitError) as error:
@@ -70,6 +80,10 @@ class _Plan:
             return
         if links or late:
             self._join(track, links, late)
+
+    def _is_apart(self, track: str) -> bool:
+        names = (chain_ref(track), tip_ref(track))
+        return any(ref == name or ref.startswith(name + "/") for ref in self.apart for name in names)
 
     def _links(self, track: str, oid: Oid) -> tuple[list[Link], tuple[Late, ...]]:
         found = news(self.store, track, oid)
@@ -79,7 +93,7 @@ class _Plan:
     def _join(self, track: str, links: list[Link], late: tuple[Late, ...]) -> None:
         try:
             made = self.revision.join(track, links, fetched=True)
-        except RecordError as error:
+        except (RecordError, GitError) as error:
             self.rows.append(Joined(track=track, late=late, problem=error.message))
             return
         self.fresh.update(link.id for link in made.fresh)
@@ -95,7 +109,7 @@ class _Plan:
         below = remote_ref(remote, "tracks/")
         for ref, oid in self.store.objects.refs(below).items() if self.revision.meta.drops else ():
             track = decode_track(ref.removeprefix(below))
-            if track is not None and choice.takes(track) and track not in self.seen.tracks:
+            if track is not None and choice.takes(track) and track not in self.seen.tracks and ref not in self.apart:
                 oids = self.store.objects.first_parents(oid)
                 found = list(marks(self.store, oids[:-1]))
                 if oids[-1] == self.store.root and all(mark and self.revision.meta.dropped(mark[1]) for mark in found):
@@ -105,11 +119,12 @@ class _Plan:
         """What the remote's tombstones drop from tracks that nothing was joined to."""
         done = {row.track for row in self.rows if not row.problem}
         for track in sorted(self.store.chains()[0].keys() - done) if self.drops else ():
-            self._join(track, [], ())
+            if not self._is_apart(track):
+                self._join(track, [], ())
 
     def notes(self) -> None:
         """Text in the remote's notes that ours do not have; where it cannot be read, a warning."""
-        if self.seen.notes is None:
+        if self.seen.notes is None or NOTES in self.apart:
             return
         try:
             self.revision.notes(more_notes(self.store, self.seen.notes, self._entry))
@@ -126,7 +141,7 @@ class _Plan:
             return None
         track = text.partition(b"\ntrack: ")[2].partition(b"\n")[0].decode("utf-8", "replace")
         if track not in self.known:
-            tip = self.store.chains()[0].get(track)
+            tip = self.store.chains()[0].get(track) if not self._is_apart(track) else None
             oids = self.store.objects.first_parents(tip) if tip is not None else []
             self.known[track] = {
                 mark[1]: at for at, mark in zip(oids, marks(self.store, oids), strict=True) if mark is not None

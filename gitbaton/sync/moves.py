@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from gitbaton.errors import BatonError, RecordError
+from gitbaton.errors import MENDS, BatonError, RecordError
 from gitbaton.git.objects import NewObject
 from gitbaton.model import Oid
 from gitbaton.store import Store, chain_ref
@@ -80,7 +80,7 @@ class Comparison:
         path = self.store.objects.first_parents(tip)
         if path[-1] != self.store.root:
             refused = self._refused(track, f"track '{track}' is broken here: its chain does not begin at the root")
-            return replace(refused, broken=True, hint="'git fsck' and 'git baton doctor' say what is missing")
+            return replace(refused, broken=True, hint=MENDS)
         if self.both != self.mine and (gone := sum(1 for oid in self.ids(track, tip) if self.both.dropped(oid))):
             return self._refused(track, f"{_some(gone)} of '{track}' removed by others {_be(gone)} still here", count=gone)
         twin = next((name for name in self.seen.tracks if name.casefold() == track.casefold()), track)

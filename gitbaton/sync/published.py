@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, encode_track, parse_note
@@ -119,12 +119,12 @@ class _Public:
         return oid in self.fresh[track] or oid in self.known[track]
 
 
-def other_moves(baton: Baton, seen: Seen, choice: Choice, tracks: Mapping[str, Oid]) -> list[Move]:
-    """Conversations that checkpoints of these tracks name, as the options want them."""
+def other_moves(baton: Baton, seen: Seen, choice: Choice, tracks: Mapping[str, Oid], apart: Collection[str] = ()) -> list[Move]:
+    """Conversations that checkpoints of these tracks name, as the options want them, but for refs that are ``apart``."""
     objects = baton.repo.objects
     found = objects.refs(TRANSCRIPTS) if choice.transcripts else {}
     wanted = _conversations(baton, tracks) if found else set()
-    found = {ref: oid for ref, oid in found.items() if ref in wanted}
+    found = {ref: oid for ref, oid in found.items() if ref in wanted and ref not in apart}
     return [move for ref, oid in sorted(found.items()) if (move := _other(baton, ref, oid, seen.others.get(ref))) is not None]
 
 

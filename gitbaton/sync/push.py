@@ -7,19 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from gitbaton import scanning
 from gitbaton.baton import Baton
 from gitbaton.codec import encode_track
-from gitbaton.errors import NoAnswerError, NotFoundError, RecordError, RemoteError
+from gitbaton.errors import MENDS, BatonError, NoAnswerError, NotFoundError, RecordError, RemoteError
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.publish import fsync, move_refs, publish
 from gitbaton.git.remotes import Connection, Pushed
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
-from gitbaton.store import CHAINS, NOTES, intent
+from gitbaton.store import CHAINS, NOTES, chain_ref, intent
 from gitbaton.store import meta as metas
 from gitbaton.store.fetched import SLACK
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META
 from gitbaton.sync import runs, threads
 from gitbaton.sync.agreed import RUN_ROOM, THREAD_ROOM, agreed, remember
+from gitbaton.sync.apart import apart, more_apart, require_meta, torn_notes, without
 from gitbaton.sync.exposure import counted, exposure, present
 from gitbaton.sync.look import Seen, besides, here, look, narrowed, said, taken
 from gitbaton.sync.moves import Comparison
@@ -96,15 +97,17 @@ def push(
     first where threads are pushed.
 
     Raises RemoteError when it cannot be reached or refuses all; NotFoundError for a track that is nowhere; NoAnswerError where
-    baton.push is false; ScanError.
+    baton.push is false; RecordError where tombstones cannot be read; ScanError.
     """
     if baton.settings.push is False:
         raise NoAnswerError("nothing is pushed: baton.push is false")
+    require_meta(baton, "pushed")
     if manner.write and intent.pending(baton.repo):
         with baton.repo.lock(()):
             baton.store.settle()
     if manner.write and choice.threads:
         threads.flush(baton)
+    left = apart(baton, line, choice)
     found, problems = baton.store.chains()
     chains = dict(found if ours is None else ours)
     mine = metas.read(baton.store) if meta is None else meta
@@ -112,7 +115,8 @@ def push(
     for place in places:
         place.refs = refs
         place.seen = seen if place.place == line.remote.fetch else None
-        place.warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems)
+        place.warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems if p.where not in left)
+        place.leave(left)
     return (places[0].push(),) if len(places) == 1 else tuple(place.one_of_several() for place in places)
 
 
@@ -129,9 +133,35 @@ class _Place:
         self.there: Mapping[str, Oid] = {}
         self.warnings: tuple[str, ...] = ()
         self.agreed: frozenset[tuple[str, str]] = frozenset()
+        self.left: dict[str, str] = {}
         self.shown = line.remote.shown
 
+    def leave(self, broken: Mapping[str, str]) -> None:
+        """Leave refs here alone that are broken."""
+        self.left |= broken
+
     def push(self) -> Pushing:
+        """Carry it out; where that fails because refs here lead to what cannot be read, once more without them."""
+        try:
+            done = self._push()
+        except BatonError as error:
+            more = more_apart(self.baton, self.line, error, self._tracks_there())
+            if not more:
+                raise
+            self.leave(more)
+            try:
+                done = self._push()
+            except BatonError as again:  # git itself asks what the remote has of it
+                again.hints = (*again.hints, MENDS)
+                raise
+        told = {move.ref for move in done.moves if move.broken}
+        return replace(done, apart={ref: why for ref, why in self.left.items() if ref not in told})
+
+    def _tracks_there(self) -> dict[str, Oid]:
+        """The tracks of the remote that may have to be written again, because something of them is dropped."""
+        return {ref: oid for ref, oid in self.there.items() if ref.startswith(CHAINS)}
+
+    def _push(self) -> Pushing:
         """Carry it out: first as it should be, then, where the server refuses rewriting, by adding only."""
         done = self._try(rewriting=True) or self._try(rewriting=False)
         assert done is not None  # only rewriting can be refused so that another attempt is worth it
@@ -150,7 +180,8 @@ class _Place:
         """One attempt; None when rewriting is refused."""
         seen = self._look()
         self.there = seen.refs
-        made = self.plan(seen, self.choice, rewriting=rewriting)
+        chosen = without(self.choice, {**self.ours, **seen.tracks}, self.left) if self.left else self.choice
+        made = self.plan(seen, chosen, rewriting=rewriting)
         haves = _Haves(self.baton, seen, made.moves)
         publish(self.baton.repo, new=made.objects)
         known = self._known(made.moves)
@@ -186,7 +217,7 @@ class _Place:
         for _ in range(ATTEMPTS):
             seen = narrowed(look(self.line, self.place, everything=True), self.choice)
             for track in self.choice.tracks or ():
-                if track not in self.ours and track not in seen.tracks:
+                if chain_ref(track) not in self.left and track not in self.ours and track not in seen.tracks:
                     raise NotFoundError(f"there is no track '{track}'")
             if self.line.fetch(dict.fromkeys(self._unknown(seen)), self.place, seen=seen.refs):
                 return seen
@@ -217,7 +248,7 @@ class _Place:
         """The moves of threads, and what is to be said of them."""
         held = threads.known(self.baton, self.line.remote.name) if self.refs is None else self.refs
         with threads.Trade(self.baton, self.line, seen, place=self.place, refs=taken(held, choice)) as trade:
-            made = Moves(trade, choice, rewriting=rewriting)
+            made = Moves(trade, choice, rewriting=rewriting, apart=self.left)
             found = made.all()
             said = made.warnings
         if not self.manner.write and threads.pending(self.baton):
@@ -237,14 +268,15 @@ class _Place:
             told, more = meta_move(store, seen, both)
             moves, objects = [*moves, *([told] if told else [])], [*objects, *more]
         try:
-            noted, more = notes_move(self.baton, compared, moves)
+            noted, more = notes_move(self.baton, compared, moves) if NOTES not in self.left else (None, [])
             left = keeps(store, compared, moves)
             moves, objects = [*moves, *([noted] if noted else [])], [*objects, *more]
         except RecordError as error:
-            warnings.append(f"no notes are pushed: {error.message}")
+            self.leave(torn_notes(store))
+            warnings += [f"no notes are pushed: {error.message}"] if NOTES not in self.left else []
         public = {m.track: m.new for m in moves if m.track is not None and m.action not in ("delete", "refused") and m.new}
-        moves += other_moves(self.baton, seen, choice, public)
-        moves += runs.moves(self.baton, seen, self.shown) if choice.runs else []
+        moves += other_moves(self.baton, seen, choice, public, self.left)
+        moves += runs.moves(self.baton, seen, self.shown, self.left) if choice.runs else []
         traded, words = self._threads(seen, choice, rewriting=rewriting) if choice.threads else ([], ())
         moves, warnings = [*moves, *traded], [*warnings, *words]
         pruned = sum(move.dropped - move.forgotten for move in moves if not rewriting and move.action != "refused")
@@ -273,7 +305,7 @@ class _Place:
         return public
 
     def _without(self, seen: Seen, declined: Exposure) -> Choice:
-        tracks = {track for track in (*self.ours, *seen.tracks) if self.choice.takes(track)}
+        tracks = set(without(self.choice, {**self.ours, **seen.tracks}, self.left).tracks or ())
         kept = frozenset(declined.threads)
         return replace(self.choice, tracks=tuple(sorted(tracks.difference(declined.tracks))), kept=kept)
 
@@ -321,6 +353,7 @@ class _Place:
         remote = self.line.remote.name
         refs = {here(remote, move.ref): move.new for move in moves}
         refs |= self._both(moves)
+        refs = {ref: new for ref, new in refs.items() if ref not in self.line.hidden}
         with self.baton.repo.lock(tuple(refs)):
             known = self.baton.store.pointing(tuple(refs))
             changes = [RefChange(name=ref, new=new, old=known.get(ref)) for ref, new in refs.items()]

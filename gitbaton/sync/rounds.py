@@ -10,6 +10,7 @@ from gitbaton.baton import Baton
 from gitbaton.errors import NoAnswerError, RemoteError
 from gitbaton.git.remotes import Connection
 from gitbaton.sync import threadjoin
+from gitbaton.sync.apart import require_meta
 from gitbaton.sync.fetching import fetch
 from gitbaton.sync.join import join
 from gitbaton.sync.push import Manner, push
@@ -26,13 +27,14 @@ def sync(
     """Fetch, join and push until nobody was faster, five times at most. What was fetched is joined whatever becomes of the
     push; a bundle is not pushed to.
 
-    Raises RemoteError when nothing could be fetched, RecordError where the remote's tombstones cannot be read, and what
-    ``push`` raises besides RemoteError.
+    Raises RemoteError when nothing could be fetched, RecordError where tombstones, the remote's or ours, cannot be read, and
+    what ``push`` raises besides RemoteError.
     """
+    require_meta(baton, "joined or pushed")
     done: Synced | None = None
     for number in range(1, ROUNDS + 1):
         seen, gathered = fetch(baton, line, choice, ours=baton.store.chains()[0], write=manner.write)
-        joining = join(baton, line.remote.name, seen, choice, write=manner.write)
+        joining = join(baton, line.remote.name, seen, choice, apart=gathered.apart, write=manner.write)
         refs = None
         if choice.threads:
             sound = {(row.thread, row.namespace) for row in gathered.threads if row.state != "broken"}

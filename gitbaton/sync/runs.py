@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from gitbaton.baton import Baton
-from gitbaton.errors import BatonError
+from gitbaton.errors import MENDS, BatonError, RecordError
 from gitbaton.git.objects import RefChange
 from gitbaton.journal.names import run_of, run_ref
 from gitbaton.journal.reading import read
@@ -15,24 +16,28 @@ from gitbaton.store.refs import RUNS
 from gitbaton.sync.look import Seen, here
 from gitbaton.sync.values import FetchedRun, Move
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
-def moves(baton: Baton, seen: Seen, shown: str) -> list[Move]:
-    """What a push to the remote ``shown`` does with each run that is here. A broken one stays here."""
+
+def moves(baton: Baton, seen: Seen, shown: str, apart: Mapping[str, str] = NOTHING) -> list[Move]:
+    """What a push to the remote ``shown`` does with each run that is here. A broken one stays here, and so does one of which
+    a ref is ``apart``, with why."""
     found = []
     for ref, oid in sorted(baton.repo.objects.refs(RUNS).items()):
         run = run_of(ref.removeprefix(RUNS))
         if run is not None and seen.others.get(ref) != oid:
-            found.append(_move(baton, run, ref, oid, seen.others.get(ref), shown))
+            found.append(_move(baton, run, ref, oid, seen.others.get(ref), shown, apart.get(ref, "")))
     return found
 
 
-def _move(baton: Baton, run: str, ref: str, oid: Oid, seen: Oid | None, shown: str) -> Move:
+def _move(baton: Baton, run: str, ref: str, oid: Oid, seen: Oid | None, shown: str, why: str) -> Move:
     try:
+        if why:
+            raise RecordError(why)
         records = read(baton.repo.objects, baton.store.root, run, oid, ())
     except BatonError as error:
         reason = f"run '{run}' is broken here: {error.message}"
-        hint = "git baton doctor --mend"
-        return Move(ref=ref, run=run, action="refused", seen=seen, reason=reason, broken=True, hint=hint)
+        return Move(ref=ref, run=run, action="refused", seen=seen, reason=reason, broken=True, hint=MENDS)
     if seen is None:
         return Move(ref=ref, run=run, action="new", new=oid, count=len(records))
     at = next((number for number, logged in enumerate(records, 1) if logged.commit == seen), None)

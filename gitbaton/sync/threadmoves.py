@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
-from gitbaton.errors import BatonError
+from gitbaton.errors import MENDS, BatonError
 from gitbaton.render import in_shell
 from gitbaton.sync.threads import Name, Trade, called, forgets, joins
 from gitbaton.sync.threeway import Apart, Place
@@ -17,9 +18,12 @@ _SOME = 5
 
 class Moves:
     """The moves of threads to a remote. Where not ``rewriting``, its refs only go forward. ``warnings``: what stays as it is,
-    and somebody might not expect."""
+    and somebody might not expect. ``apart``: refs here that lead to what cannot be read, each with why."""
 
-    def __init__(self, trade: Trade, choice: Choice, *, rewriting: bool) -> None:
+    def __init__(
+        self, trade: Trade, choice: Choice, *, rewriting: bool, apart: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self.apart = apart
         self.trade, self.choice, self.rewriting, self.shown = trade, choice, rewriting, trade.shown
         self.kept: set[Name] = set()
         self.gone: set[Name] = set()
@@ -58,9 +62,9 @@ class Moves:
             self.gone.add(name)
             return []
         reason = self.trade.broken(name, mine, base)
+        reason = reason or self.apart.get(ref_of(*name), "") or self.apart.get(late_ref(*name), "")
         if reason:
-            hint = "'git baton doctor' says what is wrong"
-            return [replace(self._refused(name, f"{self._called(name)} is broken here: {reason}", hint), broken=True)]
+            return [replace(self._refused(name, f"{self._called(name)} is broken here: {reason}", MENDS), broken=True)]
         if not there:
             return self._pair(name, mine, there, None)
         return self._both(name, mine, there, base)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 
 from gitbaton.model import Oid
 from gitbaton.scanning import Hit
@@ -78,19 +80,21 @@ class FetchedThread:
 @value
 class Gathered:
     """What a fetch brought: the tracks by name, and refs of the remote whose names gitbaton does not write. ``others``: other
-    refs that moved here; ``runs`` and ``threads``: where they were asked for."""
+    refs that moved here; ``runs`` and ``threads``: where they were asked for; ``apart``: the refs here that are broken and were
+    left alone, each with why."""
 
     rows: tuple[Fetched, ...]
     strange: tuple[str, ...]
     others: int = 0
     runs: tuple[FetchedRun, ...] = ()
     threads: tuple[FetchedThread, ...] = ()
+    apart: Mapping[str, str] = MappingProxyType({})
 
     @property
     def broken(self) -> bool:
-        """Whether something of it can be used by nobody."""
+        """Whether something of it can be used by nobody, or something here cannot."""
         states = [*(row.state for row in self.rows), *(row.state for row in self.runs), *(row.state for row in self.threads)]
-        return "broken" in states
+        return "broken" in states or bool(self.apart)
 
 
 @value
@@ -206,7 +210,7 @@ class Pushing:
     """What became of a push, or would: every move; what was found that must not leave (then nothing was sent); what became
     public; ``declined``: tracks and runs that nobody has agreed to make public, and ``private`` such threads; ``failure``: why
     one of several places was not pushed to; ``keeps``: what is forgotten and stays there all the same, because nothing can be
-    rewritten there."""
+    rewritten there; ``apart``: as in Gathered, also what leads to what cannot be read, where that was in the way."""
 
     moves: tuple[Move, ...]
     hits: tuple[Hit, ...] = ()
@@ -216,11 +220,12 @@ class Pushing:
     warnings: tuple[str, ...] = ()
     failure: str = ""
     keeps: str = ""
+    apart: Mapping[str, str] = MappingProxyType({})
 
     @property
     def refused(self) -> bool:
         """Whether something did not reach the remote that should have."""
-        stayed = self.hits or self.declined or self.private or self.failure or self.keeps
+        stayed = self.hits or self.declined or self.private or self.failure or self.keeps or self.apart
         return bool(stayed) or any(move.action == "refused" for move in self.moves)
 
 
@@ -234,3 +239,8 @@ class Synced:
     pushing: tuple[Pushing, ...] = ()
     failure: str = ""
     rounds: int = 1
+
+    @property
+    def apart(self) -> Mapping[str, str]:
+        """The refs here that are broken and were left alone, each with why."""
+        return {**self.gathered.apart, **{ref: why for part in self.pushing for ref, why in part.apart.items()}}

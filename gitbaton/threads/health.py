@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 from gitbaton.errors import BatonError, GitError
+from gitbaton.git import usage
 from gitbaton.git.objects import Kind, Objects
+from gitbaton.git.repo import Repo
 from gitbaton.git.sizes import LARGEST, check_size
 from gitbaton.model import Oid
 from gitbaton.threads import walfile
@@ -15,7 +17,7 @@ from gitbaton.threads.chain import Chain
 from gitbaton.threads.codec import decode
 from gitbaton.threads.commits import named
 from gitbaton.threads.late import Late
-from gitbaton.threads.names import LATE, THREADS, Cut, names_of
+from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
 from gitbaton.threads.values import Id, Put
 from gitbaton.values import value
 
@@ -55,6 +57,19 @@ def checked(objects: Objects, algorithm: Algorithm, refs: Mapping[str, Oid]) -> 
         except BatonError as error:
             wrong = error.message
         yield Checked(ref=ref, thread=names[0], namespace=names[1], count=count, wrong=wrong)
+
+
+def wrong(repo: Repo, place: tuple[str, str] | None = None) -> dict[str, str]:
+    """The refs of threads that hold no id, each with why; of one namespace those that lead to what cannot be read, too."""
+    prefixes = (THREADS, LATE) if place is None else (ref_of(*place), late_ref(*place))
+    refs = usage.refs(repo, *prefixes)
+    found = {ref: "it holds no id" for ref, oid in refs.items() if not oid.strip("0")}
+    rest = {ref: oid for ref, oid in refs.items() if ref not in found and place is not None}
+    found |= {row.ref: row.wrong for row in checked(repo.objects, repo.layout.algorithm, rest) if row.wrong}
+    for ref, oid in rest.items():
+        why = usage.unreadable(repo, [oid]) if ref not in found else ""
+        found |= {ref: why} if why else {}
+    return found
 
 
 def reader(objects: Objects) -> Callable[[Id], tuple[Kind, bytes]]:

@@ -15,6 +15,7 @@ from gitbaton.git.repo import Repo, discover
 from gitbaton.threads import edit
 from gitbaton.threads.core import Core
 from gitbaton.threads.flush import drain, flush
+from gitbaton.threads.health import wrong
 from gitbaton.threads.values import Entry, Id, Row, Typed
 from gitbaton.threads.worker import BEHIND, Worker
 
@@ -184,6 +185,10 @@ class ThreadStore:
         """Remove checkpoints, by thread and namespace, with their writes, but never the newest, nor those from which delta
         channels of one that stays are put together; the ids of those that went. Raises as ``needed``: then none went."""
         return edit.remove(self._core, wanted, metadata)
+
+    def wrong(self, place: tuple[str, str] | None = None) -> dict[str, str]:
+        """The refs of threads that hold no id, each with why; of one namespace those that lead to what cannot be read, too."""
+        return wrong(self._core.repo, place)
 
     def join(self, thread: str, namespace: str, tip: Id, late: Id | None) -> None:
         """Take in another chain of the same thread: a checkpoint that only one of both has is kept. Of two with the same id

@@ -39,6 +39,8 @@ CHANGED = (
     Changed("status --porcelain", r"(^\*?\t.*)$", r"\1\tHERE"),
     Changed("status --porcelain", r" step$", " step place"),
     Changed("status --json", r'^      \}(,\n      "remotes"|$)', r'      },\n      "place": "HERE"\1'),
+    # Which refs were left alone is told.
+    Changed("prune .*--json", r'^  "bytes": (\w+)$', r'  "bytes": \1,\n  "broken": []'),
     # A plan is of its own paths.
     Changed("restore -n main~1 --exact --index --json", r'(?<="plan": ")\w+', "951079b167927793f0ec07915e124e680463ef1e"),
     # Every hint names a command that works as it is typed.

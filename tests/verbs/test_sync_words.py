@@ -52,7 +52,7 @@ def test_what_is_missing_here_is_no_matter_of_the_remote(far: Far) -> None:
     path.unlink()
     shutil.rmtree(a.path / ".git/refs/checkpoints", ignore_errors=True)
     done = a.here("push", "--yes")
-    assert done.code == 128 and "git fsck" in done.err and "git baton sync" not in done.err
+    assert done.code == 1 and "git baton doctor --mend" in done.err and "git baton sync" not in done.err
 
 
 def test_each_refusal_has_its_hint_and_is_said_once(far: Far) -> None:

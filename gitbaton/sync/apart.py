@@ -1,0 +1,72 @@
+"""Broken refs beside an exchange: which there are, and what is left of a choice without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from gitbaton.baton import Baton
+from gitbaton.codec import decode_track
+from gitbaton.errors import BatonError, GitError, GitTimeoutError, RecordError, RemoteError
+from gitbaton.git.remotes import Connection
+from gitbaton.model import Oid
+from gitbaton.store import CHAINS, NOTES, TIPS, Store, chain_ref, meta, sound
+from gitbaton.store.meta import Meta
+from gitbaton.store.refs import REMOTES
+from gitbaton.sync.values import Choice
+from gitbaton.values import replace
+
+NOTHING: Mapping[str, Oid] = MappingProxyType({})
+
+
+def require_meta(baton: Baton, what: str) -> Meta:
+    """What is pinned and dropped here. Raises RecordError that says ``what`` is not done where that cannot be read: it protects
+    others, and so it is looked at before anything is written."""
+    try:
+        return meta.read(baton.store)
+    except RecordError as error:
+        raise RecordError(f"nothing is {what}: {error.message}", *error.hints) from None
+
+
+def apart(baton: Baton, line: Connection, choice: Choice) -> dict[str, str]:
+    """The refs here that are broken, each with why, but for those of tracks that a choice does not take. From now on git does
+    not see them when it fetches."""
+    found = sound.broken(baton.store, sound.own_refs(baton.store))
+    line.hidden |= found.keys()
+    return {ref: why for ref, why in found.items() if _takes(choice, ref)}
+
+
+def more_apart(baton: Baton, line: Connection, error: BatonError, there: Mapping[str, Oid] = NOTHING) -> dict[str, str]:
+    """After an error that may come of it: the refs here, and those ``there`` whose objects are here, that lead to what cannot
+    be read and were not known yet."""
+    if isinstance(error, RemoteError):
+        local = error.kind in ("other", "read-only")  # a pack that ends early is one that a server cannot unpack
+    else:
+        local = isinstance(error, GitError | RecordError) and not isinstance(error, GitTimeoutError)
+    if not local:
+        return {}
+    store = baton.store
+    known = {ref: oid for ref, oid in there.items() if store.objects.info(oid) is not None}
+    refs = {ref: oid for ref, oid in {**known, **sound.own_refs(store)}.items() if ref not in line.hidden}
+    found = sound.astray(store, refs, sound.theirs(store))
+    line.hidden |= found.keys()
+    return found
+
+
+def torn_notes(store: Store) -> dict[str, str]:
+    """Our notes, where they lead to what cannot be read, with why."""
+    return sound.astray(store, {ref: oid for ref, oid in sound.own_refs(store).items() if ref == NOTES}, sound.theirs(store))
+
+
+def without(choice: Choice, tracks: Mapping[str, object], left: Mapping[str, str]) -> Choice:
+    """A choice of some tracks without those whose chain is broken."""
+    return replace(choice, tracks=tuple(sorted(t for t in tracks if choice.takes(t) and chain_ref(t) not in left)))
+
+
+def _takes(choice: Choice, ref: str) -> bool:
+    """Whether a ref is none of a track's, or of one that the choice takes."""
+    remote, room, rest = ref.removeprefix(REMOTES).partition("/tracks/")
+    fetched = ref.startswith(REMOTES) and bool(room) and bool(remote)
+    name = rest if fetched else ref.removeprefix(CHAINS).removeprefix(TIPS) if ref.startswith((CHAINS, TIPS)) else None
+    track = decode_track(name) if name is not None else None
+    return track is None or choice.takes(track)

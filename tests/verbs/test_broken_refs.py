@@ -1,0 +1,64 @@
+"""One broken ref of ours stops nothing but itself; the whole table is in the deep tier."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.kit import Sandbox
+
+TRACK, RUN = "refs/baton/tracks/t", "refs/baton/runs/job"
+MENDS = "hint: git baton doctor --mend"
+
+
+@pytest.fixture
+def two(repo: Sandbox) -> Sandbox:
+    """Two tracks of two checkpoints each."""
+    for track in ("t", "u"):
+        for number in range(2):
+            repo.ok("snapshot", "--track", track, "--step", f"{track} {number}")
+    return repo
+
+
+def length(box: Sandbox, track: str) -> int:
+    return int(box.git("rev-list", "--count", "--first-parent", f"refs/baton/tracks/{track}")) - 1
+
+
+def test_prune_goes_on_beside_an_empty_ref(two: Sandbox) -> None:
+    (two.path / ".git" / TRACK).write_bytes(b"")
+    done = two.baton("prune", "--keep-last", "1", "--json")
+    assert done.code == 1 and length(two, "u") == 1
+    assert done.json["broken"] == [{"ref": TRACK, "reason": "it holds no id"}]
+    assert done.err == f"error: '{TRACK}' is left alone: it holds no id\n{MENDS}\n"
+    assert two.baton("prune", "--keep-last", "1", "t").code == 1  # it is there, and not absent
+    assert two.baton("tracks", "delete", "t", "--yes").err.startswith(f"fatal: nothing is removed: '{TRACK}' cannot be read")
+
+
+def test_nothing_goes_while_nobody_knows_what_a_run_stands_on(two: Sandbox) -> None:
+    path = two.path / ".git" / RUN
+    path.parent.mkdir()
+    path.write_bytes(b"")
+    done = two.baton("prune", "--keep-last", "1")
+    assert done.code == 1 and (length(two, "t"), length(two, "u")) == (2, 2)
+    assert "no checkpoint is removed while nobody knows which ones it needs" in done.err
+    refused = two.baton("tracks", "delete", "u", "--yes")
+    assert refused.code == 1 and f"'{RUN}' cannot be read, and may stand on it" in refused.err and MENDS in refused.err
+
+
+def test_a_sync_goes_on_beside_a_torn_track(two: Sandbox, tmp_path: Path) -> None:
+    far = tmp_path / "far.git"
+    subprocess.run(["git", "init", "-q", "--bare", far], check=True)
+    two.git("remote", "add", "far", str(far))
+    two.loose(two.git("rev-parse", TRACK)).write_bytes(b"")  # git itself fetches nothing beside it
+    done = two.baton("sync", "far", "--yes")
+    assert done.code == 1 and f"error: '{TRACK}' is left alone: it points at " in done.err and MENDS in done.err
+    assert two.git("--git-dir", str(far), "rev-parse", "refs/baton/tracks/u") == two.git("rev-parse", "refs/baton/tracks/u")
+
+
+def test_forget_everywhere_claims_no_proof_beside_what_it_cannot_read(two: Sandbox) -> None:
+    two.loose(two.git("rev-parse", f"{TRACK}~1")).unlink()
+    done = two.baton("forget", "--everywhere", "u~1", "--yes")
+    assert done.code == 1 and length(two, "u") == 1 and f"not looked at: '{TRACK}' cannot be read: " in done.out
+    assert "error: nothing is proven" in done.err and "reaches their record" not in done.out
