@@ -26,7 +26,7 @@ _TRIES = 5
 class Deletion:
     """A track that goes. ``items``: its checkpoints, here and as fetched, newest first; ``here``: whether any is here.
     ``pinned`` and ``needed``: those that somebody pinned, and that a run stands on; ``runs``: unfinished ones that record on
-    it; ``unknown``: the refs of runs of which nobody can tell what they stand on; ``broken``: the refs that cannot be read."""
+    it, and those that cannot be read; ``broken``: the refs that cannot be read."""
 
     track: str
     items: tuple[Stored, ...]
@@ -35,7 +35,6 @@ class Deletion:
     needed: tuple[Stored, ...]
     runs: tuple[Unfinished, ...]
     seen: Mapping[str, Oid]
-    unknown: tuple[str, ...] = ()
     broken: Mapping[str, str] = MappingProxyType({})
 
 
@@ -65,7 +64,6 @@ def plan(baton: Baton, name: str) -> Deletion:
         pinned=tuple(s for s in items if found.meta.pinned(s.id)),
         needed=tuple(s for s in items if s.commit in found.runs),
         runs=recording(baton, track),
-        unknown=found.unknown,
         broken=found.broken,
         seen=found.refs,
     )
@@ -73,7 +71,7 @@ def plan(baton: Baton, name: str) -> Deletion:
 
 def permit(baton: Baton, made: Deletion, *, force: bool) -> None:
     """Raise NoAnswerError where a pin or an unfinished run is in the way, and nobody says that it may go all the same."""
-    if force or not (made.pinned or made.needed or made.runs or made.unknown):
+    if force or not (made.pinned or made.needed or made.runs):
         return
     said, hints = [], []
     if made.pinned:
@@ -85,9 +83,6 @@ def permit(baton: Baton, made: Deletion, *, force: bool) -> None:
         one = made.runs[0]
         said.append(f"run '{one.run}' cannot be read" if one.torn else f"the unfinished run '{one.run}' records on it")
         hints.append(one.command if one.torn else f"'{one.command}' goes on with it")
-    if made.unknown and not any(one.torn for one in made.runs):
-        said.append(f"'{made.unknown[0]}' cannot be read, and may stand on it")
-        hints.append(MENDS)
     raise NoAnswerError(f"track '{plain(made.track)}' is not deleted: {', '.join(said)}", *hints)
 
 

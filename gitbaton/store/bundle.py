@@ -14,6 +14,8 @@ from gitbaton.store.read import Store
 from gitbaton.store.refs import NOTES
 from gitbaton.values import replace
 
+_LARGEST = 256 << 20  # bytes of a note, also of one that somebody else wrote
+
 
 def plan_notes(
     store: Store, notes: Mapping[Oid, bytes], author: bytes, message: bytes, removed: Collection[Oid] = ()
@@ -55,7 +57,7 @@ def _without(objects: Objects, tree: Oid, removed: Collection[Oid]) -> dict[Oid,
         named.setdefault(blob, target)
     gone = frozenset(removed)
     changed = {}
-    for (blob, target), found in zip(named.items(), objects.read_many(list(named)), strict=True):
+    for (blob, target), found in zip(named.items(), objects.read_many(list(named), _LARGEST), strict=True):
         if found is None or found.data is None:
             raise RecordError(f"the note of {target} cannot be read, so that nothing can be removed from it")
         note = parse_note(found.data)
