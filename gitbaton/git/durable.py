@@ -74,11 +74,6 @@ class Durable:
         else:
             self._sync(due)
 
-    def renew(self) -> None:
-        """Believe of nothing that it is here, and look again."""
-        self._kept.clear()
-        self._put_off.clear()
-
     def known(self, oids: Iterable[Oid]) -> None:
         """Say that objects are on disk, with all below them: a ref that was written here already holds them."""
         self._kept.update(oids)

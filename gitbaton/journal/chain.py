@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
 from gitbaton.codec import decode_track, first_line
@@ -187,8 +187,10 @@ class Journal:
         record = words.named(fit(record), made, contents)
         parts = _parts(record, trees or {}) | {name: item.oid for name, item in made.items()}
         with self._guard:
-            self._prepare(list(made.values()), parts, keep)
-            deadline, clear, anew = time.monotonic() + RETRY_SECONDS, False, False
+            self._disk.write(list(made.values()), later=True)
+            trees_, blobs_ = ([parts[name] for name in names if name in parts] for names in (TREES, BLOBS))
+            self._disk.keep(trees_, [*blobs_, *self._only_below(keep)], later=True)  # on disk with the record
+            deadline, clear = time.monotonic() + RETRY_SECONDS, False
             while True:
                 try:
                     with self.repo.lock((), RETRY_SECONDS, of=LOCK):
@@ -200,18 +202,6 @@ class Journal:
                         raise RefConflictError(f"{_NOTHING}: {error.message}") from None
                     clear = True
                     time.sleep(0.01)
-                except GitError:
-                    if anew:
-                        raise
-                    anew = True
-                    self._disk.renew()  # git may have collected what was just written
-                    self._prepare(list(made.values()), parts, keep)
-
-    def _prepare(self, made: Sequence[NewObject], parts: Mapping[str, Oid], keep: Oid | None) -> None:
-        """Have here what a record is going to name, on disk with the record."""
-        self._disk.write(made, later=True)
-        trees, blobs = ([parts[name] for name in names if name in parts] for names in (TREES, BLOBS))
-        self._disk.keep(trees, [*blobs, *self._only_below(keep)], later=True)
 
     def _only_below(self, commit: Oid | None) -> list[Oid]:
         """The objects that a commit reaches and no branch, tag or HEAD does."""
