@@ -166,7 +166,9 @@ def _collect(repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync) -> lis
             folders.remove(own)
             own = os.path.join(os.path.realpath(repo.objects_dir), f"baton-{os.path.basename(own)}")
             os.mkdir(own)
+        os.mkdir(os.path.join(own, "objects"))
         stdin = "".join(f"{word}\n" for word in words).encode()
+        git = repo.apart(git, os.path.join(own, "objects"))
         result = git.run("pack-objects", "-q", *options, os.path.join(own, "pack"), stdin=stdin)
         if result.code != 0:
             raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)

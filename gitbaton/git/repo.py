@@ -126,6 +126,12 @@ class Repo:
         real = _quoted(os.path.realpath(self.objects_dir)) + others
         return git.changed({"GIT_OBJECT_DIRECTORY": store, "GIT_ALTERNATE_OBJECT_DIRECTORIES": real})
 
+    def apart(self, git: Git, folder: str) -> Git:
+        """The same git, what it writes in a folder of its own: `git prune --expire=now` takes what is under way in the store."""
+        others = git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
+        real = _quoted(os.path.realpath(self.objects_dir)) + (os.pathsep + others if others else "")
+        return git.changed({"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": real})
+
     def clear(self) -> None:
         """Remove the quarantine: what refs are to hold is published. Never raises."""
         if self._quarantine is not None:

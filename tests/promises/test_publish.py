@@ -14,6 +14,7 @@ import pytest
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.threads import put
+from tests.kit.processes import meanwhile
 from tests.kit.tiers import some
 
 TRACK = "refs/baton/tracks/t"
@@ -224,3 +225,18 @@ def test_a_word_that_says_nothing_of_what_is_waited_for(repo: Sandbox) -> None:
     repo.git("config", "baton.fsync", "maybe")
     done = repo.baton("snapshot", "--track", "t", "s")
     assert done.code == 129 and "baton.fsync is 'maybe'; it can be 'always', 'ordered' or 'never'" in done.err
+
+
+def test_what_is_under_way_lies_where_no_prune_of_git_looks(repo: Sandbox) -> None:
+    """``git prune --expire=now`` takes every ``tmp_*`` of the store, also those that somebody is writing."""
+    places = [repo.path / ".git/objects/pack", repo.path / ".git/objects"]
+
+    def prune() -> None:
+        for path in (path for place in places if place.exists() for path in place.glob("tmp_*")):
+            path.unlink(missing_ok=True)
+
+    with meanwhile(prune):
+        for number in range(4):
+            repo.write("new.txt", f"{number}\n")
+            repo.ok("snapshot", "--track", "t", f"s {number}")
+    repo.fsck()
