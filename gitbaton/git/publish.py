@@ -70,6 +70,14 @@ def publish(
             move_refs(repo, *transactions, how=how)
 
 
+@contextmanager
+def stored(repo: Repo, new: Sequence[NewObject]) -> Iterator[None]:
+    """New objects that no ref reaches yet: on disk, and safe from any ``git gc`` while the block runs."""
+    stow(repo, new)
+    with kept(repo, list(dict.fromkeys(item.oid for item in new)), walk=False, how=fsync(repo)):
+        yield
+
+
 def _lying(repo: Repo) -> Iterator[tuple[str, str]]:
     place = repo.quarantine()
     for folder in sorted(os.listdir(place)):

@@ -127,7 +127,7 @@ class Repo:
         return git.changed({"GIT_OBJECT_DIRECTORY": store, "GIT_ALTERNATE_OBJECT_DIRECTORIES": real})
 
     def apart(self, git: Git, folder: str) -> Git:
-        """The same git, what it writes in a folder of its own: `git prune --expire=now` takes what is under way in the store."""
+        """The same git, what it writes in a folder: in the store `git prune --expire=now` takes what is under way."""
         others = git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
         real = _quoted(os.path.realpath(self.objects_dir)) + (os.pathsep + others if others else "")
         return git.changed({"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": real})

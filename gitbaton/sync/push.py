@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 
 from gitbaton import scanning
 from gitbaton.baton import Baton
 from gitbaton.codec import encode_track
-from gitbaton.errors import MENDS, BatonError, NoAnswerError, NotFoundError, RecordError, RemoteError
+from gitbaton.errors import MENDS, BatonError, CollectedError, NoAnswerError, NotFoundError, RecordError, RemoteError
 from gitbaton.git.objects import NewObject, RefChange
-from gitbaton.git.publish import fsync, move_refs, publish
+from gitbaton.git.publish import fsync, move_refs, publish, stored
 from gitbaton.git.remotes import Connection, Pushed
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
@@ -177,13 +178,17 @@ class _Place:
             return Pushing(moves=(), failure=error.message)
 
     def _try(self, *, rewriting: bool) -> Pushing | None:
-        """One attempt; None when rewriting is refused."""
+        """One attempt; None when rewriting is refused. What is written for it stays until our refs of the remote's name it."""
+        with ExitStack() as keeping:
+            return self._attempt(keeping, rewriting=rewriting)
+
+    def _attempt(self, keeping: ExitStack, *, rewriting: bool) -> Pushing | None:
         seen = self._look()
         self.there = seen.refs
         chosen = without(self.choice, {**self.ours, **seen.tracks}, self.left) if self.left else self.choice
         made = self.plan(seen, chosen, rewriting=rewriting)
         haves = _Haves(self.baton, seen, made.moves)
-        publish(self.baton.repo, new=made.objects)
+        keeping.enter_context(stored(self.baton.repo, made.objects))
         known = self._known(made.moves)
         public = haves.ask(lambda oids: exposure(self.baton, made.moves, oids, known), lambda found: found is None)
         declined = self._declined(public)
@@ -194,7 +199,7 @@ class _Place:
             return result
         if declined is not None:
             made = self.plan(seen, self._without(seen, declined), rewriting=rewriting)
-            publish(self.baton.repo, new=made.objects)
+            keeping.enter_context(stored(self.baton.repo, made.objects))
         planned = made.moves
         moves = haves.ask(lambda oids: counted(self.baton, planned, oids, public), _brings_nothing)
         made = replace(made, moves=moves)
@@ -317,7 +322,7 @@ class _Place:
         finally:
             # Not after each part: git's time for the next one goes with the number of refs here.
             done = [moves[row.ref] for row in rows if not row.kind]
-            self._remember(done)
+            self._remember(done, {item.oid for item in made.objects})
             if result.exposure is not None:
                 self._agreed(result, result.exposure, done)
         failed = [row for row in rows if row.kind]
@@ -348,16 +353,24 @@ class _Place:
             sent = sorted(there.intersection(names).difference(declined))
             remember(self.baton.repo, self.line.remote.name, self.place, sent, room=room)
 
-    def _remember(self, moves: Sequence[Move]) -> None:
-        """Our refs of the remote's, as it has them now; of threads also what both sides have."""
-        remote = self.line.remote.name
+    def _remember(self, moves: Sequence[Move], written: Collection[Oid]) -> None:
+        """Our refs of the remote's, as it has them now; of threads also what both sides have. ``written``: what git keeps."""
+        remote, repo = self.line.remote.name, self.baton.repo
         refs = {here(remote, move.ref): move.new for move in moves}
         refs |= self._both(moves)
         refs = {ref: new for ref, new in refs.items() if ref not in self.line.hidden}
-        with self.baton.repo.lock(tuple(refs)):
-            known = self.baton.store.pointing(tuple(refs))
-            changes = [RefChange(name=ref, new=new, old=known.get(ref)) for ref, new in refs.items()]
-            move_refs(self.baton.repo, [change for change in changes if change.new != change.old], how=fsync(self.baton.repo))
+        with repo.lock(tuple(refs)):
+            known = self.baton.store.pointing((*refs, *(move.ref for move in moves)))
+            changes = [RefChange(name=ref, new=new, old=known.get(ref)) for ref, new in refs.items() if new != known.get(ref)]
+            safe = {None, *written, *known.values()}
+            move_refs(repo, [change for change in changes if change.new in safe], how=fsync(repo))
+            for change in changes:
+                if change.new in safe:
+                    continue
+                try:
+                    publish(repo, [change], held=tuple(known.values()))
+                except CollectedError:  # it was pruned here while it was sent, and git has collected it: a fetch brings it
+                    continue
 
     def _both(self, moves: Sequence[Move]) -> dict[str, Oid | None]:
         """How threads stand on both sides after these moves, by the refs that note it."""

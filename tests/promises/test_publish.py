@@ -56,12 +56,14 @@ def test_a_torn_object_that_git_took_for_stored_is_written_again(repo: Sandbox) 
     repo.fsck()
 
 
-def held(folder: Path, verb: str) -> dict[str, str]:
-    """An environment in which our own ``git update-ref`` first lets a git collect garbage to its end."""
+def held(folder: Path, verb: str, at: str = "update-ref", *, after: bool = False) -> dict[str, str]:
+    """An environment in which our own ``git update-ref`` (or ``at``) first lets a git collect garbage to its end."""
     folder.mkdir()
     real = subprocess.run(["sh", "-c", "command -v git"], capture_output=True, text=True, check=True).stdout.strip()
+    first, last = (f'{real} "$@" || exit 1; ', "; exit 0") if after else ("", "")
+    verb = f"{first}{verb.replace('git ', f'{real} ')}{last}"
     text = f"""#!/bin/sh
-case " $* " in *" update-ref "*) [ -e "{folder}/done" ] || {{ touch "{folder}/done"; {verb.replace("git", real, 1)}; }} ;; esac
+case " $* " in *" {at} "*) [ -e "{folder}/done" ] || {{ touch "{folder}/done"; {verb}; }} ;; esac
 exec {real} "$@"
 """
     (folder / "git").write_text(text)
@@ -240,3 +242,19 @@ def test_what_is_under_way_lies_where_no_prune_of_git_looks(repo: Sandbox) -> No
             repo.write("new.txt", f"{number}\n")
             repo.ok("snapshot", "--track", "t", f"s {number}")
     repo.fsck()
+
+
+@pytest.mark.parametrize("verb", ["git gc -q --prune=now", "git-baton prune t --keep-last 1 --yes && git gc -q --prune=now"])
+def test_git_collects_while_we_push(repo: Sandbox, bare: Sandbox, tmp_path: Path, verb: str) -> None:
+    """The remote's answer is noted here once all is sent: what git has collected meanwhile is never named by a ref of ours."""
+    repo.git("remote", "add", "far", str(bare.path))
+    for step in ("first", "second", "third"):
+        repo.ok("snapshot", "--track", "t", step)
+    repo.ok("snapshot", "--track", "private", "not sent", "--no-set-current")
+    done = repo.baton("push", "far", "t", "--yes", env=held(tmp_path / "bin", verb, "push", after=True))
+    assert done.code == 0 and (tmp_path / "bin/done").exists(), done.err
+    repo.fsck()
+    repo.git("gc", "-q", "--prune=now")
+    repo.ok("sync", "far", "t", "--yes")
+    assert repo.ok("doctor", "--mend", "--dry-run").out == "nothing is damaged\n"
+    bare.fsck()
