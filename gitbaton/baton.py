@@ -328,7 +328,8 @@ class Baton:
         except OSError as error:
             raise GitError(f"torn objects cannot be moved away: {error.strerror}") from None
         fresh = self.plan(plan.request, fresh=True)
-        checkpoint = replace(plan.draft.checkpoint, files=fresh.draft.checkpoint.files)
+        now = fresh.draft.checkpoint
+        checkpoint = replace(plan.draft.checkpoint, files=now.files, branch=now.branch, head=now.head)
         draft = replace(plan.draft, checkpoint=checkpoint, tree=fresh.draft.tree, stages=fresh.draft.stages, fresh=True)
         count = counted(len(moved), "torn object")
         said = f"moved {count} into '{self.repo.shared_dir}/broken'; what the files hold is stored anew"

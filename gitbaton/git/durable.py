@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import NewObject, Objects, RefChange, parse_tree
+from gitbaton.git.objects import Objects, RefChange, parse_tree
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 
@@ -31,20 +31,12 @@ class Durable:
         self._kept: set[Oid] = set()
         self._folders: set[str] = set()
         self._settled: dict[str, Oid | None] = {}  # refs that this object has on disk, and what they point at
-        self._put_off: list[Oid] = []
         self._refs: Objects | None = None
         self._slow = False  # whether the disk was, the last time
         self._packs: int | None = None  # when packs were last looked at: the time of their folder
 
-    def write(self, objects: Sequence[NewObject], *, later: bool = False) -> None:
-        """Store objects, durably; ``later``: on disk with the next that are. Raises GitError."""
-        new = [item for item in objects if item.oid not in self._kept]
-        self.repo.objects.write(new)
-        self._due([item.oid for item in new], later)
-
-    def keep(self, trees: Iterable[Oid], blobs: Iterable[Oid] = (), *, later: bool = False) -> None:
-        """Make sure that trees, with all below them, and blobs are here and on disk; ``later`` as with ``write``. Raises
-        GitError when one is not here."""
+    def keep(self, trees: Iterable[Oid], blobs: Iterable[Oid] = ()) -> None:
+        """Make sure that trees, with all below them, and blobs are here and on disk. Raises GitError when one is not here."""
         found: list[Oid] = []
         seen: set[Oid] = set()
 
@@ -64,15 +56,7 @@ class Durable:
 
         for oid in trees:
             visit(oid)
-        self._due([*found, *(oid for oid in blobs if oid not in self._kept)], later)
-
-    def _due(self, oids: Sequence[Oid], later: bool) -> None:
-        """Have objects on disk, with those that were put off; the disk is waited for once for all of them."""
-        due, self._put_off = [*self._put_off, *oids], []  # what fails is not tried again with something else
-        if later:
-            self._put_off = due
-        else:
-            self._sync(due)
+        self._sync([*found, *(oid for oid in blobs if oid not in self._kept)])
 
     def known(self, oids: Iterable[Oid]) -> None:
         """Say that objects are on disk, with all below them: a ref that was written here already holds them."""

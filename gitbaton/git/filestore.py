@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.loose import write_few
+from gitbaton.git.loose import remember, write_few
 from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
 from gitbaton.git.torn import is_hollow
@@ -85,6 +85,7 @@ class ObjectStore:
             return
         door = self.repo.objects
         if len(wanted) > MANY and isinstance(door, BinaryObjects):
+            remember(list(wanted.values()))
             door.write_pack(list(wanted.values()))
         else:
             write_few(door, list(wanted.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
 import zlib
 from collections.abc import Sequence
@@ -14,14 +15,36 @@ from gitbaton.git.objects import NewObject, Objects
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import write_all
 from gitbaton.git.torn import is_whole
+from gitbaton.model import Oid
 
 FEW = 32
+_RECENT = 32 << 20  # bytes of objects that are remembered
 _ATTEMPTS = 4
 _umask: list[int] = []
+_recent: dict[Oid, NewObject] = {}  # the oldest first
+_lock = threading.Lock()
+
+
+def remember(objects: Sequence[NewObject]) -> None:
+    """Know what was written and no ref holds yet: where git collects it before one does, it is written again."""
+    with _lock:
+        for item in objects:
+            _recent.pop(item.oid, None)
+            _recent[item.oid] = item
+        size = sum(len(item.data) for item in _recent.values())
+        while size > _RECENT:
+            size -= len(_recent.pop(next(iter(_recent))).data)
+
+
+def lately() -> list[NewObject]:
+    """What this process has written lately, whatever the store; the oldest is not remembered where it was much."""
+    with _lock:
+        return list(_recent.values())
 
 
 def write_few(door: Objects, objects: Sequence[NewObject]) -> None:
-    """As ``door.write``; a few objects become files without a process. Raises GitError."""
+    """As ``door.write``; a few objects become files without a process. They are remembered. Raises GitError."""
+    remember(objects)
     if not isinstance(door, BinaryObjects) or len(objects) > FEW:
         door.write(objects)
         return
@@ -38,7 +61,11 @@ def write_few(door: Objects, objects: Sequence[NewObject]) -> None:
 
 def stow(repo: Repo, objects: Sequence[NewObject]) -> None:
     """Write objects into the quarantine of a repository, from where they are published. Raises GitError."""
-    folder = repo.quarantine()
+    put_in(repo.quarantine(), objects)
+
+
+def put_in(folder: str, objects: Sequence[NewObject]) -> None:
+    """Write objects into a folder of objects, a file each. Raises GitError."""
     try:
         for item in objects:
             _write(folder, item)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git import folders
-from gitbaton.git.loose import stow
+from gitbaton.git.loose import put_in, stow
 from gitbaton.git.objects import OID, NewObject, RefChange
 from gitbaton.git.ownfiles import make_folder
 from gitbaton.git.repo import Repo
@@ -46,20 +46,23 @@ def publish(
     *transactions: Sequence[RefChange],
     new: Sequence[NewObject] | None = None,
     held: Sequence[Oid | None] = (),
+    base: Oid | None = None,
     automatic: bool = False,
     also: bool = False,
 ) -> None:
     """Move refs, as Objects.update, after everything that they will reach is on disk and safe from any ``git gc``.
 
     ``new``: the objects that no ref reaches yet, written here. None: all that the refs will reach and that what they hold now
-    and ``held`` do not; ``also`` all that lies in the quarantine, since what others hold is torn. Raises CollectedError when
+    and ``held`` do not; ``base`` is what HEAD was when it was looked at, and holds itself and ``held`` while it still is;
+    ``also`` all that lies in the quarantine, since what others hold is torn. Raises CollectedError when
     one of these is not here, or torn; nothing has moved then.
     """
     how = fsync(repo, automatic=automatic)
     changes = [change for changes in transactions for change in changes]
     if new is None:
         names = [change.new for change in changes if change.new is not None and change.new != change.old]
-        known = [oid for oid in (*(change.old for change in changes), *held) if oid is not None]
+        stands = base is None or _head(repo) == base
+        known = [oid for oid in (*(change.old for change in changes), *_holding(repo, held, base, stands)) if oid is not None]
         words = [*names, *(f"^{oid}" for oid in dict.fromkeys(known) if repo.objects.info(oid) is not None)] if names else []
     else:
         stow(repo, new)
@@ -68,6 +71,41 @@ def publish(
     with kept(repo, anew, walk=False, how=how), kept(repo, words, walk=new is None, how=how):
         if changes:
             move_refs(repo, *transactions, how=how)
+    if base is not None and _head(repo) != base:
+        _look_again(repo, transactions, base, how)
+
+
+def _head(repo: Repo) -> Oid | None:
+    """What HEAD is now; None also where nothing tells."""
+    try:
+        return repo.objects.head().oid
+    except GitError:
+        return None
+
+
+def _holding(repo: Repo, held: Sequence[Oid | None], base: Oid | None, stands: bool) -> Iterator[Oid | None]:
+    """What need not be stored: where HEAD has left ``base``, only what refs hold now."""
+    if stands:
+        yield base
+        yield from held
+    else:
+        yield from repo.objects.refs("refs/").values()
+        yield _head(repo)
+
+
+def _look_again(repo: Repo, transactions: Sequence[Sequence[RefChange]], base: Oid, how: Fsync) -> None:
+    """Somebody has moved HEAD meanwhile, and a git that began to collect then has not seen our refs: store ``base``, too. Where
+    it is gone, take back what has moved and raise CollectedError."""
+    own = {None, *(change.new for changes in transactions for change in changes)}
+    others = {oid for oid in _holding(repo, (), base, stands=False) if oid not in own}
+    words = [base, *(f"^{oid}" for oid in others if oid is not None and repo.objects.info(oid) is not None)]
+    try:
+        with kept(repo, words, walk=True, how=how):
+            pass
+    except CollectedError:
+        back = [[RefChange(name=c.name, new=c.old, old=c.new) for c in changes] for changes in reversed(transactions)]
+        move_refs(repo, *back, how=how)
+        raise
 
 
 @contextmanager
@@ -140,13 +178,14 @@ def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
 
 
 @contextmanager
-def kept(repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync) -> Iterator[None]:
+def kept(repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync, fresh: Sequence[NewObject] = ()) -> Iterator[None]:
     """While the block runs objects lie in a pack that git keeps; before it begins they are on disk, unless ``how`` is never.
 
     git prune removes loose objects only, and git repack only packs that it found when it began, less the kept ones: with a
-    ref that names them when the block ends, they stay. Raises CollectedError.
+    ref that names them when the block ends, they stay. ``fresh``: of the objects those that need not be in the store, or may
+    be collected from it meanwhile. Raises CollectedError.
     """
-    keeps = _collect(repo, words, walk=walk, how=how) if words else []
+    keeps = _collect(repo, words, fresh, walk=walk, how=how) if words else []
     try:
         yield
     finally:
@@ -162,7 +201,7 @@ def _remove(path: str) -> None:
         return
 
 
-def _collect(repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync) -> list[str]:
+def _collect(repo: Repo, words: Sequence[str], fresh: Sequence[NewObject], *, walk: bool, how: Fsync) -> list[str]:
     """The packs of some objects in the object store; the files that keep them."""
     own = os.path.join(repo.own_dir, "tmp", f"{os.getpid()}.{os.urandom(4).hex()}")
     git = repo.git.changed({}, f"core.fsync={'none' if how == 'never' else 'all'}", "core.fsyncMethod=fsync", *_FAST)
@@ -175,6 +214,7 @@ def _collect(repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync) -> lis
             own = os.path.join(os.path.realpath(repo.objects_dir), f"baton-{os.path.basename(own)}")
             os.mkdir(own)
         os.mkdir(os.path.join(own, "objects"))
+        put_in(os.path.join(own, "objects"), fresh)
         stdin = "".join(f"{word}\n" for word in words).encode()
         git = repo.apart(git, os.path.join(own, "objects"))
         result = git.run("pack-objects", "-q", *options, os.path.join(own, "pack"), stdin=stdin)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from gitbaton.codec import decode_track, first_line
 from gitbaton.errors import (
     AmbiguousNameError,
+    CollectedError,
     GitError,
     NoAnswerError,
     NotFoundError,
@@ -21,7 +22,9 @@ from gitbaton.errors import (
 )
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.durable import Durable
+from gitbaton.git.loose import lately
 from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, parse_commit, tree_data, zero
+from gitbaton.git.publish import kept
 from gitbaton.git.reffiles import lying, there
 from gitbaton.git.repo import Repo
 from gitbaton.journal import origins, words
@@ -187,32 +190,29 @@ class Journal:
         record = words.named(fit(record), made, contents)
         parts = _parts(record, trees or {}) | {name: item.oid for name, item in made.items()}
         with self._guard:
-            self._disk.write(list(made.values()), later=True)
-            trees_, blobs_ = ([parts[name] for name in names if name in parts] for names in (TREES, BLOBS))
-            self._disk.keep(trees_, [*blobs_, *self._only_below(keep)], later=True)  # on disk with the record
-            deadline, clear = time.monotonic() + RETRY_SECONDS, False
+            deadline, clear, fresh = time.monotonic() + RETRY_SECONDS, False, [*made.values()]
             while True:
                 try:
                     with self.repo.lock((), RETRY_SECONDS, of=LOCK):
                         if clear:  # whoever writes runs holds our lock; git's pack-refs takes milliseconds
                             clear_stale_locks(self.repo.layout.common_dir, (ref,), older=STALE_SECONDS)
-                        return self._append(run, ref, record, parts, keep)
+                        return self._append(run, ref, record, parts, keep, fresh)
+                except CollectedError:
+                    if len(fresh) > len(made):
+                        raise
+                    fresh += lately()
+                    if len(fresh) == len(made):
+                        raise
                 except RefConflictError as error:
                     if time.monotonic() > deadline:
                         raise RefConflictError(f"{_NOTHING}: {error.message}") from None
                     clear = True
                     time.sleep(0.01)
 
-    def _only_below(self, commit: Oid | None) -> list[Oid]:
-        """The objects that a commit reaches and no branch, tag or HEAD does."""
-        if commit is None:
-            return []
-        others = ("--not", "--branches", "--tags", "--remotes", *(["HEAD"] if self.repo.objects.head().oid else []))
-        raw = self.repo.git.out("rev-list", "--objects", commit, *others, "--")
-        return [row.split(" ", 1)[0] for row in raw.decode("utf-8", "replace").splitlines()]
-
-    def _append(self, run: str, ref: str, record: Record, parts: Mapping[str, Oid], keep: Oid | None) -> Logged:
-        """One attempt, with the lock held."""
+    def _append(
+        self, run: str, ref: str, record: Record, parts: Mapping[str, Oid], keep: Oid | None, fresh: Sequence[NewObject]
+    ) -> Logged:
+        """One attempt, with the lock held; ``fresh`` are objects that need not be in the store. Raises CollectedError."""
         tip, known = self.tip(run), self._first.get(run)
         if tip is None and run in self.fetched():
             raise UsageError(f"run '{run}' was fetched from elsewhere, and is not one of this repository yet")
@@ -231,9 +231,11 @@ class Journal:
         data = commit_data(tree=tree.oid, parents=parents, author=author, message=subject(record))
         commit = new_object(algorithm, "commit", data)
         first: list[NewObject] = [] if tip else root_objects(algorithm)
-        self._disk.write([*first, raw, tree, commit])
+        head = self.repo.objects.head().oid
+        held = [f"^{oid}" for oid in (tip, head) if oid is not None and self.repo.objects.info(oid) is not None]
         try:
-            self._disk.update(RefChange(name=ref, new=commit.oid, old=tip))
+            with kept(self.repo, [commit.oid, *held], walk=True, how="always", fresh=[*first, *fresh, raw, tree, commit]):
+                self._disk.update(RefChange(name=ref, new=commit.oid, old=tip))
         except (RefConflictError, GitError):
             if self.tip(run) != commit.oid:
                 raise

@@ -116,7 +116,7 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     stow(store.repo, batch.items)
     checkpoint, automatic = draft.checkpoint, draft.checkpoint.kind == "auto"
     try:
-        publish(store.repo, *changes, held=[checkpoint.head, *draft.kept], automatic=automatic, also=draft.fresh)
+        publish(store.repo, *changes, held=draft.kept, base=checkpoint.head, automatic=automatic, also=draft.fresh)
     except (RefConflictError, GitError):
         found = store.objects.info(chain_ref(track))
         if found is None or found.oid != stored.commit:
@@ -136,7 +136,7 @@ def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
         stored = _chain_commit(store, batch, draft, tip)
         stow(store.repo, batch.items)
         change = RefChange(name=ref, new=stored.commit, old=tip.commit if tip else None)
-        publish(store.repo, [change], held=[draft.checkpoint.head, *draft.kept])
+        publish(store.repo, [change], held=draft.kept, base=draft.checkpoint.head)
         return stored
 
     try:

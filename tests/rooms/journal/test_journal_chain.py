@@ -20,7 +20,8 @@ from gitbaton.errors import (
     UnreadableRunError,
     UsageError,
 )
-from gitbaton.git.objects import TreeEntry, commit_data, new_object, tree_data
+from gitbaton.git.durable import Durable
+from gitbaton.git.objects import RefChange, TreeEntry, commit_data, new_object, tree_data
 from gitbaton.git.repo import Door
 from gitbaton.journal.chain import Journal, check_run, chosen, in_use, remember, run_ref
 from gitbaton.journal.codec import document
@@ -260,7 +261,7 @@ def test_parts_that_do_not_fit_are_refused(j: Journal) -> None:
         j.append(RUN, record(), blobs={"record.json": b""})
     with pytest.raises(UsageError, match="as its 'reads'"):
         j.append(RUN, record(reads=Reads(globs=(), tree=some, n=1)), trees={"reads": none})
-    with pytest.raises(GitError, match="git collected object"):
+    with pytest.raises(GitError, match="an object is not here, or torn; nothing is recorded"):
         j.append(RUN, record(reads=Reads(globs=(), tree="1" * 40, n=1)))
     assert j.names() == []
 
@@ -268,16 +269,31 @@ def test_parts_that_do_not_fit_are_refused(j: Journal) -> None:
 def test_a_blob_that_was_collected_is_noticed(j: Journal, repo: Sandbox) -> None:
     some = tree(j.repo, {"a": "words that nothing else holds"})
     repo.git("gc", "-q", "--prune=now")
-    with pytest.raises(GitError, match="git collected object"):
+    with pytest.raises(GitError, match="an object is not here, or torn; nothing is recorded"):
         j.append(RUN, record(), trees={"orphan": some})
     assert j.names() == []
     assert step_of(j, "a", "x").record.seq == 1, "the next one has nothing to do with it"
     lost = repo.git("rev-parse", f"{tree(j.repo, {'a': 'other words'})}:a")
     half = tree(j.repo, {"a": "other words"})
     repo.loose(lost).unlink()
-    with pytest.raises(GitError, match=f"git collected object {lost}"):
+    with pytest.raises(GitError, match=f"nothing is recorded: unable to read {lost}"):
         j.append(RUN, record("gate", "b"), trees={"orphan": half})
     assert step_of(j, "b", "y").record.seq == 3
+
+
+def test_git_collects_between_a_record_and_its_ref(j: Journal, repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    some, update = tree(j.repo, {"a": "words that nothing else holds"}), Durable.update
+
+    def collecting(disk: Durable, change: RefChange) -> None:
+        repo.git("gc", "-q", "--prune=now")
+        update(disk, change)
+
+    monkeypatch.setattr(Durable, "update", collecting)
+    logged = j.append(RUN, record("end", exit=0), trees={"orphan": some}, blobs={"stdout": b"said\n"})
+    repo.git("gc", "-q", "--prune=now")
+    assert repo.git("show", f"{logged.commit}:orphan/a") == "words that nothing else holds"
+    assert repo.git("show", f"{logged.commit}:stdout") == "said"
+    repo.fsck()
 
 
 def test_which_run_is_meant(j: Journal, repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

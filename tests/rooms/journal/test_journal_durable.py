@@ -17,8 +17,6 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import BatonError
-from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import TreeEntry, new_object, tree_data
 from gitbaton.git.repo import Door
 from gitbaton.journal.chain import run_ref
 from gitbaton.journal.values import Logged
@@ -57,17 +55,22 @@ def traced(box: Sandbox, door: Door, said: Path, count: int) -> str:
     return trace.read_text(errors="replace")
 
 
-def reachable(box: Sandbox, commit: str) -> list[str]:
-    """The files of the loose objects that a commit of a run needs."""
-    listed = box.git("rev-list", "--objects", "--no-object-names", commit).split("\n")
+def places(box: Sandbox) -> dict[str, list[list[str]]]:
+    """By object of the repository the files that each hold it: its own, or a pack and its index."""
     folder = box.path.resolve() / ".git/objects"
-    return [str(folder / oid[:2] / oid[2:]) for oid in listed]
+    found: dict[str, list[list[str]]] = {}
+    for path in folder.glob("[0-9a-f][0-9a-f]/*"):
+        found.setdefault(path.parent.name + path.name, []).append([str(path)])
+    for index in folder.glob("pack/*.idx"):
+        for row in box.git("show-index", stdin=index.read_bytes()).splitlines():
+            found.setdefault(row.split(" ")[1], []).append([str(index), str(index.with_suffix(".pack"))])
+    return found
 
 
 def cuts(box: Sandbox, trace: str, said: Path) -> tuple[list[tuple[str, set[str]]], list[str]]:
     """Each value that the run's ref may have after a power cut, with the objects that are sure to be there then; and what is
     wrong: a ref that may name what is not there, or a record that was acknowledged and may be gone."""
-    ref, drive = str(box.path.resolve() / ".git" / run_ref(RUN)), Disk()
+    ref, drive, held = str(box.path.resolve() / ".git" / run_ref(RUN)), Disk(), places(box)
     values: list[tuple[str, set[str]]] = []
     wrong: list[str] = []
     for call, path in replay(trace, drive, str(box.path.resolve())):
@@ -77,7 +80,9 @@ def cuts(box: Sandbox, trace: str, said: Path) -> tuple[list[tuple[str, set[str]
             if number not in drive.clean:
                 wrong.append(f"the ref may be empty when it should be {value}")
             there = {p for p in drive.now if "/objects/" in p and drive.sure(p)}
-            wrong += [f"{value} may be without {p}" for p in reachable(box, value) if not drive.sure(p)]
+            for oid in box.git("rev-list", "--objects", "--no-object-names", value).split("\n"):
+                if not any(all(p in drive.now and drive.sure(p) for p in files) for files in held[oid]):
+                    wrong.append(f"{value} may be without {oid}")
             values.append((value, there))
         elif call == "write" and path == str(said.resolve()):
             wrong += [] if drive.sure(ref) else [f"what was acknowledged may be gone: {drive.text[drive.now[ref]]}"]
@@ -270,16 +275,9 @@ def test_a_lock_that_a_killed_process_left_is_waited_for_and_named(repo: Sandbox
     assert j.append(RUN, record("gate", "b")).record.seq == 2, "an old one is nobody's"
 
 
-def test_packs_are_brought_to_disk_too_and_what_is_old_is_left(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_and_what_it_names_are_one_pack_on_disk(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     j = journal(repo, door="binary")
-    objects = j.repo.objects
-    assert isinstance(objects, BinaryObjects)
-    blob = new_object("sha1", "blob", b"packed")
-    some = new_object("sha1", "tree", tree_data([TreeEntry(mode=b"100644", name=b"x", oid=blob.oid)]))
-    objects.write_pack([blob, some])
-    old = tree(j.repo, {"old": "text"})
-    for oid in (old, repo.git("rev-parse", f"{old}:old")):
-        os.utime(repo.path / ".git/objects" / oid[:2] / oid[2:], (1, 1))
+    some = tree(j.repo, {"a": "text"})
     synced: list[str] = []
     fsync = os.fsync
 
@@ -288,11 +286,9 @@ def test_packs_are_brought_to_disk_too_and_what_is_old_is_left(repo: Sandbox, mo
         fsync(fd)
 
     monkeypatch.setattr(os, "fsync", noting)
-    logged = j.append(RUN, record("gate", "a"), trees={"orphan": some.oid, "undeclared": old})
-    packs = [name for name in synced if name.startswith("objects/pack")]
-    assert {name.rpartition(".")[2] for name in packs if "." in name} == {"pack", "idx"} and "objects/pack" in packs
-    assert f"objects/{logged.commit[:2]}/{logged.commit[2:]}" in synced
-    assert not any(old[2:] in name for name in synced), "the kernel wrote it long ago"
-    synced.clear()
-    j.append(RUN, record("gate", "b"), trees={"orphan": some.oid})
-    assert not any(name.startswith("objects/pack") for name in synced), "once is enough"
+    logged = j.append(RUN, record("gate", "a"), trees={"orphan": some})
+    (pack,) = (repo.path / ".git/objects/pack").glob("*.idx")
+    held = repo.git("show-index", stdin=pack.read_bytes())
+    assert "objects/pack" in synced and all(oid in held for oid in (logged.commit, some, repo.git("rev-parse", f"{some}:a")))
+    assert not (repo.path / ".git/objects" / logged.commit[:2] / logged.commit[2:]).exists()
+    assert not list(pack.parent.glob("*.keep"))
