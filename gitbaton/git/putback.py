@@ -153,6 +153,7 @@ def _kind(found: os.stat_result) -> str:
 def changed_tree(index: PrivateIndex, wanted: Mapping[str, Entry | None]) -> Oid:
     """The tree of a private index with some paths as ``wanted`` says; the index itself stays as it is. Raises GitError."""
     target = PrivateIndex(index.repo, index.path, index.path + ".target")
+    target.git = index.repo.writing(target.git)
     target.copy()
     empty = os.path.join(os.path.dirname(index.path), "empty")
     os.makedirs(empty, exist_ok=True)

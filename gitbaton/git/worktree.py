@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from gitbaton.errors import DamagedIndexError, GitError
 from gitbaton.git import folders
+from gitbaton.git.ahead import signature
 from gitbaton.git.conversions import filters, may_convert
 from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, fresh_index, listed, stages_tree, without_filter
 from gitbaton.git.objects import NewObject
@@ -118,6 +119,7 @@ def capture_with_index(
 
     ``fresh``: as if the index were HEAD's, each file read anew. So it is, with a warning, where git cannot read the index.
     """
+    read = signature(repo.layout.index, 0)
     try:
         return _from_index(repo, folder, rules, reachable, fresh_index(repo, folder) if fresh else repo.layout.index)
     except DamagedIndexError as error:
@@ -126,6 +128,13 @@ def capture_with_index(
         found = _from_index(repo, folder, rules, reachable, fresh_index(repo, folder))
         said = f"{error.message}; every file was read anew, and what was staged is not in it"
         return replace(found[0], warning=said), *found[1:]
+    except GitError:
+        if fresh or signature(repo.layout.index, 0) == read:
+            raise
+    # Somebody wrote the index since, and git has collected what the one that was read named.
+    again = os.path.join(folder, "again")
+    make_folder(repo, again)
+    return capture_with_index(repo, again, rules, reachable)
 
 
 def _from_index(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
-from gitbaton.errors import BatonError, GitError
+from gitbaton.errors import BatonError, CollectedError, GitError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data
 from gitbaton.git.publish import flush
 from gitbaton.git.rawbytes import raw_tree
@@ -127,12 +127,12 @@ class _Work:
         self._refuse_pruned()
 
     def _refuse_pruned(self) -> None:
-        """'git prune' may have taken what the capture wrote, and nothing tells that it ran. Raises GitError."""
+        """'git prune' may have taken what the capture wrote, and nothing tells that it ran. Raises CollectedError."""
         before = {d.path: d.now.oid for d in self.scene.changing if d.now is not None}
         oids = [self.scene.tree, self.plan.tree, *before.values()]
         for oid, found in zip(oids, self.baton.store.objects.read_many(oids, 0), strict=True):
             if found is None:
-                raise GitError(f"object {oid} was removed while the {self.plan.op} began; nothing is changed")
+                raise CollectedError(f"object {oid} was removed while the {self.plan.op} began; nothing is changed")
 
     def _draft(self) -> Draft:
         """The safety checkpoint: the captured state, and beside its stages what no filter gives back and the tree to come."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from gitbaton.baton import Baton
-from gitbaton.errors import PathError, StaleError
+from gitbaton.errors import CollectedError, PathError, StaleError
 from gitbaton.model import Op
 from gitbaton.restore.apply import apply
 from gitbaton.restore.plan import planned, stepping
@@ -25,11 +25,15 @@ def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
     BatonError.
     """
     said = recover(baton)
-    moved, rounds, left = 0, 0, dict(order.left)
+    moved, rounds, collected, left = 0, 0, 0, dict(order.left)
     while True:
         try:
             with open_plan(baton, op, replace(order, left=tuple(left.items()))) as plan:
                 return apply(plan), said
+        except CollectedError:  # git has just collected what the index named that was read; the next look reads another
+            collected += 1
+            if collected == _MOVED:
+                raise
         except StaleError as error:
             said += error.hints  # what was written late, and where it is kept
             moved += 1
