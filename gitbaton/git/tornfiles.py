@@ -26,8 +26,11 @@ def loose(repo: Repo) -> Iterator[tuple[Oid, str]]:
     """The objects of this repository's own that have a file of their own, each with its path."""
     for folder in sorted(os.listdir(repo.objects_dir)):
         place = os.path.join(repo.objects_dir, folder)
-        if len(folder) == 2 and os.path.isdir(place):
-            yield from ((folder + name, os.path.join(place, name)) for name in os.listdir(place) if OID.match(folder + name))
+        try:
+            names = os.listdir(place) if len(folder) == 2 else []
+        except (FileNotFoundError, NotADirectoryError):  # git has just removed a folder that it found empty
+            continue
+        yield from ((folder + name, os.path.join(place, name)) for name in names if OID.match(folder + name))
 
 
 def torn(repo: Repo) -> dict[Oid, str]:
@@ -44,14 +47,30 @@ def since_start(repo: Repo) -> Mapping[Oid, str]:
     except FileNotFoundError:
         since = None
     if since is None:
-        found = {oid: path for oid, path in loose(repo) if is_hollow(path)}
+        found = {oid: path for oid, path in loose(repo) if _hollow(path)}
     else:
-        found = {oid: path for oid, path in loose(repo) if os.stat(path).st_mtime >= since and not _whole(repo, oid, path)}
+        found = {oid: path for oid, path in loose(repo) if _written(path) >= since and not _whole(repo, oid, path)}
     if not found:
         with open(lock_file(repo, stamp), "wb") as file:  # one that is not whole says as much as none
             file.truncate()
             file.write(boot().encode("ascii"))
     return found
+
+
+def _hollow(path: str) -> bool:
+    """As ``is_hollow``; what git has just collected is not."""
+    try:
+        return is_hollow(path)
+    except FileNotFoundError:
+        return False
+
+
+def _written(path: str) -> float:
+    """When a file was last written; 0 for one that git has just collected."""
+    try:
+        return os.stat(path).st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def set_aside(repo: Repo, found: Mapping[Oid, str]) -> list[Oid]:
@@ -68,8 +87,8 @@ def _whole(repo: Repo, oid: Oid, path: str) -> bool:
     try:
         with open(path, "rb") as file:
             raw = zlib.decompress(file.read())
-    except PermissionError:
-        return True  # who cannot look does not know
+    except (PermissionError, FileNotFoundError):
+        return True  # who cannot look does not know, and what git has just collected is not torn
     except (OSError, zlib.error):
         return False
     return digest(repo.layout.algorithm, raw).hex() == oid
@@ -110,7 +129,7 @@ def move(path: str, target: str) -> None:
         os.replace(path, target)
     except FileNotFoundError:
         return
-    sync_paths([os.path.dirname(target), os.path.dirname(path)])
+    sync_paths(folder for folder in (os.path.dirname(target), os.path.dirname(path)) if os.path.isdir(folder))
 
 
 def missing_alternates(repo: Repo) -> list[str]:

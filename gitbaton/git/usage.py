@@ -139,10 +139,12 @@ def _blocks(process: Process) -> Iterator[bytes]:
 
 def loose(repo: Repo) -> frozenset[Oid]:
     """The objects that have a file of their own."""
-    top, found = repo.objects_dir, []
-    for folder in os.listdir(top):
-        if _HASHED.match(folder):
+    top, found = repo.objects_dir, list[str]()
+    for folder in filter(_HASHED.match, os.listdir(top)):
+        try:
             found += [folder + rest for rest in os.listdir(os.path.join(top, folder))]
+        except FileNotFoundError:  # git has just removed a folder that it found empty
+            continue
     return frozenset(oid for oid in found if OID.match(oid))
 
 

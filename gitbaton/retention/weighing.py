@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from gitbaton.errors import GitError
 from gitbaton.git import usage
 from gitbaton.git.objects import NewObject, RefChange, parse_commit, parse_tree
 from gitbaton.git.usage import Size
@@ -12,16 +13,26 @@ from gitbaton.retention.looking import Found
 from gitbaton.store import Store
 from gitbaton.store.refs import REMOTES
 
+_ATTEMPTS = 3
 _MUCH = 256 << 20  # bytes on disk up to which all is weighed again
 _ENTRY = {"sha1": 28, "sha256": 40}  # bytes of a pack's index for each object
 
 
-def freed(store: Store, found: Found, objects: Iterable[NewObject], changes: Iterable[RefChange]) -> int:
+def freed(store: Store, found: Found, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:
     """What ``git gc --prune=now`` frees after ``changes``, for which ``objects`` are written; 0 where it would grow.
 
     Git is asked to pack what stays, because what was stored as a difference to what goes must be stored anew. What else waits
-    to be collected is not counted, but for what gitbaton itself left behind.
+    to be collected is not counted, but for what gitbaton itself left behind. Where git packs anew beside us, it is asked again.
     """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _freed(store, found, objects, changes)
+        except GitError:
+            continue
+    return _freed(store, found, objects, changes)
+
+
+def _freed(store: Store, found: Found, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:
     new = {item.oid: item for item in objects if item.oid not in found.objects}
     after = {**found.refs, **{change.name: change.new for change in changes}}
     tips = [oid for ref, oid in after.items() if oid is not None and not ref.startswith(REMOTES)]
@@ -79,11 +90,12 @@ def _packed_anew(
     orphans = {oid: base for oid, base in usage.built_on(store.repo, gone).items() if oid not in gone}
     paths |= {oid: paths.get(oid) or found.objects.get(base, b"") for oid, base in orphans.items()}
     known = dict(found.sizes) | usage.sizes(store.repo, paths.keys() - found.sizes.keys())
+    paths = {oid: path for oid, path in paths.items() if oid in known}  # git has collected the others meanwhile
     if sum(known[oid].bytes for oid in paths) > _MUCH:
-        paths = {oid: paths[oid] for oid in orphans}
+        paths = {oid: paths[oid] for oid in orphans if oid in paths}
     asked = {known[oid].delta for oid in paths}
     while more := {oid for oid in asked if oid and oid not in gone and oid not in paths}:
-        paths |= dict.fromkeys(more, b"")
         known |= usage.sizes(store.repo, more - known.keys())
-        asked = {known[oid].delta for oid in more}
+        paths |= dict.fromkeys(more & known.keys(), b"")
+        asked = {known[oid].delta for oid in more & known.keys()}
     return paths, {oid: known[oid] for oid in paths}
