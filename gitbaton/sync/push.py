@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from gitbaton import scanning
 from gitbaton.baton import Baton
 from gitbaton.codec import encode_track
-from gitbaton.errors import MENDS, BatonError, CollectedError, NoAnswerError, NotFoundError, RecordError, RemoteError
+from gitbaton.errors import MENDS, BatonError, CollectedError, GitError, NoAnswerError, NotFoundError, RecordError, RemoteError
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.publish import fsync, move_refs, publish, stored
 from gitbaton.git.remotes import Connection, Pushed
@@ -387,12 +387,25 @@ class _Haves:
 
     def __init__(self, baton: Baton, seen: Seen, moves: Sequence[Move]) -> None:
         same = {move.ref for move in moves if move.action == "same"}
-        self.baton, self.seen = baton, seen
-        self.near = present(baton, [oid for ref, oid in seen.refs.items() if ref not in same])
-        self._all: Sequence[Oid] | None = None if same else self.near
+        self.baton, self.seen, self.same = baton, seen, same
+        self._look()
+
+    def _look(self) -> None:
+        self.near = present(self.baton, [oid for ref, oid in self.seen.refs.items() if ref not in self.same])
+        self._all: Sequence[Oid] | None = None if self.same else self.near
 
     def ask(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool]) -> T:
         """The answer to a question of what the remote has not; of all it has, where the answer is not ``nothing``."""
+        try:
+            return self._asked(question, nothing)
+        except GitError:
+            known = (self.near, self._all)
+            self._look()
+            if known == (self.near, self._all):
+                raise
+        return self._asked(question, nothing)  # git has collected meanwhile what no ref here holds any more
+
+    def _asked(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool]) -> T:
         found = question(self.near)
         if nothing(found) or self._all is self.near:
             return found

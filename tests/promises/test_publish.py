@@ -13,8 +13,8 @@ import pytest
 
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
+from tests.kit.processes import chain, meanwhile
 from tests.kit.threads import put
-from tests.kit.processes import meanwhile
 from tests.kit.tiers import some
 
 TRACK = "refs/baton/tracks/t"
@@ -61,7 +61,8 @@ def held(folder: Path, verb: str, at: str = "update-ref", *, after: bool = False
     folder.mkdir()
     real = subprocess.run(["sh", "-c", "command -v git"], capture_output=True, text=True, check=True).stdout.strip()
     first, last = (f'{real} "$@" || exit 1; ', "; exit 0") if after else ("", "")
-    verb = f"{first}{verb.replace('git ', f'{real} ')}{last}"
+    alone = "unset GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_INDEX_FILE GIT_DIR GIT_WORK_TREE"
+    verb = f"{first}({alone}; {verb.replace('git ', f'{real} ')}){last}"
     text = f"""#!/bin/sh
 case " $* " in *" {at} "*) [ -e "{folder}/done" ] || {{ touch "{folder}/done"; {verb}; }} ;; esac
 exec {real} "$@"
@@ -258,3 +259,99 @@ def test_git_collects_while_we_push(repo: Sandbox, bare: Sandbox, tmp_path: Path
     repo.ok("sync", "far", "t", "--yes")
     assert repo.ok("doctor", "--mend", "--dry-run").out == "nothing is damaged\n"
     bare.fsck()
+
+
+def test_git_collects_while_some_paths_are_restored(repo: Sandbox, tmp_path: Path) -> None:
+    """The tree that a restore of a few paths leads to is nowhere yet; what git collects meanwhile is not it."""
+    repo.write("b.txt", "two\n")
+    repo.ok("snapshot", "--track", "t", "s")
+    repo.write("a.txt", "mine\n")
+    repo.write("b.txt", "mine, too\n")
+    env = held(tmp_path / "bin", "git gc -q --prune=now", "pack-objects")
+    done = repo.baton("restore", "t", "--", "a.txt", env=env)
+    assert done.code == 0 and (tmp_path / "bin/done").exists(), done.err
+    assert (repo.path / "a.txt").read_text() == "one\n" and (repo.path / "b.txt").read_text() == "mine, too\n"
+    repo.git("gc", "-q", "--prune=now")
+    repo.ok("undo")
+    assert (repo.path / "a.txt").read_text() == "mine\n"
+    repo.fsck()
+
+
+def test_git_collects_while_a_run_records(repo: Sandbox, tmp_path: Path) -> None:
+    """What a step read, wrote and printed is held by no ref until its record is."""
+    line = "mkdir -p out && cat b.txt | tee out/made"
+    words = ["run", "--run", "r", "--step", "s", "--reads", "b.txt", "--writes", "out/**", "--", "sh", "-c", line]
+    repo.write("b.txt", "read\n")
+    env = held(tmp_path / "bin", "git gc -q --prune=now", "pack-objects")
+    done = repo.baton(*words, env=env)
+    assert done.code == 0 and (tmp_path / "bin/done").exists(), done.err
+    shutil.rmtree(repo.path / "out")
+    repo.git("gc", "-q", "--prune=now")
+    repo.fsck()
+    assert "runs" not in repo.ok(*words).err
+    assert (repo.path / "out/made").read_text() == "read\n"
+
+
+def test_git_removes_empty_folders_of_objects_while_we_look(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first snapshot after a start of the machine looks at every loose object; a mend, too."""
+    listed, gone = os.listdir, list[str]()
+
+    def listing(path: str) -> list[str]:
+        if len(os.path.basename(path)) == 2 and "/objects/" in path and not listed(path):
+            os.rmdir(path)
+            gone.append(path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "listdir", listing)
+    prune = ("prune", "--keep-last", "1", "--dry-run", "--drop-milestones")
+    repo.ok("snapshot", "--track", "t", "before", "--label", "goes")
+    (repo.path / ".git/baton/boot").unlink()
+    for words in (("snapshot", "--track", "t", "s"), ("doctor", "--mend"), prune):
+        place = next(path for n in range(256) if not (path := repo.path / f".git/objects/{n:02x}").exists())
+        place.mkdir()
+        done = repo.here(*words)
+        assert done.code == 0 and gone.pop() == str(place), (words, done.err)
+
+
+def test_git_collects_what_was_staged_when_the_index_was_read(repo: Sandbox, tmp_path: Path) -> None:
+    repo.write("new.txt", "staged\n")
+    repo.git("add", "new.txt")
+    repo.write("new.txt", "later\n")
+    verb = f"git -C {repo.path} add new.txt && git -C {repo.path} gc -q --prune=now"
+    done = repo.baton("snapshot", "--track", "t", "s", env=held(tmp_path / "bin", verb, "write-tree"))
+    assert done.code == 0 and (tmp_path / "bin/done").exists(), done.err
+    assert repo.git("show", f"{TRACK}:new.txt") == "later"
+    repo.fsck()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_head_moves_and_git_collects_the_commit_that_was_head(repo: Sandbox, tmp_path: Path, after: bool) -> None:
+    repo.ok("snapshot", "--track", "t", "first")
+    repo.commit("to be amended", b="b\n")
+    repo.write("new.txt", "new\n")
+    there = f"git -C {repo.path}"
+    amend = f"{there} commit -q --amend -m amended; {there} reflog expire --expire=now --all"
+    env = held(tmp_path / "bin", f"{amend}; {there} gc -q --prune=now", "pack-objects", after=after)
+    done = repo.baton("snapshot", "--track", "t", "second", env=env)
+    assert done.code == 0 and (tmp_path / "bin/done").exists(), done.err
+    repo.git("gc", "-q", "--prune=now")
+    repo.fsck()
+    assert chain(repo, "t")[-1]["head"] == repo.head()
+    assert repo.git("show", f"{TRACK}:new.txt") == "new"
+    repo.ok("verify")
+
+
+def test_git_collects_what_was_staged_when_a_restore_looked(repo: Sandbox, tmp_path: Path) -> None:
+    repo.write("new.txt", "then\n")
+    repo.ok("snapshot", "--track", "t", "s")
+    repo.write("new.txt", "now\n")
+    repo.write("a.txt", "staged\n")
+    repo.git("add", "a.txt")
+    repo.write("a.txt", "later\n")
+    verb = f"git -C {repo.path} add a.txt && git -C {repo.path} gc -q --prune=now && touch {tmp_path}/collected"
+    done = repo.baton("restore", "t", "--", "new.txt", env=held(tmp_path / "bin", verb, "pack-objects"))
+    assert done.code == 0 and (tmp_path / "collected").exists(), done.err
+    assert (repo.path / "new.txt").read_text() == "then\n"
+    repo.ok("undo")
+    assert (repo.path / "new.txt").read_text() == "now\n" and repo.git("show", ":a.txt") == "later"
+    repo.fsck()
