@@ -78,6 +78,7 @@ class ObjectStore:
     def write(self, objects: Sequence[NewObject]) -> None:
         """Store objects, those that are there left out where there are many or they are large. Raises GitError."""
         every = {o.oid: o for o in objects}
+        remember(objects)  # also what is there already: it may be what another process left, and git collects that
         many = len(every) > MANY or sum(len(o.data) for o in objects) > _LARGE
         gone = self.missing(every) if many else self._not_loose(set(every))  # git itself asks for the few
         wanted = {oid: o for oid, o in every.items() if oid in gone}
@@ -85,7 +86,6 @@ class ObjectStore:
             return
         door = self.repo.objects
         if len(wanted) > MANY and isinstance(door, BinaryObjects):
-            remember(list(wanted.values()))
             door.write_pack(list(wanted.values()))
         else:
             write_few(door, list(wanted.values()))

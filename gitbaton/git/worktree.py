@@ -25,6 +25,7 @@ from gitbaton.values import replace, value
 _FEW = 500
 _ATTEMPTS = 4
 _ONE_BY_ONE = 200
+_AGAIN = "again"
 _PATIENCE = 3  # files that a filter may fail on before it is switched off for all
 _CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.M)
 _DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", re.M)
@@ -129,10 +130,10 @@ def capture_with_index(
         said = f"{error.message}; every file was read anew, and what was staged is not in it"
         return replace(found[0], warning=said), *found[1:]
     except GitError:
-        if fresh or signature(repo.layout.index, 0) == read:
+        if fresh or (os.path.basename(folder) == _AGAIN and signature(repo.layout.index, 0) == read):
             raise
-    # Somebody wrote the index since, and git has collected what the one that was read named.
-    again = os.path.join(folder, "again")
+    # Git has collected what the index named that was read, or what it found stored already.
+    again = os.path.join(folder, _AGAIN)
     make_folder(repo, again)
     return capture_with_index(repo, again, rules, reachable)
 
