@@ -41,9 +41,10 @@ REFUSALS: Mapping[str, tuple[int, str]] = {
     "no track is current in a new work tree": (128, r"fatal: no track is current in this work tree"),
     "git holds the index": (128, r"index\.lock"),
     "work tree, index or HEAD moved meanwhile": (128, r"fatal: the (work tree|index|.*HEAD).* (changed|moved) meanwhile"),
-    "git moved a branch and collected it while all was listed": (
+    "git collected what was just being read": (
         128,
-        r"fatal: (nothing is removed: )?not every object can be read",
+        r"fatal: (nothing is removed: )?(not every object|object \w+) can(not)? be read|nothing is recorded: bad tree object"
+        r"|'git diff-tree' failed: bad object",
     ),
 }
 # What git itself may say when it does not do what it was asked to.
