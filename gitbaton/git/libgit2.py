@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import pygit2
 from pygit2.enums import ObjectType
 
-from gitbaton.errors import GitError, NotARepositoryError, RefConflictError
-from gitbaton.git.objects import MAX_READ, Algorithm, Kind, NewObject, Object, RefChange, is_oid, is_ref, lasting, linked_ref
+from gitbaton.errors import MENDS, CollectedError, GitError, NotARepositoryError, RefConflictError
+from gitbaton.git.objects import MAX_READ, Algorithm, Kind, NewObject, Object, Objects, RefChange, is_oid, is_ref, lasting, linked_ref
 from gitbaton.git.sharing import mode_of, share
 from gitbaton.git.sizes import LONGEST, check_size
 from gitbaton.git.torn import is_whole
 from gitbaton.model import Head, Oid
+from gitbaton.values import cast
 
 _KIND: dict[int, Kind] = {
     ObjectType.COMMIT: "commit",
@@ -334,6 +335,21 @@ def packed(objects_dir: str) -> Callable[[bytes], tuple[Kind, bytes] | None]:
             return None
 
     return find
+
+
+def pack(door: Objects, oids: Iterable[Oid], folder: str) -> str:
+    """A pack of objects in a folder, with its index, without a process; the id in its name. Raises CollectedError."""
+
+    def fill(builder: pygit2.PackBuilder) -> None:
+        builder.set_threads(1)
+        for oid in oids:
+            builder.add(pygit2.Oid(hex=oid))
+
+    try:
+        cast(Libgit2Objects, door).repository.pack(folder, fill)
+    except _ERRORS as error:
+        raise CollectedError(f"an object is not here, or torn; nothing is recorded: {error}", MENDS) from None
+    return next(name for name in os.listdir(folder) if name.endswith(".idx")).removeprefix("pack-").removesuffix(".idx")
 
 
 def durable(git_dir: str) -> Libgit2Objects:

@@ -40,6 +40,11 @@ def hit(how: Callable[[Path], None], *names: str) -> Damage:
     return damage
 
 
+def to_the_users(box: Sandbox) -> None:
+    """The run's ref at a commit of the user's."""
+    box.git("update-ref", REF, "HEAD")
+
+
 def ref(raw: bytes) -> Damage:
     def damage(box: Sandbox) -> None:
         (box.path / ".git" / REF).write_bytes(raw)
@@ -75,7 +80,7 @@ KINDS: dict[str, Damage] = {
     "ref half": ref(b"a2f1c2465ab23a13e651"),
     "ref garbage": ref(b"\0\xff\n" * 9),
     "ref to nothing": ref(b"1" * 40 + b"\n"),
-    "ref to the user's commit": lambda box: box.git("update-ref", REF, "HEAD") and None,
+    "ref to the user's commit": to_the_users,
 }
 # Of these records nothing is left; with the ref nobody knows that there were any.
 NEWEST = hit(gone, "^{tree}", "~1^{tree}", ":record.json", "~1:record.json", "", "~1")
@@ -193,8 +198,8 @@ def test_after_a_mend_a_step_that_may_have_begun_is_asked_for(box: Sandbox) -> N
     found = box.here("steps", "job").out
     assert found.endswith("run 'job': not finished: its ref was lost, and perhaps records after number 1\n")
     for _ in range(2):
-        found = box.here(*DEPLOY)
-        assert found.code == 76 and "git baton settle deploy --done" in found.err and deployed(box) == "x\n"
+        done = box.here(*DEPLOY)
+        assert done.code == 76 and "git baton settle deploy --done" in done.err and deployed(box) == "x\n"
     assert box.here("settle", "deploy", "--undone", "--run", "job").code == 0
     assert box.here(*DEPLOY).code == 0 and deployed(box) == "x\nx\n", "somebody has said that it did not happen"
     assert box.here("journal", "verify", "job").code == 0
