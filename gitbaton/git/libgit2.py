@@ -11,7 +11,19 @@ import pygit2
 from pygit2.enums import ObjectType
 
 from gitbaton.errors import MENDS, CollectedError, GitError, NotARepositoryError, RefConflictError
-from gitbaton.git.objects import MAX_READ, Algorithm, Kind, NewObject, Object, Objects, RefChange, is_oid, is_ref, lasting, linked_ref
+from gitbaton.git.objects import (
+    MAX_READ,
+    Algorithm,
+    Kind,
+    NewObject,
+    Object,
+    Objects,
+    RefChange,
+    is_oid,
+    is_ref,
+    lasting,
+    linked_ref,
+)
 from gitbaton.git.sharing import mode_of, share
 from gitbaton.git.sizes import LONGEST, check_size
 from gitbaton.git.torn import is_whole

@@ -33,7 +33,7 @@ def tend(repo: Repo) -> None:
 
 def collect(repo: Repo) -> None:
     """Have git collect garbage and pack the repository, as the user's settings say, and wait for it. Raises GitError."""
-    git = repo.git
+    git = repo.plain
     Git(git.directory, git.env, config=git.config, timeout=_COLLECTING).out("gc", "--quiet")
 
 
@@ -98,8 +98,8 @@ def _start(repo: Repo) -> bool:
     null = os.open(os.devnull, os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        argv = repo.git.argv("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index")
-        leave(argv, repo.git.env, null, null, null, {lock: _HELD})
+        argv = repo.plain.argv("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index")
+        leave(argv, repo.plain.env, null, null, null, {lock: _HELD})
         return True
     except BlockingIOError:
         return False
@@ -122,7 +122,7 @@ def look_back(repo: Repo) -> bool:
         os.utime(path)
         if now < last or not repo.boolean("baton.autoprune", default=True) or not sys.executable:
             return False
-        detach([sys.executable, "-c", _PRUNE, repo.layout.git_dir], repo.git.env, b"")
+        detach([sys.executable, "-c", _PRUNE, repo.layout.git_dir], repo.plain.env, b"")
         return True
     except FileNotFoundError:
         return _first(repo, path)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git import folders
+from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.loose import put_in, stow
 from gitbaton.git.objects import OID, NewObject, RefChange
 from gitbaton.git.ownfiles import make_folder
@@ -178,14 +179,22 @@ def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
 
 
 @contextmanager
-def kept(repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync, fresh: Sequence[NewObject] = ()) -> Iterator[None]:
+def kept(
+    repo: Repo,
+    words: Sequence[str],
+    *,
+    walk: bool,
+    how: Fsync,
+    fresh: Sequence[NewObject] = (),
+    also: Sequence[str] = (),
+) -> Iterator[None]:
     """While the block runs objects lie in a pack that git keeps; before it begins they are on disk, unless ``how`` is never.
 
     git prune removes loose objects only, and git repack only packs that it found when it began, less the kept ones: with a
     ref that names them when the block ends, they stay. ``fresh``: of the objects those that need not be in the store, or may
-    be collected from it meanwhile. Raises CollectedError.
+    be collected from it meanwhile; ``also``: further files that are brought to disk. Raises CollectedError.
     """
-    keeps = _collect(repo, words, fresh, walk=walk, how=how) if words else []
+    keeps = _collect(repo, words, fresh, also, walk=walk, how=how) if words else []
     try:
         yield
     finally:
@@ -201,7 +210,9 @@ def _remove(path: str) -> None:
         return
 
 
-def _collect(repo: Repo, words: Sequence[str], fresh: Sequence[NewObject], *, walk: bool, how: Fsync) -> list[str]:
+def _collect(
+    repo: Repo, words: Sequence[str], fresh: Sequence[NewObject], also: Sequence[str], *, walk: bool, how: Fsync
+) -> list[str]:
     """The packs of some objects in the object store; the files that keep them."""
     own = os.path.join(repo.own_dir, "tmp", f"{os.getpid()}.{os.urandom(4).hex()}")
     git = repo.git.changed({}, f"core.fsync={'none' if how == 'never' else 'all'}", "core.fsyncMethod=fsync", *_FAST)
@@ -213,6 +224,15 @@ def _collect(repo: Repo, words: Sequence[str], fresh: Sequence[NewObject], *, wa
             folders.remove(own)
             own = os.path.join(os.path.realpath(repo.objects_dir), f"baton-{os.path.basename(own)}")
             os.mkdir(own)
+        if not walk and not isinstance(repo.objects, BinaryObjects):
+            from gitbaton.git.libgit2 import pack
+
+            stow(repo, fresh)
+            name = pack(repo.objects, words, own)
+            sync_paths(
+                [*also, *(os.path.join(own, f"pack-{name}{end}") for end in (".pack", ".idx"))] if how != "never" else []
+            )
+            return _store(repo, own, [name], sync=how != "never")
         os.mkdir(os.path.join(own, "objects"))
         put_in(os.path.join(own, "objects"), fresh)
         stdin = "".join(f"{word}\n" for word in words).encode()

@@ -132,6 +132,11 @@ class Repo:
         real = _quoted(os.path.realpath(self.objects_dir)) + (os.pathsep + others if others else "")
         return git.changed({"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": real})
 
+    @property
+    def plain(self) -> Git:
+        """Git without the quarantine, for who packs: ``git repack -l`` leaves out what an alternate holds."""
+        return self.git if self._quarantine is None else self._plain
+
     def clear(self) -> None:
         """Remove the quarantine: what refs are to hold is published. Never raises."""
         if self._quarantine is not None:

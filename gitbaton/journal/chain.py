@@ -24,7 +24,6 @@ from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.durable import Durable
 from gitbaton.git.loose import lately
 from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, parse_commit, tree_data, zero
-from gitbaton.git.publish import kept
 from gitbaton.git.reffiles import lying, there
 from gitbaton.git.repo import Repo
 from gitbaton.journal import origins, words
@@ -232,9 +231,11 @@ class Journal:
         commit = new_object(algorithm, "commit", data)
         first: list[NewObject] = [] if tip else root_objects(algorithm)
         head = self.repo.objects.head().oid
-        held = [f"^{oid}" for oid in (tip, head) if oid is not None and self.repo.objects.info(oid) is not None]
+        held = [oid for oid in (tip, head) if oid is not None and self.repo.objects.info(oid) is not None]
         try:
-            with kept(self.repo, [commit.oid, *held], walk=True, how="always", fresh=[*first, *fresh, raw, tree, commit]):
+            trees, blobs = ([parts[name] for name in names if name in parts] for names in (TREES, BLOBS))
+            new = [*first, *fresh, raw, tree, commit]
+            with self._disk.held(new, trees, blobs, held, walk=keep is not None):
                 self._disk.update(RefChange(name=ref, new=commit.oid, old=tip))
         except (RefConflictError, GitError):
             if self.tip(run) != commit.oid:
