@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 from gitbaton.errors import CollectedError, GitError
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.loose import stow
-from gitbaton.git.maintenance import PACKS, tidy_packs
-from gitbaton.git.objects import NewObject, Objects, RefChange, parse_tree
-from gitbaton.git.publish import kept
+from gitbaton.git.objects import Objects, RefChange, parse_tree
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 
@@ -36,40 +32,14 @@ class Durable:
         self._folders: set[str] = set()
         self._settled: dict[str, Oid | None] = {}  # refs that this object has on disk, and what they point at
         self._refs: Objects | None = None
-        self._made = 0  # packs
         self._slow = False  # whether the disk was, the last time
         self._packs: int | None = None  # when packs were last looked at: the time of their folder
 
     def keep(self, trees: Iterable[Oid], blobs: Iterable[Oid] = ()) -> None:
         """Make sure that trees, with all below them, and blobs are here and on disk. Raises CollectedError."""
-        self._sync(self._below(trees, blobs))
+        self._sync(self.below(trees, blobs))
 
-    @contextmanager
-    def held(
-        self, fresh: Sequence[NewObject], trees: Iterable[Oid], blobs: Iterable[Oid], known: Sequence[Oid], *, walk: bool
-    ) -> Iterator[None]:
-        """While the block runs, what a new commit names is on disk and in a pack that git keeps, as ``publish.kept`` has it.
-        ``fresh``: objects that may be nowhere yet, the commit last; ``trees`` and ``blobs``: what it names, but with ``walk``
-        for other commits; ``known``: what refs hold. Raises CollectedError."""
-        if walk or isinstance(self.repo.objects, BinaryObjects):
-            words = [fresh[-1].oid, *(f"^{oid}" for oid in known)]
-            with kept(self.repo, words, walk=True, how="always", fresh=fresh):
-                yield
-            return
-        stow(self.repo, fresh)
-        new = {item.oid for item in fresh}
-        due = [oid for oid in dict.fromkeys(self._below(trees, blobs)) if oid not in new]
-        loose = {oid: path for oid in due if os.path.exists(path := os.path.join(self.folder, oid[:2], oid[2:]))}
-        self._check([oid for oid in due if oid not in loose])
-        also = [*loose.values(), *sorted({os.path.dirname(path) for path in loose.values()})]
-        with kept(self.repo, [*loose, *new], walk=False, how="always", also=also):
-            yield
-        self._kept.update(due, new)
-        self._made += 1
-        if self._made % PACKS == 0:
-            tidy_packs(self.repo)
-
-    def _below(self, trees: Iterable[Oid], blobs: Iterable[Oid]) -> list[Oid]:
+    def below(self, trees: Iterable[Oid], blobs: Iterable[Oid]) -> list[Oid]:
         """Trees, with all below them, and blobs, as far as they are not known to be on disk."""
         found: list[Oid] = []
         seen: set[Oid] = set()
@@ -103,7 +73,7 @@ class Durable:
         for start in range(0, len(todo), _BATCH):
             paths = {oid: os.path.join(self.folder, oid[:2], oid[2:]) for oid in todo[start : start + _BATCH]}
             packed = [oid for oid, path in paths.items() if not os.path.exists(path)]
-            self._check(packed)
+            self.check(packed)
             looked, packs = self._new_packs(looked) if packed else (looked, [])
             found = sorted(path for path in (*paths.values(), *packs) if not _is_old(path, now))
             near = {os.path.dirname(path) for path in found} - folders
@@ -113,8 +83,8 @@ class Durable:
         self._kept.update(todo)
         self._packs = looked
 
-    def _check(self, oids: Sequence[Oid]) -> None:
-        """Make sure that objects are here that have no file of their own. Raises GitError."""
+    def check(self, oids: Sequence[Oid]) -> None:
+        """Make sure that objects are here that have no file of their own. Raises CollectedError."""
         for oid, found in zip(oids, self.repo.objects.read_many(oids, 0), strict=True):
             if found is None:
                 raise _gone(oid)

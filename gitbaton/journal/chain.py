@@ -22,6 +22,7 @@ from gitbaton.errors import (
 )
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.durable import Durable
+from gitbaton.git.holding import Holder
 from gitbaton.git.loose import lately
 from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, parse_commit, tree_data, zero
 from gitbaton.git.reffiles import lying, there
@@ -58,6 +59,7 @@ class Journal:
         self.repo, self.author, self.redactor, self.clock = repo, author, redactor, clock
         self.root = root_objects(repo.layout.algorithm)[-1].oid
         self._disk = Durable(repo)
+        self._holder = Holder(self._disk)
         self._read: dict[str, tuple[Oid, tuple[Logged, ...]]] = {}
         self._first: dict[str, Oid] = {}  # the first commit of each run that was seen
         self._made: set[str] = set()  # the names that were made here
@@ -235,7 +237,7 @@ class Journal:
         try:
             trees, blobs = ([parts[name] for name in names if name in parts] for names in (TREES, BLOBS))
             new = [*first, *fresh, raw, tree, commit]
-            with self._disk.held(new, trees, blobs, held, walk=keep is not None):
+            with self._holder.held(new, trees, blobs, held, walk=keep is not None):
                 self._disk.update(RefChange(name=ref, new=commit.oid, old=tip))
         except (RefConflictError, GitError):
             if self.tip(run) != commit.oid:

@@ -261,7 +261,7 @@ def test_parts_that_do_not_fit_are_refused(j: Journal) -> None:
         j.append(RUN, record(), blobs={"record.json": b""})
     with pytest.raises(UsageError, match="as its 'reads'"):
         j.append(RUN, record(reads=Reads(globs=(), tree=some, n=1)), trees={"reads": none})
-    with pytest.raises(GitError, match="an object is not here, or torn; nothing is recorded"):
+    with pytest.raises(GitError, match="nothing is recorded"):
         j.append(RUN, record(reads=Reads(globs=(), tree="1" * 40, n=1)))
     assert j.names() == []
 
@@ -269,14 +269,14 @@ def test_parts_that_do_not_fit_are_refused(j: Journal) -> None:
 def test_a_blob_that_was_collected_is_noticed(j: Journal, repo: Sandbox) -> None:
     some = tree(j.repo, {"a": "words that nothing else holds"})
     repo.git("gc", "-q", "--prune=now")
-    with pytest.raises(GitError, match="an object is not here, or torn; nothing is recorded"):
+    with pytest.raises(GitError, match="nothing is recorded"):
         j.append(RUN, record(), trees={"orphan": some})
     assert j.names() == []
     assert step_of(j, "a", "x").record.seq == 1, "the next one has nothing to do with it"
     lost = repo.git("rev-parse", f"{tree(j.repo, {'a': 'other words'})}:a")
     half = tree(j.repo, {"a": "other words"})
     repo.loose(lost).unlink()
-    with pytest.raises(GitError, match=f"nothing is recorded: unable to read {lost}"):
+    with pytest.raises(GitError, match=f"(unable to read|collected object) {lost}"):
         j.append(RUN, record("gate", "b"), trees={"orphan": half})
     assert step_of(j, "b", "y").record.seq == 3
 
