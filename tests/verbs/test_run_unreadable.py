@@ -171,7 +171,7 @@ def test_other_runs_go_on(box: Sandbox, kind: str) -> None:
         box.ok(*words)
     lying = (box.path / ".git" / REF).read_bytes()
     pruned = box.baton("prune", "--keep-last", "1", "--yes")
-    assert pruned.code in (0, 128) and (pruned.code == 0) == ("nothing to remove" in pruned.out)
+    assert pruned.code in (0, 1) and (pruned.code == 0) == ("nothing to remove" in pruned.out)
     assert (box.path / ".git" / REF).read_bytes() == lying
 
 
