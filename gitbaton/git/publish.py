@@ -11,7 +11,7 @@ from gitbaton.git import folders
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.loose import put_in, stow
 from gitbaton.git.objects import OID, NewObject, RefChange
-from gitbaton.git.ownfiles import make_folder
+from gitbaton.git.ownfiles import make_folder, shared
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import begin, sync_paths
 from gitbaton.git.settings import FSYNC
@@ -186,13 +186,14 @@ def kept(
     walk: bool,
     how: Fsync,
     fresh: Sequence[NewObject] = (),
-    also: Sequence[str] = (),
+    also: Sequence[str] | None = None,
 ) -> Iterator[None]:
     """While the block runs objects lie in a pack that git keeps; before it begins they are on disk, unless ``how`` is never.
 
     git prune removes loose objects only, and git repack only packs that it found when it began, less the kept ones: with a
     ref that names them when the block ends, they stay. ``fresh``: of the objects those that need not be in the store, or may
-    be collected from it meanwhile; ``also``: further files that are brought to disk. Raises CollectedError.
+    be collected from it meanwhile. ``also``: make the pack in this process, where the door can, and bring these files to disk
+    with it, as far as they are still there. Raises CollectedError.
     """
     keeps = _collect(repo, words, fresh, also, walk=walk, how=how) if words else []
     try:
@@ -211,7 +212,7 @@ def _remove(path: str) -> None:
 
 
 def _collect(
-    repo: Repo, words: Sequence[str], fresh: Sequence[NewObject], also: Sequence[str], *, walk: bool, how: Fsync
+    repo: Repo, words: Sequence[str], fresh: Sequence[NewObject], also: Sequence[str] | None, *, walk: bool, how: Fsync
 ) -> list[str]:
     """The packs of some objects in the object store; the files that keep them."""
     own = os.path.join(repo.own_dir, "tmp", f"{os.getpid()}.{os.urandom(4).hex()}")
@@ -224,14 +225,15 @@ def _collect(
             folders.remove(own)
             own = os.path.join(os.path.realpath(repo.objects_dir), f"baton-{os.path.basename(own)}")
             os.mkdir(own)
-        if not walk and not isinstance(repo.objects, BinaryObjects):
+        if also is not None and not isinstance(repo.objects, BinaryObjects):
             from gitbaton.git.libgit2 import pack
 
-            stow(repo, fresh)
             name = pack(repo.objects, words, own)
-            sync_paths(
-                [*also, *(os.path.join(own, f"pack-{name}{end}") for end in (".pack", ".idx"))] if how != "never" else []
-            )
+            made = [os.path.join(own, f"pack-{name}{end}") for end in (".pack", ".idx")]
+            for path in made:
+                shared(repo, path)  # git itself sees to that
+            if how != "never":
+                sync_paths([*also, *made], missing=True)
             return _store(repo, own, [name], sync=how != "never")
         os.mkdir(os.path.join(own, "objects"))
         put_in(os.path.join(own, "objects"), fresh)

@@ -157,13 +157,18 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def sync_paths(paths: Iterable[str]) -> None:
-    """Have files on disk, and of folders which names they have. Raises OSError."""
+def sync_paths(paths: Iterable[str], *, missing: bool = False) -> None:
+    """Have files on disk, and of folders which names they have; with ``missing`` those that are there. Raises OSError."""
     waiting, fds = iter(paths), list[int]()
     while some := list(islice(waiting, _AT_ONCE)):
         try:
             for path in some:
-                fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                try:
+                    fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                except FileNotFoundError:
+                    if not missing:
+                        raise
+                    continue
                 if hasattr(os, "posix_fadvise"):  # all begin to be written before one is waited for
                     os.posix_fadvise(fds[-1], 0, 0, os.POSIX_FADV_DONTNEED)
             for fd in fds:

@@ -191,7 +191,7 @@ class Journal:
         record = words.named(fit(record), made, contents)
         parts = _parts(record, trees or {}) | {name: item.oid for name, item in made.items()}
         with self._guard:
-            deadline, clear, fresh = time.monotonic() + RETRY_SECONDS, False, [*made.values()]
+            deadline, clear, fresh, tries = time.monotonic() + RETRY_SECONDS, False, [*made.values()], 3
             while True:
                 try:
                     with self.repo.lock((), RETRY_SECONDS, of=LOCK):
@@ -199,11 +199,9 @@ class Journal:
                             clear_stale_locks(self.repo.layout.common_dir, (ref,), older=STALE_SECONDS)
                         return self._append(run, ref, record, parts, keep, fresh)
                 except CollectedError:
-                    if len(fresh) > len(made):
+                    if not tries:
                         raise
-                    fresh += lately()
-                    if len(fresh) == len(made):
-                        raise
+                    tries, fresh = tries - 1, [*made.values(), *lately()]
                 except RefConflictError as error:
                     if time.monotonic() > deadline:
                         raise RefConflictError(f"{_NOTHING}: {error.message}") from None

@@ -136,8 +136,8 @@ install install/githooks.py: kept hooks never come back
 +_restore(draft, path, "")
 
 journal journal/chain.py: outputs miss the disk
--self._disk.keep(trees_, [*blobs_, *self._only_below(keep)], later=True)  # on disk with the record
-+pass
+-with self._holder.held(new, trees, blobs, held, walk=keep is not None):
++if True:
 
 journal journal/state.py: a doubtful effect never happened
 -return _with_effect(step, effect if effect.doubt else replace(effect, state="undone"))
@@ -180,8 +180,8 @@ mcp mcpserver/calls.py: foreign rows lose their mark
 +return ["> " + row for row in rows]
 
 commands commands/verify.py: changed files fail verify
--code = 1 if live.drift.moved or (strict and (live.drift.anything or live.uncounted)) else 0
-+code = 1 if live.drift.anything or (strict and live.uncounted) else 0
+-code = 1 if live.drift.moved or lower or (strict and (live.drift.anything or live.uncounted)) else 0
++code = 1 if live.drift.anything or lower or (strict and live.uncounted) else 0
 """
 COPIED = ("gitbaton", "tests", "hooks", "examples", "pyproject.toml", "README.md", "CHANGELOG.md", "checkpoint_protocol.md")
 SECONDS = 300
