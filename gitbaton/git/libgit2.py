@@ -304,6 +304,7 @@ class Libgit2Objects:
 
     def give_back(self) -> None:
         """See Objects."""
+        self.repository = pygit2.Repository(self.git_dir)  # it knows folders by inode, and the next one may have this one's
 
     def warm(self) -> None:
         """See Objects."""

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.git.loose import stow
+from gitbaton.git.objects import new_object
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.processes import chain, meanwhile
@@ -162,6 +164,15 @@ run()
     repo.git("gc", "-q", "--prune=now")
     assert "run 'r': finished" in repo.ok("steps", "r").out and repo.ok("journal", "verify", "r").code == 0
     repo.fsck()
+
+
+def test_libgit2_reads_each_quarantine(repo: Sandbox) -> None:
+    with repo.open(door="libgit2") as baton:
+        for number in range(3):
+            made = new_object("sha1", "blob", b"%d" % number)
+            stow(baton.repo, [made])
+            assert baton.repo.objects.info(made.oid) is not None, number
+            baton.repo.clear()
 
 
 def exec_path(gate: Path, real: str) -> str:
