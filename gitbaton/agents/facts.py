@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gitbaton.agents.payload import valid
 from gitbaton.agents.signs import STATES, Asked, Edited, Ended, Item, Planned, Ran, Said
-from gitbaton.agents.testing import verdict
 from gitbaton.codec import Json, first_line
 from gitbaton.values import replace, value
 
@@ -30,14 +29,14 @@ _EDITS = 10
 _CALLS = 50  # that have begun and not ended
 _ENDED = 200
 _LOOKED, _TAIL = 8 << 10, 8 << 10  # characters of a text, and of an output's end, that are redacted before they are cut
-_IDLE = re.compile(
+_IDLE = (
+    r"(?i)"
     r"(?:(?:ok(?:ay)?|yes|yep|yeah|sure|please|thanks?|thank you|great|good|nice|perfect|cool|right|fine|now|and|then|just|so"
     r"|go|go on|go ahead|continue|carry on|keep going|proceed|next|resume|do it|do that|on it|weiter|ja|retry|again|try again)"
-    r"[\s.,!]*)+\Z",
-    re.I,
+    r"[\s.,!]*)+\Z"
 )
 _IDLE_LENGTH = 80
-_POINT = re.compile(r"[ \t]{0,12}(?:[-*+\u2022]|\(?[0-9]{1,3}[.)]|[\u2610\u2611\u2612\u2713\u2714\u2717])[ \t]+\S")
+_POINT = r"[ \t]{0,12}(?:[-*+\u2022]|\(?[0-9]{1,3}[.)]|[\u2610\u2611\u2612\u2713\u2714\u2717])[ \t]+\S"
 _POINTS = 3
 Redact = Callable[[str], str]
 
@@ -121,7 +120,7 @@ def closed(facts: Facts) -> Facts:
 def idle(text: str) -> bool:
     """Whether a prompt says nothing of what is wanted: ``continue``, ``ok``, ``yes, go on``."""
     said = text.strip().strip("\"'")
-    return len(said) <= _IDLE_LENGTH and _IDLE.match(said) is not None
+    return len(said) <= _IDLE_LENGTH and re.match(_IDLE, said) is not None
 
 
 class _Fold:
@@ -158,7 +157,7 @@ class _Fold:
             self._ask(sign)
         elif sign.text.strip():
             self.saying = sign
-            if sum(1 for row in sign.text.splitlines() if _POINT.match(row)) >= _POINTS:
+            if sum(1 for row in sign.text.splitlines() if re.match(_POINT, row)) >= _POINTS:
                 self.listed = sign
 
     def _time(self, at: float | None) -> float:
@@ -195,6 +194,8 @@ class _Fold:
 
     def _test(self, text: str, run: tuple[Ended, float, float, dict[str, None]]) -> None:
         sign, began, at, changed = run
+        from gitbaton.agents.testing import verdict  # much, and often no command was a test
+
         found = verdict(text, sign.status, sign.output, self.own)
         if found is None:
             return

@@ -7,13 +7,10 @@ says in the user's or the agent's name (summaries, reminders, notices) is nobody
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from gitbaton.agents.conversation import Record, dict_of, list_of, record_of, text_of
-from gitbaton.agents.gemini import without_context
-from gitbaton.agents.opencode import unquoted
 from gitbaton.agents.payload import MAX_PATH, names_one, valid, word
 from gitbaton.agents.signs import Asked, Edited, Ended, Item, Planned, Ran, Said
 
@@ -33,27 +30,27 @@ _STATES: dict[str, State] = {
 _MS = 1 << 47  # of milliseconds; the year 6429
 _CODES = 1 << 32  # of exit statuses
 _MARKS = {
-    "claude": re.compile(rb'"type"\s*:\s*"(?:user|assistant|queue-operation|queued_command)"'),
-    "codex": re.compile(rb'"item_completed"|update_plan'),
-    "gemini": re.compile(rb'"type"\s*:\s*"(?:user|gemini)"'),
-    "copilot": re.compile(rb'"(?:user\.message|assistant\.message|tool\.execution_(?:start|complete))"'),
-    "opencode": re.compile(b""),
+    "claude": rb'"type"\s*:\s*"(?:user|assistant|queue-operation|queued_command)"',
+    "codex": rb'"item_completed"|update_plan',
+    "gemini": rb'"type"\s*:\s*"(?:user|gemini)"',
+    "copilot": rb'"(?:user\.message|assistant\.message|tool\.execution_(?:start|complete))"',
+    "opencode": b"",
 }
 _NOTICE = "<task-notification>"
 _CLAUDES = (_NOTICE, "<command-", "<local-command-", "<system-reminder>", "<bash-", "<ide_", "[Request interrupted by user")
 _UNSAID = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 _EDITORS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
-_CODE = re.compile(r"Exit code (\d{1,10})(?:\n|\Z)")
-_LAST_CODE = re.compile(r"exit code (\d{1,10})\)?\s*\Z")
-_IDS = re.compile(r"<(tool-use-id|task-id)>([^<]+)</")
+_CODE = r"Exit code (\d{1,10})(?:\n|\Z)"
+_LAST_CODE = r"exit code (\d{1,10})\)?\s*\Z"
+_IDS = r"<(tool-use-id|task-id)>([^<]+)</"
 _GEMINIS = ("<session_context>", "<state_snapshot>")
-_GEMINI_CODE = re.compile(r"^Exit Code: (\d{1,10})$", re.MULTILINE)
-_SHELL_ID = re.compile(r"\n?<shellId: [^\n<>]*>\s*\Z")
+_GEMINI_CODE = r"(?m)^Exit Code: (\d{1,10})$"
+_SHELL_ID = r"\n?<shellId: [^\n<>]*>\s*\Z"
 _NOTHING = ("(empty)", "(no output)")
 
 
 # In code mode a script calls the tools: only one that does nothing else, with JSON, tells for sure.
-_CODE_PLAN = re.compile(r"\s*(?:text\()?\s*await tools\.update_plan\((\{.*\})\)\s*\)?\s*;?\s*", re.S)
+_CODE_PLAN = r"(?s)\s*(?:text\()?\s*await tools\.update_plan\((\{.*\})\)\s*\)?\s*;?\s*"
 
 
 def signs(agent: str, record: Record) -> Iterator[Sign]:
@@ -78,7 +75,7 @@ def may_tell(agent: str, line: bytes) -> bool:
     mark = _MARKS.get(agent)
     if mark is None or (agent == "gemini" and line.startswith(b'{"$set"')):
         return False
-    return mark.search(line) is not None
+    return re.search(mark, line) is not None
 
 
 def todos(agent: str, rows: Iterable[Mapping[str, object]]) -> Planned | None:
@@ -147,10 +144,10 @@ def _claude_asked(at: float | None, content: object, origin: object, *, ours: bo
 
 def _claude_notice(at: float | None, text: str) -> Iterator[Sign]:
     head, _, rest = text.partition("<summary>")  # ids after it are the model's words
-    ids = dict(_IDS.findall(head))
+    ids = dict(re.findall(_IDS, head))
     summary = rest.rpartition("</summary>")[0]
     if summary.startswith("Background command"):
-        code = _LAST_CODE.search(summary)
+        code = re.search(_LAST_CODE, summary)
         yield from _ended(at, word(ids.get("tool-use-id") or ids.get("task-id")), int(code[1]) if code else None)
 
 
@@ -172,7 +169,7 @@ def _claude_result(at: float | None, block: Record, outcome: object) -> Iterator
         yield from _changed(at, task.get("id"), _plain(task["subject"]), _state(task.get("status")) or "open")
         return
     if block.get("is_error") is True:
-        code = _CODE.match(text)
+        code = re.match(_CODE, text)
         yield from _ended(at, key, int(code[1]) if code else None, text[code.end() :] if code else text)
         return
     if result:
@@ -190,7 +187,7 @@ def _codex(record: Record) -> Iterator[Sign]:
             yield from _whole(at, _parsed(payload.get("arguments")).get("plan"), "step")
         elif payload.get("type") == "custom_tool_call" and payload.get("name") == "exec":
             script = payload.get("input")
-            only = _CODE_PLAN.fullmatch(script) if isinstance(script, str) else None
+            only = re.fullmatch(_CODE_PLAN, script) if isinstance(script, str) else None
             yield from _whole(at, _parsed(only[1]).get("plan"), "step") if only else ()
     elif record.get("type") == "event_msg" and payload.get("type") == "item_completed":
         begun, done = (_time(payload.get(name)) for name in ("started_at_ms", "completed_at_ms"))
@@ -217,7 +214,11 @@ def _codex_command(found: object) -> object:
     words = [text for text in list_of(found) if isinstance(text, str)]
     if not words or len(words) != len(list_of(found)):
         return found
-    return words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else shlex.join(words)
+    if len(words) == 3 and words[1] in ("-c", "-lc"):
+        return words[2]
+    import shlex
+
+    return shlex.join(words)
 
 
 def _gemini(record: Record) -> Iterator[Sign]:
@@ -227,6 +228,8 @@ def _gemini(record: Record) -> Iterator[Sign]:
     at, content = _time(record.get("timestamp")), record.get("content")
     if record.get("type") == "user":
         if not any("functionResponse" in dict_of(part) for part in list_of(content)):
+            from gitbaton.agents.gemini import without_context
+
             texts = _texts(record.get("displayContent") or content)
             yield from _asked(at, [without_context(text) for text in texts if not text.startswith(_GEMINIS)])
     elif record.get("type") == "gemini":
@@ -263,7 +266,7 @@ def _gemini_shell(call: Record) -> tuple[int | None, str]:
     head, _, rest = text[:end].partition("Output: ")
     body = rest or head
     size = len(shown) if isinstance(shown, str) and body.startswith(shown) else 0  # a program can print such a line itself
-    codes = list(_GEMINI_CODE.finditer(body, size))
+    codes = list(re.compile(_GEMINI_CODE).finditer(body, size))
     printed = body[: size or (codes[-1].start() if codes else None)].rstrip("\n")
     if codes:
         return int(codes[-1][1]), printed
@@ -294,7 +297,7 @@ def _copilot(record: Record) -> Iterator[Sign]:
         if not edits:
             shell, result = dict_of(data.get("shellExecution")), dict_of(data.get("result") or data.get("error"))
             printed = text_of(result.get("content") or result.get("message"))
-            yield from _ended(at, key, shell.get("exitCode"), _SHELL_ID.sub("", printed))
+            yield from _ended(at, key, shell.get("exitCode"), re.sub(_SHELL_ID, "", printed))
 
 
 def _opencode(record: Record) -> Iterator[Sign]:
@@ -302,6 +305,8 @@ def _opencode(record: Record) -> Iterator[Sign]:
     who, kind = record.get("message_role"), data.get("type")
     if kind == "text" and not any(data.get(name) is True for name in ("synthetic", "ignored")):
         if who == "user":
+            from gitbaton.agents.opencode import unquoted
+
             yield from _asked(at, [unquoted(text) for text in _texts(data.get("text"))])
         elif who == "assistant" and record.get("message_agent") != "compaction":
             yield from _said(at, data.get("text"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
 import time
 import zlib
+from _thread import allocate_lock  # threading is dear to import
 from collections.abc import Sequence
 
 from gitbaton.errors import GitError
@@ -22,7 +22,7 @@ _RECENT = 32 << 20  # bytes of objects that are remembered
 _ATTEMPTS = 4
 _umask: list[int] = []
 _recent: dict[Oid, NewObject] = {}  # the oldest first
-_lock = threading.Lock()
+_lock = allocate_lock()
 
 
 def remember(objects: Sequence[NewObject]) -> None:
