@@ -29,7 +29,7 @@ GONE = {
     "meta tree gone": {"push": 1},
     "conversation tip gone": {"transcript": 128},
     "conversation chunk gone": {"transcript": 128},
-    "pack half": {"restore": 128, "push": 1, "undo": 1},  # the trees are gone; the remote has two checkpoints whole
+    "pack half": {"push": 1},  # the remote has two checkpoints whole
 }
 
 
