@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 
 from gitbaton.codec import encode_track
-from gitbaton.git.ownfiles import put
+from gitbaton.git.ownfiles import add, make_folder
 from gitbaton.git.remotes import place_address
 from gitbaton.git.repo import Repo
 
@@ -47,9 +47,11 @@ def remember(repo: Repo, remote: str, place: str, tracks: Iterable[str], *, room
     folder, shown = _folder(repo, remote, room), _line(repo, place)
     for track in tracks:
         path = os.path.join(folder, _file(room, track))
-        lines = sorted({*_addresses(path), shown})
+        if shown in _addresses(path):
+            continue
         try:
-            put(repo, path, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+            make_folder(repo, folder)
+            add(repo, path, f"{shown}\n".encode("utf-8", "surrogateescape"))
         except OSError:
             return
 
