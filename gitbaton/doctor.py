@@ -227,7 +227,7 @@ def _runs_here(baton: Baton) -> Iterator[Finding]:
             unfinished += not fold(journal.records(run)).finished
         except BatonError as error:
             unfinished += 1
-            yield Finding(name="runs", ok=False, text=plain(error.message), mend="git baton doctor --mend")
+            yield Finding(name="runs", ok=False, text=plain(error.message), mend=MENDS)
     if runs:
         yield Finding(name="runs", ok=True, text=f"{counted(len(runs), 'run')}, {unfinished} unfinished")
 

@@ -118,7 +118,7 @@ class UnreadableRunError(RecordError):
     exit_code = 76
 
     def __init__(self, run: str, reason: str) -> None:
-        super().__init__(f"run '{run}' cannot be read, so nobody knows what it did: {reason}", "git baton doctor --mend")
+        super().__init__(f"run '{run}' cannot be read, so nobody knows what it did: {reason}", MENDS)
         self.reason = reason
 
 

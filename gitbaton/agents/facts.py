@@ -193,9 +193,9 @@ class _Fold:
             changed[path] = None
 
     def _test(self, text: str, run: tuple[Ended, float, float, dict[str, None]]) -> None:
-        sign, began, at, changed = run
-        from gitbaton.agents.testing import verdict  # much, and often no command was a test
+        from gitbaton.agents.testing import verdict  # dear to import, and often no command is a test
 
+        sign, began, at, changed = run
         found = verdict(text, sign.status, sign.output, self.own)
         if found is None:
             return

@@ -183,7 +183,8 @@ def confirmed(question: str) -> bool:
 def tell_foreign(baton: Baton, *stored: Stored) -> None:
     """On standard error, which of checkpoints came from elsewhere, and which are not the newest, as that cannot be read."""
     for one in stored:
-        warn_all([said] if (said := baton.store.unread.pop(one.checkpoint.track, "")) else [])
+        said = baton.store.unread.pop(one.checkpoint.track, "")
+        warn_all([said] if said else [])
         if one.foreign_words:
             terminal.tell(f"checkpoint {baton.short(one.id)} is foreign: it, or its words, came from elsewhere")
 

@@ -10,7 +10,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
 from gitbaton.columns import padded, width
 from gitbaton.commands.common import opened, paged, print_json
-from gitbaton.errors import NotFoundError, UsageError
+from gitbaton.errors import MENDS, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, chosen, in_use
 from gitbaton.journal.codec import document
 from gitbaton.journal.state import fold
@@ -181,7 +181,7 @@ def _prune(
     if not gone:
         terminal.say("no run to drop")
     if any(row.torn for row in stay):
-        terminal.tell("hint: git baton doctor --mend")
+        terminal.tell(f"hint: {MENDS}")
     return code
 
 

@@ -136,10 +136,9 @@ def go_on(ctx: typer.Context, run: RunWords, name: Optional[str]) -> int:
 
 def ended(at: Desk, outcome: Outcome) -> int:
     """Say what a run came to, as far as nothing has said it yet; its exit code."""
-    from gitbaton.git.maintenance import tidy, tidy_packs
+    from gitbaton.git.maintenance import tend
 
-    if not tidy(at.baton.repo):
-        tidy_packs(at.baton.repo)
+    tend(at.baton.repo)
     states: dict[str, str] = {done.step.name: done.state for done in outcome.states}
     states |= dict.fromkeys(outcome.left, "pending")
     if isinstance(at.show, JsonLines):

@@ -25,7 +25,7 @@ _HELD = 9  # the descriptor by which git holds the lock until it ends
 
 
 def tend(repo: Repo) -> None:
-    """Start what is due after a checkpoint; nobody waits for it. Never raises."""
+    """Start what is due after a checkpoint or a run; nobody waits for it. Never raises."""
     if not tidy(repo):
         tidy_packs(repo)
     look_back(repo)

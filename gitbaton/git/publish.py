@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git import folders
-from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.loose import put_in, stow
 from gitbaton.git.objects import OID, NewObject, RefChange
 from gitbaton.git.ownfiles import make_folder, shared
@@ -54,9 +53,9 @@ def publish(
     """Move refs, as Objects.update, after everything that they will reach is on disk and safe from any ``git gc``.
 
     ``new``: the objects that no ref reaches yet, written here. None: all that the refs will reach and that what they hold now
-    and ``held`` do not; ``base`` is what HEAD was when it was looked at, and holds itself and ``held`` while it still is;
-    ``also`` all that lies in the quarantine, since what others hold is torn. Raises CollectedError when
-    one of these is not here, or torn; nothing has moved then.
+    and ``held`` do not. ``base``: the commit at which HEAD was when the work tree was looked at; once HEAD has left it, it is
+    stored, too, and ``held`` does not count. ``also``: all that lies in the quarantine, since what others hold is torn. Raises
+    CollectedError when one of these is not here, or torn; nothing has moved then.
     """
     how = fsync(repo, automatic=automatic)
     changes = [change for changes in transactions for change in changes]
@@ -186,16 +185,41 @@ def kept(
     walk: bool,
     how: Fsync,
     fresh: Sequence[NewObject] = (),
-    also: Sequence[str] | None = None,
 ) -> Iterator[None]:
     """While the block runs objects lie in a pack that git keeps; before it begins they are on disk, unless ``how`` is never.
 
     git prune removes loose objects only, and git repack only packs that it found when it began, less the kept ones: with a
     ref that names them when the block ends, they stay. ``fresh``: of the objects those that need not be in the store, or may
-    be collected from it meanwhile. ``also``: make the pack in this process, where the door can, and bring these files to disk
-    with it, as far as they are still there. Raises CollectedError.
+    be collected from it meanwhile. Raises CollectedError.
     """
-    keeps = _collect(repo, words, fresh, also, walk=walk, how=how) if words else []
+    with _until_done(_collect(repo, words, fresh, walk=walk, how=how) if words else []):
+        yield
+
+
+@contextmanager
+def kept_here(repo: Repo, oids: Collection[Oid], files: Sequence[str], *, how: Fsync) -> Iterator[None]:
+    """As ``kept``, of a few objects that libgit2 packs in this process; ``files`` come to disk with the pack, where they are
+    still there. Raises CollectedError."""
+    from gitbaton.git.libgit2 import pack
+
+    try:
+        with _workshop(repo) as own:
+            name = pack(repo.objects, oids, own)
+            made = [os.path.join(own, f"pack-{name}{end}") for end in (".pack", ".idx")]
+            for path in made:
+                shared(repo, path)  # git itself sees to that
+            if how != "never":
+                sync_paths([*files, *made], missing=True)
+            keeps = _store(repo, own, [name], sync=how != "never")
+    except OSError as error:
+        raise _unwritten(error) from None
+    with _until_done(keeps):
+        yield
+
+
+@contextmanager
+def _until_done(keeps: Sequence[str]) -> Iterator[None]:
+    """Files that keep packs, for as long as the block runs."""
     try:
         yield
     finally:
@@ -211,42 +235,42 @@ def _remove(path: str) -> None:
         return
 
 
-def _collect(
-    repo: Repo, words: Sequence[str], fresh: Sequence[NewObject], also: Sequence[str] | None, *, walk: bool, how: Fsync
-) -> list[str]:
+def _collect(repo: Repo, words: Sequence[str], fresh: Sequence[NewObject], *, walk: bool, how: Fsync) -> list[str]:
     """The packs of some objects in the object store; the files that keep them."""
-    own = os.path.join(repo.own_dir, "tmp", f"{os.getpid()}.{os.urandom(4).hex()}")
     git = repo.git.changed({}, f"core.fsync={'none' if how == 'never' else 'all'}", "core.fsyncMethod=fsync", *_FAST)
     # Files of one capture are seldom alike. Git makes no deltas later within a pack, so elsewhere they are made now.
     options = ("--window=0", "--revs", *_PARTIAL) if walk else ()
+    try:
+        with _workshop(repo) as own:
+            os.mkdir(os.path.join(own, "objects"))
+            put_in(os.path.join(own, "objects"), fresh)
+            stdin = "".join(f"{word}\n" for word in words).encode()
+            git = repo.apart(git, os.path.join(own, "objects"))
+            result = git.run("pack-objects", "-q", *options, os.path.join(own, "pack"), stdin=stdin)
+            if result.code != 0:
+                raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
+            return _store(repo, own, result.out.decode("ascii").split(), sync=how != "never")
+    except OSError as error:
+        raise _unwritten(error) from None
+
+
+@contextmanager
+def _workshop(repo: Repo) -> Iterator[str]:
+    """A folder of our own on the file system of the object store, where packs are made. Raises OSError."""
+    own = os.path.join(repo.own_dir, "tmp", f"{os.getpid()}.{os.urandom(4).hex()}")
     try:
         make_folder(repo, own)
         if os.stat(own).st_dev != os.stat(repo.objects_dir).st_dev:  # git itself renames from there
             folders.remove(own)
             own = os.path.join(os.path.realpath(repo.objects_dir), f"baton-{os.path.basename(own)}")
             os.mkdir(own)
-        if also is not None and not isinstance(repo.objects, BinaryObjects):
-            from gitbaton.git.libgit2 import pack
-
-            name = pack(repo.objects, words, own)
-            made = [os.path.join(own, f"pack-{name}{end}") for end in (".pack", ".idx")]
-            for path in made:
-                shared(repo, path)  # git itself sees to that
-            if how != "never":
-                sync_paths([*also, *made], missing=True)
-            return _store(repo, own, [name], sync=how != "never")
-        os.mkdir(os.path.join(own, "objects"))
-        put_in(os.path.join(own, "objects"), fresh)
-        stdin = "".join(f"{word}\n" for word in words).encode()
-        git = repo.apart(git, os.path.join(own, "objects"))
-        result = git.run("pack-objects", "-q", *options, os.path.join(own, "pack"), stdin=stdin)
-        if result.code != 0:
-            raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
-        return _store(repo, own, result.out.decode("ascii").split(), sync=how != "never")
-    except OSError as error:
-        raise GitError(f"a pack cannot be written: {error.strerror}") from None
+        yield own
     finally:
         folders.remove(own)
+
+
+def _unwritten(error: OSError) -> GitError:
+    return GitError(f"a pack cannot be written: {error.strerror}")
 
 
 def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str]:

@@ -119,12 +119,7 @@ class Repo:
 
     def writing(self, git: Git) -> Git:
         """The same git, its new objects in the quarantine."""
-        if "GIT_OBJECT_DIRECTORY" in git.env:
-            return git
-        store = self.quarantine()
-        others = self.git.env["GIT_ALTERNATE_OBJECT_DIRECTORIES"].removeprefix(_quoted(store))
-        real = _quoted(os.path.realpath(self.objects_dir)) + others
-        return git.changed({"GIT_OBJECT_DIRECTORY": store, "GIT_ALTERNATE_OBJECT_DIRECTORIES": real})
+        return git if "GIT_OBJECT_DIRECTORY" in git.env else self.apart(git, self.quarantine())
 
     def apart(self, git: Git, folder: str) -> Git:
         """The same git, what it writes in a folder: in the store `git prune --expire=now` takes what is under way."""
@@ -275,17 +270,19 @@ class Repo:
             changed = 0
         return changed, os.path.exists(os.path.join(self.layout.common_dir, "gc.pid"))
 
-    def drop_broken(self, ref: str) -> None:
+    def drop_broken(self, ref: str) -> bool:
         """Remove a loose ref whose file holds no id, as after a power loss: nothing can be read from it, and git will not
-        write over it. Only for what is derived, and with the lock held."""
+        write over it. Whether it was removed. Only for what is derived or given up, and with the lock held."""
         path = os.path.join(self.layout.common_dir, *ref.split("/"))
         try:
             with open(path, "rb") as file:
                 text = os.fsdecode(file.read(4096)).strip()
-            if not OID.match(text) and not text.startswith("ref: "):
-                os.unlink(path)
+            if (OID.match(text) and text.strip("0")) or text.startswith("ref: "):
+                return False
+            os.unlink(path)
         except OSError:
-            return
+            return False
+        return True
 
     def expect(self, head: str | None, git_dir: str | None = None) -> None:
         """Say in a work tree's ``expect`` file (default: this one's) which HEAD its current checkpoint stands on; None

@@ -92,15 +92,6 @@ def put_ref(repo: Repo, name: str, oid: Oid | None, raw: bytes) -> None:
     _under_lock(path, f"{oid}\n".encode() if oid is not None else None, raw)
 
 
-def drop_broken(repo: Repo, name: str) -> None:
-    """Take the file of a ref away that holds no id: git itself does not. Raises RefConflictError, OSError."""
-    path = os.path.join(repo.layout.common_dir, *name.split("/"))
-    found = _lying(name, path)
-    if found.oid is not None:
-        raise RefConflictError(f"'{name}' has moved")
-    put_ref(repo, name, None, found.raw or b"")
-
-
 def put_log(repo: Repo, name: str, lines: Iterable[bytes]) -> None:
     """Write the log of a ref of ours anew. Raises RefConflictError, OSError."""
     _under_lock(os.path.join(repo.layout.common_dir, "logs", *name.split("/")), b"".join(line + b"\n" for line in lines))

@@ -408,9 +408,13 @@ def _purge_files(draft: _Draft, root: str, hidden: Iterable[str]) -> None:
 
 
 def _deletion(repo: Repo, name: str, oid: str) -> Callable[[], None]:
-    if not oid.strip("0"):  # broken: git itself would not delete it
-        return lambda: repo.drop_broken(name)
-    return lambda: repo.objects.update([RefChange(name=name, new=None, old=oid)])
+    def delete() -> None:
+        if oid.strip("0"):
+            repo.objects.update([RefChange(name=name, new=None, old=oid)])
+        else:  # broken: git itself would not delete it
+            repo.drop_broken(name)
+
+    return delete
 
 
 def _tree_removal(folder: str) -> Callable[[], None]:

@@ -59,7 +59,7 @@ class Journal:
         self.repo, self.author, self.redactor, self.clock = repo, author, redactor, clock
         self.root = root_objects(repo.layout.algorithm)[-1].oid
         self._disk = Durable(repo)
-        self._holder = Holder(self._disk)
+        self._holder = Holder(repo, self._disk)
         self._read: dict[str, tuple[Oid, tuple[Logged, ...]]] = {}
         self._first: dict[str, Oid] = {}  # the first commit of each run that was seen
         self._made: set[str] = set()  # the names that were made here
@@ -235,8 +235,8 @@ class Journal:
         try:
             trees, blobs = ([parts[name] for name in names if name in parts] for names in (TREES, BLOBS))
             new = [*first, *fresh, raw, tree, commit]
-            with self._holder.held(new, trees, blobs, held, walk=keep is not None):
-                self._disk.update(RefChange(name=ref, new=commit.oid, old=tip))
+            change = RefChange(name=ref, new=commit.oid, old=tip)
+            self._holder.move(change, new, trees, blobs, held, walk=keep is not None)
         except (RefConflictError, GitError):
             if self.tip(run) != commit.oid:
                 raise

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 from gitbaton.errors import NoAnswerError, NotFoundError, RefConflictError, UnreadableRunError
 from gitbaton.git.objects import RefChange
-from gitbaton.git.tornrefs import drop_broken
 from gitbaton.journal import origins
 from gitbaton.journal.chain import LOCK, Journal
 from gitbaton.journal.names import check_run, run_ref
@@ -119,8 +118,8 @@ def apply(journal: Journal, planned: Plan) -> tuple[tuple[Drop, ...], tuple[Kept
             try:
                 if drop.was.strip("0"):
                     journal.repo.objects.update([RefChange(name=ref, new=None, old=drop.was)])
-                else:
-                    drop_broken(journal.repo, ref)
+                elif not journal.repo.drop_broken(ref):
+                    raise RefConflictError(f"'{ref}' has moved")
             except RefConflictError as error:
                 kept.append(Kept(run=drop.run, why=error.message))
                 continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from gitbaton.baton import Baton
 from gitbaton.codec import check_track, counted, encode_track, plain
@@ -16,7 +15,7 @@ from gitbaton.running.current import Unfinished, recording
 from gitbaton.store import NOTES, chain_ref, tip_ref
 from gitbaton.store.refs import META, REMOTES, RUNS
 from gitbaton.store.revision import Revision
-from gitbaton.store.sound import own_refs
+from gitbaton.store.sound import NONE, own_refs
 from gitbaton.values import replace, value
 
 _TRIES = 5
@@ -35,7 +34,7 @@ class Deletion:
     needed: tuple[Stored, ...]
     runs: tuple[Unfinished, ...]
     seen: Mapping[str, Oid]
-    broken: Mapping[str, str] = MappingProxyType({})
+    broken: Mapping[str, str] = NONE
 
 
 def plan(baton: Baton, name: str) -> Deletion:

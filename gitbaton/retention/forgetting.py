@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import MappingProxyType
 
 from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
@@ -24,7 +23,7 @@ from gitbaton.store.bundle import plan_notes
 from gitbaton.store.intent import settle
 from gitbaton.store.refs import META, REMOTES, TRANSCRIPTS
 from gitbaton.store.revision import Revision
-from gitbaton.store.sound import own_refs
+from gitbaton.store.sound import NONE, own_refs
 from gitbaton.store.write import NOBODY
 from gitbaton.transcripts import proofs, sessions_of, transcript_ref
 from gitbaton.values import replace, value
@@ -62,7 +61,7 @@ class Forgetting:
     remotes: tuple[str, ...]
     pinned: tuple[Oid, ...]
     seen: Mapping[str, Oid]
-    broken: Mapping[str, str] = MappingProxyType({})
+    broken: Mapping[str, str] = NONE
 
     @property
     def all_ids(self) -> frozenset[Oid]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
-from types import MappingProxyType
 
 from gitbaton.baton import Baton
 from gitbaton.codec import check_track, plain
@@ -20,7 +19,7 @@ from gitbaton.store import NOTES, TIPS, chain_ref
 from gitbaton.store.intent import pending, settle
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS
 from gitbaton.store.revision import Revision
-from gitbaton.store.sound import own_refs
+from gitbaton.store.sound import NONE, own_refs
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace, value
 
@@ -54,7 +53,7 @@ class Plan:
     safety: tuple[SafetyPlan, ...]
     conversations: tuple[Conversation, ...]
     seen: Mapping[str, Oid]
-    broken: Mapping[str, str] = MappingProxyType({})
+    broken: Mapping[str, str] = NONE
     bytes: int | None = None
 
     @property

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from types import MappingProxyType
 
 from gitbaton.codec import plain
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.repo import Repo
 from gitbaton.retention.rules import Item, Rules, keep
+from gitbaton.store.sound import NONE
 from gitbaton.threads.decoding import opened, readable
 from gitbaton.threads.names import late_ref, names_of, ref_of
 from gitbaton.threads.reports import facts, missing
@@ -20,7 +20,6 @@ from gitbaton.values import replace, value
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 NEWEST = Rules(last=1)
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @value
@@ -40,7 +39,7 @@ class Plan:
 
     parts: tuple[Part, ...]
     bytes: int | None = None
-    broken: Mapping[str, str] = MappingProxyType({})
+    broken: Mapping[str, str] = NONE
 
     @property
     def empty(self) -> bool:
@@ -48,7 +47,7 @@ class Plan:
         return not any(part.remove for part in self.parts)
 
 
-def plan(store: ThreadStore, threads: Sequence[str], rules: Rules, apart: Mapping[str, str] = NOTHING) -> Plan:
+def plan(store: ThreadStore, threads: Sequence[str], rules: Rules, apart: Mapping[str, str] = NONE) -> Plan:
     """What would go of these threads, of all where none is named: what no rule keeps, and never a namespace's newest
     checkpoint, nor what a delta channel of one that stays is put together from. Without a rule only the newest stays.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from gitbaton.errors import MENDS
 from gitbaton.store.refs import RUNS
 from gitbaton.values import value
 
@@ -40,7 +41,7 @@ class Unfinished:
     @property
     def command(self) -> str:
         """The command that goes on with it."""
-        return "git baton doctor --mend" if self.torn else f"git baton run --continue {self.run}"
+        return MENDS if self.torn else f"git baton run --continue {self.run}"
 
     @property
     def document(self) -> dict[str, Json]:
@@ -70,7 +71,7 @@ def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
     found = []
     for run, state in _open(baton):
         if isinstance(state, UnreadableRunError):
-            why = f"it cannot be read, so nobody knows what it did: {state.reason}; git baton doctor --mend"
+            why = f"it cannot be read, so nobody knows what it did: {state.reason}; {MENDS}"
             found.append(Unfinished(run=run, why=(why,), would=(), torn=True))
         else:
             found.append(Unfinished(run=run, why=state.why, would=would(state, _at_work(baton, state))))

@@ -6,14 +6,17 @@ Whoever removes, sends or takes in asks here which to leave alone, goes on with 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from gitbaton.git import usage
 from gitbaton.model import Oid
 from gitbaton.store.read import Store
 from gitbaton.store.refs import CHAINS, META, NOTES, REMOTES, RUNS, SAFETY, THREADS, TIPS, TRANSCRIPTS
-from gitbaton.store.values import MAX_COMMIT, Problem
+from gitbaton.store.values import MAX_COMMIT
 
 OURS = ("refs/baton/", TIPS)
+NONE: Mapping[str, str] = MappingProxyType({})
+"""No broken refs."""
 _COMMITS = (CHAINS, SAFETY, RUNS, THREADS, TRANSCRIPTS, META, NOTES)
 
 
@@ -66,8 +69,3 @@ def theirs(store: Store) -> list[Oid]:
     head = store.objects.head().oid
     asked = sorted(oids | ({head} if head else set()))
     return [oid for oid, item in zip(asked, store.objects.read_many(asked), strict=True) if item is not None]
-
-
-def problems(found: Mapping[str, str]) -> tuple[Problem, ...]:
-    """Broken refs, each with why, in the order of their names."""
-    return tuple(Problem(where=ref, reason=reason) for ref, reason in sorted(found.items()))

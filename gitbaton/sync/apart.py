@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from gitbaton.baton import Baton
 from gitbaton.codec import decode_track
@@ -15,8 +14,6 @@ from gitbaton.store.meta import Meta
 from gitbaton.store.refs import REMOTES
 from gitbaton.sync.values import Choice
 from gitbaton.values import replace
-
-NOTHING: Mapping[str, Oid] = MappingProxyType({})
 
 
 def require_meta(baton: Baton, what: str) -> Meta:
@@ -36,7 +33,7 @@ def apart(baton: Baton, line: Connection, choice: Choice) -> dict[str, str]:
     return {ref: why for ref, why in found.items() if _takes(choice, ref)}
 
 
-def more_apart(baton: Baton, line: Connection, error: BatonError, there: Mapping[str, Oid] = NOTHING) -> dict[str, str]:
+def more_apart(baton: Baton, line: Connection, error: BatonError, there: Mapping[str, Oid] = sound.NONE) -> dict[str, str]:
     """After an error that may come of it: the refs here, and those ``there`` whose objects are here, that lead to what cannot
     be read and were not known yet."""
     if isinstance(error, RemoteError):

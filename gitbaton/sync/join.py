@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
-from types import MappingProxyType
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, decode_track, entry, parse_note
@@ -18,15 +17,14 @@ from gitbaton.store import meta as metas
 from gitbaton.store.join import Link, marks, news
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.store.revision import Revision
+from gitbaton.store.sound import NONE
 from gitbaton.sync.fetching import FUTURE
 from gitbaton.sync.look import Seen, said
 from gitbaton.sync.values import Choice, Joined, Joining, Late
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
-
 
 def join(
-    baton: Baton, remote: str, seen: Seen, choice: Choice, *, apart: Mapping[str, str] = NOTHING, write: bool = True
+    baton: Baton, remote: str, seen: Seen, choice: Choice, *, apart: Mapping[str, str] = NONE, write: bool = True
 ) -> Joining:
     """Make one of what a remote has, whose objects are here, and of what is here. Without ``write`` only say what it would be.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from gitbaton.baton import Baton
 from gitbaton.errors import MENDS, BatonError, RecordError
@@ -13,13 +12,12 @@ from gitbaton.journal.reading import read
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store.refs import RUNS
+from gitbaton.store.sound import NONE
 from gitbaton.sync.look import Seen, here
 from gitbaton.sync.values import FetchedRun, Move
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
-
-def moves(baton: Baton, seen: Seen, shown: str, apart: Mapping[str, str] = NOTHING) -> list[Move]:
+def moves(baton: Baton, seen: Seen, shown: str, apart: Mapping[str, str] = NONE) -> list[Move]:
     """What a push to the remote ``shown`` does with each run that is here. A broken one stays here, and so does one of which
     a ref is ``apart``, with why."""
     found = []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 
 from gitbaton.errors import MENDS, BatonError
 from gitbaton.render import in_shell
+from gitbaton.store.sound import NONE
 from gitbaton.sync.threads import Name, Trade, called, forgets, joins
 from gitbaton.sync.threeway import Apart, Place
 from gitbaton.sync.values import Choice, Move
@@ -20,9 +20,7 @@ class Moves:
     """The moves of threads to a remote. Where not ``rewriting``, its refs only go forward. ``warnings``: what stays as it is,
     and somebody might not expect. ``apart``: refs here that lead to what cannot be read, each with why."""
 
-    def __init__(
-        self, trade: Trade, choice: Choice, *, rewriting: bool, apart: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
+    def __init__(self, trade: Trade, choice: Choice, *, rewriting: bool, apart: Mapping[str, str] = NONE) -> None:
         self.apart = apart
         self.trade, self.choice, self.rewriting, self.shown = trade, choice, rewriting, trade.shown
         self.kept: set[Name] = set()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from types import MappingProxyType
 
 from gitbaton.model import Oid
 from gitbaton.scanning import Hit
 from gitbaton.store.meta import Meta
+from gitbaton.store.sound import NONE
 from gitbaton.values import value
 
 
@@ -88,7 +88,7 @@ class Gathered:
     others: int = 0
     runs: tuple[FetchedRun, ...] = ()
     threads: tuple[FetchedThread, ...] = ()
-    apart: Mapping[str, str] = MappingProxyType({})
+    apart: Mapping[str, str] = NONE
 
     @property
     def broken(self) -> bool:
@@ -220,7 +220,7 @@ class Pushing:
     warnings: tuple[str, ...] = ()
     failure: str = ""
     keeps: str = ""
-    apart: Mapping[str, str] = MappingProxyType({})
+    apart: Mapping[str, str] = NONE
 
     @property
     def refused(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from tests.kit.damage import ABSENT, SESSION, threads_of
+from tests.kit.damage import ABSENT, SESSION, copied, threads_of
 from tests.kit.repos import Sandbox
 from tests.kit.talks import Talk
 from tests.kit.threads import numbered
@@ -46,11 +46,7 @@ VERBS: dict[str, tuple[str, ...]] = {
 def scene(path: Path) -> Sandbox:
     """A copy of the scene: tracks ``t`` and ``u``, a restore that was undone, two runs, two threads, a conversation, notes, a
     pin, and a remote that has half of ``t`` and a track ``w`` of its own."""
-    shutil.copytree(_scene(), path, symlinks=True)
-    box = Sandbox(path / "repo")
-    box.try_git("update-index", "--refresh")
-    box.git("remote", "set-url", "far", os.fspath(path / "far.git"))
-    return box
+    return copied(_scene(), path)
 
 
 @cache

@@ -29,7 +29,12 @@ Damage = Callable[[Sandbox], None]
 def scene(path: Path) -> Sandbox:
     """A copy of the whole scene: two tracks of which ``t`` has six checkpoints, notes, a pin and a tombstone, two restores, a
     run with an effect that must not happen twice, a thread, a conversation, and a remote that has some of it."""
-    shutil.copytree(_scene(), path, symlinks=True)
+    return copied(_scene(), path)
+
+
+def copied(template: Path, path: Path) -> Sandbox:
+    """A copy of a repository and of the remote beside it."""
+    shutil.copytree(template, path, symlinks=True)
     box = Sandbox(path / "repo")
     box.try_git("update-index", "--refresh")
     box.git("remote", "set-url", "far", os.fspath(path / "far.git"))

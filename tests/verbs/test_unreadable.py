@@ -68,7 +68,7 @@ def test_a_session_is_told_the_newest_that_can_be_read(torn: Sandbox) -> None:
     torn.ok("tracks", "use", "t")
     damage(torn, "gone")
     text = Client("claude", torn.path).fire("start")
-    assert "step: step 0" in text and "There are newer checkpoints that cannot be read: " in text
+    assert "step: step 0" in text and "the newest checkpoint that can be read is shown" in text
 
 
 def test_a_track_of_which_nothing_can_be_read_is_not_called_absent(repo: Sandbox) -> None:

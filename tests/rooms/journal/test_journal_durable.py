@@ -201,6 +201,20 @@ def test_r43_many_processes_append_to_one_run(memory: Path) -> None:
     box.fsck()
 
 
+@some("door", ["libgit2", "binary"])
+@pytest.mark.parametrize("how", ["always", "never"])
+def test_a_record_waits_for_the_disk_as_the_setting_says(
+    memory: Path, monkeypatch: pytest.MonkeyPatch, how: str, door: Door
+) -> None:
+    box, waits = Sandbox.init(memory / "box"), list[int]()
+    box.git("config", "baton.fsync", how)
+    j = journal(box, door=door)
+    monkeypatch.setattr(os, "fsync", waits.append)
+    step_of(j, "a", "x")
+    assert bool(waits) == (how == "always")
+    assert [logged.record.type for logged in j.records(RUN)] == ["begin", "end"]
+
+
 def test_r43_many_threads_of_one_process(memory: Path) -> None:
     repo = Sandbox.init(memory / "box")
     j = journal(repo)
