@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from types import MappingProxyType
 
 from gitbaton.agents.values import NAMES
 from gitbaton.codec import decode, decode_track, plain
-from gitbaton.errors import GitError, RecordError
+from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.tornfiles import torn
@@ -19,13 +18,14 @@ from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, sound, tip_ref, t
 from gitbaton.store.meta import Meta
 from gitbaton.store.meta import read as read_meta
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
-from gitbaton.store.sound import OURS, own_refs
+from gitbaton.store.sound import NONE, OURS, own_refs
 from gitbaton.store.values import MAX_COMMIT
 from gitbaton.threads.names import LATE, names_of
 from gitbaton.transcripts.layout import kept
 from gitbaton.values import value
 
 _MAX_TIP = 2 << 20
+_LOOKS = 4
 
 
 @value
@@ -67,7 +67,7 @@ class Found:
     objects: Mapping[Oid, bytes]
     sizes: Mapping[Oid, Size]
     runs: frozenset[Oid]
-    broken: Mapping[str, str] = MappingProxyType({})
+    broken: Mapping[str, str] = NONE
     unknown: tuple[str, ...] = ()
 
     @property
@@ -78,13 +78,24 @@ class Found:
 
 def look(store: Store) -> Found:
     """Read all of it; a broken ref of ours is left out and named. Raises RecordError where ``meta`` cannot be read, a ref is a
-    stranger's, or what cannot be read is the user's."""
-    try:
-        return _look(store)
-    except GitError as error:
-        raise RecordError(f"nothing is removed: {error.message}", *error.hints) from None
-    except RecordError as error:
-        raise RecordError(f"nothing is removed: {error.message}", *error.hints) from None
+    stranger's, or what cannot be read is the user's.
+
+    What is wrong counts when two looks say the same: between our looks at refs and at objects others may move the ones and git
+    collect the others.
+    """
+    before: object = None
+    for _ in range(_LOOKS):
+        try:
+            found: Found | BatonError = _look(store)
+        except (GitError, RecordError) as error:
+            found = error
+        wrong = found.message if isinstance(found, BatonError) else dict(found.broken)
+        if not wrong or wrong == before:
+            break
+        before = wrong
+    if isinstance(found, BatonError):
+        raise RecordError(f"nothing is removed: {found.message}", *found.hints)
+    return found
 
 
 def strange(store: Store, refs: Mapping[str, Oid]) -> Iterator[tuple[str, RecordError]]:
@@ -148,10 +159,8 @@ class _Parts:
         # A walk leaves out what commits at its edge hold, and not what they lead to: work committed after its checkpoint.
         first = [chain.items[-1].base for chain in self.chains.values() if chain.items]
         since = usage.reached(store.repo, others, [oid for oid in first if oid])
-        rooted = any(
-            ref.startswith((CHAINS, SAFETY, RUNS)) for ref in whole
-        )  # where there are only threads, nobody has made it
-        root = existing(store, [store.root]) if rooted else ()
+        # Where there are only threads, nobody has made the root.
+        root = existing(store, [store.root]) if any(ref.startswith((CHAINS, SAFETY, RUNS)) for ref in whole) else ()
         reached = usage.reached(store.repo, [*root, *mine] if mine else [], others)
         objects = {oid: path for oid, path in reached.items() if oid not in since}
         sizes = usage.sizes(store.repo, reached.keys() | since.keys())

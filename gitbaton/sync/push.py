@@ -110,15 +110,26 @@ def push(
         threads.flush(baton)
     left = apart(baton, line, choice)
     found, problems = baton.store.chains()
-    chains = dict(found if ours is None else ours)
     mine = metas.read(baton.store) if meta is None else meta
+    chains = dict(found if ours is None else ours)
     places = [_Place(baton, line, place, choice, manner, chains, mine) for place in line.remote.push]
     for place in places:
         place.refs = refs
         place.seen = seen if place.place == line.remote.fetch else None
         place.warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems if p.where not in left)
         place.leave(left)
-    return (places[0].push(),) if len(places) == 1 else tuple(place.one_of_several() for place in places)
+    try:
+        done = (places[0].push(),) if len(places) == 1 else tuple(place.one_of_several() for place in places)
+    except GitError:
+        if baton.store.chains()[0] == found:
+            raise
+    else:
+        if not any(move.broken for part in done for move in part.moves) or baton.store.chains()[0] == found:
+            return done
+    # What was to be sent has been pruned here since, and git has collected it.
+    if ours is not None:
+        raise RemoteError("tracks here moved while they were pushed", kind="stale")
+    return push(baton, line, choice, manner, meta=meta, seen=seen, refs=refs)
 
 
 class _Place:

@@ -44,11 +44,7 @@ REFUSALS: Mapping[str, tuple[int, str]] = {
     "git collected what was just being read": (
         128,
         r"fatal: (nothing is removed: )?(not every object|object \w+) can(not)? be read|nothing is recorded: bad tree object"
-        r"|'git (diff-tree|rev-list)' failed: bad object",
-    ),
-    "a prune leaves a ref of which git collected what was just being read": (
-        1,
-        r"(?m)^error: '[^']+' is left alone: it leads to what cannot be read: bad object",
+        r"|'git diff-tree' failed: bad object",
     ),
 }
 # What git itself may say when it does not do what it was asked to.

@@ -253,6 +253,7 @@ def test_what_is_under_way_lies_where_no_prune_of_git_looks(repo: Sandbox) -> No
         for number in range(4):
             repo.write("new.txt", f"{number}\n")
             repo.ok("snapshot", "--track", "t", f"s {number}")
+    assert [repo.git("show", f"{TRACK}~{back}:new.txt") for back in range(4)] == ["3", "2", "1", "0"]
     repo.fsck()
 
 
@@ -270,6 +271,23 @@ def test_git_collects_while_we_push(repo: Sandbox, bare: Sandbox, tmp_path: Path
     repo.ok("sync", "far", "t", "--yes")
     assert repo.ok("doctor", "--mend", "--dry-run").out == "nothing is damaged\n"
     bare.fsck()
+
+
+MOVED = "git-baton snapshot --track t more && git-baton prune t --keep-last 1 --yes && git gc -q --prune=now"
+
+
+@pytest.mark.parametrize("words", [("prune", "--keep-last", "2"), ("push", "far", "t", "--yes")], ids=["prune", "push"])
+def test_what_another_prunes_and_git_collects_while_we_look_is_not_called_broken(
+    repo: Sandbox, bare: Sandbox, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    repo.git("remote", "add", "far", str(bare.path))
+    for step in ("first", "second", "third", "fourth"):
+        repo.write("new.txt", f"{step}\n")
+        repo.ok("snapshot", "--track", "t", step)
+    done = repo.baton(*words, env=held(tmp_path / "bin", MOVED, "rev-list"))
+    assert done.code == 0 and (tmp_path / "bin/done").exists(), done.err
+    assert [item["step"] for item in chain(repo, "t")] == ["more"]
+    repo.fsck()
 
 
 def test_git_collects_while_some_paths_are_restored(repo: Sandbox, tmp_path: Path) -> None:
