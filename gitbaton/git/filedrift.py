@@ -15,7 +15,7 @@ from gitbaton.git.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, without
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, Process, Result, checked, zsplit
-from gitbaton.git.treediff import TREES, Change, Entry, records
+from gitbaton.git.treediff import TREES, Change, Entry, compared, records
 from gitbaton.git.untracked import Rules, sort_out
 from gitbaton.model import Flag, Oid
 from gitbaton.values import value
@@ -113,7 +113,7 @@ class _Comparison:
         self._suspect_tracked(tracked.finish())
         self._suspect_untracked(zsplit(checked(others.finish(), "ls-files")))
         base = {c.path: c for c in records(checked(staged.finish(), "diff-index"))[0][1]}
-        deltas = records(checked(trees.finish(), "diff-tree"))[1:] if trees else []
+        deltas = records(compared(trees.finish()))[1:] if trees else []
         self._settle_intent_to_add(base)
         return self._compare(base, [{}, *({c.path: c for c in changes} for _, changes in deltas)])
 

@@ -17,6 +17,7 @@ from gitbaton.git.index import PrivateIndex
 from gitbaton.git.objects import new_object
 from gitbaton.git.rawbytes import is_safe
 from gitbaton.git.run import Git, Result, zsplit
+from gitbaton.git.treediff import compared
 from gitbaton.model import Oid
 from gitbaton.values import value
 
@@ -55,11 +56,11 @@ class Difference:
 
 
 def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> list[Difference]:
-    """The paths at which two trees differ, in git's order, perhaps only those that pathspecs match. Raises GitError."""
+    """The paths at which two trees differ, in git's order, perhaps only those that pathspecs match. Raises CollectedError."""
     if now == then:
         return []
     options = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", "--no-relative")
-    fields = git.out("diff-tree", *options, now, then, "--", *specs).split(b"\0")[:-1]
+    fields = compared(git.run("diff-tree", *options, now, then, "--", *specs)).split(b"\0")[:-1]
     found = []
     for meta, path in zip(fields[0::2], fields[1::2], strict=True):
         before, after, old, new, _ = meta[1:].decode("ascii").split(" ")

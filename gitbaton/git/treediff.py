@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from gitbaton.errors import GitError
+from gitbaton.errors import MENDS, CollectedError
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Process, checked
+from gitbaton.git.run import Process, Result
 from gitbaton.model import Oid
 from gitbaton.values import value
 
@@ -43,11 +43,18 @@ def started(repo: Repo, pairs: Sequence[Pair]) -> Process:
 
 
 def finished(process: Process, count: int) -> list[dict[str, Change]]:
-    """What it found of so many pairs, by path. Raises GitError."""
-    groups = records(checked(process.finish(), "diff-tree"))[1:]
+    """What it found of so many pairs, by path. Raises CollectedError where a tree cannot be read."""
+    groups = records(compared(process.finish()))[1:]
     if len(groups) != count:  # git passes over a tree that is not there without failing
-        raise GitError("cannot compare trees: one of them cannot be read")
+        raise CollectedError("cannot compare trees: one of them cannot be read", MENDS)
     return [{c.path: c for c in changes} for _, changes in groups]
+
+
+def compared(result: Result) -> bytes:
+    """What ``git diff-tree`` printed. Raises CollectedError where a tree cannot be read."""
+    if result.code != 0:
+        raise CollectedError(f"'git diff-tree' failed: {result.fatal()}", MENDS)
+    return result.out
 
 
 def records(raw: bytes) -> list[tuple[str, list[Change]]]:
