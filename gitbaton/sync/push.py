@@ -8,7 +8,17 @@ from contextlib import ExitStack
 from gitbaton import scanning
 from gitbaton.baton import Baton
 from gitbaton.codec import encode_track
-from gitbaton.errors import MENDS, BatonError, CollectedError, GitError, NoAnswerError, NotFoundError, RecordError, RemoteError
+from gitbaton.errors import (
+    MENDS,
+    BatonError,
+    CollectedError,
+    GitError,
+    GitTimeoutError,
+    NoAnswerError,
+    NotFoundError,
+    RecordError,
+    RemoteError,
+)
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.publish import fsync, move_refs, publish, stored
 from gitbaton.git.remotes import Connection, Pushed
@@ -92,10 +102,11 @@ def push(
     meta: Meta | None = None,
     seen: Seen | None = None,
     refs: Mapping[str, Oid] | None = None,
+    tries: int = 2,
 ) -> tuple[Pushing, ...]:
     """Push to every place of a remote. ``ours`` and ``meta``: the chains and tombstones to push instead of those here, ``refs``
     those of threads; ``seen``: all that the remote was just found to have, fetched. What savers have in their log is flushed
-    first where threads are pushed.
+    first where threads are pushed. ``tries``: how often it is begun anew where git collects beside it.
 
     Raises RemoteError when it cannot be reached or refuses all; NotFoundError for a track that is nowhere; NoAnswerError where
     baton.push is false; RecordError where tombstones cannot be read; ScanError.
@@ -120,16 +131,17 @@ def push(
         place.leave(left)
     try:
         done = (places[0].push(),) if len(places) == 1 else tuple(place.one_of_several() for place in places)
-    except GitError:
-        if baton.store.chains()[0] == found:
+    except GitError as error:
+        if not tries or isinstance(error, GitTimeoutError):
             raise
     else:
-        if not any(move.broken for part in done for move in part.moves) or baton.store.chains()[0] == found:
+        broken = any(move.broken for part in done for move in part.moves)
+        if not tries or not broken or baton.store.chains()[0] == found:
             return done
-    # What was to be sent has been pruned here since, and git has collected it.
-    if ours is not None:
+    # What was to be sent, or what the remote was known to have, is pruned here since, and git has collected it.
+    if ours is not None and baton.store.chains()[0] != found:
         raise RemoteError("tracks here moved while they were pushed", kind="stale")
-    return push(baton, line, choice, manner, meta=meta, seen=seen, refs=refs)
+    return push(baton, line, choice, manner, ours=ours, meta=meta, seen=seen, refs=refs, tries=tries - 1)
 
 
 class _Place:
