@@ -143,13 +143,24 @@ class Libgit2Objects:
                 path = os.path.join(self.objects_dir, item.oid[:2], item.oid[2:])
                 if os.path.exists(path) and not is_whole(path):  # libgit2, too, takes a torn file for the object
                     os.unlink(path)
-                oid = str(self.repository.odb.write(_TYPE[item.kind], item.data))
+                self._write(item)
                 if self._shared:
-                    folder = os.path.join(self.objects_dir, oid[:2])
+                    folder = os.path.join(self.objects_dir, item.oid[:2])
                     share(folder, self._shared)
-                    share(os.path.join(folder, oid[2:]), self._shared)
+                    share(os.path.join(folder, item.oid[2:]), self._shared)
         except _ERRORS as error:
             raise GitError(f"cannot write an object: {error}") from None
+
+    def _write(self, item: NewObject) -> None:
+        """Write one object; again where a gc removed its empty folder: git makes it anew, libgit2 does not."""
+        deadline = time.monotonic() + _LOCK_WAIT
+        while True:
+            try:
+                self.repository.odb.write(_TYPE[item.kind], item.data)
+                return
+            except _ERRORS:
+                if os.path.isdir(os.path.join(self.objects_dir, item.oid[:2])) or time.monotonic() > deadline:
+                    raise
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""

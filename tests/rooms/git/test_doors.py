@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,6 +108,26 @@ def test_write_is_byte_exact(place: Place) -> None:
         assert place.sandbox.git("hash-object", "-t", item.kind, "--literally", str(judged)) == item.oid
         found = place.open().read(item.oid, 10 << 20)
         assert found is not None and (found.kind, found.data) == (item.kind, item.data)
+
+
+def test_libgit2_writes_beside_a_git_that_removes_empty_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`git prune-packed`, a part of gc, takes away the folder that an object is about to be moved into."""
+    place = build(tmp_path / "repo", "libgit2", monkeypatch)
+    items = [new_object(place.objects.algorithm, "blob", b"%d" % n) for n in range(60_000)]
+    items = [item for item in items if item.oid.startswith("ab")]
+    folder = place.sandbox.path / ".git" / "objects" / "ab"
+    code = "import os,sys\nprint(flush=True)\nwhile True:\n try: os.rmdir(sys.argv[1])\n except OSError: pass"
+    with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        try:
+            for item in items:
+                place.objects.write([item])
+                (folder / item.oid[2:]).unlink()
+        finally:
+            other.kill()
+            place.objects.close()
+    assert len(items) > 200
 
 
 def test_refs_by_prefix(place: Place) -> None:
