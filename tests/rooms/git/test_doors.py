@@ -116,7 +116,7 @@ def test_libgit2_writes_beside_a_git_that_removes_empty_folders(tmp_path: Path, 
     items = [new_object(place.objects.algorithm, "blob", b"%d" % n) for n in range(60_000)]
     items = [item for item in items if item.oid.startswith("ab")]
     folder = place.sandbox.path / ".git" / "objects" / "ab"
-    code = "import os,sys\nprint(flush=True)\nwhile True:\n try: os.rmdir(sys.argv[1])\n except OSError: pass"
+    code = "import os,sys,time\nprint(flush=True)\nwhile 1:\n time.sleep(1e-4)\n try: os.rmdir(sys.argv[1])\n except OSError: 0"
     with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
