@@ -152,14 +152,14 @@ class Libgit2Objects:
             raise GitError(f"cannot write an object: {error}") from None
 
     def _write(self, item: NewObject) -> None:
-        """Write one object; again where a gc removed its empty folder: git makes it anew, libgit2 does not."""
+        """Write one object; again where a gc took its empty folder or its temporary file: libgit2 gives up."""
         deadline = time.monotonic() + _LOCK_WAIT
         while True:
             try:
                 self.repository.odb.write(_TYPE[item.kind], item.data)
                 return
-            except _ERRORS:
-                if os.path.isdir(os.path.join(self.objects_dir, item.oid[:2])) or time.monotonic() > deadline:
+            except OSError as error:
+                if "No such file" not in str(error) or time.monotonic() > deadline:
                     raise
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
