@@ -32,7 +32,7 @@ LATE = ("pygit2", "_pygit2", "langgraph", "mcp")
 LIBRARIES = "typer typer.core typer.main click json subprocess shutil hashlib datetime difflib contextlib tempfile threading"
 _MOST = 1 << 17
 _lock = threading.Lock()
-_servers: dict[str, tuple[int, socket.socket, Mapping[str, str]]] = {}
+_servers: dict[tuple[str, str], tuple[int, socket.socket, Mapping[str, str]]] = {}  # of a module, wherever it is found
 
 
 class Ended(NamedTuple):
@@ -105,7 +105,8 @@ def _fixed(env: Mapping[str, str]) -> dict[str, str]:
 def _connect(env: Mapping[str, str], module: str) -> socket.socket | None:
     """This process's server for a module; None for an environment that must be there from the start."""
     with _lock:
-        found = _servers.get(module)
+        key = (module, env.get("PYTHONPATH", ""))
+        found = _servers.get(key)
         if found is None or found[0] != os.getpid():
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST)
@@ -114,7 +115,7 @@ def _connect(env: Mapping[str, str], module: str) -> socket.socket | None:
             process = subprocess.Popen(words, env=plain, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
             theirs.close()
             atexit.register(_end, os.getpid(), ours, process)
-            found = _servers[module] = (os.getpid(), ours, _fixed(env))
+            found = _servers[key] = (os.getpid(), ours, _fixed(env))
         return found[1] if _fixed(env) == found[2] else None
 
 

@@ -1,0 +1,59 @@
+"""The package of the commit in ``tests/data/old/COMMIT`` and this one do the same: output, exit status, refs, files, index.
+
+``DIFFERENTIAL_SEEDS=0:500`` plays these seeds. Where a difference is meant, the commit that makes it moves COMMIT on to itself
+and says so; ids of objects are compared as they are, so that one changed byte of a checkpoint is seen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.deep.differential.scripts import random_script
+from tests.deep.differential.sides import Side, sides
+from tests.deep.differential.world import Step, differences, played, template
+from tests.kit.yesterday import READS, WRITES, lines, payload, unpack, words
+
+FIRST, _, LAST = os.environ.get("DIFFERENTIAL_SEEDS", "0:20").partition(":")
+PARTS = 4
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Side, Side]:
+    return sides(tmp_path_factory.mktemp("sides"))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_scripts(both: tuple[Side, Side], tmp_path: Path, part: int) -> None:
+    template(tmp_path / "begun")
+    wrong = []
+    for seed in range(int(FIRST) + part, int(LAST), PARTS):
+        script = random_script(seed)
+        old, new = (played(tmp_path / "world", tmp_path / "begun", side, script) for side in both)
+        assert len(old) > 20
+        if told := differences(old, new):
+            wrong.append("\n".join([f"seed {seed}:", *told]))
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("state", [*WRITES, "reads"])
+def test_repositories_of_5b105d9(both: tuple[Side, Side], tmp_path: Path, state: str) -> None:
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    unpack(begun, "whole" if state == "reads" else state)
+    for file in (begun / "repo" / ".git").rglob("*"):
+        if file.is_file() and file.stat().st_size < 9999 and str(begun).encode() in file.read_bytes():
+            file.write_bytes(file.read_bytes().replace(str(begun).encode(), str(tmp_path / "world").encode()))
+    text = READS if state == "reads" else WRITES[state]
+    place = tmp_path / "world" / "repo"
+    steps = [
+        Step(words=tuple(words(re.sub("^forget before", "forget --yes before", line))), stdin=payload(line, place).decode())
+        for line in lines(text)
+    ]
+    old, new = (played(tmp_path / "world", begun, side, steps) for side in both)
+    assert len(old) == len(steps)
+    told = differences(old, new)
+    assert not told, "\n".join(told)
