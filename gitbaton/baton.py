@@ -31,9 +31,9 @@ from gitbaton.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.git.untracked import Rules
-    from gitbaton.git.worktree import Captured
     from gitbaton.secrets import Redactor
+    from gitbaton.worktree.capture import Captured
+    from gitbaton.worktree.untracked import Rules
 
 
 _MAX_TOLD = 1 << 20
@@ -247,7 +247,7 @@ class Baton:
 
     def rules(self) -> Rules:
         """What of the untracked files a capture takes in."""
-        from gitbaton.git.untracked import Rules
+        from gitbaton.worktree.untracked import Rules
 
         where = self.latest
         return Rules(
@@ -258,7 +258,7 @@ class Baton:
         )
 
     def _capture(self, tip: Stored | None, head: Head, *, fresh: bool) -> Captured:
-        from gitbaton.git.worktree import capture, private_folder
+        from gitbaton.worktree.capture import capture, private_folder
 
         kept = {self.base_tree(head)} if head.oid else set()
         if tip and tip.checkpoint.files:

@@ -8,10 +8,10 @@ from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.git.run import zsplit
-from gitbaton.git.scratch import Scratch, scratch
 from gitbaton.model import Stored
 from gitbaton.store import History
 from gitbaton.values import value
+from gitbaton.worktree.scratch import Scratch, scratch
 
 _INSTEAD = {
     "bad": "name another one with --bad CHECKPOINT",

@@ -21,7 +21,7 @@ def tree_now(baton: Baton, stored: Stored, folder: str) -> tuple[Oid, list[str]]
     """The work tree as a snapshot would hold it now, its new objects in ``folder``, and what to warn of: the paths that it
     could not hold and that ``stored`` does not name as left out. The repository is redirected to ``folder`` afterwards.
     Raises BatonError without a work tree."""
-    from gitbaton.git.worktree import capture, private_folder
+    from gitbaton.worktree.capture import capture, private_folder
 
     if baton.repo.layout.root is None:
         raise BatonError("there is no work tree to compare with", "name two checkpoints")

@@ -13,10 +13,10 @@ from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
 from gitbaton.errors import MENDS, BatonError, GitError, RecordError
 from gitbaton.git import settings, usage
-from gitbaton.git.hookfiles import read
 from gitbaton.git.keeping import left
 from gitbaton.git.tornfiles import torn
 from gitbaton.install import githooks as install
+from gitbaton.install.hookfiles import read
 from gitbaton.model import Oid
 from gitbaton.retention.looking import known as known_name
 from gitbaton.retention.looking import strange

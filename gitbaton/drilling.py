@@ -13,13 +13,13 @@ from typing import Any, cast
 from gitbaton.baton import TAKE_ONE, Baton
 from gitbaton.codec import Json, canonical, plain
 from gitbaton.errors import AmbiguousNameError, BatonError, NoAnswerError, NotFoundError
-from gitbaton.git.clone import Copy, look, scratch_copy
 from gitbaton.git.objects import RefChange
-from gitbaton.git.run import Result
 from gitbaton.model import Head, Oid, Stored
 from gitbaton.render import stored_document
 from gitbaton.store import CHAINS, CURRENT, NOTES, TIPS, tip_ref
+from gitbaton.system.process import Result
 from gitbaton.values import value
+from gitbaton.worktree.clone import Copy, look, scratch_copy
 
 FOLDER = "gitbaton-drill"
 _LATEST = ("latest/LATEST.json", "latest/LATEST.md")

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-    from gitbaton.git.untracked import Rules
+    from gitbaton.worktree.untracked import Rules
 
 _NEAR = 50
 _SAME_HEAD = 200
@@ -160,7 +160,7 @@ class Surveyor:
         return found is not None and found.kind == "tree"
 
     def _differing(self, items: Sequence[Stored], trees: Sequence[Oid]) -> tuple[dict[Oid, list[str]], list[str]]:
-        from gitbaton.git.filedrift import compare_files
+        from gitbaton.worktree.filedrift import compare_files
 
         trees = [*(s.checkpoint.files.tree for s in items if s.checkpoint.files is not None), *trees]
         assert self.rules is not None

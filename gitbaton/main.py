@@ -38,13 +38,13 @@ def head_start(words: list[str]) -> Repo | None:
         if words[0] in ("snapshot", "restore", "undo", "redo"):
             repo.prefetch_identity()
             if "--no-files" not in given and not any(w == "-" or w.endswith("=-") for w in words):
-                from gitbaton.git.index import list_ahead
+                from gitbaton.worktree.index import list_ahead
 
                 list_ahead(repo)
         elif words[0] in ("run", "repair", "settle", "approve", "compensate"):
             repo.prefetch_identity()
         elif words[0] in ("verify", "status") or (words[0] == "resume" and "--live" in given):
-            from gitbaton.git import filedrift
+            from gitbaton.worktree import filedrift
 
             filedrift.list_ahead(repo)
     except BatonError:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 
 from gitbaton.errors import UsageError
 from gitbaton.git.objects import lookup
-from gitbaton.git.ownfiles import make_folder, put, shared
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, make_folder, put, shared
 from gitbaton.git.run import zsplit
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import latest_json, latest_markdown
 from gitbaton.store import CURRENT, tip_ref
+from gitbaton.system.files import write_atomic
 from gitbaton.values import value
 
 NAMES = ("LATEST.md", "LATEST.json")
@@ -387,9 +387,7 @@ def unignore(repo: Repo, starts: Sequence[str]) -> list[str]:
         kept = [row for row in rows if not row.startswith(gone)]
         if len(kept) != len(rows):
             mode = os.stat(target).st_mode & 0o777
-            with open(os.open(target + ".baton", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode), "wb") as file:
-                file.writelines(kept)
-            os.replace(target + ".baton", target)
+            write_atomic(target, b"".join(kept), temporary=target + ".baton", mode=mode)
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from gitbaton.git.objects import OID
-from gitbaton.git.ownfiles import add, put
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, add, put
 from gitbaton.model import Oid
 
 KEPT = 1000

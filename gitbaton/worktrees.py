@@ -7,18 +7,18 @@ import os
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.errors import BatonError, UsageError
-from gitbaton.git.index import Facts, PrivateIndex
-from gitbaton.git.linked import add, remove
 from gitbaton.git.objects import new_object
-from gitbaton.git.putback import check_out
-from gitbaton.git.rawbytes import read_raw
 from gitbaton.git.repo import Repo, discover
-from gitbaton.git.staged import MARK, IndexLock, Restaging, Scope, read_staged
-from gitbaton.git.worktree import private_folder
 from gitbaton.model import FileState, Oid, Stored
 from gitbaton.restore.writing import put_raw
 from gitbaton.store.safety import beside
 from gitbaton.values import value
+from gitbaton.worktree.capture import private_folder
+from gitbaton.worktree.index import Facts, PrivateIndex
+from gitbaton.worktree.linked import add, remove
+from gitbaton.worktree.putback import check_out
+from gitbaton.worktree.rawbytes import read_raw
+from gitbaton.worktree.staged import MARK, IndexLock, Restaging, Scope, read_staged
 
 
 @value

@@ -68,14 +68,14 @@ def _levels(radius: Optional[int]) -> int:
 
 def _quoted(paths: list[str], prefix: str) -> tuple[str, ...]:
     """Paths as globs for exactly them and what is below. Raises UsageError."""
-    from gitbaton.git import globs
+    from gitbaton.worktree import globs
 
     return tuple(globs.relative(globs.quote(path), prefix) for path in paths)
 
 
 def _changed(baton: Baton, name: str) -> tuple[str, ...]:
     """The files that differ between a checkpoint and now. Raises NotFoundError, AmbiguousNameError, BatonError."""
-    from gitbaton.git.filedrift import changed_paths
+    from gitbaton.worktree.filedrift import changed_paths
 
     tree = tree_of(baton, baton.resolve(name))
     return tuple(changed_paths(baton.repo, baton.rules(), [tree])[tree])

@@ -12,12 +12,12 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain
-from gitbaton.git.run import write_all
 from gitbaton.journal.values import Cause
 from gitbaton.progress import Progress, pause, spent
 from gitbaton.render import in_quotes
 from gitbaton.running.events import Event
 from gitbaton.running.results import output
+from gitbaton.system.files import write_all
 from gitbaton.values import replace
 
 ERASE = "\r\x1b[K"

@@ -98,9 +98,9 @@ def split(words: dict[str, Any]) -> tuple[RunWords, StepWords]:
 def step_of(name: str, words: StepWords, argv: list[str], prefix: str) -> Step:
     """The step that was asked for in the folder ``prefix`` of the work tree ('' at its top), to which globs and --cwd are
     relative. Raises UsageError that names the option."""
-    from gitbaton.git import globs
     from gitbaton.running import options as languages
     from gitbaton.running.plans import checked
+    from gitbaton.worktree import globs
 
     fields: dict[str, Any] = {"after": tuple(words.after or ()), "env": tuple(words.env or ())}
     fields |= {"reads": tuple(globs.relative(glob, prefix) for glob in words.reads or ())}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from gitbaton.errors import NotARepositoryError
-from gitbaton.git.run import Git, Result
+from gitbaton.git.run import Git
+from gitbaton.system.process import Result
 
 
 def no_repository(git: Git, result: Result) -> NotARepositoryError:

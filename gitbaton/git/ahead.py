@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 
-from gitbaton.git.run import LOCAL_ENV, Git, Process, base_environment
+from gitbaton.git.run import LOCAL_ENV, Git, base_environment
+from gitbaton.system.process import Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

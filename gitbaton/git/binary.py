@@ -26,8 +26,10 @@ from gitbaton.git.objects import (
     parse_commit,
     zero,
 )
-from gitbaton.git.run import Git, checked, memory_file, spawn
+from gitbaton.git.run import Git, checked
 from gitbaton.model import Head, Oid
+from gitbaton.system.files import memory_file
+from gitbaton.system.process import spawn
 from gitbaton.values import cast
 
 _MANY = 64

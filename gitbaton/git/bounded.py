@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from gitbaton.errors import GitError
-from gitbaton.git.run import Git, Result, begin
+from gitbaton.git.run import Git
+from gitbaton.system.process import Result, begin
 
 _GRACE = 2.0  # seconds that git has to take its temporary files away
 _PLINK = ("plink", "tortoiseplink", "putty")

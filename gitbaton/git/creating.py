@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from gitbaton.errors import GitError
-from gitbaton.git.folders import remove
-from gitbaton.git.run import Git, base_environment, sync_paths
+from gitbaton.git.run import Git, base_environment
+from gitbaton.system.files import remove_folder, sync_paths
 
 
 def create_bare(path: str, *, sync: bool = True) -> None:
@@ -28,7 +28,7 @@ def create_bare(path: str, *, sync: bool = True) -> None:
         if not os.path.exists(os.path.join(path, "HEAD")):
             raise GitError(f"cannot create the repository '{path}': {error.strerror}") from None
     finally:
-        remove(draft)
+        remove_folder(draft)
 
 
 def _missing(folder: str) -> list[str]:

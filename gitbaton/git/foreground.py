@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import LOCAL_ENV, spawn
+from gitbaton.git.run import LOCAL_ENV
+from gitbaton.system.process import spawn
 
 _OTHERS = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
 # What says which repository is meant, where its parts are not at their usual places.

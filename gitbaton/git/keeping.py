@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Iterable
 
 from gitbaton.errors import GitError
-from gitbaton.git import groups
 from gitbaton.git.packer import Made
 from gitbaton.git.packfile import Packing
 from gitbaton.git.packread import Bases, Mapped
 from gitbaton.git.publish import WORD, mark, space
-from gitbaton.git.repo import Repo
-from gitbaton.git.run import sync_paths, write_all
-from gitbaton.git.sharing import sharer
+from gitbaton.git.repo import Repo, sharer
+from gitbaton.system import groups
+from gitbaton.system.files import sync_paths, write_all
 
 _ATTEMPTS = 8
 _UNNAMED = getattr(os, "O_TMPFILE", 0)

@@ -24,10 +24,10 @@ from gitbaton.git.objects import (
     lasting,
     linked_ref,
 )
-from gitbaton.git.sharing import mode_of, share
 from gitbaton.git.sizes import LONGEST, check_size
 from gitbaton.git.torn import is_whole
 from gitbaton.model import Head, Oid
+from gitbaton.system.files import mode_of, share
 from gitbaton.values import cast
 
 _KIND: dict[int, Kind] = {

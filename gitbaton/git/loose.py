@@ -13,9 +13,9 @@ from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import NewObject, Objects
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import write_all
 from gitbaton.git.torn import is_whole
 from gitbaton.model import Oid
+from gitbaton.system.files import write_all
 
 FEW = 32
 _RECENT = 32 << 20  # bytes of objects that are remembered

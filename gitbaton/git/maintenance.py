@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 import time
 
 from gitbaton.errors import GitError
-from gitbaton.git.ownfiles import lock_file
-from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, detach, leave
+from gitbaton.git.repo import Repo, lock_file
+from gitbaton.git.run import Git
+from gitbaton.system.files import acquire
+from gitbaton.system.process import detach, leave
 
 MANY = 4096
 _COLLECTING = 3600.0  # seconds
@@ -97,12 +97,11 @@ def _start(repo: Repo) -> bool:
     lock = lock_file(repo, os.path.join(repo.shared_dir, "repacking"))
     null = os.open(os.devnull, os.O_RDWR)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not acquire(lock):
+            return False
         argv = repo.plain.argv("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index")
         leave(argv, repo.plain.env, null, null, null, {lock: _HELD})
         return True
-    except BlockingIOError:
-        return False
     finally:
         os.close(null)
         os.close(lock)

@@ -16,7 +16,8 @@ from contextlib import contextmanager, suppress
 from gitbaton.errors import GitError
 from gitbaton.git.objects import Algorithm
 from gitbaton.git.packfile import Entry, Id, Packing
-from gitbaton.git.run import spawn, write_all
+from gitbaton.system.files import write_all
+from gitbaton.system.process import spawn
 
 _TIMEOUT = 60.0  # seconds in which it takes, or says, something
 _LENGTH = 8

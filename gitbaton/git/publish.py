@@ -7,14 +7,13 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from gitbaton.errors import MENDS, CollectedError, GitError
-from gitbaton.git import folders
 from gitbaton.git.loose import put_in, stow
 from gitbaton.git.objects import OID, NewObject, RefChange
-from gitbaton.git.ownfiles import make_folder, shared
-from gitbaton.git.repo import Repo
-from gitbaton.git.run import begin, sync_paths
+from gitbaton.git.repo import Repo, make_folder, shared
 from gitbaton.git.settings import FSYNC
 from gitbaton.model import Oid
+from gitbaton.system.files import remove_folder, sync_paths
+from gitbaton.system.process import begin
 from gitbaton.values import cast
 
 TYPE_CHECKING = False
@@ -261,12 +260,12 @@ def _workshop(repo: Repo) -> Iterator[str]:
     try:
         make_folder(repo, own)
         if os.stat(own).st_dev != os.stat(repo.objects_dir).st_dev:  # git itself renames from there
-            folders.remove(own)
+            remove_folder(own)
             own = os.path.join(os.path.realpath(repo.objects_dir), f"baton-{os.path.basename(own)}")
             os.mkdir(own)
         yield own
     finally:
-        folders.remove(own)
+        remove_folder(own)
 
 
 def _unwritten(error: OSError) -> GitError:
@@ -299,7 +298,7 @@ def sync_all(repo: Repo, place: str) -> bool:
 
 def mark() -> bytes:
     """What says whose a file is: process, its start, and the namespace of its number."""
-    from gitbaton.git import groups
+    from gitbaton.system import groups
 
     return f"{WORD} {os.getpid()} {groups.mark(os.getpid())} {space()}\n".encode()
 

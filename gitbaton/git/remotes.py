@@ -12,9 +12,9 @@ from gitbaton.git.objects import is_oid, is_ref
 from gitbaton.git.publish import sync_all
 from gitbaton.git.refusals import failure, hook_line, refused, timed_out, without_credentials
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Result
 from gitbaton.git.shelter import sheltered
 from gitbaton.model import Oid
+from gitbaton.system.process import Result
 from gitbaton.values import value
 
 _WANTED = r"^(remote\..*\.(url|pushurl)|branch\..*\.(remote|pushremote)|remote\.pushdefault)$"

@@ -1,24 +1,23 @@
-"""One repository: where its parts are, how it is configured, what is under way in it, and the lock for its refs."""
+"""One repository: where its parts are, how it is configured, what is under way in it, the lock for its refs, our own files."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cache
 
 from gitbaton.errors import GitError, NotARepositoryError
-from gitbaton.git import folders
 from gitbaton.git.absence import no_repository
 from gitbaton.git.ahead import Ahead, ask_layout, ask_settings
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
-from gitbaton.git.folders import be_born, born
 from gitbaton.git.objects import OID, Algorithm, Objects, parse_commit
-from gitbaton.git.ownfiles import lock_file, make_folder, put, shared
-from gitbaton.git.run import Git, Process, base_environment
+from gitbaton.git.run import Git, base_environment
 from gitbaton.model import Operation, WorktreeId
+from gitbaton.system.files import acquire, be_born, born, mode_of, remove_folder, share, write_atomic
+from gitbaton.system.process import Process
 from gitbaton.values import cast, value
 
 TYPE_CHECKING = False
@@ -135,7 +134,7 @@ class Repo:
     def clear(self) -> None:
         """Remove the quarantine: what refs are to hold is published. Never raises."""
         if self._quarantine is not None:
-            folders.remove(self._quarantine)
+            remove_folder(self._quarantine)
             self._quarantine = None
             self.git = self._plain
             self.objects.give_back()
@@ -314,7 +313,8 @@ class Repo:
         except OSError as error:
             raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
         try:
-            _take(fd, wait, path)
+            if not acquire(fd, wait):
+                raise GitError(f"'{path}' is held by another process for {wait:.0f} s")
             clear_stale_locks(self.layout.common_dir, names)
             clear_stale_locks(self.layout.git_dir, ("BATON_HEAD",))
             yield
@@ -329,29 +329,6 @@ class Repo:
             if isinstance(process, Process):
                 process.stop()
         self._reading = self._asked = self.listings = None
-
-
-def _take(fd: int, wait: float, place: str) -> None:
-    """Take the lock, or stand in the kernel's queue for it: with polling, newcomers overtook old waiters for a minute."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return
-    except BlockingIOError:
-        pass
-    import threading
-
-    own, taken = os.dup(fd), threading.Event()
-
-    def queue() -> None:
-        try:
-            fcntl.flock(own, fcntl.LOCK_EX)
-            taken.set()
-        finally:
-            os.close(own)  # the lock stays with `fd`, or goes with it when nobody waits any more
-
-    threading.Thread(target=queue, daemon=True).start()
-    if not taken.wait(wait):
-        raise GitError(f"'{place}' is held by another process for {wait:.0f} s")
 
 
 def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None = None, named: bool = False) -> Repo:
@@ -444,3 +421,50 @@ def _layout(git: Git, asked: Process | None = None) -> Layout:
         index = os.path.join(root[0] if root else git_dir, git.env["GIT_INDEX_FILE"])
     top, kind = root[0] if root else None, cast(Algorithm, algorithm)
     return Layout(root=top, git_dir=git_dir, common_dir=common, index=index, exclude=exclude, algorithm=kind)
+
+
+def shared(repo: Repo, path: str | int) -> None:
+    """Give a file or folder of ours, or what a descriptor is of, the mode that the repository asks for. Never raises, but for
+    what the configuration does."""
+    share(path, mode_of(repo.settings().get("core.sharedrepository", [""])[-1]))
+
+
+def make_folder(repo: Repo, path: str) -> None:
+    """Make a folder of ours and those above it. Raises OSError."""
+    os.makedirs(path, exist_ok=True)
+    while "baton" in path.removeprefix(repo.layout.common_dir).split(os.sep):
+        shared(repo, path)
+        path = os.path.dirname(path)
+
+
+def lock_file(repo: Repo, path: str) -> int:
+    """A file to lock, made with its folder where there is none; its descriptor. Raises OSError."""
+    make_folder(repo, os.path.dirname(path))
+    fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    shared(repo, fd)
+    return fd
+
+
+def put(repo: Repo, path: str, data: bytes, *, fresh: str = ".new", mode: int = 0o666, sync: bool = False) -> None:
+    """Write a file whole or not at all; its folder is made where there is none. ``fresh``: how its name ends until then. With
+    one name what a killed process left goes with the next write; where several write at once each needs its own. ``mode``
+    is that of a repository that nobody shares. Raises OSError."""
+    make_folder(repo, os.path.dirname(path))
+    write_atomic(path, data, temporary=path + fresh, mode=mode, sync=sync, made=lambda fd: shared(repo, fd))
+
+
+def add(repo: Repo, path: str, data: bytes) -> None:
+    """Write at the end of a file. Raises OSError."""
+    with open(path, "ab") as file:
+        shared(repo, file.fileno())
+        file.write(data)
+
+
+def sharer(git: Git) -> Callable[[str | int], None]:
+    """``share`` for a repository, which is asked once: when the first file is made."""
+
+    @cache
+    def mode() -> int:
+        return mode_of(git.run("config", "--get", "core.sharedrepository").out.decode("utf-8", "replace"))
+
+    return lambda made: share(made, mode())

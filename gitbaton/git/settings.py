@@ -6,10 +6,10 @@ import os
 import re
 
 from gitbaton.errors import GitError
-from gitbaton.git.folders import born
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, base_environment, sync_paths
+from gitbaton.git.run import Git, base_environment
 from gitbaton.model import WorktreeId
+from gitbaton.system.files import born, sync_paths
 
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
 FSYNC = ("always", "ordered", "never")  # what baton.fsync can be

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import OID, Object, digest
-from gitbaton.git.ownfiles import lock_file, make_folder
-from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, base_environment, checked, sync_paths
+from gitbaton.git.repo import Repo, lock_file, make_folder
+from gitbaton.git.run import Git, base_environment, checked
 from gitbaton.git.torn import STAMP, boot, is_hollow
 from gitbaton.model import Oid
+from gitbaton.system.files import sync_paths
 from gitbaton.values import value
 
 BROKEN = "broken"  # in our folder of the common directory, by the time: what was moved away

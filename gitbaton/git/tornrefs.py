@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from gitbaton.errors import RefConflictError
 from gitbaton.git.objects import OID
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import sync_paths
 from gitbaton.model import Oid
+from gitbaton.system.files import sync_paths
 from gitbaton.values import value
 
 _PACKED = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64}) refs/[^\0-\x20\x7f]+\Z|\^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z|#")

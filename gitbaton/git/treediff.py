@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from gitbaton.errors import MENDS, CollectedError
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Process, Result
 from gitbaton.model import Oid
+from gitbaton.system.process import Process, Result
 from gitbaton.values import value
 
 TREES = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none")

@@ -13,8 +13,9 @@ from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import OID, NewObject, zero
 from gitbaton.git.reffiles import lying
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Process, checked
+from gitbaton.git.run import checked
 from gitbaton.model import Oid
+from gitbaton.system.process import Process
 from gitbaton.values import value
 
 _MISSING = "--missing=allow-promisor"

@@ -148,15 +148,9 @@ def _opened_at(work: _Work, event: Event, place: str) -> bool:
 
 def _import_for(event: Event) -> None:
     """Import what an event needs, now that git is at work."""
-    import gitbaton.hooks.sessions
 
-    if event.inject in ("full", "short"):
-        import gitbaton.briefing
-        import gitbaton.choosing
-        import gitbaton.git.filedrift
-    elif event.moment in _ENDS:
-        import gitbaton.git.worktree
-        import gitbaton.hooks.auto  # noqa: F401
+    if event.inject in ("full", "short") or event.moment in _ENDS:
+        pass
 
 
 def _used(repo: Repo) -> bool:
@@ -267,7 +261,7 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
             work.log("two processes are at it already, and this one gives up")
             return
         from gitbaton.baton import Baton
-        from gitbaton.git.index import list_ahead
+        from gitbaton.worktree.index import list_ahead
 
         list_ahead(repo)
         if work.late is None:
@@ -279,7 +273,7 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
 
 def _go_on(words: list[str], work: _Work) -> None:
     """Take the checkpoint without anybody waiting for it; the one that is due already is not asked for again. Never raises."""
-    from gitbaton.git.run import detach
+    from gitbaton.system.process import detach
 
     if work.event is None or work.event.moment not in _KEPT or work.late is not None:
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +16,7 @@ from gitbaton.choosing import makes_current
 from gitbaton.codec import Json, document, first_line, parse_transcript, transcript_text
 from gitbaton.errors import ScanError, UnchangedError
 from gitbaton.exchange import Request
-from gitbaton.git.ownfiles import lock_file
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, lock_file
 from gitbaton.git.treediff import differences
 from gitbaton.hooks.deadline import AgainError
 from gitbaton.hooks.logbook import log
@@ -26,6 +24,7 @@ from gitbaton.hooks.sessions import Session, facts_path
 from gitbaton.model import Agent, Carried, Checkpoint, Observed, Stored, Told
 from gitbaton.store.safety import beside
 from gitbaton.store.write import Draft
+from gitbaton.system.files import acquire, release
 from gitbaton.values import replace
 
 QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
@@ -78,26 +77,18 @@ def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
         return
     fds = [lock_file(repo, os.path.join(repo.own_dir, name)) for name in ("late-hook", "late-hook-waits")]
     try:
-        yield _locked(fds[0]) or _waited(*fds)
+        yield acquire(fds[0]) or _waited(*fds)
     finally:
         for fd in fds:
             os.close(fd)
 
 
-def _locked(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _waited(work: int, turn: int) -> bool:
     """Wait for the lock of the work, as the only one that does; the deadline bounds it."""
-    if not _locked(turn):
+    if not acquire(turn):
         return False
-    fcntl.flock(work, fcntl.LOCK_EX)
-    fcntl.flock(turn, fcntl.LOCK_UN)
+    acquire(work, None)
+    release(turn)
     return True
 
 

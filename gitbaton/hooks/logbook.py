@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from gitbaton.codec import plain, timestamp
 from gitbaton.errors import BatonError
-from gitbaton.git.ownfiles import add
+from gitbaton.git.repo import add
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

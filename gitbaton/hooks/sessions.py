@@ -11,8 +11,7 @@ from contextlib import suppress
 from gitbaton.agents.values import Event
 from gitbaton.codec import Json, canonical, first_line, parse
 from gitbaton.errors import RecordError
-from gitbaton.git.ownfiles import put
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, put
 from gitbaton.model import Agent
 from gitbaton.values import replace, value
 

@@ -13,16 +13,16 @@ from gitbaton.choosing import within_reach
 from gitbaton.codec import first_line
 from gitbaton.config import load
 from gitbaton.errors import GitError
-from gitbaton.git import filedrift
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Process
 from gitbaton.git.treediff import finished, started
 from gitbaton.ground import Surveyor
 from gitbaton.hooks.deadline import DeadlineError, deadline
 from gitbaton.hooks.sessions import has_ended
 from gitbaton.model import Drift, Head, Live, Oid, Stored
 from gitbaton.running.current import unfinished
+from gitbaton.system.process import Process
 from gitbaton.values import replace
+from gitbaton.worktree import filedrift
 
 _LOOKED = 10  # checkpoints that are looked at for other sessions
 _OLD = 1800  # seconds after which words are old

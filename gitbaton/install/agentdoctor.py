@@ -10,12 +10,12 @@ from typing import Any
 from gitbaton.agents.clients import folder
 from gitbaton.agents.settings import Document, MalformedError
 from gitbaton.errors import BatonError
-from gitbaton.git.appserver import says
 from gitbaton.git.settings import everywhere
 from gitbaton.install import trust
 from gitbaton.install.agentfiles import bytes_of
 from gitbaton.install.agentplaces import EVERYWHERE, ONLY_USED, Place, shown
 from gitbaton.install.agentrows import Row, doubled, program, rows
+from gitbaton.install.appserver import says
 from gitbaton.values import value
 
 SECONDS = 5.0

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from functools import partial
 
 from gitbaton.agents.settings import MalformedError, undone
-from gitbaton.git.hookfiles import digest
 from gitbaton.install.agentfiles import check_writable
 from gitbaton.install.agentmerge import Found
 from gitbaton.install.agentplaces import Place, Target, found_in, refused, text_of
 from gitbaton.install.agentrecords import Change, Record, Records, carry_out
+from gitbaton.install.hookfiles import digest
 from gitbaton.install.steps import Step
 from gitbaton.values import value
 

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterable
 
 from gitbaton.errors import BatonError
+from gitbaton.system.files import write_atomic
 from gitbaton.values import value
 
 MAX_BYTES = 4 << 20
@@ -122,21 +123,15 @@ def check_unchanged(file: File, after: bytes | None) -> bool:
 
 def write(path: str, data: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
     """Write a file whole or not at all, with its mode and owner. Raises OSError."""
+
+    def made(fd: int) -> None:
+        found = os.fstat(fd)
+        if owner is not None and owner != (found.st_uid, found.st_gid):
+            os.fchown(fd, *owner)
+        os.fchmod(fd, mode)
+
     temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode & 0o600)
-    try:
-        with open(fd, "wb") as file:
-            file.write(data)
-            made = os.fstat(fd)
-            if owner is not None and owner != (made.st_uid, made.st_gid):
-                os.fchown(fd, *owner)
-            os.fchmod(fd, mode)
-            file.flush()
-            os.fsync(fd)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_atomic(path, data, temporary=temporary, mode=mode & 0o600, sync=True, made=made)
 
 
 def make_folders(folder: str) -> list[str]:

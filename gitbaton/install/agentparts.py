@@ -9,9 +9,9 @@ from collections.abc import Collection
 from gitbaton.agents.clients import Client
 from gitbaton.agents.settings import BOM, Edit, MalformedError
 from gitbaton.errors import BatonError
-from gitbaton.git.hookfiles import read
 from gitbaton.install import agentmerge
 from gitbaton.install.agentmerge import Found, Merged
+from gitbaton.install.hookfiles import read
 
 SKILL_MARK = "<!-- gitbaton:skill -->"
 PLUGIN_MARK = "// gitbaton:plugin"
@@ -32,7 +32,7 @@ def shipped(name: str) -> str:
 
 def digest_of(text: str) -> str:
     """What the list of shipped texts has of a text, whatever its line ends."""
-    from gitbaton.git.hookfiles import digest
+    from gitbaton.install.hookfiles import digest
 
     return digest(text.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
 

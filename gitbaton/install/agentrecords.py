@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -10,8 +9,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from gitbaton.agents.settings import Edit
-from gitbaton.git.hookfiles import digest
 from gitbaton.install.agentfiles import File, bytes_of, check_unchanged, drop_folders, make_folders, write
+from gitbaton.install.hookfiles import digest
+from gitbaton.system.files import acquire
 from gitbaton.values import value
 
 
@@ -68,7 +68,7 @@ class Ledger:
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 with suppress(OSError):  # a file system without locks
-                    fcntl.flock(fd, fcntl.LOCK_EX)
+                    acquire(fd, None)
                 if not os.path.isdir(folder) or not os.path.samestat(os.stat(folder), os.fstat(fd)):
                     continue  # who held it was the last, and took the folder away
                 self.read()

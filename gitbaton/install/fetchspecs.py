@@ -7,8 +7,8 @@ import os
 from gitbaton.baton import Baton
 from gitbaton.errors import UsageError
 from gitbaton.git import settings
-from gitbaton.git.hookfiles import Manifest
 from gitbaton.git.remotes import default, names
+from gitbaton.install.hookfiles import Manifest
 from gitbaton.install.steps import Plan, Step
 from gitbaton.store import CHAINS, NOTES
 from gitbaton.store.refs import META, remote_ref

@@ -11,10 +11,10 @@ from gitbaton.baton import Baton
 from gitbaton.codec import counted
 from gitbaton.errors import BatonError
 from gitbaton.git import settings
-from gitbaton.git.hookfiles import Manifest, digest, is_ours, keep, read, write
 from gitbaton.git.objects import RefChange
 from gitbaton.git.repo import Repo
 from gitbaton.install.fetchspecs import added
+from gitbaton.install.hookfiles import Manifest, digest, is_ours, keep, read, write
 from gitbaton.install.steps import Plan, Step
 from gitbaton.store import CURRENT, NOTES
 

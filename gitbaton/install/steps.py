@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from gitbaton.git.ownfiles import shared
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, shared
 from gitbaton.values import value
 
 

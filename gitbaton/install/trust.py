@@ -9,10 +9,10 @@ from typing import Any
 from gitbaton import __version__
 from gitbaton.agents.clients import CLIENTS, Client, command
 from gitbaton.errors import BatonError, UsageError
-from gitbaton.git.appserver import Peer
 from gitbaton.install.agentplaces import Place, path_of
 from gitbaton.install.agentrows import program
 from gitbaton.install.agents import chosen
+from gitbaton.install.appserver import Peer
 from gitbaton.values import value
 
 SECONDS = 20.0

@@ -35,7 +35,7 @@ from gitbaton.journal.names import check_run, run_of, run_ref
 from gitbaton.journal.reading import RECORD, read
 from gitbaton.journal.values import BLOBS, TREES, Logged, Record
 from gitbaton.model import Oid
-from gitbaton.store.read import root_objects
+from gitbaton.store.chain import root_objects
 from gitbaton.store.refs import REMOTES, RUNS
 from gitbaton.values import replace
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from gitbaton.errors import NoAnswerError, RecordError, UsageError
 from gitbaton.git.objects import lookup, parse_commit, parse_tree
-from gitbaton.git.rawbytes import is_safe
 from gitbaton.journal.chain import Journal
 from gitbaton.journal.reading import RECORD
 from gitbaton.journal.values import TREES
 from gitbaton.model import Oid
 from gitbaton.values import value
+from gitbaton.worktree.rawbytes import is_safe
 
 _MAX_BLOB = 1 << 30
 _MAX_TREE = 64 << 20

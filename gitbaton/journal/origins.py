@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from gitbaton.codec import encode_track
-from gitbaton.git import ownfiles
+from gitbaton.git import repo as git
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 
@@ -24,7 +24,7 @@ def line(path: str) -> str | None:
 def put(repo: Repo, path: str, text: str) -> bool:
     """Write a file of one line, whole or not at all; whether it could be."""
     try:
-        ownfiles.put(repo, path, f"{text}\n".encode("ascii"), fresh=f".{os.getpid()}.new")
+        git.put(repo, path, f"{text}\n".encode("ascii"), fresh=f".{os.getpid()}.new")
     except (OSError, UnicodeEncodeError):
         return False
     return True

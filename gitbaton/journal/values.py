@@ -61,7 +61,7 @@ class Backoff:
 @value
 class Step:
     """A step as it is asked for. ``argv``: a shell line is ``("sh", "-c", LINE)``. ``cwd``, ``reads`` and ``writes`` (globs of
-    gitbaton.git.globs) are relative to the top of the work tree. ``env``: names of variables; ``extra``: texts of --key.
+    gitbaton.worktree.globs) are relative to the top of the work tree. ``env``: names of variables; ``extra``: texts of --key.
     ``retry_on``: exit statuses as decimal text, or ``timeout``; empty means any failure. Seconds are floats. ``store`` none:
     outputs are recorded by digest only. ``checkpoint``: a track."""
 

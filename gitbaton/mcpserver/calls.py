@@ -12,7 +12,7 @@ from gitbaton.codec import Json, document, first_line, plain, timestamp
 from gitbaton.comparing import tree_now, tree_of
 from gitbaton.errors import BatonError, GitTimeoutError, UsageError
 from gitbaton.exchange import Request
-from gitbaton.git.run import Process, checked
+from gitbaton.git.run import checked
 from gitbaton.ground import tests_then
 from gitbaton.model import Agent, Checkpoint, Live, Since, Stored
 from gitbaton.observed import pairs
@@ -31,6 +31,7 @@ from gitbaton.render import (
 )
 from gitbaton.running.current import unfinished
 from gitbaton.store.meta import NOTHING, Meta, read
+from gitbaton.system.process import Process
 from gitbaton.values import value
 
 LISTED = 20  # checkpoints that `log` lists unless told: a model reads all of them

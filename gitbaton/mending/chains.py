@@ -14,8 +14,8 @@ from gitbaton.mending.pool import Pool
 from gitbaton.mending.values import Lost, Made
 from gitbaton.model import Checkpoint, FileState, IndexState, Oid, Skipped, Stored
 from gitbaton.store import Store
+from gitbaton.store.chain import root_objects
 from gitbaton.store.join import Link, linked, on_top
-from gitbaton.store.read import root_objects
 from gitbaton.store.safety import beside
 from gitbaton.store.values import MAX_COMMIT
 from gitbaton.store.write import NOBODY

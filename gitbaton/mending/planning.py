@@ -29,7 +29,7 @@ from gitbaton.model import Checkpoint, Oid
 from gitbaton.retention.looking import conversation_name, known
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, intent, tip_ref, track_of
 from gitbaton.store import meta as store_meta
-from gitbaton.store.read import root_objects
+from gitbaton.store.chain import root_objects
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
 from gitbaton.store.sound import OURS, kind_of
 from gitbaton.threads.names import LATE

@@ -19,7 +19,7 @@ from gitbaton.mending.heap import Heap, Reach
 from gitbaton.mending.pool import Pool
 from gitbaton.mending.values import Lost, Made
 from gitbaton.model import Oid
-from gitbaton.store.read import root_objects
+from gitbaton.store.chain import root_objects
 from gitbaton.store.write import NOBODY
 from gitbaton.values import replace, value
 

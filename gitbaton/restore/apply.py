@@ -8,8 +8,6 @@ from collections.abc import Collection
 from gitbaton.errors import BatonError, CollectedError, GitError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data
 from gitbaton.git.publish import flush
-from gitbaton.git.rawbytes import raw_tree
-from gitbaton.git.staged import MARK, IndexLock, refuse_changed, signature
 from gitbaton.model import Checkpoint, Oid, Restore, Stored
 from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
@@ -21,6 +19,8 @@ from gitbaton.store import safety_ref
 from gitbaton.store.safety import AFTER, LEFT, take_back
 from gitbaton.store.write import Draft, append_safety, contents
 from gitbaton.values import replace
+from gitbaton.worktree.rawbytes import raw_tree
+from gitbaton.worktree.staged import MARK, IndexLock, refuse_changed, signature
 
 
 def apply(plan: Plan) -> Restored:

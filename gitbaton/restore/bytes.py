@@ -10,13 +10,13 @@ import os
 from collections.abc import Sequence
 
 from gitbaton.git.objects import lookup
-from gitbaton.git.putback import Difference, Entry, differences
-from gitbaton.git.rawbytes import read_raw
-from gitbaton.git.staged import Scope
 from gitbaton.model import Oid, Op, Stored
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
+from gitbaton.worktree.putback import Difference, Entry, differences
+from gitbaton.worktree.rawbytes import read_raw
+from gitbaton.worktree.staged import Scope
 
 AFTER_RAW, TOUCHED = b"after-raw", b"touched"
 ONLY, APART, HIDDEN = b"index-only", b"index-apart", b"hidden"

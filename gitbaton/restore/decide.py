@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from gitbaton.git.putback import GITLINK, Difference, Guard, parents
-from gitbaton.git.worktree import covered
 from gitbaton.restore.values import CHANGING, Step
 from gitbaton.values import value
+from gitbaton.worktree.capture import covered
+from gitbaton.worktree.putback import GITLINK, Difference, Guard, parents
 
 
 @value

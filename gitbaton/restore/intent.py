@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gitbaton.codec import Json, canonical, parse, path_document, path_of
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import OID
-from gitbaton.git.ownfiles import lock_file, put
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, lock_file, put
 from gitbaton.model import OPS, Oid, Op
+from gitbaton.system.files import acquire, release
 from gitbaton.values import value
 
 LOCK_WAIT = 10.0
@@ -121,19 +119,12 @@ def alone(repo: Repo, wait: float = LOCK_WAIT) -> Iterator[None]:
     us still counts. Raises GitError when another one holds it for ``wait`` seconds."""
     fd = lock_file(repo, os.path.join(repo.own_dir, "restoring"))
     try:
-        deadline = time.monotonic() + wait
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise GitError("another restore is at work in this work tree; nothing is changed") from None
-            time.sleep(0.02)
+        if not acquire(fd, wait):
+            raise GitError("another restore is at work in this work tree; nothing is changed")
         os.set_inheritable(fd, True)
         try:
             yield
         finally:
-            fcntl.flock(fd, fcntl.LOCK_UN)  # a git of ours that waits for questions has it, too
+            release(fd)  # a git of ours that waits for questions has it, too
     finally:
         os.close(fd)

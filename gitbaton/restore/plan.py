@@ -9,11 +9,7 @@ from contextlib import contextmanager
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, path_document, plain
 from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, RecordError, UsageError
-from gitbaton.git.ignores import ignored_by
 from gitbaton.git.objects import lookup, object_id
-from gitbaton.git.putback import Difference, Entry, changed_tree, differences, hidden, matching
-from gitbaton.git.staged import Scope, listed_now, read_staged, stages_now
-from gitbaton.git.worktree import covered
 from gitbaton.model import INSIDE, FileState, Oid, Op, Stored
 from gitbaton.owners import Present, others
 from gitbaton.restore.bytes import Bytes, after, index_scope
@@ -23,6 +19,10 @@ from gitbaton.restore.values import CHANGING, UNMERGED, Order, Plan, Step
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import AFTER, Steps, beside, in_beside, steps
 from gitbaton.values import replace
+from gitbaton.worktree.capture import covered
+from gitbaton.worktree.ignores import ignored_by
+from gitbaton.worktree.putback import Difference, Entry, changed_tree, differences, hidden, matching
+from gitbaton.worktree.staged import Scope, listed_now, read_staged, stages_now
 
 
 @contextmanager

@@ -7,14 +7,14 @@ import os
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.errors import BatonError, GitError, RecordError
-from gitbaton.git.aside import rescue
 from gitbaton.git.objects import parse_commit
-from gitbaton.git.staged import IndexLock
 from gitbaton.restore import intent as intents
 from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.settle import go_on, index_is_of_before, roll_back, told
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import take_back
+from gitbaton.worktree.aside import rescue
+from gitbaton.worktree.staged import IndexLock
 
 
 def recover(baton: Baton) -> list[str]:

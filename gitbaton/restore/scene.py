@@ -11,16 +11,17 @@ from datetime import datetime
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, StaleError
 from gitbaton.git.ahead import start_listings
-from gitbaton.git.aside import mark, permissions
-from gitbaton.git.index import Facts, PrivateIndex
 from gitbaton.git.objects import lookup
-from gitbaton.git.putback import GITLINK, Difference, Entry, Guard, parents, take_in, take_out
-from gitbaton.git.run import Process, checked, zsplit
-from gitbaton.git.staged import refuse_changed
-from gitbaton.git.untracked import ours
-from gitbaton.git.worktree import Captured, capture_with_index, covered, private_folder, with_raw
+from gitbaton.git.run import checked, zsplit
 from gitbaton.model import Head, Oid
+from gitbaton.system.process import Process
 from gitbaton.values import replace
+from gitbaton.worktree.aside import mark, permissions
+from gitbaton.worktree.capture import Captured, capture_with_index, covered, private_folder, with_raw
+from gitbaton.worktree.index import Facts, PrivateIndex
+from gitbaton.worktree.putback import GITLINK, Difference, Entry, Guard, parents, take_in, take_out
+from gitbaton.worktree.staged import refuse_changed
+from gitbaton.worktree.untracked import ours
 
 _FEW_PATHS = 20  # that git is asked for one by one: each is held against every path of the index
 

@@ -12,11 +12,6 @@ from collections.abc import Mapping, Sequence
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.errors import GitError, PathError, RecordError, StaleError
-from gitbaton.git.place import can_place
-from gitbaton.git.putback import Difference, Entry, changed_tree, differences
-from gitbaton.git.rawbytes import read_raw
-from gitbaton.git.staged import IndexLock, Restaging, Scope, read_staged, refuse_changed, signature
-from gitbaton.git.worktree import covered
 from gitbaton.model import Oid, Stored
 from gitbaton.restore.bytes import HIDDEN, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, reached
@@ -25,6 +20,11 @@ from gitbaton.restore.writing import Writing, put_raw
 from gitbaton.store import Store
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
 from gitbaton.store.values import MAX_COMMIT
+from gitbaton.worktree.capture import covered
+from gitbaton.worktree.place import can_place
+from gitbaton.worktree.putback import Difference, Entry, changed_tree, differences
+from gitbaton.worktree.rawbytes import read_raw
+from gitbaton.worktree.staged import IndexLock, Restaging, Scope, read_staged, refuse_changed, signature
 
 WRITTEN = "it was written since"
 _PATIENCE = 1000

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Literal
 
-    from gitbaton.git.putback import Entry
-    from gitbaton.git.staged import Scope
     from gitbaton.restore.scene import Scene
+    from gitbaton.worktree.putback import Entry
+    from gitbaton.worktree.staged import Scope
 
     Action = Literal["write", "create", "remove", "keep", "conflict", "refuse"]
 else:

@@ -7,15 +7,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from gitbaton.errors import GitError, StaleError
-from gitbaton.git.aside import mark
 from gitbaton.git.objects import lookup
-from gitbaton.git.place import Placing, can_place
-from gitbaton.git.putback import Difference, check_out, refuse_remains
-from gitbaton.git.rawbytes import write_raw
 from gitbaton.model import Oid
 from gitbaton.restore.intent import reached
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
+from gitbaton.worktree.aside import mark
+from gitbaton.worktree.place import Placing, can_place
+from gitbaton.worktree.putback import Difference, check_out, refuse_remains
+from gitbaton.worktree.rawbytes import write_raw
 
 
 class Writing:

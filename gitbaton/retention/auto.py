@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +10,12 @@ from datetime import UTC, datetime
 from gitbaton.baton import Baton
 from gitbaton.codec import plain, timestamp
 from gitbaton.errors import MENDS, BatonError, GitError
-from gitbaton.git.ownfiles import add, lock_file
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, add, lock_file
 from gitbaton.model import Oid
 from gitbaton.retention.planning import prune
 from gitbaton.retention.rules import AUTO_LAST
 from gitbaton.retention.wishes import Wish
+from gitbaton.system.files import acquire
 
 
 def run(place: str) -> None:
@@ -67,10 +66,7 @@ def alone(repo: Repo) -> Iterator[bool]:
     """Whether this is the only process that prunes so; nobody is waited for."""
     fd = lock_file(repo, os.path.join(repo.shared_dir, "pruning"))
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
+        yield acquire(fd)
     finally:
         os.close(fd)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,14 +9,14 @@ from datetime import datetime, timedelta
 
 from gitbaton.git import settings
 from gitbaton.git.objects import NewObject, RefChange
-from gitbaton.git.ownfiles import lock_file
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, lock_file
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.looking import Chain
 from gitbaton.store import SAFETY, Store
+from gitbaton.store.chain import root_objects
 from gitbaton.store.join import Link, links, on_top
-from gitbaton.store.read import root_objects
 from gitbaton.store.safety import replay
+from gitbaton.system.files import acquire
 
 DAYS = 14
 
@@ -72,8 +71,4 @@ def resting(repo: Repo, chains: Sequence[Chain]) -> Iterator[frozenset[str]]:
 def _free(repo: Repo, folder: str, held: list[int]) -> bool:
     fd = lock_file(repo, os.path.join(folder, "restoring"))
     held.append(fd)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return not os.path.lexists(os.path.join(folder, "restore"))
+    return acquire(fd) and not os.path.lexists(os.path.join(folder, "restore"))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gitbaton.errors import UsageError
-from gitbaton.git import globs
-from gitbaton.git.filesets import Entry
 from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Cause, Logged, Record, Step
 from gitbaton.running.context import Context
@@ -19,6 +17,8 @@ from gitbaton.running.serving import Materials, materials, ours_of, result_of
 from gitbaton.running.underway import noted
 from gitbaton.running.writeset import same
 from gitbaton.values import replace
+from gitbaton.worktree import globs
+from gitbaton.worktree.filesets import Entry
 
 
 class Ahead:

@@ -6,10 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from gitbaton.errors import BatonError, GitError
-from gitbaton.git.children import Ended
-from gitbaton.git.filesets import Entry, Files
-from gitbaton.git.filewatch import Watch
-from gitbaton.git.globs import matcher
 from gitbaton.git.publish import flush
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import StepState
@@ -40,7 +36,11 @@ from gitbaton.running.writeset import (
     tree_of,
     writes,
 )
+from gitbaton.system.children import Ended
 from gitbaton.values import replace, value
+from gitbaton.worktree.filesets import Entry, Files
+from gitbaton.worktree.filewatch import Watch
+from gitbaton.worktree.globs import matcher
 
 
 @value

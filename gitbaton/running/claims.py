@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import time
@@ -11,10 +10,11 @@ from contextlib import ExitStack
 from datetime import datetime
 
 from gitbaton.errors import GitError, RunError, UsageError
-from gitbaton.git import globs, groups
-from gitbaton.git.ownfiles import shared
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, shared
+from gitbaton.system import groups
+from gitbaton.system.files import acquire, release
 from gitbaton.values import replace, value
+from gitbaton.worktree import globs
 
 _SHORTEST, _LONGEST = 0.002, 0.25  # seconds between two looks at a claim that is waited for
 _LOCK = "claims/lock"
@@ -24,8 +24,8 @@ _UNKNOWN = "(unknown)"
 @value
 class Held:
     """What a claim says: the step and its write set, in which work tree, and which process holds it since when. ``start``
-    and ``group`` (the process group of its command and that group's start mark) are as in gitbaton.git.groups. ``wants``: the
-    step of its run that its holder waits for meanwhile. ``dead``, which no file says: that process has ended, and something
+    and ``group`` (the process group of its command and that group's start mark) are as in gitbaton.system.groups. ``wants``:
+    the step of its run that its holder waits for meanwhile. ``dead``, which no file says: that process has ended, and something
     that it started has not."""
 
     run: str
@@ -70,7 +70,7 @@ class Claim:
             return
         self._open = False
         _unlink(self.path)  # before the lock is free: who gets it sees that it was given back
-        fcntl.flock(self.lock_fd, fcntl.LOCK_UN)
+        release(self.lock_fd)
         os.close(self.lock_fd)
 
     def __enter__(self) -> Claim:
@@ -204,7 +204,7 @@ class Claims:
         except OSError as error:
             raise GitError(f"a claim cannot be written: {error.strerror}") from None
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            acquire(fd)
             _write(fd, held)
             os.rename(path + ".new", path + ".json")  # nobody sees it unlocked or half written
         except BaseException:
@@ -236,7 +236,7 @@ class Claims:
             held = _read(os.pread(fd, 1 << 20, 0))
             if held is not None and self._is_far(held):
                 return _Found(path, held, far=True)
-            if not _free(fd):
+            if not acquire(fd, shared=True):  # who looks shares it, so that two who look do not mislead each other
                 held = held or _unreadable(self._host)
                 # Another boot under our name that holds the lock is another machine, and it lives.
                 return _Found(path, replace(held, dead=held.boot == self._boot and not self._lives(held)))
@@ -295,15 +295,6 @@ def _refusal(mine: Held, found: _Found) -> RunError:
 
 def _unreadable(host: str) -> Held:
     return Held(run=_UNKNOWN, step=_UNKNOWN, writes=("**",), host=host, boot=_UNKNOWN, pid=0, start="", worktree=_UNKNOWN)
-
-
-def _free(fd: int) -> bool:
-    """Whether nobody holds the lock of a claim; who looks shares it, so that two who look do not mislead each other."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
-        return False
 
 
 def _unlink(path: str) -> None:

@@ -11,14 +11,14 @@ from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, NotFoundError, UsageError
-from gitbaton.git import groups
-from gitbaton.git.filesets import Entry, Files, read_tree
 from gitbaton.journal.chain import Journal
 from gitbaton.journal.state import RunState, StepState, fold
 from gitbaton.journal.values import Cause, Logged, Record
 from gitbaton.model import Oid
 from gitbaton.running.claims import Claim, Claims
 from gitbaton.running.events import Event, Kind
+from gitbaton.system import groups
+from gitbaton.worktree.filesets import Entry, Files, read_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Workshop:
     """A lane with the stat cache of its files."""
 
     def __init__(self, ctx: Context) -> None:
-        from gitbaton.git.lanes import Lane
+        from gitbaton.worktree.lanes import Lane
 
         self.lane = Lane(ctx.baton.repo)
         self.files = Files(ctx.baton.repo, self.lane.path, cached=False)

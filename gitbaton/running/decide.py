@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from gitbaton.git import globs
-from gitbaton.git.filesets import Entry
 from gitbaton.git.objects import new_object
 from gitbaton.journal.keys import key_of
 from gitbaton.journal.state import EffectState, StepState
@@ -16,6 +14,8 @@ from gitbaton.running.context import Context
 from gitbaton.running.results import exit_of
 from gitbaton.running.writeset import tree_of
 from gitbaton.values import value
+from gitbaton.worktree import globs
+from gitbaton.worktree.filesets import Entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.errors import UsageError
-from gitbaton.git.children import signals
 from gitbaton.journal.chain import Journal, check_run, remember
 from gitbaton.journal.values import Plan, Step
 from gitbaton.running import schedule
@@ -30,6 +29,7 @@ from gitbaton.running.report import Report, Why, report, why
 from gitbaton.running.results import UNDO_FAILED, Done
 from gitbaton.running.step import perform, rejected
 from gitbaton.running.taking import Outcome, following, opened, turn
+from gitbaton.system.children import signals
 
 __all__ = ["Engine", "Outcome", "chosen", "looking"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gitbaton.git.filesets import Entry
 from gitbaton.journal.values import Step
 from gitbaton.running.context import Context
 from gitbaton.running.decide import present
 from gitbaton.running.graph import edges
 from gitbaton.running.serving import result_of
 from gitbaton.values import replace
+from gitbaton.worktree.filesets import Entry
 
 
 def closed(ctx: Context, steps: Sequence[Step]) -> tuple[Step, str] | None:

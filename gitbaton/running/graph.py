@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from gitbaton.errors import UsageError
-from gitbaton.git import globs
 from gitbaton.journal.values import Step
+from gitbaton.worktree import globs
 
 
 class StepError(UsageError):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from gitbaton.git import children
-from gitbaton.git.children import Command, Ended
 from gitbaton.journal import crash, keys
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.values import Step
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
+from gitbaton.system import children
+from gitbaton.system.children import Command, Ended
 
 SHORT_TEXT = 4000  # characters of a command's words that a record's text keeps
 _MINIMAL = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL")

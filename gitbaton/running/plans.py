@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable
 
 from gitbaton.errors import UsageError
-from gitbaton.git import globs
 from gitbaton.journal.values import EFFECTS, ISOLATES, KEEPS, ON_UNDECLARED, Plan, Step
 from gitbaton.running import graph, options
 from gitbaton.running.graph import StepError
 from gitbaton.running.planfile import PlanFile, load, perhaps, shown
 from gitbaton.values import cast, replace
+from gitbaton.worktree import globs
 
 MOST_STEPS, MOST_RETRIES, MOST_RUNS = 1000, 1000, 1_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}\Z", re.ASCII)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gitbaton.errors import RecordError, RunError, UsageError
-from gitbaton.git import globs
 from gitbaton.git.objects import Objects
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Logged, Plan, Record, Step
 from gitbaton.running.planfile import LARGEST, PLAN
 from gitbaton.running.results import UNKNOWN
 from gitbaton.values import replace
+from gitbaton.worktree import globs
 
 
 def step_of(record: Record) -> Step:

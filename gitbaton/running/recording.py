@@ -10,7 +10,7 @@ from gitbaton.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.git.children import Ended
+    from gitbaton.system.children import Ended
 
 
 def beginning(

@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 
 from gitbaton.errors import NoAnswerError, RunError
-from gitbaton.git.filesets import Entry, FileSet
-from gitbaton.git.globs import matcher
 from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Logged, Record, Step, Writes
 from gitbaton.running.claims import Claim
@@ -21,6 +19,8 @@ from gitbaton.running.underway import forget, noted
 from gitbaton.running.verifying import verify
 from gitbaton.running.writeset import differences, kept, look, owners, put, same, standing, tree_of
 from gitbaton.values import replace
+from gitbaton.worktree.filesets import Entry, FileSet
+from gitbaton.worktree.globs import matcher
 
 SHOWN = 10  # files that a line names
 

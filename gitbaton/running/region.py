@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from gitbaton.git import globs
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Logged, Step
 from gitbaton.model import Oid
 from gitbaton.running.graph import edges
 from gitbaton.values import value
+from gitbaton.worktree import globs
 
 
 @value

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from gitbaton.git import globs
 from gitbaton.journal.values import Step
 from gitbaton.running.results import GATE
+from gitbaton.worktree import globs
 
 
 class Schedule:

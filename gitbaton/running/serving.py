@@ -6,7 +6,6 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
-from gitbaton.git.filesets import Entry, FileSet, unmatched
 from gitbaton.journal.state import StepState
 from gitbaton.journal.values import Logged, Record, Step, Writes
 from gitbaton.running.context import Context
@@ -28,6 +27,7 @@ from gitbaton.running.writeset import (
     with_theirs,
 )
 from gitbaton.values import replace, value
+from gitbaton.worktree.filesets import Entry, FileSet, unmatched
 
 
 @value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from contextlib import contextmanager, suppress
 from gitbaton.codec import encode_track
 from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError, UnreadableRunError, UsageError
 from gitbaton.git.objects import parse_commit
-from gitbaton.git.ownfiles import lock_file
+from gitbaton.git.repo import lock_file
 from gitbaton.journal.chain import Journal, remembered
 from gitbaton.journal.values import Logged, Plan
 from gitbaton.render import in_shell
@@ -20,6 +19,7 @@ from gitbaton.running.context import Context
 from gitbaton.running.events import Event
 from gitbaton.running.planfile import PLAN, load
 from gitbaton.running.results import Done
+from gitbaton.system.files import acquire
 from gitbaton.values import replace, value
 
 MAX_PLAN = 4 << 20
@@ -52,12 +52,10 @@ def turn(ctx: Context) -> Iterator[None]:
     except OSError as error:
         raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not acquire(fd):
             with ctx.hold():
                 ctx.emit("wait", text=f"another process works on run '{ctx.run}'")
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            acquire(fd, None)
         with ctx.hold():
             yield
     finally:

@@ -6,16 +6,16 @@ import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 
-from gitbaton.git.fileread import LARGE
-from gitbaton.git.filesets import Entry, Files, FileSet
-from gitbaton.git.filewatch import Stray, Strays
-from gitbaton.git.globs import matcher
-from gitbaton.git.rawbytes import is_safe
 from gitbaton.journal.values import Undeclared
 from gitbaton.model import Oid
 from gitbaton.running.context import Context, Workshop
 from gitbaton.running.writeset import folders_of, put, tree_of
 from gitbaton.values import replace, value
+from gitbaton.worktree.fileread import LARGE
+from gitbaton.worktree.filesets import Entry, Files, FileSet
+from gitbaton.worktree.filewatch import Stray, Strays
+from gitbaton.worktree.globs import matcher
+from gitbaton.worktree.rawbytes import is_safe
 
 SHOWN = 10
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 from gitbaton.codec import encode_track
 from gitbaton.errors import GitError
-from gitbaton.git.filesets import Entry
-from gitbaton.git.ownfiles import put
+from gitbaton.git.repo import put
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
 from gitbaton.running.writeset import same
 from gitbaton.values import value
+from gitbaton.worktree.filesets import Entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

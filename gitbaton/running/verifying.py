@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from gitbaton.git.filesets import TEMPORARY, Entry, swap
-from gitbaton.git.watcher import dismiss, new_path, watch
 from gitbaton.journal.values import Step
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
 from gitbaton.running.launching import launch, minimal, said, shell
 from gitbaton.running.results import TIMEOUT
 from gitbaton.values import value
+from gitbaton.worktree.filesets import TEMPORARY, Entry, swap
+from gitbaton.worktree.watcher import dismiss, new_path, watch
 
 
 @value

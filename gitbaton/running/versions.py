@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gitbaton.errors import BatonError
-from gitbaton.git.filesets import Entry
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
 from gitbaton.running.writeset import same, trees_of
+from gitbaton.worktree.filesets import Entry
 
 
 def made_anywhere(ctx: Context, step: str, files: Mapping[str, Entry]) -> frozenset[str]:

@@ -6,8 +6,6 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from gitbaton.git.filesets import Entry, Files, FileSet, swap, write_tree
-from gitbaton.git.filetrees import LINK, marked
 from gitbaton.git.objects import new_object
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import StepState
@@ -15,6 +13,8 @@ from gitbaton.journal.values import Logged, Record, Step, Writes
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
 from gitbaton.values import replace, value
+from gitbaton.worktree.filesets import Entry, Files, FileSet, swap, write_tree
+from gitbaton.worktree.filetrees import LINK, marked
 
 MAX_LINK = 1 << 20
 

@@ -9,13 +9,11 @@ from gitbaton.codec import decode_track, plain
 from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError
 from gitbaton.model import Oid, Stored
 from gitbaton.store import meta
+from gitbaton.store.chain import Chains
 from gitbaton.store.refs import REMOTES, chain_ref, fetched_ref, remote_ref
 from gitbaton.store.values import History, Problem
 from gitbaton.values import replace, value
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gitbaton.store.read import Store
 SLACK = timedelta(minutes=10)  # what is further in the future is listed and not joined
 _MOST = 1000  # newer checkpoints that are counted
 
@@ -36,7 +34,7 @@ class Newer:
         return f"{remote} has {many} of track '{plain(self.track)}': 'git baton sync {remote}' joins them"
 
 
-def strays(store: Store) -> list[Problem]:
+def strays(store: Chains) -> list[Problem]:
     """The refs below refs/baton/remotes whose name is not one that gitbaton writes."""
     return [
         Problem(where=ref, reason="the name is not one that gitbaton writes")
@@ -58,13 +56,13 @@ def _is_ours(ref: str) -> bool:
     return rest in ("notes", "meta") or (kind in ("transcripts", "threads", "late") and bool(name))
 
 
-def dropping(store: Store, remotes: Iterable[str]) -> meta.Meta:
+def dropping(store: Chains, remotes: Iterable[str]) -> meta.Meta:
     """What this repository and remotes have pinned and dropped. Raises RecordError."""
     refs = [remote_ref(remote, "meta") for remote in remotes]
     return meta.union(meta.read(store), *(meta.read(store, ref) for ref in refs))
 
 
-def history(store: Store, track: str, limit: int | None = None) -> History:
+def history(store: Chains, track: str, limit: int | None = None) -> History:
     """The checkpoints of a track that exists only as fetched, newest first, from all its remotes; all of them are foreign.
 
     What was dropped anywhere is left out. As of the last listing of the chains. Raises NotFoundError.
@@ -77,7 +75,7 @@ def history(store: Store, track: str, limit: int | None = None) -> History:
     return _history(store, track, [remote for remote, _ in chains], drops, problems, limit)
 
 
-def _dropping(store: Store, remotes: Iterable[str], problems: list[Problem]) -> meta.Meta:
+def _dropping(store: Chains, remotes: Iterable[str], problems: list[Problem]) -> meta.Meta:
     """As ``dropping``; what cannot be read is a problem, and nothing is left out for it."""
     try:
         return dropping(store, remotes)
@@ -87,7 +85,7 @@ def _dropping(store: Store, remotes: Iterable[str], problems: list[Problem]) -> 
 
 
 def _history(
-    store: Store, track: str, remotes: Iterable[str], drops: meta.Meta, problems: list[Problem], limit: int | None
+    store: Chains, track: str, remotes: Iterable[str], drops: meta.Meta, problems: list[Problem], limit: int | None
 ) -> History:
     found: dict[Oid, Stored] = {}
     for remote in remotes:
@@ -105,7 +103,7 @@ def _history(
     return History(items=tuple(items[:limit]), problems=tuple(problems))
 
 
-def apart(store: Store, tracks: Mapping[str, Oid], known: Collection[Oid]) -> History:
+def apart(store: Chains, tracks: Mapping[str, Oid], known: Collection[Oid]) -> History:
     """The checkpoints that remotes have of tracks which exist here, too, with these tips, newest first, but for those
     ``known``: as far as they were fetched; all of them foreign, with the remotes in ``origins``. What was dropped anywhere is
     left out. As of the last listing."""
@@ -134,7 +132,7 @@ def differing(tracks: Mapping[str, Oid], elsewhere: Mapping[str, list[tuple[str,
     return ((track, remote, oid) for track, chains in elsewhere.items() for remote, oid in chains if tracks.get(track) != oid)
 
 
-def _not_here(store: Store, track: str, oid: Oid) -> list[Stored]:
+def _not_here(store: Chains, track: str, oid: Oid) -> list[Stored]:
     """The checkpoints of a fetched chain whose commits the chain here lacks. Raises RecordError where it is broken."""
     own = store.objects.info(chain_ref(track))
     have = {store.root, *(store.objects.first_parents(own.oid) if own is not None else ())}
@@ -143,7 +141,7 @@ def _not_here(store: Store, track: str, oid: Oid) -> list[Stored]:
     return [store.stored(item, track, commit) for commit, item in read]
 
 
-def tip(store: Store, track: str) -> Stored | None:
+def tip(store: Chains, track: str) -> Stored | None:
     """The newest checkpoint of a track that exists only as fetched; None where there is none. Raises RecordError."""
     chains = store.fetched().get(track)
     if not chains:
@@ -154,12 +152,12 @@ def tip(store: Store, track: str) -> Stored | None:
     return found.items[0] if found.items else None
 
 
-def tips(store: Store) -> History:
+def tips(store: Chains) -> History:
     """The newest checkpoint of every track that exists only as fetched, newest first, as of the last listing."""
     return _tips(store, store.strange())
 
 
-def _tips(store: Store, tracks: Mapping[str, list[tuple[str, Oid]]]) -> History:
+def _tips(store: Chains, tracks: Mapping[str, list[tuple[str, Oid]]]) -> History:
     """Where a tip was dropped or cannot be read, what is below it is looked at; else no more than the tips."""
     problems: list[Problem] = []
     remotes = sorted({remote for chains in tracks.values() for remote, _ in chains})
@@ -185,7 +183,7 @@ def _age(stored: Stored) -> tuple[datetime, Oid]:
     return stored.checkpoint.created, stored.id
 
 
-def newer(store: Store, elsewhere: Mapping[str, list[tuple[str, Oid]]], tips: Iterable[Stored], now: datetime) -> list[Newer]:
+def newer(store: Chains, elsewhere: Mapping[str, list[tuple[str, Oid]]], tips: Iterable[Stored], now: datetime) -> list[Newer]:
     """The remotes that have newer checkpoints of tracks than their ``tips`` here, as far as they were fetched and could be
     joined; what cannot be read is none. Costs one read of a tip that this repository does not have as its own."""
     found = []
@@ -198,7 +196,7 @@ def newer(store: Store, elsewhere: Mapping[str, list[tuple[str, Oid]]], tips: It
     return found
 
 
-def _count(store: Store, remote: str, track: str, oid: Oid, mine: Stored, now: datetime) -> int:
+def _count(store: Chains, remote: str, track: str, oid: Oid, mine: Stored, now: datetime) -> int:
     try:
         theirs = store.stored(store.objects.read(oid), track, oid)
         ids: set[Oid] = set()

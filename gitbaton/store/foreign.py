@@ -7,13 +7,9 @@ from collections.abc import Iterable
 
 from gitbaton.codec import encode_track
 from gitbaton.git.objects import OID
-from gitbaton.git.ownfiles import put
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gitbaton.store.read import Store
 _NONE: frozenset[Oid] = frozenset()
 
 
@@ -46,24 +42,24 @@ def _read(path: str) -> frozenset[Oid]:
         return _NONE
 
 
-def marked(store: Store, track: str) -> frozenset[Oid]:
+def marked(repo: Repo, track: str) -> frozenset[Oid]:
     """The ids of a track's checkpoints that are foreign."""
-    return Marks(store.repo).of(track)
+    return Marks(repo).of(track)
 
 
-def mark(store: Store, track: str, ids: Iterable[Oid]) -> None:
+def mark(repo: Repo, track: str, ids: Iterable[Oid]) -> None:
     """Say that checkpoints of a track are foreign; before its chain holds them. Called with the lock held. Raises OSError."""
-    known = marked(store, track)
+    known = marked(repo, track)
     more = known.union(ids)
     if more == known:
         return
-    path = os.path.join(store.repo.shared_dir, "foreign", encode_track(track))  # `.new` is no track's: `.` is encoded
-    put(store.repo, path, "".join(f"{oid}\n" for oid in sorted(more)).encode("ascii"))
+    path = os.path.join(repo.shared_dir, "foreign", encode_track(track))  # `.new` is no track's: `.` is encoded
+    put(repo, path, "".join(f"{oid}\n" for oid in sorted(more)).encode("ascii"))
 
 
-def clear(store: Store, track: str) -> None:
+def clear(repo: Repo, track: str) -> None:
     """Say that no checkpoint of a track is foreign any more, because a local one follows. Called with the lock held."""
     try:
-        os.unlink(os.path.join(store.repo.shared_dir, "foreign", encode_track(track)))
+        os.unlink(os.path.join(repo.shared_dir, "foreign", encode_track(track)))
     except OSError:
         return  # it stays foreign until the next one

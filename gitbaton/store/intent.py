@@ -8,15 +8,12 @@ from collections.abc import Sequence
 from gitbaton.errors import BatonError, GitError, GitTimeoutError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import OID, RefChange, is_ref
-from gitbaton.git.ownfiles import put
 from gitbaton.git.publish import fsync, kept, move_refs
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 from gitbaton.store import newest
+from gitbaton.store.chain import Chains
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gitbaton.store.read import Store
 _HEADER = b"gitbaton revision 1\n"
 _END = b"end\n"
 
@@ -30,7 +27,7 @@ def pending(repo: Repo) -> bool:
     return os.path.lexists(_path(repo))
 
 
-def carry_out(store: Store, first: Sequence[RefChange], last: Sequence[RefChange], new: Sequence[Oid]) -> None:
+def carry_out(store: Chains, first: Sequence[RefChange], last: Sequence[RefChange], new: Sequence[Oid]) -> None:
     """Carry out ``first`` wholly or not at all, then ``last``, which are derived from it; ``new`` are the objects that no ref
     reaches yet. Called with the lock held.
 
@@ -52,7 +49,7 @@ def carry_out(store: Store, first: Sequence[RefChange], last: Sequence[RefChange
     _forget(store)
 
 
-def settle(store: Store) -> list[str]:
+def settle(store: Chains) -> list[str]:
     """Finish what a killed process had begun; what is in the way is said, and tried again the next time.
 
     A ref that has moved on since stays where it is, and so does one that can never be moved. Called with the lock held.
@@ -73,7 +70,7 @@ def settle(store: Store) -> list[str]:
     return said
 
 
-def _moved(store: Store, change: RefChange) -> list[str]:
+def _moved(store: Chains, change: RefChange) -> list[str]:
     """Move one ref; why it cannot be, where trying again cannot help. Raises RefConflictError, GitTimeoutError."""
     try:
         if change.new is not None and store.objects.info(change.new) is None:
@@ -86,12 +83,12 @@ def _moved(store: Store, change: RefChange) -> list[str]:
     return []
 
 
-def _keep(store: Store, changes: Sequence[RefChange]) -> None:
+def _keep(store: Chains, changes: Sequence[RefChange]) -> None:
     rows = [f"{c.name} {c.old or '-'} {c.new or '-'}\n" for c in changes]
     put(store.repo, _path(store.repo), _HEADER + os.fsencode("".join(rows)) + _END, sync=True)
 
 
-def _kept(store: Store) -> list[RefChange]:
+def _kept(store: Chains) -> list[RefChange]:
     """The changes of the file; none of a file that is not whole, as after a power loss."""
     with open(_path(store.repo), "rb") as file:
         raw = file.read(64 << 20)
@@ -104,6 +101,6 @@ def _kept(store: Store) -> list[RefChange]:
     return [RefChange(name=row[0], old=pair[0], new=pair[1]) for row, pair in zip(rows, ids, strict=True)]
 
 
-def _forget(store: Store) -> None:
+def _forget(store: Chains) -> None:
     if pending(store.repo):
         os.unlink(_path(store.repo))

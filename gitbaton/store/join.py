@@ -13,8 +13,9 @@ from gitbaton.errors import RecordError
 from gitbaton.git.objects import Algorithm, Commit, NewObject, RefChange, commit_data, new_object, object_id, parse_commit
 from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Stored
+from gitbaton.store.chain import root_objects
 from gitbaton.store.meta import NOTHING, Meta
-from gitbaton.store.read import Store, root_objects
+from gitbaton.store.read import Store
 from gitbaton.store.refs import chain_ref
 from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import replace, value

@@ -20,12 +20,10 @@ from gitbaton.git.objects import (
 )
 from gitbaton.git.reffiles import there
 from gitbaton.model import Oid
+from gitbaton.store.chain import Chains
 from gitbaton.store.refs import META
 from gitbaton.values import value
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gitbaton.store.read import Store
 _MESSAGE = b"gitbaton meta 1\n"
 _AUTHOR = b"gitbaton <gitbaton@localhost> 0 +0000"
 _PINS, _PRUNED, _FORGOTTEN = b"pins", b"pruned", b"forgotten"
@@ -71,7 +69,7 @@ def union(*metas: Meta) -> Meta:
     return Meta(pins=pins, pruned=pruned, forgotten=frozenset[Oid]().union(*(meta.forgotten for meta in metas)))
 
 
-def read(store: Store, ref: str = META) -> Meta:
+def read(store: Chains, ref: str = META) -> Meta:
     """What the commit at a ref says; NOTHING where there is no such ref.
 
     Raises RecordError that names the ref and what in it is not as gitbaton writes it: then nothing may be dropped or kept.
@@ -84,7 +82,7 @@ def read(store: Store, ref: str = META) -> Meta:
         raise _unreadable(ref, error.message) from None
 
 
-def _at(store: Store, ref: str) -> Object | None:
+def _at(store: Chains, ref: str) -> Object | None:
     try:
         found = store.at(ref)
         if found is None and ref == META and there(store.repo, ref):
@@ -96,7 +94,7 @@ def _at(store: Store, ref: str) -> Object | None:
         raise RecordError(error.message, *([MENDS] if ref == META else [])) from None
 
 
-def _said(store: Store, ref: str, found: Object | None) -> Meta:
+def _said(store: Chains, ref: str, found: Object | None) -> Meta:
     if found is None:
         return NOTHING
     if found.kind != "commit" or found.data is None:
@@ -123,14 +121,14 @@ def _unreadable(ref: str, why: str) -> RecordError:
     return RecordError(f"'{ref}' cannot be read: {why}", *([MENDS] if ref == META else []))
 
 
-def _entries(store: Store, ref: str, path: str, tree: Oid) -> list[TreeEntry]:
+def _entries(store: Chains, ref: str, path: str, tree: Oid) -> list[TreeEntry]:
     found = store.objects.read(tree, _MAX_TREE)
     if found is None or found.kind != "tree" or found.data is None:
         raise _unreadable(ref, f"tree '{path}', {tree}")
     return parse_tree(found.data, store.objects.algorithm)
 
 
-def _ids(store: Store, ref: str, name: str, tree: Oid) -> dict[Oid, Oid]:
+def _ids(store: Chains, ref: str, name: str, tree: Oid) -> dict[Oid, Oid]:
     """The checkpoints that a folder names, each with the blob beside it."""
     found: dict[Oid, Oid] = {}
     folders = _entries(store, ref, name, tree)
@@ -149,7 +147,7 @@ def _ids(store: Store, ref: str, name: str, tree: Oid) -> dict[Oid, Oid]:
     return found
 
 
-def _counters(store: Store, ref: str, name: str, ids: Mapping[Oid, Oid], *, plain: bool) -> dict[Oid, int]:
+def _counters(store: Chains, ref: str, name: str, ids: Mapping[Oid, Oid], *, plain: bool) -> dict[Oid, int]:
     """What the blobs of a folder count: an empty one 1. With ``plain`` all must be empty."""
     counts = {new_object(store.objects.algorithm, "blob", b"").oid: 1}
     blobs = sorted(set(ids.values()) - counts.keys())
@@ -164,7 +162,7 @@ def _counters(store: Store, ref: str, name: str, ids: Mapping[Oid, Oid], *, plai
     return {oid: counts[blob] for oid, blob in ids.items()}
 
 
-def objects_for(store: Store, meta: Meta, parents: Iterable[Oid] = ()) -> list[NewObject]:
+def objects_for(store: Chains, meta: Meta, parents: Iterable[Oid] = ()) -> list[NewObject]:
     """The objects to write so that the last one, a commit, says what ``meta`` says.
 
     Without ``parents`` everybody who knows the same writes the same commit; with some it follows one that may not be replaced.
@@ -182,7 +180,7 @@ def objects_for(store: Store, meta: Meta, parents: Iterable[Oid] = ()) -> list[N
     return [*made, new_object(algorithm, "commit", data)]
 
 
-def _folder(store: Store, ids: Mapping[Oid, Oid], made: list[NewObject]) -> Oid:
+def _folder(store: Chains, ids: Mapping[Oid, Oid], made: list[NewObject]) -> Oid:
     """The tree of ids, spread over folders of two digits; its id. The objects go to ``made``."""
     spread: dict[str, list[TreeEntry]] = {}
     for oid, blob in ids.items():

@@ -13,17 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from gitbaton.codec import decode_track, encode_track, timestamp
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import OID, digest
-from gitbaton.git.ownfiles import put
 from gitbaton.git.reffiles import folders
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid, Stored
+from gitbaton.store.chain import Chains
 from gitbaton.store.refs import CHAINS, TIPS
 from gitbaton.store.values import MAX_COMMIT, History, Problem
 from gitbaton.values import value
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gitbaton.store.read import Store
 SHOWN = 100
 _HEADER = "gitbaton newest 1"
 _CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
@@ -100,7 +97,7 @@ def read(repo: Repo) -> Newest | None:
         return None
 
 
-def shown(store: Store, known: Newest | None = None) -> tuple[History, int]:
+def shown(store: Chains, known: Newest | None = None) -> tuple[History, int]:
     """The newest checkpoints of the newest tracks, and how many other tracks there are. ``known`` is a list that is true now;
     where none holds, every track is looked at. Called with the lock held."""
     found = known or read(store.repo)
@@ -109,7 +106,7 @@ def shown(store: Store, known: Newest | None = None) -> tuple[History, int]:
     return store.tips_of({track: commit for _, _, commit, track in found.rows}), found.count - len(found.rows)
 
 
-def _listed(store: Store) -> tuple[History, int]:
+def _listed(store: Chains) -> tuple[History, int]:
     """As ``shown``; where there are more tracks than are shown, of most only the time is read."""
     before = folders(store.repo, CHAINS, TIPS)
     chains, strange = store.chains()
@@ -123,14 +120,14 @@ def _listed(store: Store) -> tuple[History, int]:
     return read, len(chains) - len(broken) - len(read.items)
 
 
-def _near(store: Store, chains: Mapping[str, Oid], broken: list[Problem]) -> dict[str, Oid]:
+def _near(store: Chains, chains: Mapping[str, Oid], broken: list[Problem]) -> dict[str, Oid]:
     """The newest tracks, with those that are as new as the last of them."""
     times = [(created, track) for created, track, _ in dated(store, list(chains.items()), broken)]
     edge = max(sorted((created for created, _ in times), reverse=True)[SHOWN - 1 : SHOWN], default="")
     return {track: chains[track] for created, track in times if created >= edge}
 
 
-def dated(store: Store, tips: Sequence[tuple[str, Oid]], broken: list[Problem]) -> list[tuple[str, str, Oid]]:
+def dated(store: Chains, tips: Sequence[tuple[str, Oid]], broken: list[Problem]) -> list[tuple[str, str, Oid]]:
     """When the checkpoints at tips of tracks were taken, with track and commit; no more of them is looked at."""
     times = []
     for (track, oid), found in zip(tips, store.objects.read_many([oid for _, oid in tips], MAX_COMMIT), strict=True):

@@ -1,43 +1,24 @@
-"""Reading tracks: every record is held against the format, and what breaks it is named and used for nothing."""
+"""Tracks: what each holds here and, where it exists only as fetched, at remotes; the newest that can be read."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 
-from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, parse_note, payload, plain
-from gitbaton.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError
-from gitbaton.git.notes import find
-from gitbaton.git.objects import MAX_READ, Algorithm, NewObject, Object, commit_data, new_object, object_id, parse_commit
-from gitbaton.git.reffiles import below, there
+from gitbaton.errors import MENDS, GitError, NotFoundError, RecordError
 from gitbaton.git.repo import Repo
-from gitbaton.model import Oid, Stored
-from gitbaton.store.foreign import Marks
-from gitbaton.store.refs import CHAINS, CURRENT, NOTES, REMOTES, TIPS, chain_ref, fetched_ref, remote_ref, tip_ref, track_of
-from gitbaton.store.values import MAX_COMMIT, History, Problem
+from gitbaton.model import Stored
+from gitbaton.store.chain import Chains
+from gitbaton.store.refs import chain_ref
+from gitbaton.store.values import History, Problem
 from gitbaton.values import replace
 
-_MAX_BROKEN = 100
-_FEW = 100  # refs that are sooner looked at one by one than in a listing of all
 
-
-def root_objects(algorithm: Algorithm) -> list[NewObject]:
-    """The common root of all chains, after its tree: the same objects in every repository of one object format."""
-    empty = new_object(algorithm, "tree", b"")
-    data = commit_data(tree=empty.oid, parents=(), author=b"gitbaton <gitbaton@localhost> 0 +0000", message=ROOT_MESSAGE)
-    return [empty, new_object(algorithm, "commit", data)]
-
-
-class Store:
+class Store(Chains):
     """The tracks of one repository."""
 
     def __init__(self, repo: Repo) -> None:
-        self.repo, self.objects = repo, repo.objects
-        self.root = root_objects(repo.layout.algorithm)[-1].oid
-        self._marks = Marks(repo)
-        self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
-        self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
-        self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
+        super().__init__(repo)
         self.unread: dict[str, str] = {}  # the tracks of which ``readable`` could not show the newest, each with what to say
 
     def settle(self) -> list[str]:
@@ -48,105 +29,6 @@ class Store:
         from gitbaton.store import intent
 
         return intent.settle(self)
-
-    def chains(self) -> tuple[dict[str, Oid], list[Problem]]:
-        """All tracks by name with their chains' tips, and refs in our namespace that are not ours."""
-        found: dict[str, Oid] = {}
-        problems = []
-        listed = self.objects.refs(CHAINS, REMOTES)  # what is fetched costs no listing of its own
-        self._listed = {ref: oid for ref, oid in listed.items() if ref.startswith(REMOTES)}
-        for ref, oid in listed.items():
-            if ref in self._listed:
-                continue
-            track = track_of(ref)
-            if track is None:
-                problems.append(Problem(where=ref, reason="the name is not one that gitbaton writes"))
-            elif not oid.strip("0"):
-                problems.append(Problem(where=ref, reason="the ref is broken: it holds no id"))
-            else:
-                found[track] = oid
-        self._own, self._elsewhere = frozenset(found), None
-        return found, problems
-
-    def elsewhere(self) -> dict[str, list[tuple[str, Oid]]]:
-        """The chains that were fetched, by track: each remote and what its chain's ref pointed at when the chains were last
-        listed."""
-        if self._listed is None:
-            self.chains()
-        if self._elsewhere is not None:
-            return self._elsewhere
-        found: dict[str, list[tuple[str, Oid]]] = {}
-        for ref, oid in sorted((self._listed or {}).items()):
-            remote, _, rest = ref.removeprefix(REMOTES).partition("/")
-            name, track = decode_track(remote), decode_track(rest.removeprefix("tracks/"))
-            if name is not None and track is not None and rest.startswith("tracks/") and oid.strip("0"):
-                found.setdefault(track, []).append((name, oid))
-        self._elsewhere = found
-        return found
-
-    def _is_strange(self, track: str) -> bool:
-        """Whether a track exists only as fetched, as of the last listing; none is before the first."""
-        return self._own is not None and track not in self._own and track in self.elsewhere()
-
-    def at_remotes(self, track: str) -> list[tuple[str, Oid]]:
-        """The chains of a track that were fetched, as ``elsewhere`` has them, without a listing of all."""
-        names = [name for name in map(decode_track, sorted(below(self.repo, REMOTES))) if name is not None]
-        asked = ((name, self._pointed(fetched_ref(name, track))) for name in names)
-        return [(name, oid) for name, oid in asked if oid is not None and oid.strip("0")]
-
-    def _pointed(self, ref: str) -> Oid | None:
-        """What a ref points at, whether or not that can be read; None when there is no such ref."""
-        found = self.objects.info(ref)
-        if found is not None:
-            return found.oid
-        return self.objects.refs(ref.rpartition("/")[0] + "/").get(ref) if there(self.repo, ref) else None
-
-    def held(self, remote: str) -> dict[str, Oid]:
-        """The refs of what was fetched from a remote, as of the last listing of the chains."""
-        if self._listed is None:
-            self.chains()
-        prefix = remote_ref(remote)
-        return {ref: oid for ref, oid in (self._listed or {}).items() if ref.startswith(prefix)}
-
-    def pointing(self, refs: Sequence[str]) -> dict[str, Oid]:
-        """What those of these refs that are there point at, also one that cannot be read."""
-        if len(refs) > _FEW:
-            listed = self.objects.refs(*{ref.rpartition("/")[0] + "/" for ref in refs})
-            return {ref: listed[ref] for ref in refs if ref in listed}
-        return {ref: oid for ref in refs if (oid := self._pointed(ref)) is not None}
-
-    def fetched(self) -> dict[str, list[tuple[str, Oid]]]:
-        """The tracks that exist only as fetched, each with its remotes and their chains' tips."""
-        self.chains()
-        return self.strange()
-
-    def strange(self) -> dict[str, list[tuple[str, Oid]]]:
-        """As ``fetched``, as of the last listing of the chains: it costs none of its own."""
-        own = self._own
-        return {} if own is None else {track: chains for track, chains in self.elsewhere().items() if track not in own}
-
-    def origins(self, track: str) -> tuple[str, ...]:
-        """The remotes that a track which exists only as fetched is from, as of the last listing; none of any other track."""
-        return tuple(remote for remote, _ in self.elsewhere()[track]) if self._is_strange(track) else ()
-
-    def tips(self) -> History:
-        """The newest checkpoint of every track, newest first."""
-        chains, problems = self.chains()
-        found = self.tips_of(chains)
-        return History(items=found.items, problems=(*problems, *found.problems))
-
-    def tips_of(self, chains: Mapping[str, Oid]) -> History:
-        """As ``tips``, of tracks whose chains' tips are known."""
-        items: list[Stored] = []
-        problems: list[Problem] = []
-        read = self.objects.read_many(list(chains.values()), MAX_COMMIT)
-        for (track, oid), found in zip(chains.items(), read, strict=True):
-            try:
-                items.append(self.stored(found, track, oid))
-            except RecordError as error:
-                problems.append(Problem(where=chain_ref(track), reason=error.message))
-        items.sort(key=lambda s: (s.checkpoint.created, s.id), reverse=True)
-        return History(items=tuple(items), problems=tuple(problems))
 
     def all_tips(self) -> History:
         """As ``tips``, and those of the tracks that exist only as fetched."""
@@ -195,63 +77,6 @@ class Store:
         except RecordError:
             return self.own_tip(track)
 
-    def own_tip(self, track: str) -> Stored | None:
-        """As ``tip``, but only of a track that this repository has itself: what a snapshot follows."""
-        found = self.at(chain_ref(track), MAX_COMMIT)
-        return None if found is None else self.stored(found, track, found.oid)
-
-    def at(self, ref: str, limit: int = MAX_READ) -> Object | None:
-        """The object at a ref; None when there is no such ref. Raises RecordError when it cannot be read."""
-        try:
-            found = self.objects.read(ref, limit)
-        except GitTimeoutError:
-            raise
-        except GitError as error:
-            raise RecordError(f"'{ref}' cannot be read: {error.message}", MENDS) from None
-        if found is None:
-            oid = self._pointed(ref)
-            if oid is None:
-                return None
-            found = self.objects.read(oid, limit)  # another writer may just have made the ref
-            if found is None:
-                raise RecordError(f"'{ref}' {_unreadable(oid)}", MENDS)
-        return found
-
-    def stored(self, found: Object | None, track: str | None, where: str) -> Stored:
-        """A chain commit as a checkpoint. The ref's name wins over the stored track, unless it names none (None); the tree
-        must be the stored one."""
-        if found is None:
-            raise RecordError(f"commit {where} cannot be read")
-        if found.kind != "commit" or found.data is None:
-            raise RecordError(f"{found.kind} {found.oid} of {found.size} bytes is not a checkpoint's commit")
-        commit = parse_commit(found.data)
-        if not 1 <= len(commit.parents) <= 2:
-            raise RecordError(f"commit {found.oid} has {len(commit.parents)} parents")
-        raw = payload(commit.message)
-        checkpoint = decode(raw)
-        if checkpoint.files is not None and checkpoint.files.tree != commit.tree:
-            raise RecordError(f"commit {found.oid} does not hold the tree that it names")
-        if track is not None and checkpoint.track != track:
-            checkpoint = replace(checkpoint, track=track)
-        base = commit.parents[1] if len(commit.parents) == 2 else None
-        oid = object_id(self.objects.algorithm, "blob", raw)
-        foreign = track is not None and (self._is_strange(track) or oid in self._marks.of(track))
-        return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint, foreign=foreign)
-
-    def tree_of(self, commit: Oid | None) -> Oid | None:
-        """The tree of a commit; None when there is no such commit."""
-        found = self.objects.read(commit) if commit else None
-        return parse_commit(found.data).tree if found is not None and found.kind == "commit" and found.data else None
-
-    def behind(self, tips: Iterable[Stored]) -> list[Stored]:
-        """Those of the tracks' newest checkpoints that their tip ref does not show yet."""
-        found = [(tip_ref(s.checkpoint.track), s) for s in tips]
-        if len(found) > _FEW:
-            shown = self.objects.refs(TIPS)
-            return [s for ref, s in found if shown.get(ref) != s.id]
-        asked = ((self.objects.info(ref), s) for ref, s in found)
-        return [s for shown, s in asked if shown is None or shown.oid != s.id]
-
     def history(self, track: str, limit: int | None = None) -> History:
         """A track's checkpoints, newest first; a broken one is named and left out. Raises NotFoundError."""
         try:
@@ -265,109 +90,6 @@ class Store:
         from gitbaton.store import fetched
 
         return fetched.history(self, track, limit)
-
-    def chain(self, ref: str, track: str | None, limit: int | None = None) -> History:
-        """The checkpoints of the chain at a ref, as ``history``; ``track`` as in ``stored``. Raises NotFoundError."""
-        start = self.at(ref, MAX_COMMIT)
-        if start is None:
-            raise NotFoundError(f"there is no track '{track}'" if track is not None else f"there is no ref '{ref}'")
-        if start.kind != "commit":
-            raise RecordError(f"'{ref}' is a {start.kind} and not a chain of commits")
-        oids = self.objects.first_parents(start.oid, None if limit is None else limit + 1)
-        items: list[Stored] = []
-        problems: list[Problem] = []
-        for stored in self._walk(ref, track, oids):
-            if limit is not None and len(items) + len(problems) >= limit:
-                break
-            (items if isinstance(stored, Stored) else problems).append(stored)  # type: ignore[arg-type]
-        return History(items=tuple(items), problems=tuple(problems))
-
-    def below(self, start: Stored, limit: int | None = None) -> History:
-        """A checkpoint and those below it in its chain, as ``history``."""
-        track, oids = start.checkpoint.track, self.objects.first_parents(start.commit, limit)
-        found = list(self._walk(chain_ref(track), track, oids))
-        items = tuple(one for one in found if isinstance(one, Stored))
-        return History(items=items, problems=tuple(one for one in found if not isinstance(one, Stored)))
-
-    def newest(self, tip: Stored) -> Iterator[Stored]:
-        """A tip and the checkpoints below it, one by one: for the first few of a long chain. A broken record ends it."""
-        stored: Stored | None = tip
-        while stored is not None:
-            yield stored
-            found = self.objects.read(stored.commit, MAX_COMMIT)
-            parents = parse_commit(found.data).parents if found is not None and found.data else ()
-            if not parents or parents[0] == self.root:
-                return
-            try:
-                stored = self.stored(self.objects.read(parents[0], MAX_COMMIT), tip.checkpoint.track, parents[0])
-            except RecordError:
-                return
-
-    def tip_at(self, ref: str) -> Stored | None:
-        """The newest checkpoint of the chain at a ref of any name; None when there is none. Raises RecordError."""
-        found = self.at(ref, MAX_COMMIT)
-        return None if found is None else self.stored(found, None, found.oid)
-
-    def _walk(self, ref: str, track: str | None, oids: list[Oid]) -> Iterator[Stored | Problem]:
-        """What a chain holds; broken records that follow each other are one problem, and too many end the walk.
-
-        An id that stands there twice counts where it is newest: a server that lets nothing be rewritten gets it again.
-        """
-        broken: list[Problem] = []
-        seen: set[Oid] = set()
-        for oid, found in zip(oids, self.objects.read_many(oids, MAX_COMMIT), strict=True):
-            if oid == self.root:
-                break
-            try:
-                stored = self.stored(found, track, oid)
-            except RecordError as error:
-                reason = error.message if found is not None else "it cannot be read, nor what lies below it"
-                broken.append(Problem(where=f"{ref}, commit {oid}", reason=reason))
-                if len(broken) == _MAX_BROKEN:
-                    break
-                continue
-            yield from _merged(broken)
-            broken = []
-            if stored.id not in seen:
-                seen.add(stored.id)
-                yield stored
-        yield from _merged(broken)
-
-    def torn(self, track: str, oids: Sequence[Oid]) -> str:
-        """What is to be said where the last of a chain's commits, newest first, cannot be read; empty where it can."""
-        last = oids[-1]
-        if last == self.root or next(iter(self.objects.read_many([last], 0))) is not None:
-            return ""
-        return f"the chain of track '{plain(track)}' is torn: commit {last} cannot be read, nor what lies below it"
-
-    def current(self) -> str | None:
-        """The current track of this work tree."""
-        target = self.objects.symref(CURRENT)
-        return track_of(target) if target and target.startswith(TIPS) else None
-
-    def notes_tree(self) -> tuple[Oid | None, Oid | None]:
-        """The notes ref's commit and its tree. Raises RecordError when something else is there."""
-        found = self.at(NOTES)
-        if found is None:
-            return None, None
-        if found.kind != "commit" or found.data is None:
-            raise RecordError(f"'{NOTES}' is a {found.kind} and not a commit")
-        return found.oid, parse_commit(found.data).tree
-
-    def note(self, commit: Oid, tree: Oid | None) -> bytes:
-        """The note of a commit in a notes tree, empty when it has none; several blobs come one after the other.
-
-        Raises RecordError for a note over 4 MiB: who edits it without having read it would lose it.
-        """
-        blobs = [self.objects.read(oid) for oid in find(self.objects, tree, commit)]
-        for blob in blobs:
-            if blob is not None and blob.kind == "blob" and blob.data is None:
-                raise RecordError(f"the note of {commit} has {blob.size} bytes and is left alone")
-        return b"\n".join(b.data for b in blobs if b is not None and b.kind == "blob" and b.data is not None)
-
-    def noted(self, commit: Oid, tree: Oid | None) -> list[Oid]:
-        """The ids of the checkpoints that a commit's note names, newest first."""
-        return [oid for oid, _ in parse_note(self.note(commit, tree)).entries]
 
     def everything(self, tracks: Iterable[str], limit: int | None = None) -> History:
         """All checkpoints of several tracks, or the newest of each, newest first."""
@@ -389,7 +111,7 @@ class Store:
         if limit is not None:
             from gitbaton.store.latest import latest
 
-            return latest(self, limit)
+            return latest(self, limit, self.everything)
         chains, broken = self.chains()
         own = self.everything([*chains, *self.strange()])
         own = replace(own, problems=(*broken, *own.problems))
@@ -400,15 +122,3 @@ class Store:
         more = fetched.apart(self, chains, {s.id for s in own.items})
         items = sorted((*own.items, *more.items), key=lambda s: (s.checkpoint.created, s.id), reverse=True)
         return History(items=tuple(items), problems=(*own.problems, *more.problems), origins=more.origins)
-
-
-def _unreadable(oid: Oid) -> str:
-    return f"points at {oid}, which cannot be read" if oid.strip("0") else "is broken: it holds no id"
-
-
-def _merged(broken: list[Problem]) -> list[Problem]:
-    """Broken records in a row as one problem."""
-    if len(broken) < 2:
-        return broken
-    count = f"{len(broken) - 1} more" if len(broken) < _MAX_BROKEN else "all"
-    return [Problem(where=broken[0].where, reason=f"{broken[0].reason} (and {count} below it)")]

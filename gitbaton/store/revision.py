@@ -124,7 +124,7 @@ class Revision:
         stow(self.store.repo, [item for item in objects if item.oid not in self._written])
         for track, ids in self._foreign.items():
             if self._plans[track].change is not None:
-                foreign.mark(self.store, track, ids & {link.id for link in self._plans[track].fresh})
+                foreign.mark(self.store.repo, track, ids & {link.id for link in self._plans[track].fresh})
         intent.carry_out(self.store, first, tips, [item.oid for item in objects])
         self._end_current()
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from gitbaton.errors import RecordError
 from gitbaton.git.tornfiles import listed
 from gitbaton.model import Stored
+from gitbaton.store.chain import Chains
 from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import replace
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gitbaton.store.read import Store
 
-
-def newest(store: Store, track: str) -> Stored | None:
+def newest(store: Chains, track: str) -> Stored | None:
     """The newest checkpoint of a track among all commits that lie here, reachable or not; a foreign one where a remote has it.
     One look at every object. Raises GitError."""
     strange = {oid for _, tip in store.at_remotes(track) for oid in store.objects.first_parents(tip)}

@@ -18,7 +18,8 @@ from gitbaton.git.publish import ahead, publish
 from gitbaton.git.reffiles import below
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.store import foreign
-from gitbaton.store.read import Store, root_objects
+from gitbaton.store.chain import root_objects
+from gitbaton.store.read import Store
 from gitbaton.store.refs import CHAINS, NOTES, chain_ref, tip_ref
 from gitbaton.values import replace, value
 
@@ -79,7 +80,7 @@ def append(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
         warn(text)
     try:
         stored = _insist(store, (ref,), RETRY_SECONDS, lambda: _append_once(store, draft, warn))
-        foreign.clear(store, stored.checkpoint.track)
+        foreign.clear(store.repo, stored.checkpoint.track)
         return stored
     except RefConflictError as error:
         raise RefConflictError(f"nothing is recorded: {error.message}", _LOCK_HINT) from None

@@ -7,9 +7,8 @@ import os
 from collections.abc import Iterable
 
 from gitbaton.codec import encode_track
-from gitbaton.git.ownfiles import add, make_folder
 from gitbaton.git.remotes import place_address
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, add, make_folder
 
 RUN_ROOM, THREAD_ROOM = ".runs", ".threads"  # no track's name: `.` is encoded
 

@@ -9,9 +9,9 @@ from gitbaton.errors import MENDS, BatonError, RecordError
 from gitbaton.git.objects import NewObject
 from gitbaton.model import Oid
 from gitbaton.store import Store, chain_ref
+from gitbaton.store.chain import root_objects
 from gitbaton.store.join import Link, links, marks, merged, on_top
 from gitbaton.store.meta import Meta
-from gitbaton.store.read import root_objects
 from gitbaton.sync.look import Seen
 from gitbaton.sync.values import Choice, Move
 from gitbaton.values import replace

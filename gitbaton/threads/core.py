@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gitbaton.errors import BatonError, GitError, RecordError
-from gitbaton.git.repo import Repo
-from gitbaton.git.sharing import sharer
+from gitbaton.git.repo import Repo, sharer
 from gitbaton.threads.chain import Chain
 from gitbaton.threads.codec import blob_of, decode, encode_put, encode_writes, rows_of, typed_of
 from gitbaton.threads.commits import named
 from gitbaton.threads.late import merged
 from gitbaton.threads.names import Cut, cut, names_of, prefix_of, ref_of
-from gitbaton.threads.table import Batch, Line, Table
 from gitbaton.threads.values import Entry, Id, Put, Row, Typed
-from gitbaton.threads.view import Shelf, View, again
+from gitbaton.threads.view import Batch, Line, Shelf, Table, View, again
 from gitbaton.threads.wal import Wal
 from gitbaton.values import cast
 

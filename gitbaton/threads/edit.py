@@ -13,9 +13,8 @@ from gitbaton.threads.editing import Draft, Part, edit
 from gitbaton.threads.flush import Place
 from gitbaton.threads.late import Batch, merged
 from gitbaton.threads.names import cut, names_of, prefix_of
-from gitbaton.threads.table import Line
 from gitbaton.threads.values import Entry, Id, Row
-from gitbaton.threads.view import View
+from gitbaton.threads.view import Line, View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

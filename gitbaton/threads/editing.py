@@ -12,9 +12,8 @@ from gitbaton.git.objects import RefChange
 from gitbaton.threads.core import Core
 from gitbaton.threads.flush import PATIENCE, WAIT, Failed, Place, bring, drain, freeze, settle
 from gitbaton.threads.late import Object
-from gitbaton.threads.table import Line
 from gitbaton.threads.values import Entry, Id
-from gitbaton.threads.view import View
+from gitbaton.threads.view import Line, View
 
 _ROUNDS = 3  # see flush
 

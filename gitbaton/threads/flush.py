@@ -13,9 +13,8 @@ from gitbaton.threads.build import Built, building
 from gitbaton.threads.codec import encode_put, encode_writes, key
 from gitbaton.threads.core import Core
 from gitbaton.threads.late import Object
-from gitbaton.threads.table import Frozen, Line
 from gitbaton.threads.values import Id, Row
-from gitbaton.threads.view import View
+from gitbaton.threads.view import Frozen, Line, View
 
 WAIT = 60.0  # seconds for the flush lock
 PATIENCE = 15.0  # seconds for a ref that somebody else has locked: a lock ten seconds old is of a process that was killed

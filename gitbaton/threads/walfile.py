@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from zlib import crc32
 
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git.run import sync_paths
+from gitbaton.system.files import sync_paths
 
 START = 32
 """Where the first record of a segment begins, in bytes."""

@@ -14,10 +14,6 @@ from gitbaton.errors import GitError, UsageError
 from gitbaton.threads.walfile import failed
 from gitbaton.threads.walstate import locked
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gitbaton.threads.walopen import Opened
-
 _CALL: Callable[[object], object] = call  # type: ignore[assignment]
 _LEAVING = 20  # calls, one in the other, that letting go may need
 
@@ -66,7 +62,7 @@ class Lock(io.IOBase):
     closed = True  # or it would be closed when it is collected
 
     def __init__(
-        self, wal: Opened, of: Mutual, ready: Callable[[Opened], None], wait: Callable[[], float | None], said: str
+        self, wal: object, of: Mutual, ready: Callable[..., None], wait: Callable[[], float | None], said: str
     ) -> None:
         self.wal, self.of, self.ready, self.wait, self.said = weakref.ref(wal), of, ready, wait, said
 

@@ -9,7 +9,7 @@ import threading
 import weakref
 
 from gitbaton.errors import GitError, UsageError
-from gitbaton.git.run import sync_paths
+from gitbaton.system.files import sync_paths
 from gitbaton.threads.waldisk import Tail, close_all
 from gitbaton.threads.walfile import Share, failed, unshared
 from gitbaton.threads.wallock import Lock, Mutual

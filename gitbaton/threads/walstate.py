@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from gitbaton.errors import GitError
-from gitbaton.git.run import sync_paths
+from gitbaton.system.files import sync_paths
 from gitbaton.threads.walfile import (
     KINDS,
     START,

@@ -18,7 +18,7 @@ from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, parse
 from gitbaton.errors import RecordError
-from gitbaton.git.ownfiles import put
+from gitbaton.git.repo import put
 from gitbaton.transcripts.files import blocks, opened
 from gitbaton.values import replace, value
 

@@ -9,7 +9,7 @@ import os
 import re
 import time
 
-from gitbaton.git.ownfiles import make_folder, put, shared
+from gitbaton.git.repo import make_folder, put, shared
 from gitbaton.model import Oid
 from gitbaton.values import value
 

@@ -63,15 +63,15 @@ restore restore/recover.py: a killed restore's lock stays
 -lock.release()
 +pass
 
-git git/index.py: the copy is not old
+worktree worktree/index.py: the copy is not old
 -os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 +pass
 
-git git/rawbytes.py: .GIT may be written
+worktree worktree/rawbytes.py: .GIT may be written
 -text = os.fsdecode(name).translate(_HFS).lower().rstrip(" .")
 +text = os.fsdecode(name).translate(_HFS).rstrip(" .")
 
-git git/place.py: a late write is lost
+worktree worktree/place.py: a late write is lost
 -return [keep(repo, path, place) for path, place in self.moved.items() if is_late(place, self._expected(path))]
 +return []
 

@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gitbaton.git.children import Command, Ended, run
+from gitbaton.system.children import Command, Ended, run
 
 # Runs a command of its arguments as a process of its own, and leaves what came of it in a file.
 DRIVER = """
 import json, os, sys
-from gitbaton.git.children import Command, run
+from gitbaton.system.children import Command, run
 options = json.loads(sys.argv[2])
 print(os.getpid(), file=open(sys.argv[1] + ".driver", "w"))
 def started(group, mark):

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from gitbaton.git.filesets import Entry, swap
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.repo import Repo
+from gitbaton.worktree.filesets import Entry, swap
 
 State = dict[str, tuple[str, bytes]]  # path -> mode and bytes; what is on disk, or is to be
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.git.filedrift import changed_paths, list_ahead
 from gitbaton.git.repo import discover
-from gitbaton.git.untracked import Rules
+from gitbaton.worktree.filedrift import changed_paths, list_ahead
+from gitbaton.worktree.untracked import Rules
 from tests.kit import Outcome, Sandbox
 from tests.kit.capturekit import index_path, without_privilege
 from tests.kit.tiers import some

@@ -12,14 +12,14 @@ from tests.kit.places import ROOT
 
 PACKAGE = ROOT / "gitbaton"
 ROOMS = (
-    *("git", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands"),
+    *("system", "git", "worktree", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands"),
     *("transcripts", "secrets", "scanning", "sync", "retention", "journal", "running", "threads", "langgraph", "mending"),
 )
 FLOORS = (
     ("errors", "values"),
-    ("model",),
+    ("model", "system"),
     ("codec", "drift", "git", "secrets"),
-    ("agents",),
+    ("agents", "worktree"),
     ("config", "render", "columns", "terminal", "store", "rewrites"),
     ("names", "choosing", "mirror", "ground", "exchange", "owners", "observed", "progress"),
     ("briefing",),
@@ -34,6 +34,8 @@ FLOORS = (
     ("main",),
     ("__main__",),
 )
+LOCKERS = ("system", "threads")  # who may lock a file; the log of threads has locks of its own
+STARTERS = ("system", "terminal")  # who may start a process
 FLOOR = {name: number for number, names in enumerate(FLOORS, 1) for name in names}
 
 
@@ -44,13 +46,10 @@ def parsed(source: str) -> ast.Module:
 
 
 def imports(tree: ast.Module) -> Iterable[str]:
-    """Every module that code imports when it runs; TYPE_CHECKING blocks do not count."""
+    """Every module that code imports, wherever, those that only types need, too."""
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            stack += node.orelse
-            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -98,11 +97,13 @@ def outsiders(module: str, source: str) -> list[str]:
     wrong = []
     for name in imports(tree):
         first = name.split(".")[0]
-        if (first == "pygit2" and room != "git") or (first == "subprocess" and room not in ("git", "terminal")):
+        if (first == "pygit2" and room != "git") or (first == "subprocess" and room not in STARTERS):
             wrong.append(f"{module} imports {first}")
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr.startswith("posix_spawn") and room not in ("git", "terminal"):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("posix_spawn") and room not in STARTERS:
             wrong.append(f"{module} starts a process")
+        if isinstance(node, ast.Attribute) and node.attr == "flock" and room not in LOCKERS:
+            wrong.append(f"{module} takes a lock of its own")
         if room in ("terminal", "commands"):
             continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
@@ -170,12 +171,14 @@ def test_the_checks_can_fail() -> None:
     assert floors("gitbaton.git.run", "def f():\n from gitbaton import store")
     assert floors("gitbaton.names", "import gitbaton.mirror")
     assert not floors("gitbaton.git.run", "from gitbaton.git.repo import Repo\nfrom gitbaton.errors import X")
-    assert not floors("gitbaton.model", "if TYPE_CHECKING:\n from gitbaton.baton import Baton")
+    assert floors("gitbaton.model", "if TYPE_CHECKING:\n from gitbaton.baton import Baton")
     assert circle({"a.x": "from a.y import z", "a.y": "def f():\n import a.x"}) == ["a.x", "a.y"]
     assert not circle({"a.x": "from a import y", "a.y": "import os"})
-    for bad in ("import pygit2", "from subprocess import run", "os.posix_spawnp('x')", "print(1)", "sys.stderr.write('')"):
+    for bad in ("import pygit2", "from subprocess import run", "os.posix_spawnp('x')", "print(1)", "fcntl.flock(1, 2)"):
         assert outsiders("gitbaton.mirror", bad), bad
-    assert not outsiders("gitbaton.git.run", "import pygit2\nimport subprocess")
+    assert outsiders("gitbaton.mirror", "sys.stderr.write('')") and outsiders("gitbaton.git.run", "import subprocess")
+    assert not outsiders("gitbaton.git.run", "import pygit2")
+    assert not outsiders("gitbaton.system.process", "import subprocess")
     assert not outsiders("gitbaton.terminal", "import sys\nsys.stdout.write('')")
     for bad in ("x = 1", '"""Doc."""\n# TO' + "DO"):
         assert loose("gitbaton.mirror", bad), bad

@@ -20,7 +20,7 @@ import pytest
 
 from gitbaton import bisection
 from gitbaton.git.repo import discover
-from gitbaton.git.scratch import Scratch, scratch
+from gitbaton.worktree.scratch import Scratch, scratch
 from tests.kit import Sandbox
 from tests.kit.doors import build
 from tests.kit.forkserver import python

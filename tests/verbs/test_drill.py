@@ -15,9 +15,9 @@ import pytest
 from gitbaton import drilling
 from gitbaton.baton import Baton
 from gitbaton.drilling import Drill
-from gitbaton.git.clone import Copy
-from gitbaton.git.run import Result
+from gitbaton.system.process import Result
 from gitbaton.values import replace
+from gitbaton.worktree.clone import Copy
 from tests.kit import Sandbox
 from tests.kit.doors import build
 from tests.kit.repos import loose

@@ -242,14 +242,14 @@ def test_marks_are_read_anew_when_they_change(repo: Sandbox) -> None:
     with repo.open(clock=integer_clock()) as baton, repo.open() as other:
         made = baton.snapshot("one", track="a/b", files=False).stored
         assert not baton.tip("a/b").foreign
-        foreign.mark(other.store, "a/b", [made.id])
-        assert baton.tip("a/b").foreign and foreign.marked(baton.store, "a/b") == {made.id}
-        foreign.mark(other.store, "a/b", ["1" * 40])
-        assert foreign.marked(baton.store, "a/b") == {made.id, "1" * 40}
-        foreign.clear(other.store, "a/b")
-        foreign.clear(other.store, "a/b")
+        foreign.mark(other.repo, "a/b", [made.id])
+        assert baton.tip("a/b").foreign and foreign.marked(baton.repo, "a/b") == {made.id}
+        foreign.mark(other.repo, "a/b", ["1" * 40])
+        assert foreign.marked(baton.repo, "a/b") == {made.id, "1" * 40}
+        foreign.clear(other.repo, "a/b")
+        foreign.clear(other.repo, "a/b")
         assert not baton.tip("a/b").foreign
-        foreign.mark(other.store, "a/b", [made.id])
+        foreign.mark(other.repo, "a/b", [made.id])
         baton.refresh()
     latest = json.loads((repo.path / "runtime/checkpoints/LATEST.json").read_text())
     assert latest["tracks"]["a/b"]["foreign"] is True

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git.filesets import Files
 from gitbaton.running import plans
 from gitbaton.running.claims import Claims
+from gitbaton.worktree.filesets import Files
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
 

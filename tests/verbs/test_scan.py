@@ -21,7 +21,7 @@ from gitbaton.scanning import NOT_SCANNED, Hit, lacking, scan
 from gitbaton.scanning.binary import readable
 from gitbaton.scanning.looking import scanner
 from gitbaton.store import chain_ref
-from gitbaton.store.read import root_objects
+from gitbaton.store.chain import root_objects
 from gitbaton.store.refs import TRANSCRIPTS, remote_ref
 from gitbaton.transcripts.layout import frame
 from tests.kit import Sandbox, integer_clock

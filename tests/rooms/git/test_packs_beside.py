@@ -16,7 +16,7 @@ from gitbaton.errors import GitError
 from gitbaton.git import keeping, maintenance, packs
 from gitbaton.git.libgit2 import Libgit2Objects
 from gitbaton.git.objects import RefChange
-from gitbaton.git.run import write_all
+from gitbaton.system.files import write_all
 from tests.kit import Sandbox, examples
 from tests.kit.packkit import New, blobs, commits, folder, judged, missing, names, opened, read_all, trees, use_new_git
 from tests.kit.tiers import some

@@ -16,16 +16,16 @@ from typing import IO, Any
 import pytest
 
 from gitbaton.errors import RunError
-from gitbaton.git import groups
 from gitbaton.git.repo import Repo, discover
 from gitbaton.running.claims import Claim, Claims
+from gitbaton.system import groups
 from tests.kit import Sandbox
 from tests.kit.commands import runs, sweep, until
 
 # Takes a claim, says so, perhaps runs a command under it, and gives it back when its input ends.
 HOLDER = """
 import json, os, sys
-from gitbaton.git.children import Command, run as start
+from gitbaton.system.children import Command, run as start
 from gitbaton.git.repo import discover
 from gitbaton.running import claims
 where, run, step, writes, options = json.loads(sys.argv[1])

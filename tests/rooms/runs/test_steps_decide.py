@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.git.filesets import Entry, FileSet
 from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Backoff, Cause, Logged, Reads, Record, Step, Writes
 from gitbaton.running.decide import Present, decide, hit, why
@@ -18,6 +17,7 @@ from gitbaton.running.serving import materials
 from gitbaton.running.step import wait, worth
 from gitbaton.running.writeset import Owners, differences, sort_out
 from gitbaton.values import replace
+from gitbaton.worktree.filesets import Entry, FileSet
 
 A, B, EMPTY = "a" * 64, "b" * 64, "4" * 40
 STEP = Step(name="s", argv=("make",), reads=("src/**",))

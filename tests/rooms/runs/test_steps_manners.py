@@ -157,7 +157,7 @@ def test_permissions_stay_or_are_those_that_the_command_gave(run: Runner, isolat
 
 
 def test_much_that_is_untracked_is_watched_and_not_all_stored(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitbaton.git.filewatch.MOST_ANEW", 5000)
+    monkeypatch.setattr("gitbaton.worktree.filewatch.MOST_ANEW", 5000)
     for number in range(4):
         run.repo.write(f"big{number}", f"{number}" * (2000 + number))
     done = run.go(sh("s", "echo x > big0; echo x > big3; chmod 600 big1", reads="src/a", on_undeclared="restore"))

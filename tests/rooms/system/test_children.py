@@ -16,9 +16,9 @@ from threading import Thread
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git import groups, ptys
-from gitbaton.git.children import Command, Ended, alive, forward, signals
-from gitbaton.git.relay import SAME
+from gitbaton.system import groups, ptys
+from gitbaton.system.children import Command, Ended, alive, forward, signals
+from gitbaton.system.relay import SAME
 from gitbaton.values import replace
 from tests.kit.commands import driver, ran, runs, sh, sweep, until
 from tests.kit.tiers import some

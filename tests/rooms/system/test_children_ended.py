@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.git import groups
-from gitbaton.git.children import alive, end
+from gitbaton.system import groups
+from gitbaton.system.children import alive, end
 from tests.kit.commands import driver, ran, runs, sh, sweep, until
 
 
@@ -97,7 +97,7 @@ def test_a_child_whose_parent_was_killed_is_found_and_ended(place: Path) -> None
 
 
 def test_nobody_ends_the_command_that_it_is_part_of(place: Path) -> None:
-    program = "import sys; from gitbaton.git.children import end; print(end(int(sys.argv[1]), sys.argv[2], 0.1))"
+    program = "import sys; from gitbaton.system.children import end; print(end(int(sys.argv[1]), sys.argv[2], 0.1))"
     line = f'set -- $GIT_BATON_GROUP; {sys.executable} -c \'{program}\' "${{1%%:*}}" "${{1#*:}}"'
     ended = ran(sh(line, place, show=False))
     assert (ended.exit, ended.out) == (0, b"False\n"), ended.err

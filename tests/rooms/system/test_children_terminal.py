@@ -52,7 +52,7 @@ while True:
 # Runs its argument twice, side by side.
 PAIR = """
 import os, sys, threading
-from gitbaton.git.children import Command, run, signals
+from gitbaton.system.children import Command, run, signals
 ended = []
 def one(number):
     command = Command(argv=("sh", "-c", sys.argv[1], "sh", number), cwd=os.getcwd(), env=dict(os.environ))

@@ -11,7 +11,8 @@ import pytest
 
 from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.git.repo import discover
-from gitbaton.git.run import Git, base_environment, spawn, verb
+from gitbaton.git.run import Git, base_environment
+from gitbaton.system.process import spawn, verb
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 

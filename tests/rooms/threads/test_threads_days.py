@@ -19,7 +19,7 @@ from gitbaton.git import libgit2
 from gitbaton.git import packer as packing
 from gitbaton.git import packs as module
 from gitbaton.git.packer import Packer
-from gitbaton.git.run import leave
+from gitbaton.system.process import leave
 from gitbaton.threads import worker
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import GitError, UsageError
-from gitbaton.git.run import sync_paths
+from gitbaton.system.files import sync_paths
 from gitbaton.threads import walfile, walopen
 from gitbaton.threads.store import _OPEN, ThreadStore
 from gitbaton.threads.wal import Wal

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git import fileread, filesets
-from gitbaton.git.filesets import Entry, Files, read_tree, write_tree
 from gitbaton.git.objects import TreeEntry, new_object, object_id, tree_data
 from gitbaton.git.repo import Repo, discover
+from gitbaton.worktree import fileread, filesets
+from gitbaton.worktree.filesets import Entry, Files, read_tree, write_tree
 from tests.kit import Sandbox
 
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from gitbaton.git import fileread, filesets
-from gitbaton.git.filecache import FileCache
-from gitbaton.git.filesets import Files
 from gitbaton.git.repo import Repo, discover
-from gitbaton.git.signatures import Signature, settled, signature
+from gitbaton.system.files import Signature, settled, signature
+from gitbaton.worktree import fileread, filesets
+from gitbaton.worktree.filecache import FileCache
+from gitbaton.worktree.filesets import Files
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git import fileswap
 from gitbaton.git.repo import Repo, discover
+from gitbaton.worktree import fileswap
 from tests.kit import Sandbox
 from tests.kit.filekit import Kit, State, disk, put
 

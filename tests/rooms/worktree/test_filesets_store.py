@@ -11,10 +11,10 @@ import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.git import loose
-from gitbaton.git.filestore import ObjectStore
 from gitbaton.git.loose import FEW, write_few
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.repo import discover
+from gitbaton.worktree.filestore import ObjectStore
 from tests.kit import Sandbox
 
 

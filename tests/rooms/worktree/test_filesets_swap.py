@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git import fileplace, fileread, fileswap
-from gitbaton.git.filesets import Entry, Files, swap
 from gitbaton.git.repo import Repo, discover
+from gitbaton.worktree import fileplace, fileread, fileswap
+from gitbaton.worktree.filesets import Entry, Files, swap
 from tests.kit import Sandbox
 from tests.kit.filekit import Kit, State, disk, put
 from tests.kit.tiers import some
@@ -206,7 +206,7 @@ def test_what_a_scan_has_read_is_not_read_again(kit: Kit, monkeypatch: pytest.Mo
     time.sleep(0.07)
     seen = Files(kit.opened, os.fspath(kit.top), cached=False)
     seen.scan(["d/**"])
-    monkeypatch.setattr("gitbaton.git.fileread.Reader.read", None)
+    monkeypatch.setattr("gitbaton.worktree.fileread.Reader.read", None)
     assert kit.swap({"d/a": ("100644", b"two")}, {"d/a": ("100644", b"one")}, files=seen) == ()
     assert disk(kit.top) == {"d/a": ("100644", b"two")}
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gitbaton.git import fileread, filesets, filewatch
-from gitbaton.git.filesets import Files, read_tree, swap
-from gitbaton.git.filewatch import Strays, Watch
-from gitbaton.git.globs import matcher
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo, discover
+from gitbaton.worktree import fileread, filesets, filewatch
+from gitbaton.worktree.filesets import Files, read_tree, swap
+from gitbaton.worktree.filewatch import Strays, Watch
+from gitbaton.worktree.globs import matcher
 from tests.kit import Sandbox
 from tests.rooms.worktree.test_filesets_cache import coarse
 

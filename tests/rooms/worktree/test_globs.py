@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.errors import UsageError
-from gitbaton.git import globs
+from gitbaton.worktree import globs
 
 NAME = st.sampled_from(["a", "b", "ab", ".a", "[", "*a", "a-", ".git", "{a,b}"])
 PATH = st.lists(NAME, min_size=1, max_size=3).map("/".join)

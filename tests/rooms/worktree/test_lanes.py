@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git.lanes import Lane
 from gitbaton.git.repo import Repo, discover
-from gitbaton.git.watcher import sweep
+from gitbaton.worktree.lanes import Lane
+from gitbaton.worktree.watcher import sweep
 from tests.kit import Sandbox, find_new_git
 from tests.kit.doors import build
 from tests.kit.tiers import some

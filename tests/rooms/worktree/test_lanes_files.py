@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.git import lanesync
-from gitbaton.git.lanes import Lane
-from gitbaton.git.lanesync import Tree
-from gitbaton.git.signatures import signature
+from gitbaton.system.files import signature
+from gitbaton.worktree import lanesync
+from gitbaton.worktree.lanes import Lane
+from gitbaton.worktree.lanesync import Tree
 from tests.kit import Sandbox
 from tests.rooms.worktree.test_lanes import inside, lane, shown
 

@@ -14,8 +14,8 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 import gitbaton
-from gitbaton.git.rawbytes import differing, read_raw
 from gitbaton.model import Stored
+from gitbaton.worktree.rawbytes import differing, read_raw
 from tests.kit import Sandbox
 
 MIXED = b"one\r\ntwo\nthree\r\n"

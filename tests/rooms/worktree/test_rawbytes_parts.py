@@ -11,13 +11,13 @@ import pytest
 
 from gitbaton.errors import RecordError
 from gitbaton.exchange import Request
-from gitbaton.git import rawbytes
-from gitbaton.git.conversions import may_convert
-from gitbaton.git.index import PrivateIndex
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
-from gitbaton.git.rawbytes import differing, entries, read_raw, temporary_name, write_raw
-from gitbaton.git.untracked import Rules
-from gitbaton.git.worktree import capture_with_index, private_folder, with_raw
+from gitbaton.worktree import rawbytes
+from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
+from gitbaton.worktree.conversions import may_convert
+from gitbaton.worktree.index import PrivateIndex
+from gitbaton.worktree.rawbytes import differing, entries, read_raw, temporary_name, write_raw
+from gitbaton.worktree.untracked import Rules
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 from tests.rooms.worktree.test_rawbytes import MIXED, check_gives_back, kept, snapshot

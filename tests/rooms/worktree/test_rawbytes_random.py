@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from gitbaton.git.untracked import Rules
-from gitbaton.git.worktree import capture_with_index, private_folder, with_raw
+from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
+from gitbaton.worktree.untracked import Rules
 from tests.kit import Sandbox
 from tests.kit.tiers import FULL
 from tests.rooms.worktree.test_rawbytes import checked_out, git_bytes

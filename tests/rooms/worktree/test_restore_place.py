@@ -11,9 +11,9 @@ import pytest
 
 from gitbaton import Baton
 from gitbaton.errors import BatonError, StaleError
-from gitbaton.git.place import Placing
 from gitbaton.restore import Order, Restored, carry_out
 from gitbaton.values import replace
+from gitbaton.worktree.place import Placing
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 

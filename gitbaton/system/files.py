@@ -1,0 +1,230 @@
+"""Files: written whole or not at all, synced, locked, shared with a group, copied, and told apart by their stat."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import islice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import BinaryIO
+
+Signature = tuple[int, int, int, int, int]
+
+RACY_NS = 50_000_000  # a file that changed so shortly before it was read may change again and keep its times
+_COARSE_NS = 2_000_000_000  # where times are whole seconds
+_BLOCK = 1 << 20
+_AT_ONCE = 256  # files that are open at a time
+_GROUP, _ALL = 0o660, 0o664
+_SHARED = {"true": _GROUP, "group": _GROUP, "1": _GROUP, "yes": _GROUP, "on": _GROUP}
+_SHARED.update(dict.fromkeys(("all", "world", "everybody", "2"), _ALL))
+
+
+def write_atomic(
+    path: str,
+    data: bytes,
+    *,
+    temporary: str = "",
+    mode: int = 0o666,
+    sync: bool = False,
+    times: tuple[int, int] | None = None,
+    made: Callable[[int], object] | None = None,
+) -> None:
+    """Write a file whole or not at all, through no link that stands in its place. Raises OSError.
+
+    ``temporary``: its name until then; default: with ``.new`` behind it. With one name what a killed process left goes with
+    the next write; where several write at once each needs its own. ``made`` gets the descriptor of the new file before
+    anything is in it. ``times``: of access and content, in nanoseconds. ``sync``: it is on disk, with its name, when the call
+    returns.
+    """
+    temporary = temporary or path + ".new"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        try:
+            if made is not None:
+                made(fd)
+            write_all(fd, data)
+            if times is not None:
+                os.utime(fd, ns=times)
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    if sync:
+        sync_paths([os.path.dirname(path)])
+
+
+def acquire(fd: int, wait: float | None = 0.0, *, shared: bool = False) -> bool:
+    """Take the lock of an open file: at once, within ``wait`` seconds, or whenever it is free (None); whether it is taken.
+
+    Who waits stands in the kernel's queue: with polling, newcomers overtook old waiters for a minute. Raises OSError.
+    """
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(fd, how if wait is None else how | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        if not wait:
+            return False
+    import threading
+
+    own, taken = os.dup(fd), threading.Event()
+
+    def queue() -> None:
+        try:
+            fcntl.flock(own, how)
+            taken.set()
+        finally:
+            os.close(own)  # the lock stays with `fd`, or goes with it when nobody waits any more
+
+    threading.Thread(target=queue, daemon=True).start()
+    return taken.wait(wait)
+
+
+def release(fd: int) -> None:
+    """Give the lock of an open file back, also where another process has inherited the descriptor."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def memory_file(data: bytes = b"") -> int:
+    """A file descriptor of an unnamed file that holds ``data``, at its beginning."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("gitbaton")
+    else:
+        import tempfile
+
+        handle, name = tempfile.mkstemp()
+        os.unlink(name)
+        fd = handle
+    write_all(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write bytes, however many calls it takes. Raises OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def sync_paths(paths: Iterable[str], *, missing: bool = False) -> None:
+    """Have files on disk, and of folders which names they have; with ``missing`` those that are there. Raises OSError."""
+    waiting, fds = iter(paths), list[int]()
+    while some := list(islice(waiting, _AT_ONCE)):
+        try:
+            for path in some:
+                try:
+                    fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                except FileNotFoundError:
+                    if not missing:
+                        raise
+                    continue
+                if hasattr(os, "posix_fadvise"):  # all begin to be written before one is waited for
+                    os.posix_fadvise(fds[-1], 0, 0, os.POSIX_FADV_DONTNEED)
+            for fd in fds:
+                os.fsync(fd)
+        finally:
+            while fds:
+                os.close(fds.pop())
+
+
+def remove_folder(folder: str) -> None:
+    """Remove a folder of ours, as far as it can be removed. Never raises."""
+    try:
+        with os.scandir(folder) as entries:
+            found = list(entries)
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                remove_folder(entry.path)
+            else:
+                with suppress(OSError):
+                    os.unlink(entry.path)
+        os.rmdir(folder)
+    except OSError:
+        return
+
+
+def copy_rest(reader: BinaryIO, writer: BinaryIO) -> None:
+    """Copy the rest of a file. Raises OSError."""
+    while block := reader.read(_BLOCK):
+        writer.write(block)
+
+
+def born(path: str) -> datetime | None:
+    """When a file was last written, in microseconds; None where there is none."""
+    try:
+        at = os.stat(path).st_mtime_ns
+    except OSError:
+        return None
+    return datetime.fromtimestamp(at // 1_000_000_000, UTC).replace(microsecond=at // 1000 % 1_000_000)
+
+
+def be_born(path: str) -> None:
+    """Make an empty file of this very moment: the kernel's own time would be the same for all files of some milliseconds."""
+    fresh, now = f"{path}.{os.getpid()}", time.time_ns()
+    os.close(os.open(fresh, os.O_CREAT | os.O_WRONLY, 0o666))
+    os.utime(fresh, ns=(now, now))
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        pass  # another process of this work tree was first
+    finally:
+        os.unlink(fresh)
+
+
+def mode_of(said: str) -> int:
+    """What a value of core.sharedRepository adds to modes; below zero the mode that it asks for instead; 0 for nothing."""
+    said = said.strip().lower()
+    if len(said) > 1 and said.startswith("0") and said.isdigit():
+        try:
+            return -(int(said, 8) & 0o666)
+        except ValueError:
+            return 0
+    return _SHARED.get(said, 0)
+
+
+def share(path: str | int, mode: int) -> None:
+    """Give a file or folder, or what a descriptor is of, that was just made the mode that ``mode_of`` says, as git does. Never
+    raises: it may be another user's."""
+    if not mode:
+        return
+    with suppress(OSError):
+        found = os.stat(path)
+        own = stat.S_IMODE(found.st_mode)
+        wanted = abs(mode) if own & 0o200 else abs(mode) & ~0o222
+        new = own & ~0o777 | wanted if mode < 0 else own | wanted
+        if stat.S_ISDIR(found.st_mode):
+            new |= (new & 0o444) >> 2
+            new |= stat.S_ISGID if new & 0o060 else 0
+        elif own & 0o100:
+            new |= (new & 0o444) >> 2
+        if new != own:
+            os.chmod(path, new)
+
+
+def signature(stat: os.stat_result) -> Signature:
+    """What says that a file is unchanged: inode, size, times of content and inode in nanoseconds, mode."""
+    return (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_mode)
+
+
+def lasting(ctime: int, moment: int, racy: int = RACY_NS) -> bool:
+    """Whether a file with this change time can no longer change after ``moment`` and keep it; all in nanoseconds."""
+    return ctime < moment - (racy if ctime % 1_000_000_000 else _COARSE_NS)
+
+
+def settled(found: Signature, before: int) -> bool:
+    """Whether a signature taken at ``before`` (nanoseconds) must be another one after every later change."""
+    return lasting(found[3], before) and not before - RACY_NS <= found[2] <= before

@@ -1,0 +1,200 @@
+"""Process groups of children: when they began, whether anything of them still runs, and how they are ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+VARIABLE = "GIT_BATON_GROUP"  # in a child's environment: the names of the groups that it belongs to
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_UNKILLABLE = 5.0  # seconds that a process may take to die of SIGKILL
+_PAUSE = 0.02
+
+
+def boot() -> str:
+    """What names this boot of the machine; empty where the kernel does not say."""
+    try:
+        with open(_BOOT, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def mark(pid: int) -> str | None:
+    """When a process began, so that a number that was given to another one since is noticed; None when it does not run."""
+    found = _look(pid) if _linux() else _listed(pid).get(pid)
+    return found.mark if found is not None and not found.zombie else None
+
+
+def name(pgid: int, mark: str) -> str:
+    """The word in a child's environment that says it came of this group."""
+    return f"{pgid}:{mark}"
+
+
+def alive(pgid: int, mark: str) -> bool:
+    """Whether anything runs of the child that began as the head of group ``pgid`` with that start mark: itself, its group, or
+    what left the group. False too when that was before the machine was started anew."""
+    return bool(members(pgid, mark))
+
+
+def end(pgid: int, mark: str, grace: float) -> bool:
+    """End a child and all that came of it: SIGTERM, after ``grace`` seconds SIGKILL; whether nothing of it runs any more. A
+    process that has been given the same number since is left alone. Nothing is done, and the answer is False, when this very
+    process came of it."""
+    ending = Ending(pgid, mark, grace)
+    while not ending.done():
+        time.sleep(_PAUSE)
+    return not ending.left
+
+
+class Ending:
+    """The end of a child, step by step, for a caller that does something else meanwhile. ``left``: what still runs."""
+
+    def __init__(self, pgid: int, mark: str, grace: float) -> None:
+        self._group, self._mark = pgid, mark
+        self._kill_at = time.monotonic() + grace
+        self.left = members(pgid, mark)
+        self._ours = os.getpid() in self.left
+        self._send(signal.SIGTERM)
+
+    def done(self) -> bool:
+        """Whether there is nothing more to do; to be asked every now and then until it is so."""
+        now = time.monotonic()
+        if self._ours or not self.left:
+            return True
+        late = now >= self._kill_at
+        running = _still(self.left)
+        if running and not late:
+            self.left = running
+            return False
+        # What has ended may have left others behind.
+        self.left = members(self._group, self._mark)
+        self._send(signal.SIGKILL if late else signal.SIGTERM)
+        return not self.left or now >= self._kill_at + _UNKILLABLE
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._ours:
+            return
+        for pid in _still(self.left):
+            tell(pid, number)
+            tell(pid, signal.SIGCONT)  # a stopped process heeds SIGTERM only when it goes on
+
+
+def tell(target: int, number: int) -> None:
+    """Send a signal to a process, or to a group when the number is negative, if there is one."""
+    try:
+        os.kill(target, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+class _Process:
+    """A running process."""
+
+    __slots__ = ("group", "mark", "parent", "pid", "zombie")
+
+    def __init__(self, pid: int, parent: int, group: int, state: str, mark: str) -> None:
+        self.pid, self.parent, self.group, self.mark = pid, parent, group, mark
+        self.zombie = state[:1] in ("Z", "X")
+
+
+def members(pgid: int, mark: str) -> dict[int, str]:
+    """The processes that run of a child, with their start marks: itself, its group, what they started, and what says in its
+    environment that it came of it."""
+    table = _table()
+    head = table.get(pgid)
+    # The kernel gives no number to a process that is still that of a group; so the head, also a dead one that nobody has
+    # waited for, tells whose group it is. Without a head only the environment does.
+    ours = head is not None and head.mark == mark
+    word, since = name(pgid, mark), _ticks(mark)
+    found = {p.pid for p in table.values() if (ours and p.group == pgid) or (_ticks(p.mark) >= since and _says(p.pid, word))}
+    if not ours and found and head is None:
+        found |= {p.pid for p in table.values() if p.group == pgid and any(table[f].group == pgid for f in found)}
+    below: dict[int, list[int]] = {}
+    for p in table.values():
+        below.setdefault(p.parent, []).append(p.pid)
+    stack = list(found)
+    while stack:
+        for pid in below.get(stack.pop(), ()):
+            if pid not in found:
+                found.add(pid)
+                stack.append(pid)
+    return {pid: table[pid].mark for pid in found if not table[pid].zombie}
+
+
+def _ticks(mark: str) -> int:
+    """When a process began, as the kernel counts; what came of it began no earlier. 0 where it cannot be told."""
+    number = mark.partition(".")[0]
+    return int(number) if number.isdecimal() else 0
+
+
+def _still(known: dict[int, str]) -> dict[int, str]:
+    """Those of some processes that still run."""
+    if not known:
+        return {}
+    table = {pid: _look(pid) for pid in known} if _linux() else _listed()
+    running = {pid: found for pid in known if (found := table.get(pid)) is not None and not found.zombie}
+    return {pid: found.mark for pid, found in running.items() if found.mark == known[pid]}
+
+
+def _linux() -> bool:
+    return os.path.exists("/proc/self/stat")
+
+
+def _table() -> dict[int, _Process]:
+    if not _linux():
+        return _listed()
+    numbers = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
+    return {pid: found for pid in numbers if (found := _look(pid)) is not None}
+
+
+def _look(pid: int) -> _Process | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    if len(fields) < 20:
+        return None
+    return _Process(pid, int(fields[1]), int(fields[2]), fields[0].decode(), f"{int(fields[19])}.{_this_boot()[:8]}")
+
+
+_boots: list[str] = []
+
+
+def _this_boot() -> str:
+    if not _boots:
+        _boots.append(boot())
+    return _boots[0]
+
+
+def _says(pid: int, word: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            given = file.read()
+    except OSError:
+        return False
+    wanted = word.encode()
+    if wanted not in given:
+        return False
+    prefix = VARIABLE.encode() + b"="
+    return any(v.startswith(prefix) and wanted in v[len(prefix) :].split() for v in given.split(b"\0"))
+
+
+def _listed(pid: int | None = None) -> dict[int, _Process]:
+    """The processes as ``ps`` lists them."""
+    from gitbaton.system.files import memory_file
+    from gitbaton.system.process import spawn
+
+    which = ["-ax"] if pid is None else ["-p", str(pid)]
+    out, null = memory_file(), os.open(os.devnull, os.O_RDWR)
+    try:
+        words = ["ps", *which, "-o", "pid=,ppid=,pgid=,stat=,lstart="]
+        os.waitpid(spawn(words, {**os.environ, "LC_ALL": "C", "TZ": "UTC"}, null, out, null), 0)
+        text = os.pread(out, os.lseek(out, 0, os.SEEK_END), 0).decode("ascii", "replace")
+    finally:
+        os.close(out)
+        os.close(null)
+    rows = (line.split(None, 4) for line in text.splitlines())
+    return {int(r[0]): _Process(int(r[0]), int(r[1]), int(r[2]), r[3], "-".join(r[4].split())) for r in rows if len(r) == 5}

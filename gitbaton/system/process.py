@@ -1,0 +1,176 @@
+"""Processes: started without a fork of Python, read to their end within a time limit, or left to themselves."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from gitbaton.errors import GitError, GitTimeoutError
+from gitbaton.system.files import memory_file
+from gitbaton.values import value
+
+_left: set[int] = set()  # processes of ours that nobody waits for
+
+
+@value
+class Result:
+    """What a git command left: exit status, standard output, standard error as text."""
+
+    code: int
+    out: bytes
+    err: str
+
+    def fatal(self) -> str:
+        """Git's own first complaint, without its prefix."""
+        for line in self.err.splitlines():
+            if line.startswith(("fatal: ", "error: ")):
+                return line.split(": ", 1)[1]
+        return self.err.strip().splitlines()[0] if self.err.strip() else f"git exited with {self.code}"
+
+
+class Process:
+    """A git command under way; ``finish`` reads it to the end."""
+
+    def __init__(self, argv: Sequence[str], pid: int, out: int, err: int, deadline: float) -> None:
+        self.argv, self.pid, self.out, self.err, self.deadline = argv, pid, out, err, deadline
+
+    def finish(self) -> Result:
+        """Wait for the command. Raises GitTimeoutError when its time is over; the command is then killed."""
+        chunks: list[bytes] = []
+        poll = select.poll()
+        poll.register(self.out, select.POLLIN)
+        try:
+            while poll.poll(max(0, int((self.deadline - time.monotonic()) * 1000))):
+                chunk = os.read(self.out, 1 << 20)
+                if not chunk:
+                    break
+                chunks.append(chunk)
+            else:
+                raise GitTimeoutError(f"'git {verb(self.argv)}' did not end in its time and was stopped")
+        except BaseException:
+            os.kill(self.pid, signal.SIGKILL)  # nobody waits for it any more
+            raise
+        finally:
+            os.close(self.out)
+            code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            size = os.lseek(self.err, 0, os.SEEK_END)
+            err = os.pread(self.err, min(size, 1 << 20), 0)
+            os.close(self.err)
+        return Result(code=code, out=b"".join(chunks), err=err.decode("utf-8", "surrogateescape"))
+
+    def stop(self) -> None:
+        """End the command and take no interest in what it said."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.close(self.out)
+        os.close(self.err)
+        os.waitpid(self.pid, 0)
+
+
+def verb(argv: Sequence[str]) -> str:
+    """The git verb in an argument list of ours, for messages."""
+    skip = False
+    for word in argv[1:]:
+        if skip or word in ("-c", "-C"):
+            skip = not skip
+        elif not word.startswith("-"):
+            return word
+    return "git"
+
+
+def spawn(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    stdin: int,
+    out: int,
+    err: int,
+    more: Mapping[int, int] | None = None,
+    *,
+    detached: bool = False,
+    group: bool = False,
+) -> int:
+    """Start a program with three descriptors as its standard streams, and ``more`` of ours under other numbers; its process
+    id. posix_spawn: no fork of Python. ``detached``: in a session of its own, for one that nobody waits for; ``group``: as the
+    head of a process group. Raises GitError."""
+    # A caller with a closed standard stream gets its number for a new descriptor, and one dup2 would close another's source.
+    low = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (stdin, out, err) if fd < 3]
+    moved = iter(low)
+    actions = [(os.POSIX_SPAWN_DUP2, fd if fd > 2 else next(moved), target) for target, fd in enumerate((stdin, out, err))]
+    actions += [(os.POSIX_SPAWN_DUP2, fd, target) for fd, target in (more or {}).items()]
+    try:
+        where = {"setsid": True} if detached else {"setpgroup": 0} if group else {}
+        return os.posix_spawnp(argv[0], list(argv), env, file_actions=actions, setsigdef=[signal.SIGPIPE], **where)
+    except FileNotFoundError:
+        raise GitError(f"'{argv[0]}' is not on PATH") from None
+    except (OSError, ValueError, RuntimeError) as error:  # too many words; a NUL in one; no setsid on this system
+        raise GitError(f"'{argv[0]}' cannot be started: {error}") from None
+    finally:
+        for fd in low:
+            os.close(fd)
+
+
+def leave(
+    argv: Sequence[str], env: Mapping[str, str], stdin: int, out: int, err: int, more: Mapping[int, int] | None = None
+) -> None:
+    """As ``spawn``, a program that nobody waits for. What is left of earlier ones that have ended goes: in a process
+    that lives for weeks they would pile up."""
+    for pid in _left.copy():
+        try:
+            ended = os.waitpid(pid, os.WNOHANG)[0] == pid
+        except ChildProcessError:  # the program around us waits for all its children
+            ended = True
+        if ended:
+            _left.discard(pid)
+    _left.add(spawn(argv, env, stdin, out, err, more, detached=True))
+
+
+def detach(argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> None:
+    """Start a program that nobody waits for, its input from memory, its output nowhere. Raises GitError."""
+    source, sink = memory_file(stdin), os.open(os.devnull, os.O_WRONLY)
+    try:
+        leave(argv, env, source, sink, sink)
+    finally:
+        os.close(source)
+        os.close(sink)
+
+
+def begin(
+    argv: Sequence[str], env: Mapping[str, str], timeout: float, stdin: bytes = b"", *, detached: bool = False
+) -> Process:
+    """Start a program whose input is known, for a time; ``detached`` as for ``spawn``. Raises GitError when it cannot be
+    started."""
+    fds: list[int] = []
+    try:
+        fds += os.pipe()
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            with suppress(OSError):  # a child started early goes on while another is read
+                fcntl.fcntl(fds[0], fcntl.F_SETPIPE_SZ, 1 << 20)
+        fds.append(memory_file())
+        fds.append(memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY))
+        reader, writer, err, source = fds
+        pid = spawn(argv, env, source, writer, err, detached=detached)
+    except BaseException as error:
+        for fd in fds:
+            os.close(fd)
+        if isinstance(error, OSError):
+            raise GitError(f"'{argv[0]}' cannot be started: {error.strerror}") from None
+        raise
+    os.close(writer)
+    os.close(source)
+    return Process(argv, pid, reader, err, time.monotonic() + timeout)
+
+
+def run_in(folder: str, argv: Sequence[str], env: Mapping[str, str], timeout: float) -> Result:
+    """Run a program in a folder to its end, whatever its exit status; it reads nothing. Raises GitError when it does not end
+    in its time."""
+    import subprocess
+
+    try:
+        done = subprocess.run(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise GitError(f"'{argv[-1]}' did not end in its time and was stopped") from None
+    return Result(code=done.returncode, out=done.stdout, err=done.stderr.decode("utf-8", "surrogateescape"))

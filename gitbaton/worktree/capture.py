@@ -1,0 +1,427 @@
+"""Capture: the work tree and the index as trees, through a private index, with a reason for every path left out."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+
+from gitbaton.errors import DamagedIndexError, GitError
+from gitbaton.git.ahead import signature
+from gitbaton.git.objects import NewObject
+from gitbaton.git.repo import Repo, make_folder
+from gitbaton.git.run import Git, checked, zsplit
+from gitbaton.model import Flag, Oid, Skipped
+from gitbaton.system.files import remove_folder
+from gitbaton.system.process import Result
+from gitbaton.values import replace, value
+from gitbaton.worktree.conversions import filters, may_convert
+from gitbaton.worktree.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, fresh_index, listed, stages_tree, without_filter
+from gitbaton.worktree.rawbytes import Entry, keep, raw_tree
+from gitbaton.worktree.untracked import Rules, inside_gitlinks, ours, sort_out, special, specials
+
+_FEW = 500
+_ATTEMPTS = 4
+_ONE_BY_ONE = 200
+_AGAIN = "again"
+_PATIENCE = 3  # files that a filter may fail on before it is switched off for all
+_CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.M)
+_DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", re.M)
+_LEFTOVER_SECONDS = 3600.0
+
+
+@value
+class Captured:
+    """The work tree as ``tree``; the index as ``staged`` (its stage-0 entries), flags and unmerged stages.
+
+    ``flags_more`` are flags that ``flags`` has no room for; a blob in ``stages`` then holds them all.
+    ``stages`` are objects not yet written, the last one the tree ``1/ 2/ 3/ flags raw/`` of an index commit's second parent;
+    ``raw`` are the files (path, mode, blob) whose bytes it holds, because a checkout of ``tree`` would not give them back.
+    ``warning``: what should be said of the capture; ``blind``: why it had better not be recorded.
+    """
+
+    tree: Oid
+    staged: Oid
+    flags: tuple[Flag, ...]
+    flags_more: int
+    unmerged: int
+    stages: tuple[NewObject, ...]
+    raw: tuple[Entry, ...]
+    skipped: tuple[Skipped, ...]
+    warning: str = ""
+    blind: str = ""
+
+
+class _Changes:
+    """What differs from the index: tracked paths, untracked ones, and what to leave alone.
+
+    ``tracked`` is None when git could not say, so that it must look at everything; ``never`` are untracked paths of ours.
+    """
+
+    def __init__(self) -> None:
+        self.tracked: list[str] | None = []
+        self.untracked: list[str] = []
+        self.never: list[str] = []
+        self.skipped: list[Skipped] = []
+
+    def __bool__(self) -> bool:
+        return self.tracked is None or bool(self.tracked or self.untracked)
+
+    def few(self) -> list[str] | None:
+        """All the paths, when they are few enough to be named one by one."""
+        if self.tracked is None or len(self.tracked) + len(self.untracked) > _FEW:
+            return None
+        return [*self.tracked, *(p.rstrip("/") for p in self.untracked)]
+
+
+@contextmanager
+def private_folder(repo: Repo) -> Iterator[str]:
+    """A folder of our own in the git directory; what killed processes left there goes after an hour. Raises GitError."""
+    parent = os.path.join(repo.own_dir, "tmp")
+    folder = os.path.join(parent, f"{os.getpid()}.{time.monotonic_ns()}")
+    try:
+        make_folder(repo, folder)
+        with os.scandir(parent) as entries:
+            old = [e.path for e in entries if _age(e.path) > _LEFTOVER_SECONDS]
+    except OSError as error:
+        raise GitError(f"'{parent}' cannot be written: {error.strerror}") from None
+    for path in old:
+        remove_folder(path)
+    try:
+        yield folder
+    finally:
+        remove_folder(folder)
+
+
+def _age(path: str) -> float:
+    try:
+        return time.time() - os.lstat(path).st_mtime
+    except OSError:  # its owner has just removed it
+        return 0.0
+
+
+def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False) -> Captured:
+    """The state of the work tree and index of ``repo`` now, as objects in its object store.
+
+    Equal to ``git add -A`` on a private index, plus edits that assume-unchanged and skip-worktree hide, less what
+    ``rules`` and the file system refuse. ``reachable`` are trees known to be kept by gc (see PrivateIndex.facts).
+    The real index is read and never written. Raises GitError.
+    """
+    return capture_with_index(repo, folder, rules, reachable, fresh=fresh)[0]
+
+
+def capture_with_index(
+    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False
+) -> tuple[Captured, PrivateIndex, Facts]:
+    """As ``capture``, with the private index that the tree was written from, whose stat data fits the work tree, and what
+    the real index says. The index lies in ``folder`` and may still be the real one, to be read only, until it is copied.
+
+    ``fresh``: as if the index were HEAD's, each file read anew. So it is, with a warning, where git cannot read the index.
+    """
+    read = signature(repo.layout.index, 0)
+    try:
+        return _from_index(repo, folder, rules, reachable, fresh_index(repo, folder) if fresh else repo.layout.index)
+    except DamagedIndexError as error:
+        if fresh:
+            raise
+        found = _from_index(repo, folder, rules, reachable, fresh_index(repo, folder))
+        said = f"{error.message}; every file was read anew, and what was staged is not in it"
+        return replace(found[0], warning=said), *found[1:]
+    except GitError:
+        if fresh or (os.path.basename(folder) == _AGAIN and signature(repo.layout.index, 0) == read):
+            raise
+    # Git has collected what the index named that was read, or what it found stored already.
+    again = os.path.join(folder, _AGAIN)
+    make_folder(repo, again)
+    return capture_with_index(repo, again, rules, reachable)
+
+
+def _from_index(
+    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], source: str
+) -> tuple[Captured, PrivateIndex, Facts]:
+    root = repo.layout.root
+    if root is None:
+        raise GitError(f"'{repo.layout.git_dir}' has no work tree")
+    for attempt in range(_ATTEMPTS):
+        index = PrivateIndex(repo, source, os.path.join(folder, f"{os.path.basename(source)}.{attempt}"))
+        index.git = repo.writing(index.git)
+        if attempt:  # somebody writes the index while we read: stay on a copy
+            index.copy()
+        facts = index.facts(reachable)
+        index.reveal(facts, root)
+        changes = _look(index, facts, folder, root, rules)
+        if changes or facts.stages:
+            index.copy()
+        if index.whole():
+            break
+    return _captured(index, facts, _Intake(index, facts, folder, root, rules, changes)), index, facts
+
+
+def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
+    skipped = list(intake.changes.skipped)
+    if intake.changes:
+        skipped += intake.run()
+    tree = _tree(index, facts, skipped) if intake.changes or facts.stages else facts.tree
+    raw = keep(index, tree, intake.examined()) if intake.changes else ()
+    skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
+    unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
+    ordered = sorted(unique.items(), key=lambda item: os.fsencode(item[0]))
+    return Captured(
+        tree=tree,
+        staged=facts.tree,
+        flags=listed(facts.flags),
+        flags_more=len(facts.flags) - len(listed(facts.flags)),
+        unmerged=len({path for _, path, _, _ in facts.stages}),
+        stages=stages_tree(index, facts, raw_tree(index, raw)),
+        raw=raw,
+        skipped=tuple(Skipped(path=path, reason=s.reason) for path, s in ordered),
+        blind=_blind(index, {path: s.reason for path, s in unique.items() if s.reason == "unreadable"}),
+    )
+
+
+def _blind(index: PrivateIndex, unreadable: Mapping[str, str]) -> str:
+    """What to say where more than half of the tracked files cannot be read; one that is missing was deleted."""
+    tracked = zsplit(index.git.out("ls-files", "-z")) if unreadable else []
+    shut = sum(covered(path, unreadable) is not None for path in tracked)
+    return f"{shut} of {len(tracked)} tracked files cannot be read" if 2 * shut > len(tracked) else ""
+
+
+def covered(path: str, left: Mapping[str, str]) -> str | None:
+    """The reason in ``left`` of a path or of a directory above it."""
+    at = path
+    while at:
+        if at in left:
+            return left[at]
+        at = at.rpartition("/")[0]
+    return None
+
+
+def with_raw(captured: Captured, index: PrivateIndex, facts: Facts, paths: Collection[str]) -> Captured:
+    """The same, and the raw bytes of more paths, which need not differ from the index. What was captured counts, with the
+    index that it came with. Raises GitError."""
+    more = keep(index, captured.tree, [*{*paths}.difference(path for path, _, _ in captured.raw)])
+    raw = tuple(sorted((*captured.raw, *more), key=lambda e: os.fsencode(e[0])))
+    return replace(captured, raw=raw, stages=stages_tree(index, facts, raw_tree(index, raw))) if more else captured
+
+
+def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules) -> _Changes:
+    """What differs, by two listings at once: stat of what is tracked, and the untracked files."""
+    tracked, others = index.listings()
+    changes = _Changes()
+    changes.skipped = [Skipped(path=p, reason="special-file") for p in specials(index.git, root, set(facts.gitlinks))]
+    result = tracked.finish()
+    if result.code == 0:
+        names = zsplit(result.out)[1::2]
+        changes.tracked = list(dict.fromkeys(names))
+    else:  # a racily clean path whose required filter is missing, a broken submodule
+        changes.tracked = None
+    shown = others.finish()
+    untracked = zsplit(checked(shown, "ls-files"))
+    changes.untracked, left = sort_out(index.git, folder, root, untracked, rules)
+    changes.never = [p for p in untracked if ours(p, rules.never)]
+    changes.skipped += left
+    changes.skipped += [Skipped(path=p, reason="nested-repository") for p in changes.untracked if p.endswith("/")]
+    closed = _CLOSED.findall(shown.err) + _DENIED.findall(result.err)
+    changes.skipped += [Skipped(path=p, reason="unreadable") for p in closed]
+    return changes
+
+
+class _Intake:
+    """Brings the changes into the private index with git's own ``add``, whatever stands in its way."""
+
+    def __init__(self, index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules, changes: _Changes) -> None:
+        self.index, self.facts, self.folder, self.root, self.rules, self.changes = index, facts, folder, root, rules, changes
+        kinds = ("nested-repository", "unreadable", "untracked")  # `add` comes to no harm there, or nowhere near
+        refused = [s.path for s in changes.skipped if s.reason not in kinds]
+        self.left = [p.rstrip("/") for p in (*refused, *(changes.never if rules.untracked == "all" else ()))]
+        self.raw: list[str] = []  # to be stored without the filter that fails on them
+        self.off: list[str] = []  # filters that do not run
+        self.appeared: list[str] = []  # taken in, though they were not there when changes were listed
+
+    def run(self) -> list[Skipped]:
+        """Take everything in; what did not get in, and why. Raises GitError when git can take nothing in."""
+        skipped: list[Skipped] = []
+        paths, culprits = self.changes.few(), set[str]()
+        for attempt in range(3):
+            result = self._filtered_add(paths)
+            if paths is None:
+                skipped += self._unwelcome()
+            if result.code not in (0, 1) and attempt == 2:
+                culprits = self._one_by_one()
+            if result.code == 0:
+                reasons = {}
+                break
+            reasons = {p: self._reason(p, p in culprits) for p in self._left_behind() | culprits}
+            if result.code == 1 and "unstable" not in reasons.values():
+                break
+            paths = None
+        skipped += [Skipped(path=path, reason=reason) for path, reason in reasons.items()]
+        return skipped + [Skipped(path=p, reason="filter-missing") for p in self._stored_raw()]
+
+    def _filtered_add(self, paths: list[str] | None) -> Result:
+        """``add``, without a filter where it fails: git then stops and keeps the *old* index, and ``write-tree`` succeeds.
+
+        A file that its required filter fails on is stored as it is; after a few of them the filter is switched off.
+        """
+        while True:
+            result = self._add(paths)
+            found = FILTER.search(result.err) if result.code not in (0, 1) else None
+            if found is None:
+                break
+            path, name = found.groups()
+            if path in self.raw or len(self.raw) >= _PATIENCE or not os.path.lexists(os.path.join(self.root, path)):
+                if name in self.off:
+                    break
+                self._switch_off(name)
+            else:
+                self.raw.append(path)
+        return result
+
+    def _switch_off(self, name: str) -> None:
+        self.off.append(name)
+        self.index.git = without_filter(self.index.git, name)
+
+    def _add(self, paths: list[str] | None) -> Result:
+        """``git add`` of paths, or of everything, less those left out and those that a filter fails on."""
+        specs = [":(top)"] if paths is None else self._named(paths)
+        wanted = bool(specs)
+        specs += [f":(top,exclude,literal){p}" for p in (*self.left, *self.raw)]
+        result = Result(code=0, out=b"", err="")
+        if wanted:
+            result = _add(self.index, self.index.git, specs, update=self.rules.untracked == "none")
+        raw = [p for p in self.raw if paths is None or p in paths]
+        if raw and result.code in (0, 1):
+            git = self.index.git
+            for name in filters(git, raw).values():
+                git = without_filter(git, name)
+            again = _add(self.index, git, [f":(top,literal){p}" for p in raw], update=self.rules.untracked == "none")
+            result = again if again.code else result
+        return result
+
+    def _named(self, paths: list[str]) -> list[str]:
+        """Pathspecs for what was listed, and for no more: where a file stood, a directory may stand by now, and what is in it
+        was not looked at."""
+        folders = {*self.facts.gitlinks, *(p.rstrip("/") for p in self.changes.untracked if p.endswith("/"))}
+        above = {p[:at] for p in self.changes.untracked for at, char in enumerate(p.rstrip("/")) if char == "/"} - folders
+        named = [p for p in paths if p not in self.raw and p not in above]
+        shut = [f":(top,exclude,literal){p}/" for p in named if p not in folders]
+        return [f":(top,literal){p}" for p in named] + shut
+
+    def _one_by_one(self) -> set[str]:
+        """Find the paths that git stops at (a broken submodule, an encoding that does not fit, a file that shrinks)."""
+        culprits: set[str] = set()
+        waiting = [sorted(self._left_behind() | set(self.facts.gitlinks))]
+        while waiting:
+            paths = waiting.pop()
+            if not paths:
+                continue
+            result = self._filtered_add(paths)
+            if result.code in (0, 1):
+                continue
+            half = len(paths) // 2
+            if half:
+                waiting += [paths[:half], paths[half:]]
+            elif result.code > 0 and os.path.lexists(os.path.join(self.root, paths[0])):
+                culprits.add(paths[0])
+            if len(culprits) > _ONE_BY_ONE:  # no more patience: what is left is listed, too
+                culprits.update(*waiting)
+                break
+        return culprits
+
+    def _left_behind(self) -> set[str]:
+        """Paths that still differ from the private index after ``add`` failed on some."""
+        listing = ("ls-files", "-o", "-z", "--exclude-standard")
+        untracked = [] if self.rules.untracked == "none" else zsplit(self.index.git.out(*listing))
+        return {p.rstrip("/") for p in (*self._modified(), *untracked)}.difference(self.left, self.raw)
+
+    def _modified(self) -> list[str]:
+        """Tracked paths that differ, though a broken submodule or a filter that fails may make git stop at them."""
+        git, submodules = self.index.git, "dirty"
+        specs = [f":(top,exclude,literal){p}" for p in self.raw]
+        for _ in range(MAX_FILTERS):
+            options = ("-z", "--name-only", "--no-renames", f"--ignore-submodules={submodules}", "--", *specs)
+            result = git.run("diff-files", *options)
+            failed = FILTER.search(result.err) if result.code else None
+            if failed:
+                git = without_filter(git, failed.group(2))
+            elif result.code > 0 and submodules == "dirty":
+                submodules = "all"
+            elif result.code >= 0:  # else it died of a file that shrank while it was compared
+                break
+        return zsplit(checked(result, "diff-files"))
+
+    def _unwelcome(self) -> list[Skipped]:
+        """Take out again what appeared after the untracked files were listed and must not be stored."""
+        known = {*self.changes.untracked, *(f.path for f in self.facts.flags if "i" in f.bits)}
+        known |= {os.fsdecode(path) for _, path, _, _ in self.facts.stages}
+        new = [p for p in self._differing("A") if p not in known and p + "/" not in known]
+        taken, left = sort_out(self.index.git, self.folder, self.root, new, self.rules)
+        self.appeared += taken
+        refused = set(new).difference(taken)
+        if refused:
+            self.index.forget([os.fsencode(p) for p in refused])
+            self.left += refused
+        return left
+
+    def _stored_raw(self) -> list[str]:
+        """The paths that were stored as they are on disk, because their filter fails."""
+        if not self.raw and not self.off:
+            return []
+        changed = self._differing("d")
+        drivers = filters(self.index.git, changed)
+        return [p for p in changed if p in self.raw or drivers.get(p) in self.off]
+
+    def examined(self) -> list[str]:
+        """What was taken in, to be looked at for bytes that a checkout would not give back. Git is asked where it may know of
+        more: where it has looked at everything."""
+        changes = self.changes
+        paths = [*(changes.tracked or ()), *changes.untracked, *self.appeared]
+        if changes.few() is None and (changes.tracked is None or may_convert(self.index.repo, self.root, paths)):
+            paths += self._differing("d")
+        return list(dict.fromkeys(paths))
+
+    def _differing(self, kinds: str) -> list[str]:
+        """Paths whose entry in the private index is not the staged one."""
+        options = ("--cached", "-z", "--name-only", "--no-renames", f"--diff-filter={kinds}", "--ignore-submodules=all")
+        return zsplit(self.index.git.out("diff-index", *options, self.facts.tree))
+
+    def _reason(self, path: str, culprit: bool) -> str:
+        """Why git did not take a path in."""
+        full = os.path.join(self.root, path)
+        if special(full):
+            return "special-file"
+        if os.path.isdir(full) and not os.path.islink(full):
+            return "nested-repository"
+        try:
+            if not os.path.islink(full):
+                os.close(os.open(full, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+        except FileNotFoundError:
+            return "unstable"
+        except OSError:
+            return "unreadable"
+        parts = [part.lower() for part in path.split("/")]
+        if any(p in (".git", "git~1") or p.startswith(".git") or "\\" in p or ":" in p for p in parts):
+            return "invalid-name"
+        return "unreadable" if culprit else "unstable"
+
+
+def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool) -> Result:
+    """``git add``, with nothing in its way that is only there to warn a person."""
+    index.unlock()
+    settings = ("core.safecrlf=false", "advice.addEmbeddedRepo=false", "advice.addIgnoredFile=false")
+    options = ("-u" if update else "-A", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
+    stdin = b"".join(os.fsencode(s) + b"\0" for s in specs)
+    return git.changed({}, *settings).run("add", *options, stdin=stdin)
+
+
+def _tree(index: PrivateIndex, facts: Facts, skipped: list[Skipped]) -> Oid:
+    """The private index as a tree; a path still unmerged there could not be read and has no entry."""
+    if facts.stages:
+        rest = index.git.out("ls-files", "-u", "-z").split(b"\0")[:-1]
+        unread = {line.split(b"\t", 1)[1] for line in rest}
+        if unread:
+            index.forget(unread)
+            skipped += [Skipped(path=os.fsdecode(p), reason="unreadable") for p in unread]
+    return index.write_tree()

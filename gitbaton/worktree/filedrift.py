@@ -1,0 +1,272 @@
+"""Which paths of the present work tree differ from captured trees. Stat finds what may differ, and only that is hashed."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from gitbaton.errors import GitError
+from gitbaton.git.ahead import TRACKED, look
+from gitbaton.git.objects import lookup, object_id
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import Git, checked, zsplit
+from gitbaton.git.treediff import TREES, Change, Entry, compared, records
+from gitbaton.model import Flag, Oid
+from gitbaton.system.files import remove_folder
+from gitbaton.system.process import Process, Result
+from gitbaton.values import value
+from gitbaton.worktree.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, without_filter
+from gitbaton.worktree.untracked import Rules, sort_out
+
+_ATTEMPTS = 4
+_PATIENCE = 64  # processes that may be spent on finding the paths that git cannot hash
+_FEW = 3  # files that a filter may fail on before it is switched off for all
+_STAGED = ("--cached", "-r", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
+_DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", re.M)
+_HIDDEN = re.compile(rb"(?<=\0)([a-zS]) ([^\0]*)(?=\0)")
+# An index of a few paths must neither be split nor folded: git would write trees for that.
+_SMALL = ("core.splitIndex=false", "index.sparse=false", "core.sparseCheckout=false", "core.safecrlf=false")
+
+
+@value
+class _Suspect:
+    """A path that may differ from the index. ``staged``: its entry there, None for one that no tree of the index holds.
+    ``like``: the entry that git's rules for modes and line ends look at. ``mode``: what stands on disk, None for nothing,
+    empty where git has not said."""
+
+    staged: Entry
+    like: Entry
+    mode: str | None
+
+
+def list_ahead(repo: Repo) -> None:
+    """Start the listings that ``changed_paths`` will need; the index is only read."""
+    if repo.layout.root is not None and repo.listings is None:
+        index = PrivateIndex(repo, repo.layout.index, "")
+        repo.listings = (index.signature, *look(index.git))
+
+
+def changed_paths(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> dict[Oid, list[str]]:
+    """For each tree the paths, in git's order, at which a capture under ``rules`` would now hold something else.
+
+    A path that git cannot read or hash counts as different. Nothing is written into the object store and the index is only
+    read. Empty without a work tree. Raises GitError.
+    """
+    return compare_files(repo, rules, trees)[0]
+
+
+def compare_files(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> tuple[dict[Oid, list[str]], list[str]]:
+    """As ``changed_paths``, and the submodules that stand where they stood and hold what no commit of theirs has."""
+    root, distinct = repo.layout.root, list(dict.fromkeys(trees))
+    if root is None or not distinct:
+        return {}, []
+    with _scratch() as folder:
+        for attempt in range(_ATTEMPTS):
+            index = PrivateIndex(repo, repo.layout.index, os.path.join(folder, f"index.{attempt}"))
+            comparison = _Comparison(index, folder, root, rules, distinct)
+            found = comparison.run()
+            if index.whole():
+                break
+    return found, comparison.unsaved
+
+
+@contextmanager
+def _scratch() -> Iterator[str]:
+    """A folder of our own outside the repository, which may be one that we cannot write."""
+    name = f"gitbaton-{os.getpid()}.{time.monotonic_ns()}"
+    folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)
+    try:
+        os.mkdir(folder, 0o700)
+    except OSError as error:
+        raise GitError(f"'{folder}' cannot be made: {error.strerror}") from None
+    try:
+        yield folder
+    finally:
+        remove_folder(folder)
+
+
+class _Comparison:
+    """One look at a work tree, against one state of its index."""
+
+    def __init__(self, index: PrivateIndex, folder: str, root: str, rules: Rules, trees: list[Oid]) -> None:
+        self.index, self.folder, self.root, self.rules, self.trees = index, folder, root, rules, trees
+        self.suspects: dict[str, _Suspect] = {}
+        self.unsaved: list[str] = []
+
+    def run(self) -> dict[Oid, list[str]]:
+        """The paths that differ, by tree."""
+        ahead, first = self._ahead(), self.trees[0]
+        # Neither asks the work tree: what is hidden there does not matter to them.
+        staged = self.index.git.start("diff-index", *_STAGED, first, "--")
+        pairs = "".join(f"{first} {tree}\n" for tree in self.trees[1:])
+        trees = self.index.git.start(*TREES, stdin=pairs.encode()) if pairs else None
+        flags = self._flags()
+        self.index.relied = True
+        self.index.reveal(Facts(tree="", flags=flags), self.root)
+        if ahead is not None and self.index.revealed:
+            for process in ahead:
+                process.stop()
+            ahead = None
+        tracked, others = ahead or look(self.index.git)
+        self._suspect_tracked(tracked.finish())
+        self._suspect_untracked(zsplit(checked(others.finish(), "ls-files")))
+        base = {c.path: c for c in records(checked(staged.finish(), "diff-index"))[0][1]}
+        deltas = records(compared(trees.finish()))[1:] if trees else []
+        self._settle_intent_to_add(base)
+        return self._compare(base, [{}, *({c.path: c for c in changes} for _, changes in deltas)])
+
+    def _ahead(self) -> tuple[Process, Process] | None:
+        """Listings that were started ahead, while the index is the very file that they read."""
+        ahead, self.index.repo.listings = self.index.repo.listings, None
+        if ahead is None or ahead[0] == self.index.signature:
+            return ahead and ahead[1:]
+        ahead[1].stop()
+        ahead[2].stop()
+        return None
+
+    def _flags(self) -> tuple[Flag, ...]:
+        """Paths with a bit that hides edits from git."""
+        known = self.index.known_facts()
+        if known is not None:
+            return known.flags
+        listed = self.index.git.out("ls-files", "-v", "-z")
+        sparse = self.index.repo.boolean("core.sparsecheckout")
+        flags = []
+        for tag, path in _HIDDEN.findall(b"\0" + listed):
+            bits = ("a" if tag.islower() else "") + ("s" if tag in b"Ss" and not sparse else "")
+            flags += [Flag(path=os.fsdecode(path), bits=bits)] if bits else []
+        return tuple(flags)
+
+    def _suspect_tracked(self, result: Result) -> None:
+        """What ``diff-files`` names; without a filter where it fails, for then the path is named all the same, and before that
+        without a look into submodules, which stops git where one is broken."""
+        git, words = self.index.git, (*TRACKED, "--ignore-submodules=dirty")
+        if result.code:
+            result = git.run(*words)
+        for _ in range(MAX_FILTERS):
+            failed = FILTER.search(result.err) if result.code else None
+            if failed is None:
+                break
+            git = without_filter(git, failed.group(2))
+            result = git.run(*words)
+        for change in records(checked(result, "diff-files"))[0][1]:
+            mode = change.after.split(" ")[0] if change.after else None
+            known = self.suspects.get(change.path)
+            if known is not None:  # the second line of an unmerged path shows the entry of ours
+                self.suspects[change.path] = _Suspect(staged=None, like=change.before, mode=known.mode)
+            else:
+                self.suspects[change.path] = _Suspect(staged=change.before, like=change.before, mode=mode)
+        for path in _DENIED.findall(result.err):
+            self.suspects.setdefault(path, _Suspect(staged=None, like=None, mode=""))
+
+    def _suspect_untracked(self, paths: list[str]) -> None:
+        taken, _ = sort_out(self.index.git, self.folder, self.root, paths, self.rules)
+        for path in taken:
+            mode = "160000" if path.endswith("/") else ""
+            self.suspects.setdefault(path.rstrip("/"), _Suspect(staged=None, like=None, mode=mode))
+
+    def _settle_intent_to_add(self, base: Mapping[str, Change]) -> None:
+        """A deleted file whose entry is empty may be one that was only intended to be added: ask the tree itself."""
+        objects, first = self.index.repo.objects, self.trees[0]
+        for path, suspect in self.suspects.items():
+            empty = suspect.mode is None and suspect.staged and self._is_empty(suspect.staged)
+            if empty and path not in base and lookup(objects, first, os.fsencode(path)) is None:
+                self.suspects[path] = _Suspect(staged=None, like=None, mode=None)
+
+    def _is_empty(self, entry: str) -> bool:
+        return entry.endswith(object_id(self.index.repo.layout.algorithm, "blob", b""))
+
+    def _compare(self, base: Mapping[str, Change], deltas: list[dict[str, Change]]) -> dict[Oid, list[str]]:
+        """Compose: what a tree holds at a path is told by its difference to the first one, or the first one's to the index."""
+        then = [{path: self._then(path, base, delta) for path in {**self.suspects, **base, **delta}} for delta in deltas]
+        now = self._present(then)
+        found = {}
+        for tree, delta, entries in zip(self.trees, deltas, then, strict=True):
+            differ = [p for p, entry in entries.items() if entry != self._now(p, now, base, delta)]
+            found[tree] = sorted(differ, key=os.fsencode)
+        return found
+
+    def _then(self, path: str, base: Mapping[str, Change], delta: Mapping[str, Change]) -> Entry:
+        if path in delta:
+            return delta[path].after
+        return base[path].before if path in base else self.suspects[path].staged
+
+    def _now(self, path: str, now: Mapping[str, Entry], base: Mapping[str, Change], delta: Mapping[str, Change]) -> Entry:
+        if path in now:
+            return now[path]
+        return base[path].after if path in base else delta[path].before
+
+    def _present(self, then: list[dict[str, Entry]]) -> dict[str, Entry]:
+        """The present entry of every suspect; ``?`` where something stands that no tree of ``then`` can hold."""
+        wanted = []
+        for path, suspect in self.suspects.items():
+            kinds = {entry[:3] for entries in then for entry in (entries.get(path),) if entry}
+            nested = suspect.mode == "160000" and suspect.staged is None
+            if suspect.mode is not None and (nested or (kinds if not suspect.mode else suspect.mode[:3] in kinds)):
+                wanted.append(path)
+        hashed = self._hash(wanted) if wanted else {}
+        now: dict[str, Entry] = {}
+        for path, suspect in self.suspects.items():
+            nested = suspect.mode == "160000" and suspect.staged is None
+            now[path] = hashed.get(path, None if suspect.mode is None or nested else "?")
+            if suspect.mode == "160000" and now[path] == suspect.staged:
+                self.unsaved.append(path)
+        return now
+
+    def _hash(self, paths: list[str]) -> dict[str, str]:
+        """The entries that ``git add`` would make, by ``git update-index`` on an index of just these paths.
+
+        Unlike ``hash-object`` it takes links, nested repositories and any name, and sees the entries that are there: git
+        keeps CRLF where the entry has it, and the mode where the file system has none.
+        """
+        git = self.index.git.changed({"GIT_INDEX_FILE": self.index.path + ".hashed"}, *_SMALL)
+        like = {p: s.like for p in paths if (s := self.suspects[p]).like and s.mode and s.mode[:3] in ("100", "120")}
+        context = b"".join(_info(path, entry) for path, entry in like.items() if entry) + self._attributes()
+        if context:
+            git.out("update-index", "-z", "--index-info", stdin=context)
+        good = self._index(git, paths)
+        rows = (row.split("\t", 1) for row in zsplit(git.out("ls-files", "-s", "-z")))
+        return {path: meta[:-2] for meta, path in rows if path in good}
+
+    def _index(self, git: Git, paths: list[str]) -> set[str]:
+        """Bring paths into the index of ``git``, storing no object; those that got in. Git stops at the first it cannot take.
+
+        What a filter fails on is hashed as it is on disk, and after a few files the filter is switched off for all that
+        are left: so a capture would store them.
+        """
+        good, waiting, failures = set[str](), [(git, paths)], dict[str, int]()
+        for _ in range(_PATIENCE):
+            if not waiting:
+                break
+            how, some = waiting.pop()
+            stdin = b"".join(os.fsencode(p) + b"\0" for p in some)
+            result = how.run("update-index", "--add", "--replace", "--info-only", "-z", "--stdin", stdin=stdin)
+            failed = FILTER.search(result.err)
+            if result.code == 0:
+                good.update(some)
+            elif len(some) > 1:
+                waiting += [(git, some[: len(some) // 2]), (git, some[len(some) // 2 :])]
+            elif failed and how is git:
+                name = failed.group(2)
+                failures[name] = failures.get(name, 0) + 1
+                waiting.append((without_filter(git, name), some))
+                if failures[name] == _FEW:
+                    git = without_filter(git, name)
+                    waiting = [(git, [p for _, rest in waiting for p in rest])]
+        return good
+
+    def _attributes(self) -> bytes:
+        """The entries of attribute files, which git reads from the index where a sparse checkout has none on disk."""
+        if not self.index.repo.boolean("core.sparsecheckout"):
+            return b""
+        listed = zsplit(self.index.git.out("ls-files", "-s", "-z", "--", ":(top,glob)**/.gitattributes"))
+        rows = (row.split("\t", 1) for row in listed)
+        return b"".join(_info(path, meta[:-2]) for meta, path in rows if meta.endswith(" 0"))
+
+
+def _info(path: str, entry: str) -> bytes:
+    """A line for ``update-index --index-info``."""
+    return f"{entry}\t".encode() + os.fsencode(path) + b"\0"

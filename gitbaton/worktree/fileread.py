@@ -1,0 +1,161 @@
+"""Reading one file as it is on disk: bytes without filters, a symbolic link's target, or a digest of what is too large."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable
+
+from gitbaton.errors import GitError
+from gitbaton.git.objects import Algorithm, object_id
+from gitbaton.model import Oid
+from gitbaton.system.files import Signature, signature
+from gitbaton.values import value
+from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, is_digest
+
+LARGE = 100 << 20  # bytes over which a file is recorded by its digest
+_ATTEMPTS = 5
+_PAUSE = 0.004  # seconds; the kernel's clock of files must have gone on
+_CHUNK = 1 << 20
+Stream = Callable[[int], Oid]  # stores the rest of an open file
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@value
+class Read:
+    """A file as it was read: its mode, its bytes, or its blob's id where the bytes were not to be held. ``digest``: they are
+    the text that stands for the file. ``signature`` and ``before`` (nanoseconds) are for the cache; ``whole`` is false for a
+    file that changed each time it was read."""
+
+    mode: str
+    data: bytes | None
+    oid: Oid | None
+    digest: bool
+    signature: Signature
+    before: int
+    whole: bool
+
+
+class Reader:
+    """How to read files: the object format of their ids, whether the owner's x bit counts, how many bytes may be ``held``.
+    What is larger goes to ``stream``, which gives a blob's id for an open file; without one it is only hashed."""
+
+    def __init__(self, algorithm: Algorithm, *, filemode: bool, held: int = 8 << 20) -> None:
+        self.algorithm, self.filemode, self.held = algorithm, filemode, held
+
+    def read(
+        self, path: str, name: str, *, digest: bool, stream: Stream | None = None, folder: int | None = None
+    ) -> Read | None:
+        """The regular file or symbolic link at ``path`` (below the open ``folder``, where one is given); None where there is
+        none. ``name`` is what errors call it. Raises GitError for a file that cannot be read."""
+        found: Read | None = None
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(_PAUSE)
+            try:
+                found = self._once(path, digest, stream, folder)
+            except OSError as error:
+                if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                    return None
+                if error.errno in (errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.ESTALE):  # it has just become something else
+                    continue
+                raise GitError(f"'{name}' cannot be read: {error.strerror}") from None
+            if found is None or found.whole:
+                return found
+        return found
+
+    def mode(self, found: os.stat_result) -> str:
+        """The mode that git would give a file."""
+        if stat.S_ISLNK(found.st_mode):
+            return LINK
+        return EXECUTABLE if self.filemode and found.st_mode & 0o100 else FILE
+
+    def _once(self, path: str, digest: bool, stream: Stream | None, folder: int | None) -> Read | None:
+        before = time.time_ns()
+        first = os.lstat(path, dir_fd=folder)
+        if stat.S_ISLNK(first.st_mode):
+            data = os.fsencode(os.readlink(path, dir_fd=folder))
+            whole = signature(os.lstat(path, dir_fd=folder)) == signature(first)
+            return Read(mode=LINK, data=data, oid=None, digest=False, signature=signature(first), before=before, whole=whole)
+        if not stat.S_ISREG(first.st_mode):
+            return None
+        fd = os.open(path, _FLAGS, dir_fd=folder)
+        try:
+            return self._opened(fd, before, digest, stream)
+        finally:
+            os.close(fd)
+
+    def _opened(self, fd: int, before: int, digest: bool, stream: Stream | None) -> Read | None:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        digest = digest or found.st_size > LARGE
+        data, oid = None, None
+        if digest:
+            data = _digest(fd)
+        elif found.st_size <= self.held:
+            data = _bytes(fd, self.held)
+            if is_digest(data):  # else it would be taken for another file's
+                data, digest = digest_text(hashed(data), len(data)), True
+        elif stream is not None:
+            oid = stream(fd)
+        else:
+            oid = self._hash(fd, found.st_size)
+        size = found.st_size if data is None or digest else len(data)
+        whole = signature(os.fstat(fd)) == signature(found) and size == found.st_size
+        return Read(
+            mode=self.mode(found),
+            data=data,
+            oid=oid,
+            digest=digest,
+            signature=signature(found),
+            before=before,
+            whole=whole,
+        )
+
+    def _hash(self, fd: int, size: int) -> Oid:
+        """The id of the blob that an open file would be."""
+        import hashlib
+
+        made = hashlib.new(self.algorithm, b"blob %d\0" % size, usedforsecurity=False)
+        while chunk := os.read(fd, _CHUNK):
+            made.update(chunk)
+        return made.hexdigest()
+
+    def oid(self, read: Read) -> Oid:
+        """The id of the blob that holds, or would hold, what was read."""
+        return read.oid if read.oid is not None else object_id(self.algorithm, "blob", read.data or b"")
+
+
+def _bytes(fd: int, most: int) -> bytes:
+    """What an open file holds, as far as it does not grow over ``most`` while it is read."""
+    chunks, left = [], most
+    while left > 0 and (chunk := os.read(fd, min(left, _CHUNK))):
+        chunks.append(chunk)
+        left -= len(chunk)
+    return b"".join(chunks)
+
+
+def _digest(fd: int) -> bytes:
+    """The text that stands for an open file in a tree."""
+    import hashlib
+
+    made, size = hashlib.sha256(), 0
+    while chunk := os.read(fd, _CHUNK):
+        made.update(chunk)
+        size += len(chunk)
+    return digest_text(made.hexdigest(), size)
+
+
+def hashed(data: bytes) -> str:
+    """The SHA-256 of bytes."""
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_text(sha256: str, size: int) -> bytes:
+    """The text that stands in a tree for a file recorded by digest only."""
+    return f"gitbaton digest 1\nsha256 {sha256}\nsize {size}\n".encode()

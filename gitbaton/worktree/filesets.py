@@ -1,0 +1,333 @@
+"""Sets of files of a work tree as they are on disk: what globs match, as a git tree, and how a set is put in its place."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from gitbaton.errors import GitError
+from gitbaton.git.objects import NewObject, new_object
+from gitbaton.git.repo import Repo
+from gitbaton.model import Oid
+from gitbaton.system.files import signature
+from gitbaton.worktree.filecache import FileCache
+from gitbaton.worktree.fileread import LARGE, Read, Reader
+from gitbaton.worktree.filestore import ObjectStore
+from gitbaton.worktree.fileswap import leads_outside, swap
+from gitbaton.worktree.filetrees import LINK, Entry, FileSet, Row, read_tree, tree_objects, write_tree
+from gitbaton.worktree.globs import below, matcher, quote, roots
+from gitbaton.worktree.rawbytes import is_safe
+
+__all__ = ["Entry", "FileSet", "Files", "read_tree", "swap", "unmatched", "write_tree"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Keep = Literal["all", "none"]
+    Found = tuple[str, os.stat_result]
+else:
+    Found = Keep = str
+
+_HELD = 32 << 20  # bytes of new blobs that wait to be written together
+_PAYS = 10_000_000  # what must have been read anew (10,000 a file, and its bytes) for the next process to be told
+_SETS = 8
+_MOST = 1000  # links that are followed
+TEMPORARY = re.compile(r"\.baton-[0-9a-f]{16}\.(?:new|old)\Z")  # what ``swap`` puts beside a file
+
+
+class Files:
+    """The files below ``root`` (the top of a work tree or of a copy of it), with blobs and trees in the store of ``repo``.
+
+    A file that has not changed since it was read is not read again, in this object's life; with ``cached``, and where
+    ``root`` is the top of the repository's own work tree, not by the next process either (``files.cache`` in gitbaton's folder
+    of the git directory). Not thread-safe. A context manager.
+    """
+
+    def __init__(self, repo: Repo, root: str, *, cached: bool = True) -> None:
+        self.repo, self.root = repo, root
+        self.store = ObjectStore(repo)
+        self.reader = Reader(repo.layout.algorithm, filemode=repo.boolean("core.filemode", default=True))
+        place = os.path.join(repo.own_dir, "files.cache") if cached and root == repo.layout.root else None
+        self._cache = FileCache(repo, root, place)
+        self._folded = os.path.lexists(os.path.join(root, ".GIT"))  # names that differ in case are one
+        self._trees: dict[tuple[Row, ...], tuple[Oid, ...]] = {}  # of the last sets: their trees, the whole one last
+
+    def __enter__(self) -> Files:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Keep for the next process what it would have to read anew. Never raises."""
+        self._cache.save(_PAYS)
+
+    def scan(
+        self,
+        globs: Sequence[str],
+        *,
+        store: Keep = "all",
+        inside: bool = False,
+        but: Mapping[str, Entry] = MappingProxyType({}),
+        follow: bool = False,
+    ) -> FileSet:
+        """The files that globs (in their normal form) match now, their blobs and trees written into the store.
+
+        Bytes are those on disk, whatever filters say; modes 100644, 100755 by the owner's x bit where core.filemode counts,
+        120000. FIFOs, sockets and devices are passed over, as is everything named ``.git``; no symbolic link is followed. Files
+        over 100 MiB, and with ``store`` none all regular files, are recorded by digest. A file that changes while it is read is
+        read again, and after five times taken as it was last seen. ``inside``: refuse symbolic links that lead out of the root,
+        but for those that are as in ``but``. ``follow``: what symbolic links lead to is there, too (``led_to``).
+        Raises GitError that names the file or folder which cannot be read.
+        """
+        found, bare, passed = self.walk(globs)
+        entries = self.take(found, digest=store == "none")
+        if follow:
+            entries |= led_to(self, globs, entries.values())
+        if inside:
+            self._check_inside(entry for path, entry in entries.items() if entry != but.get(path))
+        ordered = {path: entries[path] for path in sorted(entries)}
+        return FileSet(
+            tree=self._tree(ordered),
+            entries=ordered,
+            unmatched=unmatched(globs, ordered),
+            digests=tuple(path for path, entry in ordered.items() if entry.digest),
+            folders=tuple(sorted(bare)),
+            passed=tuple(sorted(passed)),
+            modes={path: seen.st_mode & 0o777 for path, seen in found if seen.st_mode & 0o170000 == 0o100000},
+        )
+
+    def known(self, path: str, stat: os.stat_result, *, digest: bool) -> Entry | None:
+        """The entry of a file that was seen with this stat, if it was read before and has not changed since."""
+        return self._cache.get(path, signature(stat), digest=digest)
+
+    def take(self, found: Iterable[Found], *, digest: bool = False) -> dict[str, Entry]:
+        """The entries of files that were seen with these stats, their blobs in the store; those that are gone by now are left
+        out. Raises GitError."""
+        entries: dict[str, Entry] = {}
+        fresh: list[str] = []
+        for path, stat in found:
+            known = self._cache.get(path, signature(stat), digest=digest or stat.st_size > LARGE)
+            if known is None and digest:
+                known = self._cache.get(path, signature(stat), digest=False)
+                known = known if known is not None and known.mode == LINK else None
+            if known is None:
+                fresh.append(path)
+            else:
+                entries[path] = known
+        gone = self.store.missing({entry.oid for entry in entries.values()})
+        fresh += [path for path, entry in entries.items() if entry.oid in gone] if gone else []
+        for path, entry in self._read(fresh, digest):
+            if entry is None:
+                entries.pop(path, None)
+            else:
+                entries[path] = entry
+        return entries
+
+    def _read(self, paths: Sequence[str], digest: bool) -> Iterator[tuple[str, Entry | None]]:
+        """Read files, and write what was read in portions."""
+        held: list[NewObject] = []
+        size = 0
+        for path in paths:
+            full = os.path.join(self.root, path)
+            read = self.reader.read(full, path, digest=digest, stream=self.store.stream)
+            if read is None:
+                yield path, None
+                continue
+            oid = read.oid
+            if oid is None:
+                held.append(new_object(self.reader.algorithm, "blob", read.data or b""))
+                oid, size = held[-1].oid, size + len(held[-1].data)
+            yield path, self._learned(path, read, oid)
+            if size > _HELD:
+                self.store.write(held)
+                held, size = [], 0
+        self.store.write(held)
+
+    def _learned(self, path: str, read: Read, oid: Oid) -> Entry:
+        entry = Entry(path=path, mode=read.mode, oid=oid, digest=read.digest)
+        if read.whole:
+            self._cache.put(read.signature, read.before, entry)
+        return entry
+
+    def _tree(self, entries: dict[str, Entry]) -> Oid:
+        """The tree of entries whose blobs are there."""
+        rows = tuple((path, entry.mode, entry.oid) for path, entry in entries.items())
+        known = self._trees.pop(rows, None)
+        if known is None or self.store.missing(known):
+            trees = tree_objects(self.reader.algorithm, rows)
+            self.store.write(trees)
+            known = tuple(tree.oid for tree in trees)
+        self._trees[rows] = known
+        if len(self._trees) > _SETS:
+            del self._trees[next(iter(self._trees))]
+        return known[-1]
+
+    def outward(self, entries: Iterable[Entry]) -> dict[str, str]:
+        """The symbolic links among files that lead out of the root now, with their targets."""
+        found = {}
+        for path in (entry.path for entry in entries if entry.mode == LINK):
+            try:
+                target = os.readlink(os.path.join(self.root, path))
+            except OSError:
+                continue
+            if leads_outside(self.root, path, target):
+                found[path] = target
+        return found
+
+    def _check_inside(self, entries: Iterable[Entry]) -> None:
+        for path, target in self.outward(entries).items():
+            raise GitError(f"'{path}' is a symbolic link that leads out of the work tree, to '{target}'")
+
+    def walk(self, globs: Sequence[str]) -> tuple[list[Found], set[str], set[str]]:
+        """The files that globs match, with their stats, the empty folders that were met, and what was passed over. Raises
+        GitError."""
+        found: list[Found] = []
+        bare: set[str] = set()
+        passed: set[str] = set()
+        matches, enter = matcher(globs), below(globs)
+        for start in roots(globs):
+            if start and not self._is_solid(start):
+                continue
+            full = os.path.join(self.root, start)
+            if start and (os.path.islink(full) or not os.path.isdir(full)):
+                self._look_at(start, matches, found)
+                bare |= self._bare_above(start)
+                continue
+            waiting = [start]
+            while waiting:
+                folder = waiting.pop()
+                waiting += (path for path in self._folder(folder, matches, found, bare, passed) if enter(path))
+        return found, bare, passed
+
+    def _bare_above(self, path: str) -> set[str]:
+        """The deepest folder above a path, if it is empty."""
+        while path := path.rpartition("/")[0]:
+            full = os.path.join(self.root, path)
+            if os.path.isdir(full):
+                return set() if _listed(full) else {path}
+        return set()
+
+    def _is_solid(self, path: str) -> bool:
+        """Whether a path is reached through no symbolic link, is not one that leads to a folder, and is spelt as on disk."""
+        parts = path.split("/")
+        if not is_safe(path) or TEMPORARY.match(parts[-1]):
+            return False
+        at = self.root
+        for number, part in enumerate(parts, 1):
+            if self._folded and part not in _listed(at):
+                return False
+            at = os.path.join(at, part)
+            if os.path.islink(at) and (number < len(parts) or os.path.isdir(at)):
+                return number == len(parts)
+        return True
+
+    def _look_at(self, path: str, matches: Callable[[str], bool], found: list[Found]) -> None:
+        """A glob without wildcards names a file."""
+        try:
+            stat = os.lstat(os.path.join(self.root, path))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise GitError(f"'{path}' cannot be read: {error.strerror}") from None
+        if stat.st_mode & 0o170000 in (0o100000, 0o120000) and matches(path):
+            found.append((path, stat))
+
+    def _folder(
+        self, folder: str, matches: Callable[[str], bool], found: list[Found], bare: set[str], passed: set[str]
+    ) -> list[str]:
+        """Look at one folder: its files that match are added, and itself if it is empty; the folders in it come back."""
+        prefix, deeper, name = folder + "/" if folder else "", [], ""
+        try:
+            with os.scandir(os.path.join(self.root, folder)) as listed:
+                for entry in listed:
+                    name = entry.name
+                    if (name[0] in ".gG" or not name.isascii()) and (not is_safe(name) or TEMPORARY.match(name)):
+                        if folder and matches(prefix + "x") and not TEMPORARY.match(name):
+                            passed.add(prefix + name)
+                        continue
+                    path = prefix + name
+                    if entry.is_dir(follow_symlinks=False):
+                        deeper.append(path)
+                    elif not matches(path):
+                        continue
+                    elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+                        passed.add(path)
+                    else:
+                        try:
+                            found.append((path, entry.stat(follow_symlinks=False)))
+                        except FileNotFoundError:
+                            continue
+            if not name and folder:
+                bare.add(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise GitError(f"'{folder or '.'}' cannot be read: {error.strerror}") from None
+        return deeper
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def unmatched(globs: Sequence[str], paths: Iterable[str]) -> tuple[str, ...]:
+    """The globs that match none of the paths."""
+    left = [(glob, matcher((glob,))) for glob in dict.fromkeys(globs)]
+    for path in paths:
+        if not left:
+            break
+        left = [(glob, matches) for glob, matches in left if not matches(path)]
+    return tuple(glob for glob, _ in left)
+
+
+def led_to(files: Files, globs: Sequence[str], entries: Iterable[Entry]) -> dict[str, Entry]:
+    """What is read through links: the links on the way to where globs begin; what they and the links among ``entries`` lead to
+    inside the root, by real path; and of a regular file of at most 100 MiB outside of it the digest, under a name that no
+    other file of a set can have. Raises GitError."""
+    found: dict[str, Entry] = {}
+    waiting = [entry.path for entry in entries if entry.mode == LINK]
+    for start in filter(None, roots(globs)):
+        parts = start.split("/")
+        ways = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+        links = [way for way in ways if os.path.islink(os.path.join(files.root, way))]
+        if links:
+            found |= files.take([(links[0], os.lstat(os.path.join(files.root, links[0])))])
+            waiting.append(start)
+    top, seen = os.path.realpath(files.root), set[str]()
+    while waiting and len(seen) < _MOST:
+        path = waiting.pop()
+        real = os.path.realpath(os.path.join(top, path))
+        if path in seen or real == top or not os.path.exists(real):
+            continue
+        seen.add(path)
+        inside = real.startswith(top + "/")
+        fresh = _below(files, real[len(top) + 1 :]) if inside else _outside(files, path, real)
+        waiting += [entry.path for entry in fresh.values() if entry.mode == LINK]
+        found |= fresh
+    return found
+
+
+def _below(files: Files, path: str) -> dict[str, Entry]:
+    """A file, or the files below a folder."""
+    return files.take(files.walk((quote(path),))[0])
+
+
+def _outside(files: Files, path: str, real: str) -> dict[str, Entry]:
+    import hashlib
+
+    if not os.path.isfile(real) or os.path.getsize(real) > LARGE:
+        return {}
+    read = files.reader.read(real, path, digest=True)
+    if read is None:
+        return {}
+    blob = new_object(files.reader.algorithm, "blob", read.data or b"")
+    files.store.write([blob])
+    name = f".baton-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}.old"
+    return {name: Entry(path=name, mode=read.mode, oid=blob.oid, digest=True)}

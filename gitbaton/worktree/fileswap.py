@@ -1,0 +1,392 @@
+"""Putting files in the place of others by compare-and-swap: what is not as expected is neither overwritten nor removed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from gitbaton.errors import GitError
+from gitbaton.git.objects import object_id
+from gitbaton.git.repo import Repo
+from gitbaton.system.files import Signature, settled, signature
+from gitbaton.values import cast, replace
+from gitbaton.worktree import fileplace, reflink
+from gitbaton.worktree.conversions import open_file, open_folder
+from gitbaton.worktree.fileplace import Bits
+from gitbaton.worktree.fileread import LARGE, Read, Reader, digest_text
+from gitbaton.worktree.filestore import ObjectStore
+from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, Entry, is_digest
+from gitbaton.worktree.rawbytes import is_safe, temporary_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Files(Protocol):
+        """What knows of the files that it read: gitbaton.worktree.filesets.Files."""
+
+        def known(self, path: str, stat: os.stat_result, *, digest: bool) -> Entry | None:
+            """The entry of a file that was read before and has not changed since."""
+
+
+Wanted = Mapping[str, Entry | None]
+Seen = tuple[Signature, bool]  # of the file that was looked at, and whether every later change must show in it
+_BLOCKED = (errno.ENOTDIR, errno.ELOOP)
+
+
+def swap(
+    repo: Repo,
+    root: str,
+    changes: Wanted,
+    expect: Wanted,
+    *,
+    between: Callable[[], None] | None = None,
+    source: str | None = None,
+    files: Files | None = None,
+    keep: Collection[str] = (),
+    modes: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[str, ...]:
+    """Make each path below ``root`` what ``changes`` says (None: nothing), if it is what ``expect`` says; what is so already
+    stays. The paths that are neither come back: they were left alone.
+
+    Each file is old or new at any moment, never torn; a killed swap can be done again. Writes come before removals where that
+    is possible; folders go with their last file, but for those to ``keep``. Nothing is done through a symbolic link, and
+    nothing to ``.git``. ``between`` is called after each file. Files that are recorded by digest come from the same path below
+    ``source``; without one they are left alone. ``files`` spares reading again what it has read below ``root``.
+    A file keeps the permissions of the one that it replaces, or gets those of ``modes``; a new one has those of its source.
+    Raises GitError that names the file which cannot be read or written, or, before anything is written, a path that no file
+    may have and a symbolic link that would lead out of ``root``.
+    """
+    for path in (*changes, *expect):
+        if not is_safe(path):
+            raise GitError(f"'{path}' cannot be a path of a work tree")
+    job = _Swap(repo, root, between, source, files, keep, modes)
+    job.look(changes, expect)
+    return job.run()
+
+
+def leads_outside(root: str, path: str, target: str) -> bool:
+    """Whether a symbolic link at a path below ``root`` would lead out of it, as its folders are now."""
+    top = os.path.realpath(root)
+    there = os.path.realpath(os.path.join(top, os.path.dirname(path), target))
+    return there != top and not there.startswith(top.rstrip("/") + "/")
+
+
+class _Standing:
+    """What stands at a path when it is looked at; ``kind``: ``file`` (or a link), ``nothing``, or ``other``."""
+
+    def __init__(self, reader: Reader, root: str, path: str, files: Files | None) -> None:
+        self.reader, self.path, self.files = reader, path, files
+        self.kind, self.folder = "nothing", -1
+        self.stat: os.stat_result | None = None
+        self.seen: Seen | None = None
+        self._read: dict[bool, Read | None] = {}
+        *folders, self.name = path.split("/")
+        try:
+            self.folder = open_folder(root, folders)
+        except OSError as error:
+            if error.errno not in (*_BLOCKED, errno.ENOENT):
+                raise GitError(f"'{path}' cannot be read: {error.strerror}") from None
+            return
+        try:
+            found = os.lstat(self.name, dir_fd=self.folder)
+            if not stat.S_ISDIR(found.st_mode):  # a folder is no file; it may go with its files
+                regular = stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
+                self.kind, self.stat = ("file" if regular else "other"), found
+        except FileNotFoundError:
+            pass
+
+    def close(self) -> None:
+        if self.folder >= 0:
+            os.close(self.folder)
+
+    def equals(self, entry: Entry | None) -> bool:
+        """Whether this is what an entry says."""
+        if entry is None or self.kind != "file" or self.stat is None:
+            return entry is None and self.kind == "nothing"
+        mode = FILE if entry.mode == EXECUTABLE and not self.reader.filemode else entry.mode
+        if self.reader.mode(self.stat) != mode or (entry.digest and mode == LINK):
+            return False
+        if not entry.digest and self.stat.st_size > LARGE:
+            return False
+        known = self.files.known(self.path, self.stat, digest=entry.digest) if self.files else None
+        if known is not None:
+            self.seen = (signature(self.stat), True)
+            return known.oid == entry.oid
+        if entry.digest not in self._read:
+            self._read[entry.digest] = self.reader.read(self.name, self.path, digest=entry.digest, folder=self.folder)
+        read = self._read[entry.digest]
+        if read is None or not read.whole or read.mode != mode:
+            return False
+        self.seen = (read.signature, settled(read.signature, read.before))
+        return self.reader.oid(read) == entry.oid
+
+
+class _Swap:
+    """One swap: what is to be written and removed, found by looking at every path first."""
+
+    def __init__(
+        self,
+        repo: Repo,
+        root: str,
+        between: Callable[[], None] | None,
+        source: str | None,
+        files: Files | None,
+        keep: Collection[str],
+        modes: Mapping[str, int],
+    ) -> None:
+        self.repo, self.root, self.between, self.source, self.files = repo, root, between, source, files
+        self.keep, self.modes = keep, modes
+        self.reader = Reader(repo.layout.algorithm, filemode=repo.boolean("core.filemode", default=True), held=1 << 20)
+        self.writes: dict[str, tuple[Entry, Entry | None, Seen | None]] = {}
+        self.removals: dict[str, tuple[Entry, Seen | None]] = {}
+        self.left: list[str] = []
+
+    def look(self, changes: Wanted, expect: Wanted) -> None:
+        """Sort the paths. Raises GitError."""
+        for path in sorted(changes, key=os.fsencode):
+            entry, expected = changes[path], expect.get(path)
+            found = _Standing(self.reader, self.root, path, self.files)
+            try:
+                if found.folder >= 0:
+                    self._sweep(found.folder, path)
+                if found.equals(entry):
+                    continue
+                if not found.equals(expected):
+                    self.left.append(path)
+                elif entry is None:
+                    self.removals[path] = (cast(Entry, expected), found.seen)
+                elif entry.digest and self.source is None:
+                    self.left.append(path)
+                else:
+                    self.writes[path] = (entry, expected, found.seen)
+            finally:
+                found.close()
+
+    def _sweep(self, folder: int, path: str) -> None:
+        """Remove what a killed swap left beside a path: what it was writing, and what it had moved aside if that is stored."""
+        fresh, old = _names(path)
+        _unlink(folder, fresh)
+        if not fileplace.exists(folder, old):
+            return
+        read = self.reader.read(old, old, digest=False, folder=folder)
+        if read is not None and not ObjectStore(self.repo).missing([self.reader.oid(read)]):
+            _unlink(folder, old)
+
+    def run(self) -> tuple[str, ...]:
+        """Write, remove, and write what stood below a file or above one. Raises GitError."""
+        links = {p: self._target(w[0]) for p, w in self.writes.items() if w[0].mode == LINK}
+        for path, target in links.items():
+            if leads_outside(self.root, path, os.fsdecode(target)):
+                said = os.fsdecode(target)
+                raise GitError(f"'{path}' would be a symbolic link that leads out of the work tree, to '{said}'")
+        later = self._write(list(self.writes), links)
+        for path in sorted(self.removals, key=os.fsencode, reverse=True):
+            self._remove(path)
+        self.left += self._write(later, links)
+        return tuple(sorted(self.left))
+
+    def _target(self, entry: Entry) -> bytes:
+        found = self.repo.objects.read(entry.oid)
+        if found is None or found.data is None or found.kind != "blob" or not found.data or b"\0" in found.data:
+            raise GitError(f"object {entry.oid} is no target of the symbolic link '{entry.path}'")
+        return found.data
+
+    def _write(self, paths: Sequence[str], links: Mapping[str, bytes]) -> list[str]:
+        """Write files; those in whose way a file, a folder or a symbolic link stands come back."""
+        blocked = []
+        plain = [p for p in paths if p not in links and not self.writes[p][0].digest]
+        contents = self._contents(plain)
+        for path in paths:
+            data = links.get(path)
+            if data is None and not self.writes[path][0].digest:
+                data = next(contents)
+                if is_digest(data):
+                    data = None
+                    if not self._by_digest(path):
+                        continue
+            if not self._put(path, data):
+                blocked.append(path)
+        return blocked
+
+    def _by_digest(self, path: str) -> bool:
+        """Whether a file that proves to be recorded by digest only is to be brought from the source; its text is none."""
+        entry, expected, seen = self.writes[path]
+        entry = replace(entry, digest=True)
+        found = _Standing(self.reader, self.root, path, self.files)
+        try:
+            there = found.equals(entry)
+        finally:
+            found.close()
+        self.writes[path] = (entry, expected, seen)
+        if not there and self.source is None:
+            self.left.append(path)
+        return not there and self.source is not None
+
+    def _contents(self, paths: Sequence[str]) -> Iterator[bytes]:
+        found = self.repo.objects.read_many([self.writes[p][0].oid for p in paths], LARGE)
+        for path, item in zip(paths, found, strict=True):
+            if item is None or item.kind != "blob" or item.data is None:
+                raise GitError(f"object {self.writes[path][0].oid} of '{path}' is not there")
+            yield item.data
+
+    def _put(self, path: str, data: bytes | None) -> bool:
+        """Write one file; False when something is in its way. What is no longer as expected is left alone."""
+        *folders, name = path.split("/")
+        made: list[int] = []
+        done = False
+        try:
+            folder = _make_folders(self.root, folders, made)
+            try:
+                if fileplace.is_folder(folder, name):
+                    return False
+                done = self._place(folder, name, path, data)
+            finally:
+                _unlink(folder, _names(path)[0])
+                os.close(folder)
+        except OSError as error:
+            if error.errno in (*_BLOCKED, errno.ENOENT):  # somebody has just removed a folder of ours
+                return False
+            raise GitError(f"'{path}' cannot be written: {error.strerror}") from None
+        finally:
+            if not done:
+                _prune(self.root, folders, len(folders) - len(made))
+        self._tell(path, done)
+        return True
+
+    def _place(self, folder: int, name: str, path: str, data: bytes | None) -> bool:
+        entry, expected, seen = self.writes[path]
+        fresh, old = _names(path)
+        if data is None:
+            self._copy(folder, fresh, entry, self._bits(folder, name, entry))
+        elif entry.mode == LINK:
+            os.symlink(data, os.fsencode(fresh), dir_fd=folder)
+        else:
+            fileplace.write(folder, fresh, self._bits(folder, name, entry), iter((data,)))
+        if expected is None:
+            return fileplace.create(folder, fresh, name)
+        return fileplace.replace(folder, fresh, _free(folder, old), name, self._same(folder, expected, seen))
+
+    def _bits(self, folder: int, name: str, entry: Entry) -> Bits:
+        there = self.modes.get(entry.path, fileplace.permissions(name, folder))
+        made = fileplace.permissions(os.path.join(self.source, entry.path)) if self.source is not None else None
+        return fileplace.bits(entry.mode == EXECUTABLE if self.reader.filemode else None, there, made)
+
+    def _copy(self, folder: int, fresh: str, entry: Entry, bits: Bits) -> None:
+        """Bring a file that is recorded by digest from where it was made. Raises GitError when it is another one there."""
+        import hashlib
+
+        fd = open_file(cast(str, self.source), entry.path)
+        if fd is None:
+            raise GitError(f"'{entry.path}' is not there any more to be brought in")
+        made, size = hashlib.sha256(), 0
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal size
+            while chunk := os.read(fd, 1 << 20):
+                made.update(chunk)
+                size += len(chunk)
+                yield chunk
+
+        try:
+            fileplace.write(folder, fresh, bits, pieces())
+        finally:
+            os.close(fd)
+        if object_id(self.reader.algorithm, "blob", digest_text(made.hexdigest(), size)) != entry.oid:
+            raise GitError(f"'{entry.path}' has changed since it was recorded")
+
+    def _same(self, folder: int, expected: Entry, seen: Seen | None) -> Callable[[str], bool]:
+        """Whether a file is still the one that was looked at; it may have another name by now, which moves its ctime."""
+
+        def same(name: str) -> bool:
+            now = signature(os.lstat(name, dir_fd=folder))
+            if seen is not None and seen[1] and (*seen[0][:3], seen[0][4]) == (*now[:3], now[4]):
+                return True
+            read = self.reader.read(name, expected.path, digest=expected.digest, folder=folder)
+            mode = FILE if expected.mode == EXECUTABLE and not self.reader.filemode else expected.mode
+            return read is not None and read.whole and read.mode == mode and self.reader.oid(read) == expected.oid
+
+        return same
+
+    def _remove(self, path: str) -> None:
+        """Remove one file and the folders that become empty by it."""
+        expected, seen = self.removals[path]
+        *folders, name = path.split("/")
+        try:
+            folder = open_folder(self.root, folders)
+            try:
+                done = fileplace.remove(folder, _free(folder, _names(path)[1]), name, self._same(folder, expected, seen))
+            finally:
+                os.close(folder)
+        except OSError as error:
+            if error.errno not in (*_BLOCKED, errno.ENOENT):
+                raise GitError(f"'{path}' cannot be removed: {error.strerror}") from None
+            done = False
+        if done:
+            _prune(self.root, folders, 0, self.keep)
+        self._tell(path, done)
+
+    def _tell(self, path: str, done: bool) -> None:
+        if not done:
+            self.left.append(path)
+        if self.between is not None:
+            self.between()
+
+
+def _names(path: str) -> tuple[str, str]:
+    """What stands beside a path while it is swapped: the file being written, and the one moved aside."""
+    fresh = temporary_name(path)
+    return fresh, fresh.removesuffix("new") + "old"
+
+
+def _free(folder: int, old: str) -> str:
+    """A name to move a file aside to; a killed swap may have left one that is stored nowhere else, and it stays."""
+    return old if not fileplace.exists(folder, old) else f".baton-{os.urandom(8).hex()}.old"
+
+
+def _make_folders(root: str, folders: Sequence[str], made: list[int]) -> int:
+    """A descriptor of a folder below ``root``, through no symbolic link; it is made where it is not there, one by one, and
+    ``made`` says at which depths. Raises OSError."""
+    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for depth, part in enumerate(folders):
+        try:
+            try:
+                deeper = reflink.open_folder(part, at)
+            except FileNotFoundError:
+                try:
+                    os.mkdir(part, dir_fd=at)
+                    made.append(depth)
+                except FileExistsError:
+                    pass
+                deeper = reflink.open_folder(part, at)
+        finally:
+            os.close(at)
+        at = deeper
+    return at
+
+
+def _prune(root: str, folders: Sequence[str], above: int, keep: Collection[str] = ()) -> None:
+    """Remove empty folders from the deepest up, as long as they are empty, deeper than ``above`` and none to ``keep``."""
+    for depth in range(len(folders), above, -1):
+        if keep and "/".join(folders[:depth]) in keep:
+            return
+        try:
+            parent = open_folder(root, folders[: depth - 1])
+        except OSError:
+            return
+        try:
+            os.rmdir(folders[depth - 1], dir_fd=parent)
+        except OSError:
+            return
+        finally:
+            os.close(parent)
+
+
+def _unlink(folder: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        return

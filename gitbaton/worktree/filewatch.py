@@ -1,0 +1,252 @@
+"""What changes outside a write set while a command runs in the work tree itself, with images of what was there before."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from types import MappingProxyType
+
+from gitbaton.git.ahead import OTHERS
+from gitbaton.git.run import Git, checked, zsplit
+from gitbaton.model import Oid
+from gitbaton.system.files import settled, signature
+from gitbaton.system.process import Result
+from gitbaton.values import value
+from gitbaton.worktree.capture import private_folder
+from gitbaton.worktree.conversions import may_convert
+from gitbaton.worktree.fileread import LARGE
+from gitbaton.worktree.filesets import TEMPORARY, Files
+from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, Entry, tree_objects
+from gitbaton.worktree.index import PrivateIndex
+from gitbaton.worktree.rawbytes import is_safe
+
+_TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--no-abbrev", "--ita-invisible-in-index", "--ignore-submodules=all")
+_HIDDEN = re.compile(rb"(?:\A|(?<=\0))[a-zS] ([^\0]*)(?=\0)")
+_MODES = (FILE, EXECUTABLE, LINK)
+
+MOST_ANEW = 64 << 20  # bytes that are stored of what is modified and untracked, each time it is looked at
+
+Clean = dict[str, Entry]  # tracked files that were as in the index, as the index has them
+
+
+@value
+class Stray:
+    """A path outside a write set that changed: the blob that was there before and the one that is there now, None where there
+    was, or is, nothing, or nothing that was kept."""
+
+    path: str
+    before: Oid | None
+    after: Oid | None
+
+
+@value
+class Strays:
+    """What changed outside a write set, by path. ``before`` and ``after`` are the images that are kept, with a tree of each;
+    ``unkept`` the paths that had or have content of which there is no image: too large, unreadable, or no file. ``modes``: the
+    permission bits that were seen before."""
+
+    found: tuple[Stray, ...]
+    before: Mapping[str, Entry]
+    after: Mapping[str, Entry]
+    before_tree: Oid
+    after_tree: Oid
+    unkept: tuple[str, ...]
+    modes: Mapping[str, int] = MappingProxyType({})
+
+
+@value
+class _Seen:
+    """A path when it was looked at; ``entry`` is None where its bytes were not kept."""
+
+    stat: os.stat_result | None
+    entry: Entry | None
+    sure: bool
+
+
+class Watch:
+    """Everything tracked, and untracked but not ignored, outside a write set (``matches``), as it is when this is made.
+
+    Ignored files are not watched, nor what is in nested repositories and submodules. What is modified or untracked is stored
+    (files over ``max_size`` bytes are not, and of what was not read before at most ``MOST_ANEW`` bytes, the smallest files
+    first: the others are noticed by their stat); of what is as in the index, the index's blob is the image. Holds a private
+    copy of the index until ``close``. Raises GitError. A context manager.
+    """
+
+    def __init__(self, files: Files, matches: Callable[[str], bool], *, max_size: int) -> None:
+        self._files, self._matches, self._limit = files, matches, min(max_size, LARGE)
+        self._open = ExitStack()
+        try:
+            folder = self._open.enter_context(private_folder(files.repo))
+            self._index = PrivateIndex(files.repo, files.repo.layout.index, os.path.join(folder, "index"))
+            self._index.copy()
+            hidden = self._index.git.start("ls-files", "-v", "-z")
+            paths, _ = self._listed()
+            self._hidden = {os.fsdecode(p) for p in _HIDDEN.findall(checked(hidden.finish(), "ls-files"))}
+            self._before = self._look({*paths, *(p for p in self._hidden if self._watched(p))})
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the private index."""
+        self._open.close()
+
+    def _watched(self, path: str) -> bool:
+        named = is_safe(path) and not TEMPORARY.match(path.rpartition("/")[2])  # a nested repository ends in a slash
+        return named and not self._matches(path)
+
+    def _listed(self) -> tuple[set[str], Clean]:
+        """The paths that may differ from the index, and those among them that are tracked, as the index has them."""
+        git = self._index.git
+        tracked, others = git.start(*_TRACKED), git.start(*OTHERS)
+        changed = _entries(tracked.finish(), git, filemode=self._files.reader.filemode)
+        untracked = zsplit(checked(others.finish(), "ls-files"))
+        return {p for p in (*changed, *untracked) if self._watched(p)}, {p: e for p, e in changed.items() if e is not None}
+
+    def _look(self, paths: Iterable[str]) -> dict[str, _Seen]:
+        """Look at paths, and store what is there."""
+        import time
+
+        now = time.time_ns()
+        stats = {path: _stat(os.path.join(self._files.root, path)) for path in paths}
+        kept = self._affordable([(p, s) for p, s in stats.items() if s is not None and self._keeps(p, s)])
+        entries = self._files.take(kept)
+        return {p: _Seen(stat=s, entry=entries.get(p), sure=s is None or settled(signature(s), now)) for p, s in stats.items()}
+
+    def _affordable(self, found: list[tuple[str, os.stat_result]]) -> list[tuple[str, os.stat_result]]:
+        """Those files that are known already, and the smallest others."""
+        if sum(s.st_size for _, s in found) <= MOST_ANEW:
+            return found
+        kept, left = [], MOST_ANEW
+        for path, seen in sorted(found, key=lambda item: item[1].st_size):
+            if self._files.known(path, seen, digest=False) is None:
+                left -= seen.st_size
+                if left < 0:
+                    continue
+            kept.append((path, seen))
+        return kept
+
+    def _keeps(self, path: str, found: os.stat_result) -> bool:
+        if stat.S_ISLNK(found.st_mode):
+            return True
+        return (
+            stat.S_ISREG(found.st_mode)
+            and found.st_size <= self._limit
+            and os.access(os.path.join(self._files.root, path), os.R_OK)
+        )
+
+    def changed(self) -> Strays:
+        """What is different now; what is there now is stored, too. Raises GitError."""
+        listed, clean = self._listed()
+        # What was untracked may be ignored by now.
+        suspects = {p for p in {*listed, *self._before} if self._moved(p)}
+        after = self._look(suspects)
+        before = {p: self._was(p, clean) for p in suspects}
+        same = {p for p in suspects if _equal(before[p], after[p])}
+        same |= self._same_to_git({p: e for p, e in clean.items() if p in suspects - same and p not in self._before}, after)
+        return self._strays({p: (before[p], after[p]) for p in sorted(suspects - same, key=os.fsencode)})
+
+    def _moved(self, path: str) -> bool:
+        """Whether the stat of a path may be that of another content than before."""
+        seen = self._before.get(path)
+        if seen is None or not seen.sure:
+            return True
+        now = _stat(os.path.join(self._files.root, path))
+        if now is None or seen.stat is None:
+            return now is not seen.stat
+        return signature(now) != signature(seen.stat)
+
+    def _was(self, path: str, clean: Clean) -> _Seen:
+        seen = self._before.get(path)
+        return seen if seen is not None else _Seen(stat=None, entry=clean.get(path), sure=True)
+
+    def _same_to_git(self, clean: Clean, after: Mapping[str, _Seen]) -> set[str]:
+        """Files that were only touched, though their bytes are not those in the index: git converts them."""
+        there = [p for p in clean if after[p].entry is not None and "\n" not in p]
+        asked = [p for p in may_convert(self._files.repo, self._files.root, there, self._index.git) if clean[p].mode != LINK]
+        if not asked:
+            return set()
+        names = b"".join(os.fsencode(p) + b"\n" for p in asked)
+        result = self._index.git.run("hash-object", "--stdin-paths", stdin=names)
+        if result.code != 0:  # a filter that fails: nobody knows
+            return set()
+        pairs = zip(asked, result.out.decode("ascii").split(), strict=True)
+        modes = {p: e.mode for p in asked if (e := after[p].entry) is not None}
+        return {p for p, oid in pairs if oid == clean[p].oid and modes[p] == clean[p].mode}
+
+    def _strays(self, changes: Mapping[str, tuple[_Seen, _Seen]]) -> Strays:
+        before = {p: e for p, (seen, _) in changes.items() if (e := seen.entry) is not None}
+        after = {p: e for p, (_, seen) in changes.items() if (e := seen.entry) is not None}
+        blind = [p for p, pair in changes.items() if any(seen.stat is not None and seen.entry is None for seen in pair)]
+        found = tuple(Stray(path=p, before=_oid(one), after=_oid(other)) for p, (one, other) in changes.items())
+        return Strays(
+            found=found,
+            before=before,
+            after=after,
+            before_tree=self._tree(before),
+            after_tree=self._tree(after),
+            unkept=tuple(blind),
+            modes={p: seen.stat.st_mode & 0o777 for p, (seen, _) in changes.items() if seen.stat is not None},
+        )
+
+    def _tree(self, entries: Mapping[str, Entry]) -> Oid:
+        trees = tree_objects(self._files.reader.algorithm, ((p, e.mode, e.oid) for p, e in entries.items()))
+        self._files.store.write(trees)
+        return trees[-1].oid
+
+
+def _oid(seen: _Seen) -> Oid | None:
+    return seen.entry.oid if seen.entry is not None else None
+
+
+def _equal(before: _Seen, after: _Seen) -> bool:
+    """Whether a path holds the same on both sides, as far as it was looked into."""
+    blind = any(seen.entry is None and seen.stat is not None for seen in (before, after))
+    if blind or before.entry is None or after.entry is None:
+        if before.stat is None or after.stat is None:
+            return before.stat is after.stat and before.entry is after.entry
+        return signature(before.stat) == signature(after.stat)
+    return (before.entry.mode, before.entry.oid) == (after.entry.mode, after.entry.oid)
+
+
+def _stat(path: str) -> os.stat_result | None:
+    """What stands at a path; None for nothing, and for a folder, whose files are paths of their own."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return None if stat.S_ISDIR(found.st_mode) else found
+
+
+def _entries(result: Result, git: Git, *, filemode: bool) -> dict[str, Entry | None]:
+    """The paths of a raw listing, with the entries of the index; of all paths where git could not compare them."""
+    if result.code != 0:  # a required filter that is missing, a file that shrinks: every path may differ
+        found: dict[str, Entry | None] = {}
+        for item in git.out("ls-files", "-s", "-z").split(b"\0")[:-1]:
+            meta, _, name = item.partition(b"\t")
+            mode, oid, stage = meta.decode("ascii").split(" ")
+            _add(found, os.fsdecode(name), mode if filemode or mode != EXECUTABLE else FILE, oid if stage == "0" else "")
+        return found
+    fields = result.out.split(b"\0")[:-1]
+    found = {}
+    for meta, name in zip(fields[0::2], fields[1::2], strict=True):
+        mode, _, oid, _, status = meta.decode("ascii")[1:].split(" ")
+        _add(found, os.fsdecode(name), mode if filemode or mode != EXECUTABLE else FILE, oid if status != "U" else "")
+    return found
+
+
+def _add(found: dict[str, Entry | None], path: str, mode: str, oid: str) -> None:
+    """A path that is in conflict comes twice, and has no entry."""
+    if mode == "160000":
+        return
+    known = mode in _MODES and oid.strip("0") != ""
+    found[path] = Entry(path=path, mode=mode, oid=oid) if known and path not in found else None

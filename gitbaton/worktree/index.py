@@ -1,0 +1,315 @@
+"""The index, read through a private copy: staged tree, conflict stages, flags. The real index is never opened for writing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection
+
+from gitbaton.errors import DamagedIndexError
+from gitbaton.git.ahead import EXACT, Signature, signature, start_listings
+from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
+from gitbaton.git.repo import Repo, shared
+from gitbaton.git.run import Git
+from gitbaton.git.torn import index_is_torn
+from gitbaton.model import Flag, Oid
+from gitbaton.system.files import copy_rest, write_atomic
+from gitbaton.system.process import Process
+from gitbaton.values import value
+
+MAX_FLAGS = 1000
+MAX_FLAG_BYTES = 128 << 10
+MAX_FILTERS = 20
+FILTER = re.compile(r"^fatal: (.*): clean filter '(.+)' failed$", re.M | re.S)
+_EMPTY_BLOB = {
+    "sha1": b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+    "sha256": b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
+}
+
+
+@value
+class Facts:
+    """What an index says beside its paths: a pure function of its bytes (and of core.sparseCheckout).
+
+    ``tree`` holds the stage-0 entries; ``stages`` are (stage, path, mode, id) of unmerged paths; ``gitlinks`` are paths.
+    """
+
+    tree: Oid
+    flags: tuple[Flag, ...] = ()
+    stages: tuple[tuple[int, bytes, bytes, Oid], ...] = ()
+    gitlinks: tuple[str, ...] = ()
+
+
+class PrivateIndex:
+    """A copy of the index in a directory of its own, and git bound to it."""
+
+    def __init__(self, repo: Repo, source: str, target: str) -> None:
+        self.repo, self.source, self.path = repo, source, target
+        self.copied = self.revealed = self.relied = self.torn = False
+        self.width = 20 if repo.layout.algorithm == "sha1" else 32
+        self.signature, self.checksum = signature(source, self.width)
+        self.git = repo.git.changed({"GIT_INDEX_FILE": source}, *EXACT)
+
+    def copy(self) -> None:
+        """From here on work on the copy; until then ``git`` only reads the original, which saves copying it."""
+        if self.copied:
+            return
+        self.copied = True
+        before = (self.signature, self.checksum)
+        self.signature = _copy(self.source, self.path)
+        self.checksum = signature(self.path, self.width)[1]
+        self.torn = self.relied and before != (self.signature, self.checksum)
+        # A split index would be split again on writing, into a new shared file in the user's git directory.
+        self.git = self.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
+
+    def listings(self) -> tuple[Process, Process]:
+        """Two listings under way: which tracked paths differ from the index, and which paths are untracked.
+
+        Those that were started ahead count while the index is the very file that they read.
+        """
+        ahead, self.repo.listings = self.repo.listings, None
+        if ahead is not None:
+            if not self.revealed and ahead[0] == self.signature:
+                return ahead[1], ahead[2]
+            ahead[1].finish()
+            ahead[2].finish()
+        return start_listings(self.git)
+
+    def whole(self) -> bool:
+        """Whether all that was read came from one and the same index; somebody else may have written it meanwhile."""
+        return not self.torn if self.copied else signature(self.source, self.width) == (self.signature, self.checksum)
+
+    def known_facts(self) -> Facts | None:
+        """What the index says, if it was asked before; trees in it may have been collected since."""
+        key = self._key()
+        return _load(self._cache(), key) if key else None
+
+    def facts(self, reachable: Collection[Oid]) -> Facts:
+        """What the index says. A cached answer counts only while its tree is one of ``reachable``, which gc must keep."""
+        known = self.known_facts()
+        if known is not None and known.tree in reachable:
+            self.relied = not self.copied
+            return known
+        self.copy()
+        facts = _read(self, self._sparse())
+        key = self._key()  # of the copy, which nobody else writes
+        if key and not facts.stages and len(facts.flags) <= MAX_FLAGS:
+            _save(self.repo, self._cache(), self.path + ".facts", key, facts)
+        return facts
+
+    def _sparse(self) -> bool:
+        return self.repo.boolean("core.sparsecheckout")
+
+    def _key(self) -> str:
+        return f"{self.checksum.hex()} {int(self._sparse())}" if any(self.checksum) else ""
+
+    def _cache(self) -> str:
+        return os.path.join(self.repo.own_dir, "index-facts")
+
+    def reveal(self, facts: Facts, root: str) -> None:
+        """Take off the bits that hide edits from ``git add``: assume-unchanged, and skip-worktree where a file is there."""
+        for bit, option in (("a", "--no-assume-unchanged"), ("s", "--no-skip-worktree")):
+            paths = [f.path for f in facts.flags if bit in f.bits]
+            if bit == "s":
+                paths = [p for p in paths if os.path.lexists(os.path.join(root, p))]
+            if paths:
+                self.copy()
+                self.revealed = True
+                self._write("update-index", "-z", option, "--stdin", stdin=b"".join(os.fsencode(p) + b"\0" for p in paths))
+
+    def unlock(self) -> None:
+        """Remove the lock that a killed git left on the copy (a file that shrinks under it kills it); nobody else writes it."""
+        try:
+            os.unlink(self.path + ".lock")
+        except FileNotFoundError:
+            return
+
+    def forget(self, paths: Collection[bytes]) -> None:
+        """Remove paths from the copy, every stage of them."""
+        nothing = b"0" * (40 if self.repo.layout.algorithm == "sha1" else 64)
+        lines = b"".join(b"0 " + nothing + b"\t" + path + b"\0" for path in paths)
+        self._write("update-index", "-z", "--index-info", stdin=lines)
+
+    def write_tree(self) -> Oid:
+        """The tree of the copy's stage-0 entries; it must hold no unmerged path."""
+        return self._write("write-tree").decode("ascii").strip()
+
+    def _write(self, *args: str, stdin: bytes = b"") -> bytes:
+        """A command that writes the copy, in an empty work tree and keeping the copy's mtime.
+
+        Git would read racily clean files again while it writes, only to mark those that differ: it stops where a required
+        filter fails, and dies where a file shrinks under it. With its old mtime the copy needs no marks.
+        """
+        self.unlock()
+        empty = os.path.join(os.path.dirname(self.path), "empty")
+        os.makedirs(empty, exist_ok=True)
+        env = {"GIT_DIR": self.repo.layout.git_dir, "GIT_WORK_TREE": empty}
+        stamp = _mtime(self.path)
+        out = self.git.changed(env, directory=empty).out(*args, stdin=stdin)
+        if stamp is not None:
+            os.utime(self.path, ns=(stamp, stamp))
+        return out
+
+
+def fresh_index(repo: Repo, folder: str) -> str:
+    """An index of HEAD's tree in ``folder``, without what is known of files: ``git add`` reads each of them, and stores what is
+    not here. It is empty where HEAD's tree cannot be read."""
+    path = os.path.join(folder, "fresh")
+    git = repo.git.changed({"GIT_INDEX_FILE": path}, "core.splitIndex=false")
+    if git.run("read-tree", "HEAD").code != 0:
+        git.out("read-tree", "--empty")
+    return path
+
+
+def _mtime(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
+def without_filter(git: Git, name: str) -> Git:
+    """The same without a filter driver. A name with an equals sign does not fit behind ``-c``, which else wins."""
+    settings = (("required", "false"), ("clean", ""), ("process", ""))
+    if "=" not in name:
+        return git.changed({}, *(f"filter.{name}.{key}={setting}" for key, setting in settings))
+    count = git.env.get("GIT_CONFIG_COUNT", "")
+    at = int(count) if count.isdecimal() else 0
+    env = {"GIT_CONFIG_COUNT": str(at + len(settings))}
+    for number, (key, setting) in enumerate(settings, at):
+        env |= {f"GIT_CONFIG_KEY_{number}": f"filter.{name}.{key}", f"GIT_CONFIG_VALUE_{number}": setting}
+    return git.changed(env)
+
+
+def list_ahead(repo: Repo) -> None:
+    """Start the listings of a capture that is to come; the index is only read."""
+    if repo.layout.root is not None and repo.listings is None:
+        mark = signature(repo.layout.index, 0)[0]
+        repo.listings = (mark, *start_listings(repo.git.changed({"GIT_INDEX_FILE": repo.layout.index}, *EXACT)))
+
+
+def _copy(source: str, target: str) -> Signature:
+    """Copy an index *with its mtime*: without it, git takes a same-size edit of the same second for clean."""
+    try:
+        with open(source, "rb") as reader, open(target, "xb") as writer:
+            stat = os.fstat(reader.fileno())
+            copy_rest(reader, writer)
+    except FileNotFoundError:
+        return (0, 0, 0)
+    os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    return (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+
+def _load(path: str, key: str) -> Facts | None:
+    try:
+        with open(path, "rb") as file:
+            data = json.loads(os.fsdecode(file.read()))
+        if data["key"] != key:
+            return None
+        flags = tuple(Flag(path=path, bits=bits) for path, bits in data["flags"])
+        return Facts(tree=data["tree"], flags=flags, gitlinks=tuple(data["gitlinks"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _save(repo: Repo, path: str, temporary: str, key: str, facts: Facts) -> None:
+    flags = [[f.path, f.bits] for f in facts.flags]
+    text = json.dumps({"key": key, "tree": facts.tree, "flags": flags, "gitlinks": facts.gitlinks})
+    try:
+        write_atomic(path, text.encode("ascii"), temporary=temporary, made=lambda fd: shared(repo, fd))
+    except OSError:
+        pass  # a cache: the next snapshot asks git again
+
+
+def _read(index: PrivateIndex, sparse: bool) -> Facts:
+    """Ask git: one listing, and one tree. ``ls-files -v`` shows every bit but intent-to-add, which no tree holds."""
+    width = 40 if index.repo.layout.algorithm == "sha1" else 64
+    empty = _EMPTY_BLOB[index.repo.layout.algorithm]
+    listing = index.git.run("ls-files", "-s", "-v", "-z")
+    if listing.code != 0 or index_is_torn(index.path, index.repo.layout.algorithm):
+        raise DamagedIndexError(
+            f"the index is damaged: {listing.fatal() if listing.code else 'it does not end as git wrote it'}"
+        )
+    items = listing.out.split(b"\0")[:-1]
+    stage_at, path_at = 10 + width, 12 + width
+    odd = [
+        i for i in items if i[:2] != b"H " or i[2:8] == b"160000" or i[stage_at:path_at] != b"0\t" or i[9 : 9 + width] == empty
+    ]
+    stages, bits, gitlinks, maybe_ita = [], {}, [], []
+    for item in odd:
+        tag, mode, oid = item[:1], item[2:8], item[9 : 9 + width]
+        stage, path = int(item[stage_at : stage_at + 1]), item[path_at:]
+        if stage:
+            stages.append((stage, path, mode, oid.decode("ascii")))
+            continue
+        letters = ("a" if tag.islower() else "") + ("s" if tag in b"Ss" and not sparse else "")
+        if letters:
+            bits[path] = letters
+        if mode == b"160000":
+            gitlinks.append(os.fsdecode(path))
+        if oid == empty:
+            maybe_ita.append(path)
+    tree = _staged_tree(index, {path for _, path, _, _ in stages})
+    for path in _missing(index, tree, maybe_ita):
+        bits[path] = bits.get(path, "") + "i"
+    flags = tuple(Flag(path=os.fsdecode(path), bits=letters) for path, letters in sorted(bits.items()))
+    return Facts(tree=tree, flags=flags, stages=tuple(stages), gitlinks=tuple(gitlinks))
+
+
+def _staged_tree(index: PrivateIndex, unmerged: Collection[bytes]) -> Oid:
+    if not unmerged:
+        return index.write_tree()
+    second = PrivateIndex(index.repo, index.path, index.path + ".staged")
+    second.git = index.repo.writing(second.git)
+    second.copy()
+    second.forget(unmerged)
+    return second.write_tree()
+
+
+def _missing(index: PrivateIndex, tree: Oid, paths: list[bytes]) -> list[bytes]:
+    """Those of ``paths`` (stage-0 entries of the empty blob) that the tree does not hold: intent-to-add."""
+    if not paths:
+        return []
+    held = set(index.git.out("ls-tree", "-r", "-z", "--name-only", tree).split(b"\0"))
+    return [path for path in paths if path not in held]
+
+
+def stages_tree(index: PrivateIndex, facts: Facts, raw: Oid | None) -> tuple[NewObject, ...]:
+    """The tree of the unmerged stages under ``1/ 2/ 3/``, of a blob ``flags`` when the JSON cannot list them all, and of the
+    tree ``raw``.
+
+    Its last object is the tree; there is none when nothing is unmerged, the flags are few and ``raw`` is None.
+    """
+    algorithm = index.repo.layout.algorithm
+    top, made = [], []
+    for number in (1, 2, 3):
+        lines = [mode + b" " + oid.encode() + b"\t" + path for stage, path, mode, oid in facts.stages if stage == number]
+        if lines:
+            tree = tree_of(index, b"".join(line + b"\0" for line in lines))
+            top.append(TreeEntry(mode=b"40000", name=b"%d" % number, oid=tree))
+    if len(listed(facts.flags)) < len(facts.flags):
+        records = (f.bits.encode() + b"\t" + os.fsencode(f.path) + b"\0" for f in facts.flags)
+        made.append(new_object(algorithm, "blob", b"".join(records)))
+        top.append(TreeEntry(mode=b"100644", name=b"flags", oid=made[0].oid))
+    if raw is not None:
+        top.append(TreeEntry(mode=b"40000", name=b"raw", oid=raw))
+    return (*made, new_object(algorithm, "tree", tree_data(top))) if top else ()
+
+
+def listed(flags: tuple[Flag, ...]) -> tuple[Flag, ...]:
+    """Those of the flags that the JSON lists: at most 1,000, and 128 KiB of paths."""
+    room = MAX_FLAG_BYTES
+    for number, flag in enumerate(flags):
+        room -= len(os.fsencode(flag.path))
+        if room < 0 or number == MAX_FLAGS:
+            return flags[:number]
+    return flags
+
+
+def tree_of(index: PrivateIndex, listing: bytes) -> Oid:
+    """A tree with entries at full paths (``mode id TAB path NUL``), built by git in an index of its own."""
+    own = index.git.changed({"GIT_INDEX_FILE": index.path + ".stages"})
+    own.out("read-tree", "--empty")
+    own.out("update-index", "-z", "--index-info", stdin=listing)
+    return own.out("write-tree").decode("ascii").strip()

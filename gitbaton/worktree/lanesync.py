@@ -1,0 +1,287 @@
+"""One tree of files made equal to another, again and again, at the price of a stat of each file on both sides."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator
+
+from gitbaton.system.files import lasting, signature
+from gitbaton.worktree.conversions import open_folder as open_below
+from gitbaton.worktree.reflink import Copier, open_file, open_folder, remove
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.system.files import Signature
+
+    Stats = dict[str, os.stat_result]
+    # Of the original, of the copy; whether the original may have changed since and look the same.
+    Pair = tuple[Signature, Signature, bool]
+
+_TICK = 20_000_000  # the kernel's clock of files goes on every 10 ms at the latest
+_BLOCK = 1 << 20
+_LINK = b"gitdir: "
+_KINDS = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
+_MOVED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO)  # something else has taken its place
+
+
+class _Folder:
+    """What is known of a folder in the copy."""
+
+    __slots__ = ("files", "folders")
+
+    def __init__(self) -> None:
+        self.files: dict[str, Pair] = {}
+        self.folders: dict[str, _Folder] = {}
+
+
+class Tree:
+    """The tree below ``target``, which ``sync`` makes equal to the one below ``source``: files with modes and times, symbolic
+    links as they are, empty folders, too. ``.git`` at the top and the folders in ``skip`` (real paths) are left alone.
+
+    ``adopt`` is given the folder and the text of each ``.git`` file further down, and says whether it has written the copy's.
+    Everything raises OSError for what it cannot do in ``target``.
+    """
+
+    def __init__(self, source: str, target: str, skip: Collection[str], adopt: Callable[[str, bytes], bool]) -> None:
+        self.source, self.target, self.skip, self._adopt = source, target, skip, adopt
+        self.copier = Copier()
+        self.left_out: list[str] = []
+        self._top = _Folder()
+        self._settled = 0
+        self._skipped: dict[str, set[str]] = {"": {".git"}}
+        for place in skip:
+            if place.startswith(source + os.sep):
+                folder, name = os.path.split(place[len(source) + 1 :])
+                self._skipped.setdefault(folder, set()).add(name)
+
+    def sync(self) -> None:
+        """Make ``target`` equal to ``source`` as it is now. A file that changes meanwhile is as it was at some moment, or as
+        the next call finds it."""
+        self.left_out = []
+        here = open_folder(self.source)
+        try:
+            there = open_folder(self.target)
+            try:
+                self._folder(here, there, "", self._top)
+                _set_time(there, os.fstat(here))
+            finally:
+                os.close(there)
+        finally:
+            os.close(here)
+        self._settled = time.time_ns()
+
+    def _folder(self, here: int, there: int, path: str, known: _Folder) -> None:
+        now = time.time_ns()
+        theirs = {n: s for n, s in self._listed(here, path).items() if stat.S_IFMT(s.st_mode) in _KINDS}
+        ours = self._listed(there, path)
+        for name in [*ours]:
+            if name not in theirs or stat.S_IFMT(theirs[name].st_mode) != stat.S_IFMT(ours[name].st_mode):
+                self._drop(name, there, known, ours)
+        for name, found in theirs.items():
+            kind = stat.S_IFMT(found.st_mode)
+            if kind == stat.S_IFDIR:
+                self._deeper(name, here, there, path, known, found)
+                continue
+            old, pair = ours.get(name), known.files.get(name)
+            if pair is not None and old is not None and pair[0] == signature(found) and pair[1] == signature(old):
+                if not pair[2] and _settled(pair[1][3], self._settled):
+                    continue
+                if _same(name, here, there, kind):
+                    known.files[name] = (pair[0], pair[1], not _settled(pair[0][3], now))
+                    continue
+            if old is not None:
+                self._drop(name, there, known, ours)
+            self._copy(name, here, there, path, known, kind)
+        folders = {name for name, found in theirs.items() if stat.S_ISDIR(found.st_mode)}
+        for gone in known.files.keys() - (theirs.keys() - folders):
+            del known.files[gone]
+        for gone in known.folders.keys() - folders:
+            del known.folders[gone]
+
+    def _deeper(self, name: str, here: int, there: int, path: str, known: _Folder, found: os.stat_result) -> None:
+        """A folder, and what it holds."""
+        below = f"{path}/{name}" if path else name
+        try:
+            source = open_folder(name, here)
+        except OSError:
+            self.left_out.append(below)
+            self._drop(name, there, known, {})
+            return
+        try:
+            target = _open_own(name, there)
+            try:
+                self._folder(source, target, below, known.folders.setdefault(name, _Folder()))
+                if os.fstat(target).st_mode != found.st_mode:
+                    os.fchmod(target, stat.S_IMODE(found.st_mode))
+                _set_time(target, found)
+            finally:
+                os.close(target)
+        finally:
+            os.close(source)
+
+    def _copy(self, name: str, here: int, there: int, path: str, known: _Folder, kind: int) -> None:
+        """Copy a file or link; one that has just gone, or become something else, is left to the next time."""
+        began = time.time_ns()
+        known.files.pop(name, None)
+        try:
+            if name == ".git" and kind == stat.S_IFREG and path and self._adopted(here, path):
+                found, made = os.lstat(name, dir_fd=here), os.lstat(name, dir_fd=there)
+            elif kind == stat.S_IFLNK:
+                found, made = self.copier.link(name, here, there)
+            else:
+                found, made = self.copier.file(name, here, there)
+        except OSError as error:
+            if error.errno == errno.EACCES:
+                self.left_out.append(f"{path}/{name}" if path else name)
+            elif error.errno not in _MOVED:
+                raise
+            remove(name, there)
+        else:
+            known.files[name] = (signature(found), signature(made), not _settled(found.st_ctime_ns, began))
+
+    def _adopted(self, here: int, path: str) -> bool:
+        with open(open_file(".git", here), "rb") as file:
+            text = file.read(8192)
+        return text.startswith(_LINK) and self._adopt(path, text)
+
+    def _drop(self, name: str, there: int, known: _Folder, ours: Stats) -> None:
+        remove(name, there)
+        known.files.pop(name, None)
+        known.folders.pop(name, None)
+        ours.pop(name, None)
+
+    def _listed(self, fd: int, path: str) -> Stats:
+        """What is in a folder, with what each is."""
+        skipped, found = self._skipped.get(path, ()), {}
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                if entry.name not in skipped:
+                    try:
+                        found[entry.name] = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue
+        return found
+
+    def changed(self) -> list[str]:
+        """The files and links in ``target`` that are new, changed or gone since ``sync``, less those of nested repositories'
+        own. Some may have the same content as before."""
+        found: list[str] = []
+        fd = open_folder(self.target)
+        try:
+            self._compare(fd, "", self._top, found)
+        finally:
+            os.close(fd)
+        return found
+
+    def known(self, path: str) -> Signature | None:
+        """The signature of the file in ``source`` that the one in ``target`` was made from."""
+        *folders, name = path.split("/")
+        at = self._top
+        for folder in folders:
+            at = at.folders.get(folder, _NOTHING)
+        pair = at.files.get(name)
+        return pair[0] if pair else None
+
+    def _compare(self, fd: int, path: str, known: _Folder, found: list[str]) -> None:
+        prefix, ours = path + "/" if path else "", self._listed(fd, path)
+        folders = {name for name, at in ours.items() if stat.S_ISDIR(at.st_mode)}
+        doubtful = []
+        for name, at in ours.items():
+            pair = known.files.get(name)
+            if name == ".git":
+                continue
+            if name in folders:
+                below = _open_own(name, fd)
+                try:
+                    self._compare(below, prefix + name, known.folders.get(name, _NOTHING), found)
+                finally:
+                    os.close(below)
+            elif pair is None or pair[1] != signature(at):
+                found.append(prefix + name)
+            elif not pair[2] and not _settled(pair[1][3], self._settled):
+                doubtful.append((name, pair[0]))
+        found += [prefix + name for name in known.files if name != ".git" and (name not in ours or name in folders)]
+        for name, gone in known.folders.items():
+            if name not in folders and name != ".git":
+                found += _below(prefix + name, gone)
+        if doubtful:
+            found += [prefix + name for name in self._differing(fd, path, doubtful)]
+
+    def _differing(self, fd: int, path: str, doubtful: list[tuple[str, Signature]]) -> Iterator[str]:
+        """Those files of a folder, too young to tell by their times, that are not as in ``source``. Where that one has, or
+        may have, changed, too, the times must do."""
+        try:
+            here = open_below(self.source, path.split("/") if path else [])
+        except OSError:
+            return
+        try:
+            for name, then in doubtful:
+                found = _stat(name, here)
+                if found is None or signature(found) != then or _same(name, here, fd, stat.S_IFMT(found.st_mode)):
+                    continue
+                now = _stat(name, here)
+                if now is not None and signature(now) == then:
+                    yield name
+        finally:
+            os.close(here)
+
+
+_NOTHING = _Folder()
+
+
+def _settled(ctime: int, moment: int) -> bool:
+    return lasting(ctime, moment, _TICK)
+
+
+def _below(path: str, known: _Folder) -> Iterator[str]:
+    for name in known.files:
+        if name != ".git":
+            yield f"{path}/{name}"
+    for name, folder in known.folders.items():
+        if name != ".git":
+            yield from _below(f"{path}/{name}", folder)
+
+
+def _open_own(name: str, above: int) -> int:
+    """Open a folder of the copy, made where it is missing, in which we may do everything."""
+    try:
+        fd = open_folder(name, above)
+    except FileNotFoundError:
+        os.mkdir(name, 0o700, dir_fd=above)
+        fd = open_folder(name, above)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=above)
+        fd = open_folder(name, above)
+    mode = stat.S_IMODE(os.fstat(fd).st_mode)
+    if mode & 0o700 != 0o700:
+        os.fchmod(fd, mode | 0o700)
+    return fd
+
+
+def _set_time(fd: int, wanted: os.stat_result) -> None:
+    if os.fstat(fd).st_mtime_ns != wanted.st_mtime_ns:
+        os.utime(fd, ns=(wanted.st_atime_ns, wanted.st_mtime_ns))
+
+
+def _stat(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.lstat(name, dir_fd=folder)
+    except OSError:
+        return None
+
+
+def _same(name: str, here: int, there: int, kind: int) -> bool:
+    """Whether two files or links have the same content. A ``.git`` file of ours differs from theirs."""
+    try:
+        if kind == stat.S_IFLNK:
+            return os.readlink(name, dir_fd=here) == os.readlink(name, dir_fd=there)
+        with open(open_file(name, here), "rb") as one, open(open_file(name, there), "rb") as other:
+            while (block := one.read(_BLOCK)) == other.read(_BLOCK):
+                if not block:
+                    return True
+    except OSError:
+        pass
+    return name == ".git"

@@ -1,0 +1,259 @@
+"""Put files back: what differs between two trees, what stands in the way on disk, and git's own checkout of the rest.
+
+The only writer of the work tree's files. Git's checkout of a private index refuses where a file changed after it was
+captured, but overwrites what is ignored and removes directories that hold nothing else; the guard looks for that first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from gitbaton.errors import GitError, PathError, StaleError
+from gitbaton.git.objects import new_object
+from gitbaton.git.run import Git, zsplit
+from gitbaton.git.treediff import compared
+from gitbaton.model import Oid
+from gitbaton.system.process import Result
+from gitbaton.values import value
+from gitbaton.worktree.index import PrivateIndex
+from gitbaton.worktree.rawbytes import is_safe
+
+GITLINK = "160000"
+CHECKOUT_SECONDS = 6 * 3600.0
+_SMUDGE = re.compile(r"^fatal: (.*): smudge filter (.+) failed$", re.M)
+_STALE = re.compile(
+    r"^error: Entry '.*' not uptodate\. Cannot (?:merge|update sparse checkout)\.$"
+    r"|^error: Untracked working tree file '.*' would be (?:overwritten|removed) by merge\.$",
+    re.M,
+)
+_DENIED = re.compile(
+    r"^(?:error|fatal|warning): (?:unable to (?:create file|unlink(?: old)?|create symlink)|cannot create directory at) "
+    r"'?(.+?)'?:? \(?(Permission denied|Operation not permitted|Read-only file system)\)?$",
+    re.M,
+)
+# Skip-worktree bits are ours to judge here, and a private index is written whole.
+PLAIN = ("core.sparseCheckout=false", "index.sparse=false", "core.splitIndex=false", "submodule.recurse=false")
+
+
+@value
+class Entry:
+    """What a tree holds at a path: ``mode`` as git prints it."""
+
+    mode: str
+    oid: Oid
+
+
+@value
+class Difference:
+    """A path that two trees hold differently; None: not at all."""
+
+    path: str
+    now: Entry | None
+    then: Entry | None
+
+
+def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> list[Difference]:
+    """The paths at which two trees differ, in git's order, perhaps only those that pathspecs match. Raises CollectedError."""
+    if now == then:
+        return []
+    options = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", "--no-relative")
+    fields = compared(git.run("diff-tree", *options, now, then, "--", *specs)).split(b"\0")[:-1]
+    found = []
+    for meta, path in zip(fields[0::2], fields[1::2], strict=True):
+        before, after, old, new, _ = meta[1:].decode("ascii").split(" ")
+        found.append(Difference(path=os.fsdecode(path), now=_entry(before, old), then=_entry(after, new)))
+    return found
+
+
+def _entry(mode: str, oid: str) -> Entry | None:
+    return Entry(mode=mode, oid=oid) if mode != "000000" else None
+
+
+def parents(path: str) -> list[str]:
+    """The directories above a path, the top's child first."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
+
+
+class Guard:
+    """What stands on disk where a path is to be put, as far as no capture holds it.
+
+    ``held``: whether the capture holds a path. No component is followed if it is a symbolic link.
+    """
+
+    def __init__(self, root: str, held: Callable[[str], bool]) -> None:
+        self.root, self.held = root, held
+        self._folders: dict[str, str | None] = {}
+
+    def in_the_way(self, path: str) -> str | None:
+        """Why a path cannot be put there, or None: ``ignored``, ``special-file``, ``nested-repository``, ``invalid-name``."""
+        if not is_safe(path):
+            return "invalid-name"
+        for folder in parents(path):
+            if folder not in self._folders:
+                self._folders[folder] = self._folder(folder)
+            reason = self._folders[folder]
+            if reason is not None:
+                return reason or None
+        return self._target(path)
+
+    def _folder(self, path: str) -> str | None:
+        """Why nothing can be put below a path; an empty text where nothing is there, None where a directory is."""
+        found = self._stat(path)
+        if found is None:
+            return ""
+        if not stat.S_ISDIR(found.st_mode):
+            return "" if self.held(path) else _kind(found)
+        return "nested-repository" if os.path.lexists(self._full(path + "/.git")) else None
+
+    def _target(self, path: str) -> str | None:
+        found = self._stat(path)
+        if found is None or self.held(path):
+            return None
+        return self._inside(path) if stat.S_ISDIR(found.st_mode) else _kind(found)
+
+    def _inside(self, folder: str) -> str | None:
+        """Why a directory cannot make room: whatever in it is neither a directory nor held."""
+        try:
+            with os.scandir(self._full(folder)) as entries:
+                listed = list(entries)
+        except OSError:
+            return "unreadable"
+        if any(e.name == ".git" for e in listed):
+            return "nested-repository"
+        for entry in listed:
+            path = f"{folder}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                reason = self._inside(path)
+            else:
+                reason = None if self.held(path) else _kind(entry.stat(follow_symlinks=False))
+            if reason:
+                return reason
+        return None
+
+    def _stat(self, path: str) -> os.stat_result | None:
+        try:
+            return os.lstat(self._full(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise GitError(f"'{path}': {error.strerror}") from None
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self.root, path)
+
+
+def _kind(found: os.stat_result) -> str:
+    plain = stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode)
+    return "ignored" if plain else "special-file"
+
+
+def changed_tree(index: PrivateIndex, wanted: Mapping[str, Entry | None]) -> Oid:
+    """The tree of a private index with some paths as ``wanted`` says; the index itself stays as it is. Raises GitError."""
+    target = PrivateIndex(index.repo, index.path, index.path + ".target")
+    target.git = index.repo.writing(target.git)
+    target.copy()
+    empty = os.path.join(os.path.dirname(index.path), "empty")
+    os.makedirs(empty, exist_ok=True)
+    env = {"GIT_DIR": index.repo.layout.git_dir, "GIT_WORK_TREE": empty}
+    git = target.git.changed(env, *PLAIN, directory=empty)
+    git.out("update-index", "-z", "--index-info", stdin=index_info(wanted, index.width * 2))
+    tree = git.out("write-tree").decode("ascii").strip()
+    os.unlink(target.path)
+    return tree
+
+
+def take_in(index: PrivateIndex, wanted: Mapping[str, Entry]) -> Oid:
+    """Add to a private index paths that ignore rules hide, as far as they are on disk what ``wanted`` says; its tree then."""
+    stdin = b"".join(b":(top,literal)" + os.fsencode(path) + b"\0" for path in wanted)
+    words = ("add", "-f", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
+    index.git.changed({}, "core.safecrlf=false").run(*words, stdin=stdin)
+    rows = index.git.out("ls-files", "-s", "-z", "--", *(f":(top,literal){path}" for path in wanted)).split(b"\0")[:-1]
+    there = {}
+    for row in rows:
+        meta, path = row.split(b"\t", 1)
+        mode, oid, _ = meta.decode("ascii").split(" ")
+        there[os.fsdecode(path)] = Entry(mode=mode, oid=oid)
+    other = [os.fsencode(path) for path, entry in there.items() if entry != wanted.get(path)]
+    if other:
+        index.forget(other)
+    return index.write_tree()
+
+
+def index_info(wanted: Mapping[str, Entry | None], width: int) -> bytes:
+    """Lines for ``update-index -z --index-info``: what is to go first, so that a file can make room for a directory."""
+    gone = [f"0 {'0' * width}\t{path}\0" for path, entry in wanted.items()]
+    new = [f"{entry.mode} {entry.oid}\t{path}\0" for path, entry in wanted.items() if entry is not None]
+    return os.fsencode("".join(gone + new))
+
+
+def hidden(index: PrivateIndex, paths: Collection[str]) -> list[str]:
+    """Those of the paths that are skip-worktree in a private index."""
+    wanted = set(paths)
+    listing = zsplit(index.git.changed({}, *PLAIN).out("ls-files", "-v", "-z"))
+    return [row[2:] for row in listing if row[:1] in "Ss" and row[2:] in wanted]
+
+
+def take_out(index: PrivateIndex, paths: Iterable[str]) -> Oid:
+    """Remove paths from a private index that are not on disk, though git was told to take them for unchanged; its tree."""
+    index.forget([os.fsencode(path) for path in paths])
+    return index.write_tree()
+
+
+def check_out(index: PrivateIndex, now: Oid, then: Oid) -> tuple[str, ...]:
+    """Bring the work tree from ``now``, which the private index holds with the work tree's stat data, to ``then``.
+
+    Only paths that differ are touched. What git says on the way comes back. Raises StaleError when a file changed after
+    the capture, PathError for a file that cannot be written or removed, GitError for anything else; files may then be on
+    either side. That a file changed within the second of its capture the caller must have looked at.
+    """
+    # Git reads racily clean files again when it writes an index: it dies there where their filter fails, all files written.
+    later = time.time_ns() + 3600 * 1_000_000_000
+    if os.path.exists(index.path):
+        os.utime(index.path, ns=(later, later))
+    git = index.git.changed({}, *PLAIN)
+    git.timeout = CHECKOUT_SECONDS
+    result = git.run("read-tree", "-m", "-u", "--no-recurse-submodules", now, then)
+    if result.code != 0:
+        raise failure(result)
+    return tuple(line.partition(": ")[2] for line in result.err.splitlines() if line.startswith(("error: ", "warning: ")))
+
+
+def refuse_remains(root: str, wanted: Mapping[str, Entry | None]) -> None:
+    """Raise PathError for what should be gone and is not: git only warns of what it cannot remove."""
+    remains = []
+    for path, entry in wanted.items():
+        full = os.path.join(root, path)
+        if entry is not None or any(wanted.get(folder) for folder in parents(path)):
+            continue  # or a file or a link stands above it
+        if os.path.islink(full) or (os.path.lexists(full) and not os.path.isdir(full)):
+            remains.append(path)
+    if remains:
+        raise PathError(f"'{remains[0]}' cannot be removed", paths=tuple(remains), reason="unwritable")
+
+
+def failure(result: Result) -> GitError:
+    """What git's own words say about a checkout that failed."""
+    failed = _SMUDGE.search(result.err)
+    if failed:
+        said = f"'{failed.group(1)}': the required filter '{failed.group(2)}' fails"
+        return PathError(said, paths=(failed.group(1),), reason="filter-missing")
+    denied = _DENIED.findall(result.err)
+    if denied:
+        path, why = denied[0]
+        return PathError(f"'{path}': {why}", paths=tuple(path for path, _ in denied), reason="unwritable")
+    if _STALE.search(result.err):
+        return StaleError("the work tree changed meanwhile; nothing is changed")
+    return GitError(f"'git read-tree' failed: {result.fatal()}")
+
+
+def matching(index: PrivateIndex, directory: str, tree: Oid, specs: Sequence[str]) -> set[str]:
+    """The paths of a tree that pathspecs match, as seen from a directory. Raises GitError for a malformed one."""
+    empty = new_object(index.repo.layout.algorithm, "tree", b"")
+    index.repo.objects.write([empty])
+    git = index.repo.git.changed({}, directory=directory)
+    return {d.path for d in differences(git, empty.oid, tree, specs)}

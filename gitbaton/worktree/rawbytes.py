@@ -1,0 +1,380 @@
+"""Files whose checkout would not give back what is on disk: found by git's own conversions, kept and put back byte for byte."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import stat
+import time
+from collections.abc import Iterator, Sequence
+
+from gitbaton.errors import GitTimeoutError, RecordError
+from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.objects import Objects, TreeEntry, new_object, parse_tree
+from gitbaton.git.run import Git, checked, zsplit
+from gitbaton.model import Oid
+from gitbaton.system.files import memory_file
+from gitbaton.system.process import Process, spawn, verb
+from gitbaton.worktree.conversions import filters, may_convert, open_file, open_folder
+from gitbaton.worktree.index import PrivateIndex, tree_of
+
+Entry = tuple[str, str, Oid]
+_FILE_MODES = ("100644", "100755")
+_CHUNK = 1 << 20
+_SMALL = 1 << 20  # files up to here are held, and written together; larger ones are streamed through git one by one
+_HELD = 32 << 20
+_PATIENCE = 3  # paths that one filter may fail on before nobody asks it any more
+_ONE_BY_ONE = 50  # files asked for alone, because some filter failed
+_NAMED = 500  # paths on one command line, and how many bytes of them
+_NAMED_BYTES = 100_000
+_FAILED = re.compile(r"^error: .*(?:filter|subprocess)", re.M)
+_HFS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
+_MAX_DEPTH = 1000
+_MAX_TREE = 64 << 20
+
+
+def entries(git: Git, tree: Oid, paths: Sequence[str]) -> list[Entry]:
+    """The regular files among ``paths`` in a tree: path, mode, id."""
+    wanted, result = set(paths), []
+    literal = git.changed({"GIT_LITERAL_PATHSPECS": "1"})
+    for names in _portions(paths):
+        for item in literal.out("ls-tree", "-r", "-z", "--full-tree", tree, "--", *names).split(b"\0")[:-1]:
+            meta, _, name = item.partition(b"\t")
+            mode, _, oid = meta.decode("ascii").split(" ")
+            path = os.fsdecode(name)
+            if path in wanted and mode in _FILE_MODES:
+                result.append((path, mode, oid))
+    return result
+
+
+def _portions(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The paths in groups that fit on a command line; nothing, which means all of a tree, where that would be many."""
+    if len(paths) > _NAMED * 10:
+        yield ()
+        return
+    at = 0
+    while at < len(paths):
+        room, end = _NAMED_BYTES, at
+        while end < len(paths) and end - at < _NAMED and (room := room - len(os.fsencode(paths[end]))) >= 0:
+            end += 1
+        yield paths[at : max(end, at + 1)]
+        at = max(end, at + 1)
+
+
+def differing(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
+    """Of (path, mode, blob id), those whose checkout would differ from the regular file on disk, and the blob that now holds
+    the bytes on disk. Where a filter fails, nobody knows, and the bytes are kept. ``git`` is bound to the index that counts.
+
+    Never through a symbolic link; files that are not there are left out. Raises GitError.
+    """
+    regular = [f for f in files if f[1] in _FILE_MODES]
+    sure = {f[0] for f in _index_only(git, root, regular)}
+    asked = [f for f in regular if f[0] not in sure]
+    plain = [f for f in asked if "\n" not in f[0] and not f[0].endswith("\r") and f[0][0] not in " \t"]
+    kept = sure | _batches(git, root, plain)
+    kept |= {f[0] for f in set(asked).difference(plain) if not _same_alone(git, root, f)}
+    return _store(git, root, [f for f in regular if f[0] in kept])
+
+
+def _index_only(git: Git, root: str, files: Sequence[Entry]) -> list[Entry]:
+    """The files below an attributes file that only the index holds: git's checkout heeds it, and ``cat-file`` does not."""
+    if not files:
+        return []
+    listed = zsplit(git.out("ls-files", "-z", "--", ":(top,glob)**/.gitattributes"))
+    folders = [os.path.dirname(p) for p in listed if not os.path.lexists(os.path.join(root, p))]
+    return [f for f in files if any(f[0].startswith(folder + "/" if folder else "") for folder in folders)]
+
+
+def _batches(git: Git, root: str, files: Sequence[Entry]) -> set[str]:
+    """The paths that differ. A filter that is required and fails ends git: on with the rest, and soon without that filter."""
+    kept: set[str] = set()
+    drivers: dict[str, str] | None = None
+    failures: dict[str, int] = {}
+    rest = list(files)
+    while rest:
+        found, done, said = _batch(git, root, rest)
+        kept |= found
+        if done == len(rest) and not _FAILED.search(said):
+            break
+        drivers = filters(git, [f[0] for f in rest]) if drivers is None else drivers
+        if _FAILED.search(said):  # git passes on what it has where an optional filter fails, and does not say of which path
+            doubtful = [f for f in rest[:done] if f[0] in drivers and f[0] not in kept]
+            kept |= {f[0] for at, f in enumerate(doubtful) if at >= _ONE_BY_ONE or not _same_alone(git, root, f)}
+        if done == len(rest):
+            break
+        culprit = rest[done][0]
+        kept.add(culprit)
+        name = drivers.get(culprit, "")
+        failures[name] = failures.get(name, 0) + 1
+        rest = rest[done + 1 :]
+        if failures[name] >= _PATIENCE:
+            kept |= {f[0] for f in rest if drivers.get(f[0], "") == name}
+            rest = [f for f in rest if drivers.get(f[0], "") != name]
+    return kept
+
+
+def _batch(git: Git, root: str, files: Sequence[Entry]) -> tuple[set[str], int, str]:
+    """Compare files with one ``cat-file --batch --filters``: which differ, how many were answered, and git's complaints.
+
+    The size that git prints there is of the unfiltered blob: a name that nobody can guess marks the end of each answer.
+    """
+    nonce = b"baton." + os.urandom(20).hex().encode()
+    lines = (oid.encode() + b" " + os.fsencode(path) + b"\n" + nonce + b" -\n" for path, _, oid in files)
+    output = _Output(git.start("cat-file", "--batch", "--filters", stdin=b"".join(lines)))
+    kept, done = set(), 0
+    try:
+        for path, _, oid in files:
+            line = output.line()
+            answered = line is not None and line.startswith(oid.encode() + b" blob ")
+            trailer = (b"\n" if answered else b"") + nonce + b" missing\n"
+            same = answered and output.equals(root, path, trailer)
+            if not same and not output.skip(trailer):
+                break
+            kept |= set() if same else {path}
+            done += 1
+    finally:
+        said = output.end()
+    return kept, done, said
+
+
+def _same_alone(git: Git, root: str, file: Entry) -> bool:
+    """As ``_batch``, for a path that does not fit into a line."""
+    path, _, oid = file
+    process = git.start("cat-file", "--filters", f"--path={path}", oid)
+    output = _Output(process)
+    same = output.equals(root, path, b"") and not output.more()
+    return not _FAILED.search(output.end()) and same and output.code == 0
+
+
+class _Output:
+    """What a git command prints, piece by piece."""
+
+    def __init__(self, process: Process) -> None:
+        self.process, self.buffer, self.code = process, bytearray(), 0
+        self.poll = select.poll()
+        self.poll.register(process.out, select.POLLIN)
+
+    def more(self) -> bool:
+        """Read on; False at the end. Raises GitTimeoutError."""
+        if not self.poll.poll(max(0, int((self.process.deadline - time.monotonic()) * 1000))):
+            raise GitTimeoutError(f"'git {verb(self.process.argv)}' did not answer in its time and was stopped")
+        chunk = os.read(self.process.out, _CHUNK)
+        self.buffer += chunk
+        return bool(chunk)
+
+    def line(self) -> bytes | None:
+        """The next line without its end; None when there is none."""
+        while (end := self.buffer.find(b"\n")) < 0:
+            if not self.more():
+                return None
+        found = bytes(self.buffer[:end])
+        del self.buffer[: end + 1]
+        return found
+
+    def takes(self, data: bytes) -> bool:
+        """Whether ``data`` comes next; if so, it is consumed."""
+        while len(self.buffer) < len(data):
+            if not self.more():
+                return False
+        if not self.buffer.startswith(data):
+            return False
+        del self.buffer[: len(data)]
+        return True
+
+    def equals(self, root: str, path: str, trailer: bytes) -> bool:
+        """Whether the bytes of a file come next, and then ``trailer``."""
+        fd = open_file(root, path)
+        if fd is None:
+            return False
+        with open(fd, "rb", buffering=0) as file:
+            return all(self.takes(chunk) for chunk in iter(lambda: file.read(_CHUNK), b"")) and self.takes(trailer)
+
+    def skip(self, trailer: bytes) -> bool:
+        """Go to behind the next ``trailer``; False when there is none."""
+        while (at := self.buffer.find(trailer)) < 0:
+            del self.buffer[: max(0, len(self.buffer) - len(trailer) + 1)]
+            if not self.more():
+                return False
+        del self.buffer[: at + len(trailer)]
+        return True
+
+    def end(self) -> str:
+        """Take no interest in what is left, and wait for the command; its complaints. Raises GitTimeoutError."""
+        try:
+            while self.more():
+                self.buffer.clear()
+        except GitTimeoutError:
+            self.process.stop()
+            raise
+        result = self.process.finish()
+        self.code = result.code
+        return result.err
+
+
+def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
+    """Write the bytes on disk as blobs, the small ones together; path -> blob id."""
+    algorithm = "sha1" if files and len(files[0][2]) == 40 else "sha256"
+    door = BinaryObjects(git, "", "", "sha1" if algorithm == "sha1" else "sha256")
+    stored: dict[str, Oid] = {}
+    held, size = [], 0
+    for path, _, _ in files:
+        fd = open_file(root, path)
+        if fd is None:
+            continue
+        with open(fd, "rb", buffering=0) as file:
+            if os.fstat(fd).st_size > _SMALL:
+                stored[path] = hashed(git, fd)
+                continue
+            data = b"".join(iter(lambda: file.read(_CHUNK), b""))
+        held.append(new_object(door.algorithm, "blob", data))
+        stored[path] = held[-1].oid
+        size += len(data)
+        if size > _HELD:
+            door.write(held)
+            held, size = [], 0
+    door.write(held)
+    return stored
+
+
+def hashed(git: Git, fd: int) -> Oid:
+    """Write an open file as a blob, streamed by git. Raises GitError."""
+    argv = git.argv("hash-object", "-w", "--no-filters", "--stdin")
+    reader, writer = os.pipe()
+    err = memory_file()
+    try:
+        pid = spawn(argv, git.env, fd, writer, err)
+    except BaseException:
+        os.close(reader)
+        os.close(err)
+        raise
+    finally:
+        os.close(writer)
+    return checked(Process(argv, pid, reader, err, time.monotonic() + git.timeout).finish(), "hash-object").decode().strip()
+
+
+def keep(index: PrivateIndex, tree: Oid, paths: Sequence[str]) -> tuple[Entry, ...]:
+    """The raw bytes of those of ``paths`` that a checkout of ``tree`` would not give back: path, mode and blob, by path.
+
+    ``tree`` was captured with ``index``. Raises GitError.
+    """
+    repo, root = index.repo, index.repo.layout.root
+    # Not the index's own git, which may have filters switched off.
+    git = repo.git.changed({"GIT_INDEX_FILE": index.git.env["GIT_INDEX_FILE"]})
+    found = may_convert(repo, root, paths, git) if root is not None else []
+    if not found or root is None:
+        return ()
+    files = entries(git, tree, found)
+    kept = differing(git, root, files)
+    return tuple(sorted(((path, mode, kept[path]) for path, mode, _ in files if path in kept), key=lambda e: os.fsencode(e[0])))
+
+
+def raw_tree(index: PrivateIndex, kept: Sequence[Entry]) -> Oid | None:
+    """The tree of kept raw bytes, at their paths and with their modes; None when there are none."""
+    lines = [f"{mode} {oid}\t".encode() + os.fsencode(path) + b"\0" for path, mode, oid in kept]
+    return tree_of(index, b"".join(lines)) if lines else None
+
+
+def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str, Oid]:
+    """The blobs below ``raw/``, or another folder, in the tree of an index commit's second parent, by path.
+
+    Only paths that are regular files of the checkpoint's tree may be put back from them. Raises RecordError for what no
+    snapshot writes.
+    """
+    top = [e for e in _listing(objects, stages) if e.name == folder]
+    if len(top) != 1 or not top[0].is_tree:
+        if top:
+            raise RecordError(f"tree {stages} has a malformed '{folder.decode()}'")
+        return {}
+    result: dict[str, Oid] = {}
+    waiting = [(b"", top[0].oid, 0)]
+    while waiting:
+        prefix, oid, depth = waiting.pop()
+        for entry in _listing(objects, oid):
+            path = prefix + entry.name
+            if depth > _MAX_DEPTH or not _is_safe(entry.name) or os.fsdecode(path) in result:
+                raise RecordError(f"tree {oid} has a path that is no file's")
+            if entry.is_tree:
+                waiting.append((path + b"/", entry.oid, depth + 1))
+            elif entry.mode.decode("ascii", "replace") in _FILE_MODES:
+                result[os.fsdecode(path)] = entry.oid
+            else:
+                raise RecordError(f"tree {oid} has an entry that is no file")
+    return result
+
+
+def _listing(objects: Objects, oid: Oid) -> list[TreeEntry]:
+    found = objects.read(oid, _MAX_TREE)
+    if found is None or found.kind != "tree" or found.data is None:
+        raise RecordError(f"tree {oid} is not there")
+    return parse_tree(found.data, objects.algorithm)
+
+
+def is_safe(path: str) -> bool:
+    """Whether a path of a record may be a path below the work tree: relative, no way up, nothing of git's own."""
+    return all(_is_safe(os.fsencode(part)) for part in path.split("/"))
+
+
+def _is_safe(name: bytes) -> bool:
+    """Whether a name of a tree may be a name on disk: no way up, and nothing that is ``.git`` on any file system."""
+    text = os.fsdecode(name).translate(_HFS).lower().rstrip(" .")
+    return bool(name) and b"/" not in name and name not in (b".", b"..") and text not in (".git", "git~1")
+
+
+def write_raw(root: str, path: str, data: bytes, mode: str) -> str | None:
+    """Put bytes at a path of the work tree, whole or not at all, executable where ``mode`` says so.
+
+    Never through a symbolic link and only where a regular file, or nothing, stands; else the reason why not comes back.
+    """
+    *folders, name = path.split("/")
+    if not all(_is_safe(os.fsencode(part)) for part in (*folders, name)):
+        return "it is no path of a file"
+    try:
+        folder = open_folder(root, folders)
+    except OSError as error:
+        return f"its directory cannot be opened: {error.strerror}"
+    try:
+        if not _is_free(folder, name):
+            return "it is not a regular file"
+        _replace(folder, temporary_name(path), name, data, 0o777 if mode == "100755" else 0o666)
+    except OSError as error:
+        return f"it cannot be written: {error.strerror}"
+    finally:
+        os.close(folder)
+    return None
+
+
+def _replace(folder: int, temporary: str, name: str, data: bytes, mode: int) -> None:
+    if _is_free(folder, temporary):
+        _unlink(folder, temporary)  # of a killed writer
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(temporary, flags, mode, dir_fd=folder)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        _unlink(folder, temporary)
+        raise
+
+
+def temporary_name(path: str) -> str:
+    """The name of the file beside ``path`` that ``write_raw`` fills; a killed writer leaves it there."""
+    import hashlib
+
+    return f".baton-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}.new"
+
+
+def _is_free(folder: int, name: str) -> bool:
+    """Whether a regular file, or nothing, stands at a name."""
+    try:
+        return stat.S_ISREG(os.lstat(name, dir_fd=folder).st_mode)
+    except FileNotFoundError:
+        return True
+
+
+def _unlink(folder: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        return

@@ -1,0 +1,152 @@
+"""Copies of single files that keep mode and times: by reflink where the file system can, else byte by byte; and removal."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import sys
+
+from gitbaton.system.files import signature, write_all
+
+_FICLONE = 0x40049409  # of linux/fs.h
+_CANNOT = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM}
+_SMALL = 1 << 16
+_BLOCK = 1 << 20
+_TRIES = 3
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK, a pipe that took the place of a file would be waited for.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_folder(name: str, above: int | None = None) -> int:
+    """A descriptor of a folder that is not a symbolic link. Raises OSError."""
+    return os.open(name, _FOLDER, dir_fd=above)
+
+
+def open_file(name: str, folder: int) -> int:
+    """A descriptor to read a regular file. Raises OSError, also where it is something else."""
+    fd = os.open(name, _READ, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", name)
+    return fd
+
+
+def remove(name: str, above: int) -> None:
+    """Remove a file or a folder with all that is in it, also where its permissions are gone. Raises OSError."""
+    try:
+        os.unlink(name, dir_fd=above)
+        return
+    except FileNotFoundError:
+        return
+    except OSError:
+        if not stat.S_ISDIR(os.lstat(name, dir_fd=above).st_mode):
+            raise
+    try:
+        fd = open_folder(name, above)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=above)
+        fd = open_folder(name, above)
+    try:
+        os.fchmod(fd, 0o700)
+        for entry in os.listdir(fd):
+            remove(entry, fd)
+    finally:
+        os.close(fd)
+    os.rmdir(name, dir_fd=above)
+
+
+class Copier:
+    """Copies files and symbolic links from one folder to another, and remembers on which devices reflinks fail.
+
+    ``cloned`` and ``copied`` count the regular files that were made by reflink, and otherwise."""
+
+    def __init__(self) -> None:
+        self.cloned = self.copied = 0
+        self._unable = set[int]()
+        self._linux = sys.platform == "linux"
+
+    def link(self, name: str, source: int, target: int) -> tuple[os.stat_result, os.stat_result]:
+        """Make a symbolic link in the folder ``target`` like the one in ``source``: what both are then. Raises OSError."""
+        found = os.lstat(name, dir_fd=source)
+        os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+        os.utime(name, ns=(found.st_atime_ns, found.st_mtime_ns), dir_fd=target, follow_symlinks=False)
+        return found, os.lstat(name, dir_fd=target)
+
+    def file(self, name: str, source: int, target: int) -> tuple[os.stat_result, os.stat_result]:
+        """Make a regular file in the folder ``target`` like the one in ``source``: what the old one was before it was read,
+        and what the new one is. One that changes meanwhile is read again, a few times. Raises OSError."""
+        reader = open_file(name, source)
+        try:
+            found = os.fstat(reader)
+            writer = os.open(name, _NEW, found.st_mode & 0o7777, dir_fd=target)
+            try:
+                for _ in range(_TRIES):
+                    self._fill(reader, writer, found)
+                    if found.st_size > _SMALL and signature(now := os.fstat(reader)) != signature(found):
+                        found = now
+                        os.ftruncate(writer, 0)
+                        continue
+                    break
+                os.utime(writer, ns=(found.st_atime_ns, found.st_mtime_ns))
+                made = os.fstat(writer)
+                if made.st_mode != found.st_mode:
+                    os.fchmod(writer, found.st_mode & 0o7777)
+                    made = os.fstat(writer)
+            finally:
+                os.close(writer)
+        finally:
+            os.close(reader)
+        return found, made
+
+    def _fill(self, reader: int, writer: int, found: os.stat_result) -> None:
+        """The bytes that a file has now; what somebody appends meanwhile is left for the next time."""
+        if self._linux and found.st_size > 16384 and found.st_dev not in self._unable:
+            try:
+                fcntl.ioctl(writer, _FICLONE, reader)
+                self.cloned += 1
+                return
+            except OSError as error:
+                if error.errno not in _CANNOT:
+                    raise
+                self._unable.add(found.st_dev)
+        self.copied += 1
+        if found.st_size <= _SMALL:
+            data = os.pread(reader, found.st_size, 0)
+            if len(data) == found.st_size:
+                write_all(writer, data)
+                return
+        _stream(reader, writer, found)
+
+
+def _stream(reader: int, writer: int, found: os.stat_result) -> None:
+    """A file as far as it went when it was looked at, holes left out. Raises OSError."""
+    holes = found.st_blocks * 512 < found.st_size
+    for start, end in _extents(reader, found.st_size) if holes else [(0, found.st_size)]:
+        os.lseek(reader, start, os.SEEK_SET)
+        os.lseek(writer, start, os.SEEK_SET)
+        while start < end:
+            block = os.read(reader, min(_BLOCK, end - start))
+            if not block:  # it was cut short meanwhile
+                return
+            write_all(writer, block)
+            start += len(block)
+    os.ftruncate(writer, found.st_size)
+
+
+def _extents(fd: int, size: int) -> list[tuple[int, int]]:
+    """Where a file with holes has data. Raises OSError."""
+    found, at = [], 0
+    while at < size:
+        try:
+            start = os.lseek(fd, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # the file system does not know
+                return [(0, size)]
+            break
+        at = min(size, os.lseek(fd, start, os.SEEK_HOLE))
+        found.append((start, at))
+    return found

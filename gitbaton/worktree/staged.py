@@ -1,0 +1,284 @@
+"""Bring back staged states: another index made beside the real one, and put in its place under git's own lock.
+
+The real index is copied, entries and bits of some or all paths are set as a checkpoint had them, and the copy replaces it by
+one rename: it is never half-written. The lock file holds a mark of ours, so that one left by a killed process is known.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from gitbaton.errors import GitError, RecordError, StaleError
+from gitbaton.git.objects import Objects, lookup
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import zsplit
+from gitbaton.model import FileState, Oid
+from gitbaton.values import value
+from gitbaton.worktree.index import Facts, PrivateIndex
+from gitbaton.worktree.putback import Entry, differences, hidden
+from gitbaton.worktree.rawbytes import is_safe
+
+LOCK_WAIT = 2.0
+MARK = "gitbaton "  # what a lock of ours begins with
+_STAGES = ("1", "2", "3")
+_BITS = {"a": "assume-unchanged", "s": "skip-worktree"}
+
+
+@value
+class Staged:
+    """A staged state: ``tree`` holds the stage-0 entries, ``flags`` the bits by path, ``stages`` what is in conflict.
+
+    ``files`` is the tree of the work tree that was captured with it: it says what an intent-to-add path was.
+    """
+
+    tree: Oid
+    files: Oid
+    flags: Mapping[str, str]
+    stages: Mapping[str, tuple[tuple[str, Entry], ...]]
+
+
+def stages_now(facts: Facts) -> dict[str, tuple[tuple[str, Entry], ...]]:
+    """What is in conflict in an index, by path, as in ``Staged``."""
+    found: dict[str, tuple[tuple[str, Entry], ...]] = {}
+    for stage, path, mode, oid in facts.stages:
+        name = os.fsdecode(path)
+        found[name] = (*found.get(name, ()), (str(stage), Entry(mode=mode.decode("ascii"), oid=oid)))
+    return found
+
+
+def read_staged(repo: Repo, files: FileState, beside: Oid | None) -> Staged:
+    """The staged state of a checkpoint; ``beside`` is the tree of its index commit's second parent. Raises RecordError."""
+    flags = {f.path: f.bits for f in files.index.flags}
+    if files.index.flags_more:
+        flags = _all_flags(repo.objects, beside)
+    stages: dict[str, tuple[tuple[str, Entry], ...]] = {}
+    if files.index.unmerged:
+        if beside is None:
+            raise RecordError("the checkpoint does not hold the conflicts that it counts")
+        rows = repo.git.out("ls-tree", "-r", "-z", "--full-tree", beside, "1", "2", "3").split(b"\0")[:-1]
+        for row in rows:
+            meta, path = row.split(b"\t", 1)
+            mode, _, oid = meta.decode("ascii").split(" ")
+            stage, _, name = os.fsdecode(path).partition("/")
+            if stage in _STAGES and name:
+                stages[name] = (*stages.get(name, ()), (stage, Entry(mode=mode, oid=oid)))
+    odd = next((path for path in (*flags, *stages) if not is_safe(path)), None)
+    if odd is not None:
+        raise RecordError(f"'{odd}' in the checkpoint's index is no path of a file")
+    return Staged(tree=files.index.tree, files=files.tree, flags=flags, stages=stages)
+
+
+def _all_flags(objects: Objects, beside: Oid | None) -> dict[str, str]:
+    entry = lookup(objects, beside, b"flags") if beside else None
+    found = objects.read(entry.oid, 64 << 20) if entry else None
+    if found is None or found.data is None:
+        raise RecordError("the checkpoint does not hold the index flags that it counts")
+    flags = {}
+    for record in found.data.split(b"\0")[:-1]:
+        bits, tab, path = record.partition(b"\t")
+        if not tab or bits.strip(b"asi"):
+            raise RecordError("the checkpoint's list of index flags is malformed")
+        flags[os.fsdecode(path)] = bits.decode("ascii")
+    return flags
+
+
+@value
+class Scope:
+    """Paths of an index: those of ``only`` (None: all), less those of ``apart``."""
+
+    only: frozenset[str] | None = None
+    apart: frozenset[str] = frozenset()
+
+    def has(self, path: str) -> bool:
+        """Whether a path belongs to it."""
+        return (self.only is None or path in self.only) and path not in self.apart
+
+
+class Restaging:
+    """What an index needs to hold ``then`` instead of ``now`` at the paths of ``scope``. ``hidden_then`` are paths that a
+    sparse checkout had left out."""
+
+    def __init__(self, repo: Repo, now: Facts, then: Staged, scope: Scope, hidden_then: Collection[str] = ()) -> None:
+        self.repo, self.now, self.then = repo, now, then
+        self.inside = scope.has
+        self.entries = self._entries()
+        now_bits = {f.path: f.bits.replace("i", "") for f in now.flags}
+        then_bits = {path: bits.replace("i", "") for path, bits in then.flags.items()}
+        paths = {p for p in {*now_bits, *then_bits} if self.inside(p) and now_bits.get(p, "") != then_bits.get(p, "")}
+        self.sparse = repo.boolean("core.sparsecheckout")
+        self.recheck = sorted(p for p in hidden_then if self.sparse and scope.has(p))
+        self.bits = {p: then_bits.get(p, "") for p in paths | (self.entries.keys() & then_bits.keys())}
+
+    def __bool__(self) -> bool:
+        return bool(self.entries or self.bits or self.recheck)
+
+    def _intents(self) -> tuple[set[str], set[str]]:
+        """The intent-to-add paths of now and then."""
+        now = {f.path for f in self.now.flags if "i" in f.bits}
+        return now, {path for path, bits in self.then.flags.items() if "i" in bits}
+
+    def _entries(self) -> dict[str, tuple[tuple[str, Entry], ...]]:
+        """The (stage, entry) pairs of each path that is to change; none for one that goes or is to be intent-to-add."""
+        wanted: dict[str, tuple[tuple[str, Entry], ...]] = {}
+        for item in differences(self.repo.git, self.now.tree, self.then.tree):
+            if self.inside(item.path):
+                wanted[item.path] = (("0", item.then),) if item.then else ()
+        intents, wanted_intents = self._intents()
+        for path in filter(self.inside, stages_now(self.now).keys() | (intents - wanted_intents) | (wanted_intents - intents)):
+            wanted.setdefault(path, ())  # no tree holds it now; where one holds it then, it is there already
+        wanted |= {path: stages for path, stages in self.then.stages.items() if self.inside(path)}
+        return wanted
+
+    def build(self, folder: str, source: str | None = None) -> str:
+        """Write the new index into ``folder``; its path. Its stat data fits the work tree as it is now. It is made from the
+        real index, or from another one that holds ``now``. Raises GitError."""
+        index = PrivateIndex(self.repo, source or self.repo.layout.index, os.path.join(folder, "staged"))
+        index.copy()
+        unseen = set(hidden(index, self.entries)) if self.sparse and self.entries else set()
+        if self.entries:
+            index.git.out("update-index", "-z", "--index-info", stdin=self._lines())
+        self._intend(index, folder)
+        # Its exit status says whether something is modified; where a required filter fails, git looks again later.
+        index.git.run("update-index", "-q", "--unmerged", "--ignore-missing", "--refresh")
+        unseen |= {p for p in self.entries if self.sparse and self.entries[p] and self._absent(p)}
+        listed = set(zsplit(index.git.out("ls-files", "-z"))) if self.recheck else set()
+        unseen |= {p for p in self.recheck if p in listed and self._absent(p)}
+        for bit, name in _BITS.items():
+            on = [p for p, bits in self.bits.items() if bit in bits] + (sorted(unseen) if bit == "s" else [])
+            off = [p for p, bits in self.bits.items() if bit not in bits and not (bit == "s" and p in unseen)]
+            self._mark(index, f"--{name}", on)
+            self._mark(index, f"--no-{name}", off)
+        return index.path
+
+    def _absent(self, path: str) -> bool:
+        return not os.path.lexists(os.path.join(self.repo.layout.root or "", path))
+
+    def _lines(self) -> bytes:
+        nothing = "0" * (40 if self.repo.layout.algorithm == "sha1" else 64)
+        gone = [f"0 {nothing}\t{path}\0" for path in self.entries]
+        new = [f"{e.mode} {e.oid} {stage}\t{path}\0" for path, items in self.entries.items() for stage, e in items]
+        return os.fsencode("".join(gone + new))
+
+    def _intend(self, index: PrivateIndex, folder: str) -> None:
+        """Mark paths intent-to-add, in a work tree of their own: the files themselves may be anything by now."""
+        paths = [p for p in self._intents()[1] if self.entries.get(p) == ()]
+        if not paths:
+            return
+        place = os.path.join(folder, "intents")
+        for path in paths:
+            entry = lookup(self.repo.objects, self.then.files, os.fsencode(path))
+            full = os.path.join(place, path)
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            if entry is not None and entry.mode == b"120000":
+                os.symlink("x", full)
+            else:
+                os.close(os.open(full, os.O_CREAT | os.O_WRONLY, 0o777 if entry and entry.mode == b"100755" else 0o666))
+        env = {"GIT_DIR": self.repo.layout.git_dir, "GIT_WORK_TREE": place}
+        stdin = b"".join(b":(top,literal)" + os.fsencode(p) + b"\0" for p in paths)
+        words = ("add", "-N", "-f", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
+        index.git.changed(env, directory=place).out(*words, stdin=stdin)
+
+    def _mark(self, index: PrivateIndex, option: str, paths: list[str]) -> None:
+        gone = {p for p, items in self.entries.items() if not items} - self._intents()[1]
+        there = set(paths) - gone
+        if there:
+            stdin = b"".join(os.fsencode(p) + b"\0" for p in sorted(there))
+            index.git.out("update-index", "-z", option, "--stdin", stdin=stdin)
+
+
+def listed_now(repo: Repo, directory: str, specs: Sequence[str]) -> set[str]:
+    """The paths of the real index, in conflict or not, that pathspecs match as seen from a directory."""
+    git = repo.git.changed({}, directory=directory)
+    return set(zsplit(git.out("ls-files", "-z", "--full-name", "--", *specs)))
+
+
+class IndexLock:
+    """Git's lock of an index; ``mark`` is what its file holds, so that it can be told from anybody else's."""
+
+    def __init__(self, index: str, mark: str) -> None:
+        self.index, self.path, self.mark = index, index + ".lock", mark
+
+    def take(self, wait: float = LOCK_WAIT) -> None:
+        """Take the lock. Raises GitError when another process holds it for ``wait`` seconds."""
+        deadline = time.monotonic() + wait
+        while not self._try():
+            if time.monotonic() > deadline:
+                raise self.held()
+            time.sleep(0.05)
+
+    def _try(self) -> bool:
+        """A file that is linked into place has its mark from its first moment, wherever we are killed."""
+        temporary = self.index + ".baton"
+        with open(temporary, "w", encoding="ascii") as file:
+            file.write(self.mark)
+        try:
+            os.link(temporary, self.path)
+            return True
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise GitError(f"'{self.path}' cannot be made: {error.strerror}") from None
+        finally:
+            os.unlink(temporary)
+
+    def held(self) -> GitError:
+        """The error that says that somebody else holds the lock."""
+        hint = "another git process may be at work; if none is, a crashed one left the file"
+        return GitError(f"'{self.path}' is held by another process; nothing is changed", hint)
+
+    def wait(self, wait: float = LOCK_WAIT) -> None:
+        """Wait until nobody holds the lock. Raises GitError."""
+        deadline = time.monotonic() + wait
+        while os.path.lexists(self.path):
+            if time.monotonic() > deadline:
+                raise self.held()
+            time.sleep(0.05)
+
+    def replace(self, new: str) -> None:
+        """Put a new index in the place of the old one, while the lock is held."""
+        try:
+            os.replace(new, self.index)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            beside = self.index + ".baton"
+            shutil.copy2(new, beside)
+            os.replace(beside, self.index)
+
+    def release_any(self) -> None:
+        """Remove a lock that any restore left: none is at work while the caller holds the lock of restores."""
+        try:
+            with open(self.path, encoding="ascii", errors="replace") as file:
+                self.mark = file.read(200)
+        except OSError:
+            return
+        if self.mark.startswith(MARK):
+            self.release()
+
+    def release(self) -> bool:
+        """Remove the lock if it is ours, also one left by a killed process; whether it was."""
+        for path in (self.index + ".baton", self.path):
+            try:
+                with open(path, encoding="ascii", errors="replace") as file:
+                    ours = file.read(200) == self.mark
+            except OSError:
+                ours = False
+            if ours:
+                os.unlink(path)
+        return ours
+
+
+def signature(index: PrivateIndex) -> list[int | str]:
+    """Which index it was that was read: to be compared, not understood."""
+    return [*index.signature, index.checksum.hex()]
+
+
+def refuse_changed(index: PrivateIndex) -> None:
+    """Raise StaleError when the real index is no longer the one that a private index was made from."""
+    now = PrivateIndex(index.repo, index.source, index.path + ".now")
+    if signature(now) != signature(index):
+        raise StaleError("the index changed meanwhile; nothing is changed")

@@ -1,0 +1,169 @@
+"""The watcher: a process that removes a scratch work tree and its registration when whoever made it ends, even killed."""
+
+from __future__ import annotations
+
+import os
+
+from gitbaton.errors import GitError
+from gitbaton.system.files import acquire
+from gitbaton.system.process import spawn
+from gitbaton.worktree import reflink
+
+PREFIX = "gitbaton-"
+TELL = 9  # a child's end of the watcher's pipe; a jobserver of make may have 3 and 4
+MARK = "baton-scratch"
+
+# Makes the folder, then reads lines: "+path" is one more place to remove, else the process id of what runs, an empty one when
+# it has ended. When nobody holds the pipe any more, who runs is killed (a negative id: its whole group) and the places are
+# removed. A killed process may still write a moment.
+_WATCHER = r"""
+trap '' HUP INT TERM QUIT PIPE
+cd / && exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
+(umask 077 && mkdir -- "$1") || exit 2
+echo
+exec >/dev/null
+child=
+while IFS= read -r line; do
+  case $line in +*) set -- "$@" "${line#+}" ;; *) child=$line ;; esac
+done
+test -z "$child" || kill -s KILL -- "$child"
+for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  left=
+  for place do test ! -e "$place" -a ! -L "$place" || left=1; done
+  test -n "$left" || break
+  rm -rf -- "$@" && continue
+  for place do test ! -e "$place" || test -L "$place" || chmod -R u+rwx -- "$place"; done
+  sleep 0.1
+done
+shift
+for place do
+  shift
+  test ! -d "${place%/*}" || set -- "$@" "${place%/*}"
+done
+test $# = 0 || rmdir -- "$@"
+test -z "$left"
+"""
+
+
+def new_path(folder: str | None = None) -> str:
+    """Where a scratch folder may be made: a name of its own below ``folder``, or the system's temporary directory."""
+    if folder is None:
+        import tempfile
+
+        folder = tempfile.gettempdir()
+    return os.path.join(os.path.realpath(folder), PREFIX + os.urandom(8).hex())
+
+
+def watch(path: str, *places: str) -> tuple[int, int]:
+    """Start a watcher, which makes the folder ``path``, and removes it and the other places (and the folders that these were
+    in, where they are empty) when our end of its pipe is closed: that end, and the watcher's process id. Raises GitError."""
+    pipe, pid, answer = start_watch(path, *places)
+    await_watch(path, pipe, pid, answer)
+    return pipe, pid
+
+
+def start_watch(path: str, *places: str) -> tuple[int, int, int]:
+    """As ``watch``, with something that ``await_watch`` takes last; until then the folder may not be there."""
+    reader, pipe = os.pipe()
+    answer, said = os.pipe()
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        words = ["sh", "-c", _WATCHER, "gitbaton-watcher", path, *places]
+        pid = spawn(words, os.environ, reader, said, null, group=True)
+    except BaseException:
+        os.close(pipe)
+        os.close(answer)
+        raise
+    finally:
+        for fd in (reader, said, null):
+            os.close(fd)
+    return pipe, pid, answer
+
+
+def await_watch(path: str, pipe: int, pid: int, answer: int) -> None:
+    """Wait until a watcher has made its folder. Raises GitError where it cannot; it has then ended."""
+    try:
+        made = os.read(answer, 1)
+    finally:
+        os.close(answer)
+    if not made:
+        os.close(pipe)
+        os.waitpid(pid, 0)
+        raise GitError(f"the folder '{path}' cannot be made")
+
+
+def tell(pipe: int, text: str) -> None:
+    """Tell a watcher who runs (a process id, negative for a group, or nothing), or ``+`` and a place. Raises GitError."""
+    try:
+        os.write(pipe, os.fsencode(text) + b"\n")
+    except BrokenPipeError:
+        raise GitError("the process that watches over the scratch work tree was ended") from None
+
+
+def dismiss(pipe: int, pid: int, mark: int | None, *places: str) -> bool:
+    """Let the watcher remove its places and wait for it; whether nothing is left."""
+    os.close(pipe)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if mark is not None:
+        os.close(mark)
+    if code < 0:  # somebody ended the watcher
+        remove(*places)
+    return not any(os.path.lexists(place) for place in places)
+
+
+def hold(git_dir: str) -> int:
+    """Mark a registration as that of a living process; the descriptor to keep. Raises OSError."""
+    mark = os.path.join(git_dir, MARK)
+    fd = os.open(mark + ".new", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    acquire(fd, None)
+    os.rename(mark + ".new", mark)  # nobody sees it unlocked
+    return fd
+
+
+def sweep(common_dir: str) -> None:
+    """Remove what is left of scratch work trees whose owner and watcher were both killed: nobody holds their mark."""
+    parent = os.path.join(common_dir, "worktrees")
+    try:
+        names = [name for name in os.listdir(parent) if name.startswith(PREFIX)]
+    except OSError:
+        return
+    for name in names:
+        git_dir = os.path.join(parent, name)
+        try:
+            fd = os.open(os.path.join(git_dir, MARK), os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            if not acquire(fd):
+                continue
+            with open(os.path.join(git_dir, "gitdir"), "rb") as file:
+                path = os.path.dirname(os.fsdecode(file.read()).rstrip("\n"))
+            more = [place for place in os.fsdecode(os.read(fd, 1 << 20)).split("\0") if place]
+            if all(os.path.basename(place).startswith(name) for place in (path, *more)):
+                remove(path, *more, git_dir)
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
+
+
+def remove(path: str, *places: str) -> None:
+    """Remove a work tree and its registrations, also where a command took its own permissions away, and the folders that the
+    registrations were in, where they are empty."""
+    for place in (path, *places):
+        above, name = os.path.split(place)
+        try:
+            folder = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            reflink.remove(name, folder)
+        except OSError:
+            continue
+        finally:
+            os.close(folder)
+    for place in places:
+        try:
+            os.rmdir(os.path.dirname(place))
+        except OSError:
+            continue
