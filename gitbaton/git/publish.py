@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from gitbaton.errors import MENDS, CollectedError, GitError
+from gitbaton.git.durable import Durable
 from gitbaton.git.loose import put_in, stow
 from gitbaton.git.objects import OID, NewObject, RefChange
 from gitbaton.git.repo import Repo, make_folder, shared
@@ -151,8 +152,6 @@ def move_refs(repo: Repo, *transactions: Sequence[RefChange], how: Fsync) -> Non
     if how == "never":
         repo.objects.update(*transactions)
         return
-    from gitbaton.git.durable import Durable
-
     disk = Durable(repo)
     try:
         disk.update_all(*transactions, names=how == "always")

@@ -21,10 +21,10 @@ from gitbaton.errors import (
     UsageError,
 )
 from gitbaton.git.binary import clear_stale_locks
-from gitbaton.git.durable import Durable
 from gitbaton.git.holding import Holder
 from gitbaton.git.loose import lately
-from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, parse_commit, tree_data, zero
+from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, tree_data, zero
+from gitbaton.git.publish import publish
 from gitbaton.git.reffiles import lying, there
 from gitbaton.git.repo import Repo
 from gitbaton.journal import origins, words
@@ -58,8 +58,7 @@ class Journal:
     def __init__(self, repo: Repo, *, author: bytes, redactor: Redactor | None = None, clock: Callable[[], datetime]) -> None:
         self.repo, self.author, self.redactor, self.clock = repo, author, redactor, clock
         self.root = root_objects(repo.layout.algorithm)[-1].oid
-        self._disk = Durable(repo)
-        self._holder = Holder(repo, self._disk)
+        self._holder = Holder(repo)
         self._read: dict[str, tuple[Oid, tuple[Logged, ...]]] = {}
         self._first: dict[str, Oid] = {}  # the first commit of each run that was seen
         self._made: set[str] = set()  # the names that were made here
@@ -68,7 +67,7 @@ class Journal:
 
     def close(self) -> None:
         """Let go of handles; the repository stays open."""
-        self._disk.close()
+        self._holder.close()
 
     def refs(self) -> dict[str, Oid]:
         """The local runs and their newest commits, of a broken ref the id of no object; names that are not ours are left
@@ -160,7 +159,7 @@ class Journal:
                 raise UnreadableRunError(run, error.message) from None
             foreign = origins.until(self.repo, run) == tip
             found = tuple(item if item.foreign == foreign else replace(item, foreign=foreign) for item in found)
-            self._disk.known(oid for logged in found for oid in logged.parts.values())
+            self._holder.known(oid for logged in found for oid in logged.parts.values())
             self._read[run] = (tip, found)
             if found:
                 self._first.setdefault(run, found[0].commit)
@@ -255,9 +254,7 @@ class Journal:
         if not copies:
             raise NotFoundError(f"no run '{run}' was fetched", *_listed((), sorted(self.fetched())))
         longest = self._longest(run, copies)
-        held, oid = {logged.commit: None for logged in longest}, longest[-1].commit
-        commits = [found for found in self.repo.objects.read_many(list(held)) if found is not None and found.data is not None]
-        self._disk.keep([parse_commit(found.data or b"").tree for found in commits], held)  # git need not have had it on disk
+        held, oid = {logged.commit for logged in longest}, longest[-1].commit
         with self._guard, self.repo.lock((), of=LOCK):
             tip = self.tip(run)
             if tip is not None and tip not in held:
@@ -267,7 +264,7 @@ class Journal:
             if tip == oid:
                 return
             origins.note(self.repo, run, oid)
-            self._disk.update(RefChange(name=run_ref(run), new=oid, old=tip))
+            publish(self.repo, [RefChange(name=run_ref(run), new=oid, old=tip)])
 
     def find(self, key: str, *, but: str) -> Logged | None:
         """The newest result with a key that can be served, among the other local runs: of a step without an effect, stable, not

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -282,14 +283,15 @@ def test_a_blob_that_was_collected_is_noticed(j: Journal, repo: Sandbox) -> None
 
 
 def test_git_collects_between_a_record_and_its_ref(j: Journal, repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    some, update = tree(j.repo, {"a": "words that nothing else holds"}), Durable.update
+    some, update, collected = tree(j.repo, {"a": "words that nothing else holds"}), Durable.update_all, []
 
-    def collecting(disk: Durable, change: RefChange) -> None:
-        repo.git("gc", "-q", "--prune=now")
-        update(disk, change)
+    def collecting(disk: Durable, *changes: Sequence[RefChange], **options: bool) -> None:
+        collected.append(repo.git("gc", "-q", "--prune=now"))
+        update(disk, *changes, **options)
 
-    monkeypatch.setattr(Durable, "update", collecting)
+    monkeypatch.setattr(Durable, "update_all", collecting)
     logged = j.append(RUN, record("end", exit=0), trees={"orphan": some}, blobs={"stdout": b"said\n"})
+    assert len(collected) == 1
     repo.git("gc", "-q", "--prune=now")
     assert repo.git("show", f"{logged.commit}:orphan/a") == "words that nothing else holds"
     assert repo.git("show", f"{logged.commit}:stdout") == "said"
