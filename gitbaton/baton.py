@@ -1,4 +1,4 @@
-"""The waist: one object that takes snapshots, hands the baton over and says whether the ground has moved."""
+"""The Python API: take snapshots, hand the baton over, and say whether the ground has moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which checkpoint broke it: a binary search along a track's chain, in a scratch work tree."""
+"""Bisect: which checkpoint broke it, by binary search along a track, in a scratch work tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint as a normal branch: its ``head`` plus one commit of the files. HEAD, index and work tree stay."""
+"""Branch from a checkpoint: its ``head`` plus one commit of the files. HEAD, index and work tree stay."""
 
 from __future__ import annotations
 

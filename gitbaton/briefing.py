@@ -1,4 +1,4 @@
-"""What a model is told when it begins: the baton as data, with its age and origin, the most important first. Pure."""
+"""Briefing of a model: the baton as data, with its age and origin, the most important first. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which track is meant in this work tree where none is named."""
+"""Default track: which one is meant in this work tree where none is named."""
 
 from __future__ import annotations
 

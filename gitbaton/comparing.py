@@ -1,4 +1,4 @@
-"""A checkpoint's files against others', or against the work tree as a snapshot would hold it now."""
+"""Diff of a checkpoint's files against another's, or against the work tree as a snapshot would hold it."""
 
 from __future__ import annotations
 

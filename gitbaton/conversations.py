@@ -1,4 +1,4 @@
-"""A conversation written back: as a new session of the client, beside all that it has."""
+"""Write a conversation back, as a new session of its client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is installed, what would not run, what is behind, and the one line that mends it."""
+"""Doctor: what is installed, would not run or is behind, each with the line that mends it."""
 
 from __future__ import annotations
 

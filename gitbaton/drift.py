@@ -1,4 +1,4 @@
-"""Then against now: a pure function from a checkpoint's git state and the present one to words of a closed list."""
+"""Drift: a checkpoint's git state against the present one, as words of a closed list. Pure."""
 
 from __future__ import annotations
 

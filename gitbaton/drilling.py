@@ -1,4 +1,4 @@
-"""The drill: recovery proven in a scratch copy of the repository, one step after the other. The repository stays as it is."""
+"""Drill: recovery proven step by step in a scratch clone. The repository stays as it is."""
 
 from __future__ import annotations
 

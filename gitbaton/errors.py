@@ -1,4 +1,4 @@
-"""The one tree of errors; each knows its exit code and its hints.
+"""Errors: one tree; each knows its exit code and its hints.
 
 BatonError                128  fatal, in one line
 |- UsageError             129  the command line or a value given to the API is wrong

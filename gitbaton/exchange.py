@@ -1,4 +1,4 @@
-"""What goes into the waist and comes out of it: requests, plans and results, as values."""
+"""Requests and results of the Python API, as values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the ground is now: HEAD, what is under way, and how a checkpoint's commit relates to them."""
+"""Survey of the repository: HEAD, the operation in progress, and how a checkpoint's commit relates to them."""
 
 from __future__ import annotations
 

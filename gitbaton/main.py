@@ -1,4 +1,4 @@
-"""The console script: lets git begin before typer is imported, and leaves without Python's clean-up."""
+"""The console script: starts git before typer is imported, and exits without Python's clean-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LATEST.md and LATEST.json: the tips of all tracks as files of the work tree. Written, and never read as truth."""
+"""LATEST.md and LATEST.json: the tips of all tracks, mirrored into the work tree. Written, never trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LATEST in every work tree, and in every directory that it was once written to: what was removed must not stay there."""
+"""LATEST in every work tree and directory that it was written to: what was removed must not stay there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values that travel through gitbaton: frozen, without I/O.
+"""Domain values: frozen, without I/O.
 
 Texts are ``str``; paths are ``str`` with the surrogate escapes of ``os.fsdecode``, so that a name that is not UTF-8 survives.
 Object ids are full lower-case hexadecimal, 40 or 64 digits.

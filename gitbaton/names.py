@@ -1,4 +1,4 @@
-"""What a user may call a checkpoint, and which one is meant; a name that could mean two is an error that lists them."""
+"""Checkpoint names: which checkpoint a user means; an ambiguous name is an error that lists the choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client's own records tell, as lines: for people, for scripts, and for the next model. Pure."""
+"""Observed facts as lines: for people, scripts and the next model. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a plan has come, as one line of a terminal; lengths of time as people read them. Pure."""
+"""Progress of a plan as one terminal line, and durations as people read them. Pure."""
 
 from __future__ import annotations
 

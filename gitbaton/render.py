@@ -1,4 +1,4 @@
-"""Values as lines: what people read and what scripts parse. Pure; stored text can drive no terminal and forge no line."""
+"""Rendering: values as lines that people read and scripts parse. Pure; stored text can forge no line."""
 
 from __future__ import annotations
 

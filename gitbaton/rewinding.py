@@ -1,4 +1,4 @@
-"""Rewind: a track's checkpoints with what changed in each; the plan to restore one of them, and that very plan carried out."""
+"""Rewind: a track's checkpoints with their changes, the plan to restore one, and that very plan applied."""
 
 from __future__ import annotations
 

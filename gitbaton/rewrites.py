@@ -1,4 +1,4 @@
-"""Which commits amend and rebase turned into which: the pairs that post-rewrite keeps in ``<common dir>/baton/rewritten``."""
+"""Rewritten commits: the old and new ids that post-rewrite keeps in ``<common dir>/baton/rewritten``."""
 
 from __future__ import annotations
 

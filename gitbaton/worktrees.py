@@ -1,4 +1,4 @@
-"""A checkpoint's state checked out beside this work tree: its head, files and index in a linked work tree of its own."""
+"""Worktree of a checkpoint: its head, files and index, checked out beside this work tree."""
 
 from __future__ import annotations
 

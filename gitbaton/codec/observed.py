@@ -1,4 +1,4 @@
-"""What a client had on record <-> JSON: the key ``observed`` of a checkpoint, and the blob that stays with the conversation."""
+"""Observed facts <-> JSON: the key ``observed`` of a checkpoint, and the blob beside the conversation."""
 
 from __future__ import annotations
 

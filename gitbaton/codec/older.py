@@ -1,4 +1,4 @@
-"""A record of an older, file-based checkpoint folder as a checkpoint. Pure; no word of a record is dropped."""
+"""Import of one record of an older, file-based checkpoint folder. Pure; no word of a record is dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One JSON object of a record, read key by key: whatever is not as it must be is a RecordError that names the key."""
+"""Checked reading of one JSON object, key by key: a wrong value is a RecordError that names the key."""
 
 from __future__ import annotations
 

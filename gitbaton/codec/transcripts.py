@@ -1,4 +1,4 @@
-"""How far a conversation had come, as the text that a checkpoint keeps: ``bytes=N lines=N last=ID stored=COMMIT``."""
+"""Position of a conversation as a checkpoint's text: ``bytes=N lines=N last=ID stored=COMMIT``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The only room that knows git: the binary, libgit2, objects, refs, notes trees and work trees."""
+"""Git: the binary, libgit2, objects, refs, packs, notes and remotes. Only this room reads or writes a repository."""

@@ -1,4 +1,4 @@
-"""Why git finds no repository, or does not open the one that is there."""
+"""Errors of opening a repository: why git finds none, or refuses the one that is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Git begun before the rest of us is imported: the repository, its configuration, and the listings that an event needs.
+"""Prefetch: git is started before the rest of us is imported, for the layout, the configuration and the listings.
 
 This module imports little, because what follows it is imported while git works.
 """

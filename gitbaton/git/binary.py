@@ -1,4 +1,4 @@
-"""The door of one-shot commands: objects and refs through the git binary, in every format that this git can open."""
+"""Object and ref access through the git binary, for one-shot commands and every repository format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Git commands that talk to a remote: one allowance of time for all of them, and no prompt where nobody can answer."""
+"""Git commands that talk to a remote: one time limit for all of them, and no prompt where nobody can answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A new, bare repository, complete from the moment that anybody can see it."""
+"""Create a bare repository atomically: nobody sees half of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durable refs: on disk when the call returns. Git itself has neither a ref nor its name there."""
+"""Durable refs: a ref and its name are on disk when the call returns. Git itself syncs neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Git in the foreground: the user's own command, with the user's terminal, environment, settings and pager."""
+"""Foreground git: the user's own command, with the user's terminal, environment, settings and pager."""
 
 from __future__ import annotations
 

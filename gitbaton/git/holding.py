@@ -1,4 +1,4 @@
-"""A new commit of ours and what it names: on disk, and in a pack that git keeps, until a ref has moved there."""
+"""Durable commits of long processes: what a commit names is on disk, and kept from gc, until its ref has moved."""
 
 from __future__ import annotations
 

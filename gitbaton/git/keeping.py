@@ -1,4 +1,4 @@
-"""A pack on disk: written in the order a power cut allows, and kept from git's collecting until refs name its objects."""
+"""Pack keep: write a pack crash-safely, and protect it from gc until refs point to its objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door of processes that do many small things: objects and refs through libgit2, where it can open the repository."""
+"""Object and ref access through libgit2, for processes that do many small things."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loose objects written by ourselves: a few cost no process. Many, or those of a shared repository, are left to git."""
+"""Loose objects written without a process, where they are few. Many, or those of a shared store, are left to git."""
 
 from __future__ import annotations
 

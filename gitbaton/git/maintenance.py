@@ -1,4 +1,4 @@
-"""What is done in the background while nobody waits: packing many objects or packs, and the daily look at old checkpoints."""
+"""Background maintenance: repack many objects or packs, and prune once a day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A note's place in a notes tree, fan-out kept as git keeps it: read and edited as trees, never through ``git notes``."""
+"""Notes trees: find and edit a note, with git's own fan-out, and without ``git notes``."""
 
 from __future__ import annotations
 

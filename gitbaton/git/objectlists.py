@@ -1,4 +1,4 @@
-"""Objects in bulk, for those who look at every one: what is reachable, how large it is, what it holds, who brought it in."""
+"""Bulk object listings: what is reachable, its size, its content, and the commit that brought it in."""
 
 from __future__ import annotations
 

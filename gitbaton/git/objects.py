@@ -1,4 +1,4 @@
-"""Git's objects as bytes, and the protocol that both doors (binary, libgit2) keep."""
+"""Git objects as bytes, and the protocol that both readers (binary, libgit2) implement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deltas of packs: an object as what differs from another. Cheap ones, for what is mostly the same at the same places."""
+"""Pack deltas: cheap ones, for objects that mostly agree at the same offsets."""
 
 from __future__ import annotations
 

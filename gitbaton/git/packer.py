@@ -1,4 +1,4 @@
-"""A process that makes packs: beside a busy interpreter, which deflating would hold up."""
+"""A pack-writing process: deflating there does not hold up a busy interpreter here."""
 
 from __future__ import annotations
 

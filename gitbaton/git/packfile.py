@@ -1,4 +1,4 @@
-"""A pack and its index as bytes: objects deflated one by one, in the formats that every git reads."""
+"""Pack and index formats: objects deflated one by one into files that every git reads."""
 
 from __future__ import annotations
 

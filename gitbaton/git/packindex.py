@@ -1,4 +1,4 @@
-"""Packed objects by their ids, through maps of git's own files: for repositories that libgit2 does not open."""
+"""Pack index lookup through memory maps, for repositories that libgit2 does not open."""
 
 from __future__ import annotations
 

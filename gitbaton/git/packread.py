@@ -1,4 +1,4 @@
-"""Reading a pack through a map of its file, which stays readable when git removes the file."""
+"""Pack reading through a memory map, which stays valid when git removes the file."""
 
 from __future__ import annotations
 

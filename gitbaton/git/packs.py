@@ -1,4 +1,4 @@
-"""The packs of processes that write and read many small objects: one durable pack a flush, and reads that cost little."""
+"""Packs of long processes: one durable pack a flush, and cheap reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which refs are there, and whether any has moved, told by git's files; no ref is read for it."""
+"""Ref change detection by file stamps: which refs exist, and whether any has moved, without reading one."""
 
 from __future__ import annotations
 

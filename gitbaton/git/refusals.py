@@ -1,4 +1,4 @@
-"""What git and servers say when an exchange fails, as one line that says which of a few things it is. Pure."""
+"""Remote errors: the output of a failed exchange as one line of a known kind. Pure."""
 
 from __future__ import annotations
 

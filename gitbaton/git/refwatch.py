@@ -1,4 +1,4 @@
-"""What single refs point at, read over and over: one look at a file tells whether anybody, git included, has moved one."""
+"""Ref watch: one stat tells whether anybody, git included, has moved a ref since the last look."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remotes: which one is meant, what it has, and the exchange of named refs with it: bounded, leased, and silent."""
+"""Remotes: which one is meant, what it has, and the exchange of named refs: time-limited, with leases, without prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One repository: where its parts are, how it is configured, what is under way in it, the lock for its refs, our own files."""
+"""One repository: its layout, configuration and operation in progress, the lock for its refs, and our own files in it."""
 
 from __future__ import annotations
 

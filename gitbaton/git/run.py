@@ -1,4 +1,4 @@
-"""The git binary: one way to start it, with the environment, the time limit and the errors every call shares."""
+"""Running git: one environment, time limit and error for every call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What install and doctor ask of git and change in it: its version, the hooks' place, single settings."""
+"""Git settings that install and doctor ask for and change: versions, the hooks path, single values."""
 
 from __future__ import annotations
 

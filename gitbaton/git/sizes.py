@@ -1,4 +1,4 @@
-"""How large an object may be that is read whole: what a remote sent in a few bytes may be as large as it likes."""
+"""Size limits of objects that are read whole: a few bytes from a remote may inflate to anything."""
 
 from __future__ import annotations
 

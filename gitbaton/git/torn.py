@@ -1,4 +1,4 @@
-"""Whether a loose object's file is whole: a power cut leaves torn ones, and git takes any file for the object."""
+"""Torn loose objects: a power cut leaves some, and git takes any file for the object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees against each other: raw modes and ids, no renames; submodules by their commits, whatever git is told to ignore."""
+"""Tree diffs: raw modes and ids, no renames; submodules by commit, whatever git is told to ignore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What objects cost on disk: which ones refs reach, how large each is there, and how large new ones would be."""
+"""Disk usage of objects: which ones refs reach, the size of each, and what new ones would take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carrying out a plan: the state before is kept first, then files, then the index; a failure takes all of it back."""
+"""Apply a plan: safety checkpoint, files, index; on failure everything is rolled back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that no filter gives back: where trees agree and files do not, and what is to be written over git's checkout.
+"""Raw bytes in a restore: where trees agree and files do not, and what is written over git's checkout.
 
 A checkpoint keeps such bytes of the files that it examined. A tracked file that git found unchanged was not examined; as long
 as it has not been written since, its bytes are those of then, and stay.

@@ -1,4 +1,4 @@
-"""What becomes of each path: pure decisions on facts that were collected before."""
+"""Decisions: what becomes of each path. Pure; the facts were collected before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a restore is about to do, written down before it does it, and the lock that says whether it still does."""
+"""Crash marker of a restore, and the lock that says whether the restore still runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans: what a restore, an undo or a redo would do, decided on one capture of the present. Nothing but objects is written."""
+"""Restore plans: what a restore, an undo or a redo would do, decided on one capture. Only objects are written."""
 
 from __future__ import annotations
 

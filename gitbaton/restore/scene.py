@@ -1,4 +1,4 @@
-"""The present: the work tree and index captured, with the private index that git's checkout starts from."""
+"""Present state: work tree and index captured, with the private index that a checkout starts from."""
 
 from __future__ import annotations
 

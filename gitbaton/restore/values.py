@@ -1,4 +1,4 @@
-"""What goes into a restore and comes out of it, as values."""
+"""Values of a restore: order, plan and result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing files: placed one by one where that can be done, else by git's own checkout of a private index."""
+"""Write files: swapped in one by one where possible, else by git's checkout of a private index."""
 
 from __future__ import annotations
 

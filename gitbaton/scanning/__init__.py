@@ -1,4 +1,4 @@
-"""Secrets in what is stored, or about to be sent: in the words of checkpoints, messages, notes, conversations and files."""
+"""Scan for secrets in what is stored or about to be sent: words, messages, notes, conversations and files."""
 
 from gitbaton.scanning.looking import lacking, scanner
 from gitbaton.scanning.stored import scan

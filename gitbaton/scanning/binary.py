@@ -1,4 +1,4 @@
-"""The words in a binary file: what of it a person could read, on the lines where it stands. Pure."""
+"""Text in binary files: what a person could read there, with line numbers. Pure."""
 
 from __future__ import annotations
 

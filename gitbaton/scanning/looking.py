@@ -1,4 +1,4 @@
-"""The scan itself: objects come in, hits with their places come out."""
+"""Object scan: objects come in, hits with their places come out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint's JSON as texts to look at, whoever wrote it: what somebody said, and all else."""
+"""Texts of a checkpoint's JSON: what somebody said, and all else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets in what is stored already: which checkpoints, tracks and other objects to look at."""
+"""Scan of stored objects: which checkpoints, tracks and other objects to look at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scan finds."""
+"""Results of a scan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets that only their surroundings give away: URLs with a password, credentials of a command, ``password = ...``."""
+"""Secrets known by their surroundings: URLs with a password, credentials of a command, ``password = ...``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns, compiled when they are first needed: most texts need none."""
+"""Lazily compiled patterns: most texts need none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was redacted in a checkpoint, and where: for warnings and for JSON."""
+"""Redaction report: what was redacted in a checkpoint, and where."""
 
 from __future__ import annotations
 

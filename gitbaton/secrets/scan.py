@@ -1,4 +1,4 @@
-"""The scan: which rules a text can come under at all, found by plain words, and what their patterns then match in it."""
+"""Text scan: keywords choose the rules, then their patterns are matched."""
 
 from __future__ import annotations
 

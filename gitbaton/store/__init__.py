@@ -1,4 +1,4 @@
-"""The law of storage: which refs, which commits, in which order they are written, and how they are read and trusted."""
+"""Storage of checkpoints: refs, commits, write order, and reading that trusts nothing. The law is checkpoint_protocol.md."""
 
 from gitbaton.store.read import Store
 from gitbaton.store.refs import CHAINS, CURRENT, NOTES, SAFETY, TIPS, chain_ref, fetched_ref, safety_ref, tip_ref, track_of

@@ -1,4 +1,4 @@
-"""Many notes at once: one commit of the notes ref, and none of the trees in between."""
+"""Batched notes: many edits in one commit of the notes ref."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trees hold at a few paths, and what each step from one tree to the next makes of them."""
+"""Tree contents at a few paths, and what changes there from one tree to the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracks as remotes have them: what lies below refs/baton/remotes, shown as foreign, and followed by a first local snapshot."""
+"""Fetched tracks: what remotes have, below refs/baton/remotes; foreign until a local snapshot follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which checkpoints of a track came from elsewhere and no local snapshot has followed yet: a file of ids for each track."""
+"""Foreign marks: the checkpoints of a track that came from elsewhere and that no local snapshot has followed yet."""
 
 from __future__ import annotations
 

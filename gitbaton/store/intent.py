@@ -1,4 +1,4 @@
-"""What a change of several refs is about to do, kept in a file while it does it: git can be killed between two refs."""
+"""Crash marker of a change of several refs: written before it, so that the next command can finish it."""
 
 from __future__ import annotations
 

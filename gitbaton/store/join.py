@@ -1,4 +1,4 @@
-"""Putting checkpoints from elsewhere into a track: the union by id, in the order of time, the same commits for all."""
+"""Join: merge fetched tracks into local ones, the union by id in order of time, the same commits everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains as lines of trees: where in them a path holds what, and which of their checkpoints count."""
+"""Lineage of paths: where along a chain a path holds what, and which checkpoints count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is pinned, pruned and forgotten: a set that any clone may add to, and whose union is the same for all."""
+"""Pins and tombstones: a set that every clone may add to, and whose union is the same everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest tracks, without a look at each: a list that is kept, and believed while no ref of a track has moved since.
+"""Cache of the newest tracks: a list that is valid while no ref of a track has moved.
 
 It lies in ``<common dir>/baton/newest`` and holds names, ids and times only. Whoever moves refs of tracks takes it away first;
 what git itself moves shows in the folders of the refs. Without it, all tracks are looked at, and it is made anew.

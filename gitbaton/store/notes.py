@@ -1,4 +1,4 @@
-"""Writing whole notes on commits in one step: for what rewriting carries along."""
+"""Whole notes written in one commit, for those that a rewrite carries along."""
 
 from __future__ import annotations
 

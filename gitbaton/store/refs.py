@@ -1,4 +1,4 @@
-"""The names of our refs."""
+"""Ref names."""
 
 from __future__ import annotations
 

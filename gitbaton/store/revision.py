@@ -1,4 +1,4 @@
-"""A change of several tracks at once: chains, what is pinned and dropped, and notes, planned whole and then written."""
+"""Revision: a change of several tracks at once, planned whole and then written: chains, pins, tombstones, notes."""
 
 from __future__ import annotations
 

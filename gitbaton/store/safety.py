@@ -1,4 +1,4 @@
-"""The chain of states before each restore of a work tree, read as what undo and redo step over."""
+"""Safety chain: the states before each restore of a work tree, as steps of undo and redo."""
 
 from __future__ import annotations
 

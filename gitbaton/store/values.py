@@ -1,4 +1,4 @@
-"""What reading tracks gives back beside checkpoints: histories, and what is wrong among them."""
+"""Results of reading tracks: histories, and the problems found in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a track: objects first, then the chain, then what is derived from it. Called with the lock held."""
+"""Writing a track: objects, then the chain, then what is derived from it. The caller holds the lock."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What knows no git: files, locks, processes and terminals of the operating system."""
+"""Files, locks, processes and terminals of the operating system. Nothing here knows git."""

@@ -1,4 +1,4 @@
-"""A command of the user's in a process group of its own: output passed on and kept, time limited, signals passed on."""
+"""User commands: each runs in its own process group; output is passed on and kept, time is limited, signals are relayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, synced, locked, shared with a group, copied, and told apart by their stat."""
+"""Files: atomic writes, fsync, locks, group sharing, copies, and signatures that tell whether a file has changed."""
 
 from __future__ import annotations
 

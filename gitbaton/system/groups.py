@@ -1,4 +1,4 @@
-"""Process groups of children: when they began, whether anything of them still runs, and how they are ended."""
+"""Process groups: when one began, whether any process of it still runs, and how to end it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes: started without a fork of Python, read to their end within a time limit, or left to themselves."""
+"""Processes: spawned without forking Python, then read to their end within a time limit, or detached."""
 
 from __future__ import annotations
 

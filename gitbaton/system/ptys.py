@@ -1,4 +1,4 @@
-"""The terminal that this process stands on: whose turn it is there, how large it is, and pseudo-terminals like it."""
+"""Pseudo-terminals, and the terminal of this process: its foreground group and its size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals that reach this process while children of ours run: passed on to their process groups."""
+"""Signal relay: signals to this process are passed on to the process groups of its children."""
 
 from __future__ import annotations
 

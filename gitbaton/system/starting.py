@@ -1,4 +1,4 @@
-"""The start of a child: its streams, its environment, and the gate at which it waits to be let go."""
+"""Child start-up: streams, environment, and a gate that holds the child until its parent is ready."""
 
 from __future__ import annotations
 

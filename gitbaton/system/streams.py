@@ -1,4 +1,4 @@
-"""The output of a child on its way to ours: passed on as it comes, with its end kept."""
+"""Child output: forwarded as it comes, with its tail kept."""
 
 from __future__ import annotations
 

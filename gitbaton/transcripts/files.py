@@ -1,4 +1,4 @@
-"""The file that a client writes: opened without waiting for it, and read by places."""
+"""Transcript files of clients: opened without blocking, and read by position."""
 
 from __future__ import annotations
 

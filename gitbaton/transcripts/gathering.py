@@ -1,4 +1,4 @@
-"""What an automatic checkpoint holds of a session's facts, together with what the checkpoint before it held."""
+"""Merge of observed facts: what an automatic checkpoint holds of a session, with what the one before it held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stored conversation: its ref, its chunks and what is said of them; written, and read whoever wrote it."""
+"""Stored conversations: ref, chunks and metadata, written, and read whoever wrote them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session's records tell, read on from where the last look ended: the client's transcript, and its databases."""
+"""Incremental reading of a session's records: the client's transcript and databases, from where the last look ended."""
 
 from __future__ import annotations
 

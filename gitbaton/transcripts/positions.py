@@ -1,4 +1,4 @@
-"""How far a conversation has come: bytes, lines, and the id of its last message."""
+"""Position of a conversation: bytes, lines, and the id of its last message."""
 
 from __future__ import annotations
 

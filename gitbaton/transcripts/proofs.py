@@ -1,4 +1,4 @@
-"""What a stored conversation was made from, for this machine alone: a digest of the client's file, and never in an object.
+"""Digests of transcript files, for this machine alone: they tell what a stored conversation was made from.
 
 A digest of a text of which only a password is unknown would give the password away to whoever fetched it.
 """

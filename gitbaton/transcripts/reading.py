@@ -1,4 +1,4 @@
-"""A conversation read back: from what is stored, by whomever, else from the client's own file."""
+"""Read a conversation back: from what is stored, else from the client's own file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hook asks at an event: how far its conversation has come, and the content stored, redacted, where that is wanted."""
+"""Record a conversation at a hook's event: its position, and its content, redacted, where that is wanted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of a conversation without its secrets: one comes out for each that goes in."""
+"""Redact a conversation: one line comes out for each that goes in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation's content stored: only what is new, whoever else stores it at the same time."""
+"""Store a conversation's content: only what is new, beside any other writer."""
 
 from __future__ import annotations
 

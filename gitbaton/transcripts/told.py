@@ -1,4 +1,4 @@
-"""What was said around a checkpoint, kept beside the conversation: one small blob a turn, on a ref of its own."""
+"""Words said around a checkpoint: one small blob a turn, on a ref of its own."""
 
 from __future__ import annotations
 

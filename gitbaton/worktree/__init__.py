@@ -1,1 +1,1 @@
-"""The work tree: captured, compared, and put back; linked and isolated ones."""
+"""The work tree: captured, compared and put back; linked and isolated ones."""

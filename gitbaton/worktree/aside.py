@@ -1,4 +1,4 @@
-"""Files out of their places: what tells them apart, how they get into a free place, and what was written into them late."""
+"""Move files aside and back; notice late writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scratch copy of a repository: its objects shared, the refs asked for copied, and gone afterwards."""
+"""Scratch clone: shares the objects of a repository, has copies of the refs asked for, and is removed afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which paths git converts between work tree and object store: attributes and core.autocrlf, asked as cheaply as can be."""
+"""Conversion lookup: which paths git converts on checkout, by attributes and core.autocrlf."""
 
 from __future__ import annotations
 

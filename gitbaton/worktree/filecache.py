@@ -1,4 +1,4 @@
-"""What is known of files that have not changed since they were read: their entries, by path and the signature of a stat."""
+"""File cache: entries of files that have not changed since they were read, by path and stat signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which paths of the present work tree differ from captured trees. Stat finds what may differ, and only that is hashed."""
+"""File drift: which paths differ from captured trees. A stat finds candidates, and only those are hashed."""
 
 from __future__ import annotations
 

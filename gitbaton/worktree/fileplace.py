@@ -1,4 +1,4 @@
-"""One file put in the place of another so that whatever stood there is seen before it goes: exchange, look, remove or undo."""
+"""Compare-and-swap of one file: exchange, check what stood there, then remove it or undo the exchange."""
 
 from __future__ import annotations
 

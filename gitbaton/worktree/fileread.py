@@ -1,4 +1,4 @@
-"""Reading one file as it is on disk: bytes without filters, a symbolic link's target, or a digest of what is too large."""
+"""File reading as on disk: raw bytes, a link's target, or a digest where the file is too large."""
 
 from __future__ import annotations
 

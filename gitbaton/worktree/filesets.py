@@ -1,4 +1,4 @@
-"""Sets of files of a work tree as they are on disk: what globs match, as a git tree, and how a set is put in its place."""
+"""File sets: the files that globs match, as a git tree of raw bytes, and putting such a set in place."""
 
 from __future__ import annotations
 

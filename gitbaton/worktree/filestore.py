@@ -1,4 +1,4 @@
-"""The object store as sets of files use it: what is in it still, and many objects at once by one process."""
+"""Object store of file sets: existence checks, and batched writes by one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting files in the place of others by compare-and-swap: what is not as expected is neither overwritten nor removed."""
+"""Compare-and-swap of many files: what is not as expected is neither overwritten nor removed."""
 
 from __future__ import annotations
 

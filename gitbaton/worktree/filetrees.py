@@ -1,4 +1,4 @@
-"""A set of files as git trees: paths with mode and blob, written as nested trees and read back with every name checked."""
+"""File sets as git trees: written as nested trees, and read back with every name checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes outside a write set while a command runs in the work tree itself, with images of what was there before."""
+"""Stray writes: what changes outside a write set while a command runs, with images of what was there before."""
 
 from __future__ import annotations
 

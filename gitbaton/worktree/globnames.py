@@ -1,4 +1,4 @@
-"""One name of a glob: the characters that it allows, as data, as a regular expression, and against another name. No I/O."""
+"""Globs of one name: parsed, as a regular expression, and intersected with another. No I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Globs that name files of a work tree: checked, matched against paths, and compared with each other. No I/O.
+"""Globs: normalized, matched against paths, and tested for overlap. No I/O.
 
 ``**`` as a whole name stands for any number of folders, ``*``, ``?``, ``[a-z]`` and ``[!a]`` for characters of one name, hidden
 names included; ``\\`` quotes the next character. A glob without wildcards means the file of that path, or all files below the

@@ -1,4 +1,4 @@
-"""The ignore rules of another time: those of a tree, beside the ones that lie outside of trees."""
+"""Ignore rules of a tree: which paths its ``.gitignore`` files and the rules outside of trees cover."""
 
 from __future__ import annotations
 

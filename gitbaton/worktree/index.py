@@ -1,4 +1,4 @@
-"""The index, read through a private copy: staged tree, conflict stages, flags. The real index is never opened for writing."""
+"""The index, read through a private copy: staged tree, conflict stages, flags. The real one is never opened for writing."""
 
 from __future__ import annotations
 

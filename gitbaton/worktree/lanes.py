@@ -1,4 +1,4 @@
-"""Lanes: linked work trees that carry everything the user's work tree has now, for commands that must not touch it."""
+"""Isolated work trees: linked ones that hold everything the user's has now, for commands that must not touch it."""
 
 from __future__ import annotations
 

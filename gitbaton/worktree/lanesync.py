@@ -1,4 +1,4 @@
-"""One tree of files made equal to another, again and again, at the price of a stat of each file on both sides."""
+"""Directory sync: makes one tree of files equal to another, again and again, at one stat a file on each side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linked work trees: made without files, and removed again."""
+"""Linked work trees: added without files, and removed."""
 
 from __future__ import annotations
 

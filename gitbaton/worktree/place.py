@@ -1,4 +1,4 @@
-"""Put files into the work tree without ever writing over one.
+"""Place files in the work tree: swapped in one by one, never written over.
 
 Git checks the new files out beside the work tree, filters and all. Then each old file is moved aside and looked at once more,
 and the new one is linked into the free place. What another process wrote in between is found: it was moved, not overwritten,

@@ -1,4 +1,4 @@
-"""Put files back: what differs between two trees, what stands in the way on disk, and git's own checkout of the rest.
+"""Checkout of differences: what differs between two trees, what is in the way on disk, and git's checkout of the rest.
 
 The only writer of the work tree's files. Git's checkout of a private index refuses where a file changed after it was
 captured, but overwrites what is ignored and removes directories that hold nothing else; the guard looks for that first.

@@ -1,4 +1,4 @@
-"""Files whose checkout would not give back what is on disk: found by git's own conversions, kept and put back byte for byte."""
+"""Raw bytes: files that a checkout would not give back as they are on disk, kept and restored byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of single files that keep mode and times: by reflink where the file system can, else byte by byte; and removal."""
+"""File copies that keep mode and times: by reflink where the file system can, else byte by byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registration of a lane: a linked work tree that follows the HEAD and the index of another, written as git writes it.
+"""Registration of an isolated work tree: it follows the HEAD and the index of another.
 
 By hand it takes a third of a millisecond, ``git worktree add`` three; reftable is left to git.
 """

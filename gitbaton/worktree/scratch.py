@@ -1,4 +1,4 @@
-"""A scratch work tree: linked, below the system's temporary directory, and gone afterwards, whatever ends us."""
+"""Scratch work tree: linked, in the system's temporary directory, and removed afterwards, also after a kill."""
 
 from __future__ import annotations
 

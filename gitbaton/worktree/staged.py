@@ -1,4 +1,4 @@
-"""Bring back staged states: another index made beside the real one, and put in its place under git's own lock.
+"""Staged states: build another index beside the real one, and swap it in under git's own lock.
 
 The real index is copied, entries and bits of some or all paths are set as a checkpoint had them, and the copy replaces it by
 one rename: it is never half-written. The lock file holds a mark of ours, so that one left by a killed process is known.

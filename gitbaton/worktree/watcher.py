@@ -1,4 +1,4 @@
-"""The watcher: a process that removes a scratch work tree and its registration when whoever made it ends, even killed."""
+"""Watcher process: removes a scratch work tree and its registration when its owner ends, even killed."""
 
 from __future__ import annotations
 
