@@ -1,20 +1,36 @@
-"""After a restore that was killed: the next command completes it or takes it back, and says which."""
+"""Finish or roll back an interrupted restore: the next command ends it, and says how.
+
+A path holds what it held before, what it was to hold, or nothing; or the beginning of a file that was just being written. What
+is none of these somebody wrote since: it is left alone and named.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
-from gitbaton.errors import BatonError, GitError, RecordError
+from gitbaton.errors import BatonError, GitError, PathError, RecordError, StaleError
 from gitbaton.git.objects import parse_commit
+from gitbaton.model import Oid, Stored
 from gitbaton.restore import intent as intents
+from gitbaton.restore.bytes import HIDDEN, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, alone, reached
-from gitbaton.restore.settle import go_on, index_is_of_before, roll_back, told
-from gitbaton.store import safety_ref
-from gitbaton.store.safety import take_back
+from gitbaton.restore.scene import Scene, looked
+from gitbaton.restore.writing import Writing, put_raw
+from gitbaton.store import Store, safety_ref
+from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, take_back
+from gitbaton.store.values import MAX_COMMIT
 from gitbaton.worktree.aside import rescue
-from gitbaton.worktree.staged import IndexLock
+from gitbaton.worktree.capture import covered
+from gitbaton.worktree.place import can_place
+from gitbaton.worktree.putback import Difference, Entry, changed_tree, differences
+from gitbaton.worktree.rawbytes import read_raw
+from gitbaton.worktree.staged import IndexLock, Restaging, Scope, read_staged, refuse_changed, signature
+
+WRITTEN = "it was written since"
+_PATIENCE = 1000
 
 
 def recover(baton: Baton) -> list[str]:
@@ -85,3 +101,182 @@ def _forget(baton: Baton, intent: Intent) -> None:
             reached("take-back")
             take_back(baton.store, ref, found.oid, intent.previous)
     intents.remove(baton.repo)
+
+
+class Ends:
+    """The two ends of an interrupted restore: what its safety checkpoint says of them."""
+
+    def __init__(self, store: Store, intent: Intent) -> None:
+        if intent.safety is None:
+            raise RecordError("the interrupted restore has no safety checkpoint")
+        self.store, self.intent = store, intent
+        self.safety = _at(store, intent.safety)
+        self.before, self.after = self.safety.tree, in_beside(store, self.safety, AFTER)
+        self.touched = {d.path: d for d in differences(store.repo.git, self.before, self.after)}
+        self.same = paths_beside(store, self.safety, TOUCHED) or []
+
+    def raw(self, *, forward: bool) -> dict[str, Oid | None]:
+        """The bytes to write over git's checkout at one end; None: what git would check out."""
+        tree = beside(self.store, self.safety)
+        back = read_raw(self.store.objects, tree) if tree and not forward else {}
+        kept = after_raw(self.store, self.safety) if forward else back
+        found: dict[str, Oid | None] = {path: oid for path, oid in kept.items() if path in self.touched}
+        return found | {path: kept.get(path) for path in self.same}
+
+
+def _at(store: Store, commit: Oid) -> Stored:
+    return store.stored(store.objects.read(commit, MAX_COMMIT), None, commit)
+
+
+def go_on(baton: Baton, intent: Intent) -> dict[str, str]:
+    """Complete an interrupted restore; what was left alone comes back, with the reason. Raises GitError, RecordError."""
+    ends = Ends(baton.store, intent)
+    left = _settle(baton, ends, forward=True)
+    return left | _restage(baton, ends)
+
+
+def roll_back(baton: Baton, intent: Intent) -> dict[str, str]:
+    """Bring back the files of before an interrupted restore; as ``go_on``. Only while the index is that of before."""
+    return _settle(baton, Ends(baton.store, intent), forward=False)
+
+
+def index_is_of_before(baton: Baton, intent: Intent) -> bool:
+    """Whether nobody has written the index since the restore began, the restore itself included."""
+    with looked(baton) as scene:
+        return tuple(str(part) for part in signature(scene.index)) == intent.seen
+
+
+def _settle(baton: Baton, ends: Ends, *, forward: bool) -> dict[str, str]:
+    """Bring every touched path to one end; those that cannot be brought there, and why."""
+    _drop_torn(baton, ends)
+    unwritable: dict[str, str] = {}
+    while True:
+        try:
+            return unwritable | _settle_once(baton, ends, unwritable, forward=forward)
+        except PathError as error:
+            if not set(error.paths).difference(unwritable) or len(unwritable) > _PATIENCE:
+                raise
+            unwritable |= dict.fromkeys((*error.paths, *error.alike), error.reason)
+
+
+def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, forward: bool) -> dict[str, str]:
+    with looked(baton) as scene:
+        goal = ends.after if forward else ends.before
+        apart = differences(baton.repo.git, scene.tree, goal)
+        left = {d.path: WRITTEN for d in apart if d.path in ends.same}
+        open_paths = [d for d in apart if d.path in ends.touched and not covered(d.path, unwritable)]
+        ours = [d for d in open_paths if d.now is None or d.now in (ends.touched[d.path].now, ends.touched[d.path].then)]
+        guard = scene.guard({d.path for d in ours if d.now is not None})
+        changing = []
+        for d in open_paths:
+            stopped = scene.unsafe(d.path) or (guard.in_the_way(d.path) if d.then is not None and d.now is None else None)
+            if d not in ours or stopped:
+                left[d.path] = stopped if stopped and stopped != "ignored" else WRITTEN
+            else:
+                changing.append(d)
+        raw = ends.raw(forward=forward)
+        said = _check_out(baton, scene, changing, raw)
+        left |= {"": "; ".join(said)} if said else {}
+        for path in [p for p in raw if p not in left and not covered(p, unwritable)]:
+            both = [oid for kept in (ends.raw(forward=True), ends.raw(forward=False)) if (oid := kept.get(path))]
+            try:
+                put_raw(baton.store, scene.root, goal, {path: raw[path]}, known={path: both})
+            except StaleError:
+                left[path] = WRITTEN
+    return left
+
+
+def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference], raw: Mapping[str, Oid | None]) -> list[str]:
+    """Write some of the differences, and nothing else; what should be said about it."""
+    if not changing:
+        return []
+    tree = changed_tree(scene.index, {d.path: d.then for d in changing})
+    more = {d.path for d in differences(baton.repo.git, scene.tree, tree)} - {d.path for d in changing}
+    if more:
+        raise StaleError(f"'{min(more)}' is in the way")
+    scene.mark(changing, {d.path for d in changing if d.now is not None})
+    scene.look_again()
+    try:
+        scene.refuse_changes()
+    finally:
+        scene.stop_looking()
+    scene.refuse_touched()
+    return Writing(scene, tree, changing, {p: oid for p, oid in raw.items() if oid}, lambda: reached("files")).run()
+
+
+def told(paths: Mapping[str, str]) -> list[str]:
+    """What was left alone, in sentences."""
+    said = []
+    for path, reason in paths.items():
+        if reason in ("filter-missing", "unwritable"):
+            said.append(f"'{plain(path)}' cannot be written ({reason}); what it held before is in the safety checkpoint")
+        else:
+            said.append(f"'{plain(path)}' is left as it is: {reason}" if path else reason)
+    return said
+
+
+def _drop_torn(baton: Baton, ends: Ends) -> None:
+    """Remove files of which git had written only a beginning when it was killed."""
+    root = baton.repo.layout.root or ""
+    with looked(baton) as scene:
+        if can_place(root, scene.folder, ends.touched):
+            return  # then no file is ever written in its place
+        for d in differences(baton.repo.git, scene.tree, ends.after):
+            then = ends.touched.get(d.path)
+            if then is None or d.now is None or d.now in (then.now, then.then):
+                continue
+            if any(_is_torn(baton, scene, os.path.join(root, d.path), d, end) for end in (then.now, then.then)):
+                reached("torn")
+                os.unlink(os.path.join(root, d.path))
+
+
+def _is_torn(baton: Baton, scene: Scene, full: str, d: Difference, whole: Entry | None) -> bool:
+    """Whether a file on disk is the beginning of what a checkout of ``whole`` writes."""
+    if whole is None or d.now is None or not d.now.mode.startswith("100") or os.path.islink(full):
+        return False
+    result = baton.repo.git.run("cat-file", "--filters", f"--path={d.path}", whole.oid)
+    try:
+        with open(full, "rb") as file:
+            there = file.read(len(result.out) + 1)
+    except OSError:
+        return False
+    return result.code == 0 and len(there) < len(result.out) and result.out.startswith(there)
+
+
+def restaging(scene: Scene, target: Stored, scope: Scope) -> Restaging:
+    """What the captured index needs to hold what a checkpoint had staged. Raises RecordError."""
+    store, files = scene.baton.store, target.checkpoint.files
+    if files is None:
+        raise RecordError(f"checkpoint '{target.id}' holds no files")
+    then = read_staged(scene.repo, files, beside(store, target))
+    return Restaging(scene.repo, scene.facts, then, scope, paths_beside(store, target, HIDDEN) or ())
+
+
+def _restage(baton: Baton, ends: Ends) -> dict[str, str]:
+    """Bring the index back, where nobody has written it since: then it is still the one that the restore saw."""
+    intent = ends.intent
+    if not intent.index:
+        return {}
+    with looked(baton) as scene:
+        written = tuple(str(part) for part in signature(scene.index)) != intent.seen
+        try:
+            target = _at(baton.store, intent.target)
+        except (RecordError, GitError):
+            if written:
+                return {}
+            raise
+        work = restaging(scene, target, index_scope(baton.store, ends.safety))
+        if not work:
+            return {}
+        if written:
+            return {"": "the index was written since and is left as it is"}
+        lock = IndexLock(baton.repo.layout.index, intent.mark)
+        lock.take()
+        try:
+            refuse_changed(scene.index)
+            new = work.build(scene.folder)
+            reached("rename")
+            lock.replace(new)
+        finally:
+            lock.release()
+    return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -151,7 +152,7 @@ def test_what_was_moved_goes_back_when_placing_fails(two: Sandbox, monkeypatch: 
     (two.path / "a.txt").chmod(0o600)
     before = {name: (two.path / name).stat().st_ino for name in names}
     place = late(two, monkeypatch, fails=True)
-    monkeypatch.setattr("gitbaton.restore.run._MOVED", 1)
+    monkeypatch.setattr(import_module("gitbaton.restore.apply"), "_MOVED", 1)
     with pytest.raises(BatonError):
         restored(two)
     assert place.read_text() == "spoilt\nlate\n", "a late byte is not lost"
