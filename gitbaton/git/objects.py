@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gitbaton.errors import RecordError
+from gitbaton.errors import GitError, RecordError
 from gitbaton.model import Head, Oid
 from gitbaton.values import value
 
@@ -82,6 +82,10 @@ class TreeEntry:
     def is_tree(self) -> bool:
         """Whether the entry is a directory."""
         return self.mode == b"40000"
+
+
+Row = tuple[str, str, Oid]
+"""A file of a tree: its path, its mode, its blob."""
 
 
 class Objects(Protocol):
@@ -248,6 +252,45 @@ def tree_data(entries: Iterable[TreeEntry]) -> bytes:
     """The raw tree of entries, in git's order (a directory sorts as if its name ended in a slash)."""
     ordered = sorted(entries, key=lambda e: e.name + b"/" if e.is_tree else e.name)
     return b"".join(e.mode + b" " + e.name + b"\0" + bytes.fromhex(e.oid) for e in ordered)
+
+
+def tree_objects(algorithm: Algorithm, rows: Iterable[Row]) -> list[NewObject]:
+    """The tree objects of files (path, mode, id), deepest first, the whole one last; one empty tree for no files.
+
+    Raises GitError where a path is both a file and a folder.
+    """
+    files: dict[str, list[tuple[bytes, bytes]]] = {"": []}
+    paths = set()
+    for path, mode, oid in rows:
+        folder, _, name = path.rpartition("/")
+        paths.add(path)
+        if folder not in files:
+            _make_room(files, folder)
+        raw = os.fsencode(name)
+        files[folder].append((raw, mode.encode() + b" " + raw + b"\0" + bytes.fromhex(oid)))
+    both = next((folder for folder in files if folder in paths), None)
+    if both is not None:
+        raise GitError(f"'{both}' cannot be both a file and a folder of one tree")
+    made: dict[Oid, NewObject] = {}
+    for folder in sorted(files, key=_depth, reverse=True):
+        tree = new_object(algorithm, "tree", b"".join(data for _, data in sorted(files[folder])))
+        made.pop(tree.oid, None)
+        made[tree.oid] = tree
+        if folder:
+            above, _, name = folder.rpartition("/")
+            raw = os.fsencode(name)
+            files[above].append((raw + b"/", b"40000 " + raw + b"\0" + bytes.fromhex(tree.oid)))
+    return list(made.values())
+
+
+def _make_room(files: dict[str, list[tuple[bytes, bytes]]], folder: str) -> None:
+    while folder not in files:
+        files[folder] = []
+        folder = folder.rpartition("/")[0]
+
+
+def _depth(folder: str) -> int:
+    return folder.count("/") + 1 if folder else 0
 
 
 def lookup(objects: Objects, tree: Oid, path: bytes) -> TreeEntry | None:

@@ -12,7 +12,7 @@ from gitbaton.journal.reading import RECORD
 from gitbaton.journal.values import TREES
 from gitbaton.model import Oid
 from gitbaton.values import value
-from gitbaton.worktree.rawbytes import is_safe
+from gitbaton.worktree.filetrees import is_safe
 
 _MAX_BLOB = 1 << 30
 _MAX_TREE = 64 << 20

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 from gitbaton.baton import Baton
 from gitbaton.errors import BatonError, CollectedError, GitError, PathError, StaleError
-from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data
+from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data, tree_objects
 from gitbaton.git.publish import flush
 from gitbaton.model import Checkpoint, Oid, Op, Restore, Stored
 from gitbaton.restore import intent as intents
@@ -22,7 +22,6 @@ from gitbaton.store import safety_ref
 from gitbaton.store.safety import AFTER, LEFT, take_back
 from gitbaton.store.write import Draft, append_safety, contents
 from gitbaton.values import replace
-from gitbaton.worktree.rawbytes import raw_tree
 from gitbaton.worktree.staged import MARK, IndexLock, refuse_changed, signature
 
 _MOVED = 3
@@ -217,9 +216,9 @@ class _Work:
         plan = self.plan
         found: list[TreeEntry | NewObject] = [TreeEntry(mode=b"40000", name=AFTER, oid=plan.tree)]
         kept = [(p, e.mode, oid) for p, oid in plan.raw.items() if oid and (e := plan.wanted[p]) is not None]
-        tree = raw_tree(self.scene.index, kept)
-        if tree:
-            found.append(TreeEntry(mode=b"40000", name=AFTER_RAW, oid=tree))
+        if kept:
+            trees = tree_objects(self.repo.layout.algorithm, kept)
+            found += [*trees, TreeEntry(mode=b"40000", name=AFTER_RAW, oid=trees[-1].oid)]
         scope = plan.scope
         lists: dict[bytes, Collection[str]] = {TOUCHED: plan.same, APART: scope.apart, HIDDEN: self.scene.hidden}
         lists[LEFT] = [step.path for step in plan.steps if step.action in ("conflict", "refuse")]

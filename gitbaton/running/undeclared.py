@@ -13,9 +13,9 @@ from gitbaton.running.writeset import folders_of, put, tree_of
 from gitbaton.values import replace, value
 from gitbaton.worktree.fileread import LARGE
 from gitbaton.worktree.filesets import Entry, Files, FileSet
+from gitbaton.worktree.filetrees import is_safe
 from gitbaton.worktree.filewatch import Stray, Strays
 from gitbaton.worktree.globs import matcher
-from gitbaton.worktree.rawbytes import is_safe
 
 SHOWN = 10
 

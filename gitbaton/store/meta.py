@@ -16,7 +16,7 @@ from gitbaton.git.objects import (
     new_object,
     parse_commit,
     parse_tree,
-    tree_data,
+    tree_objects,
 )
 from gitbaton.git.reffiles import there
 from gitbaton.model import Oid
@@ -174,20 +174,7 @@ def objects_for(store: Chains, meta: Meta, parents: Iterable[Oid] = ()) -> list[
     made += counts.values()
     pins = {oid: counts[n].oid if n > 1 else empty for oid, n in meta.pins.items() if n > 0}
     folders = ((_PINS, pins), (_PRUNED, dict.fromkeys(meta.pruned, empty)), (_FORGOTTEN, dict.fromkeys(meta.forgotten, empty)))
-    top = [TreeEntry(mode=b"40000", name=name, oid=_folder(store, ids, made)) for name, ids in folders if ids]
-    made.append(new_object(algorithm, "tree", tree_data(top)))
+    rows = ((f"{name.decode()}/{oid[:2]}/{oid[2:]}", "100644", blob) for name, ids in folders for oid, blob in ids.items())
+    made += tree_objects(algorithm, rows)
     data = commit_data(tree=made[-1].oid, parents=parents, author=_AUTHOR, message=_MESSAGE)
     return [*made, new_object(algorithm, "commit", data)]
-
-
-def _folder(store: Chains, ids: Mapping[Oid, Oid], made: list[NewObject]) -> Oid:
-    """The tree of ids, spread over folders of two digits; its id. The objects go to ``made``."""
-    spread: dict[str, list[TreeEntry]] = {}
-    for oid, blob in ids.items():
-        spread.setdefault(oid[:2], []).append(TreeEntry(mode=b"100644", name=oid[2:].encode(), oid=blob))
-    top = []
-    for digits, entries in spread.items():
-        made.append(new_object(store.objects.algorithm, "tree", tree_data(entries)))
-        top.append(TreeEntry(mode=b"40000", name=digits.encode(), oid=made[-1].oid))
-    made.append(new_object(store.objects.algorithm, "tree", tree_data(top)))
-    return made[-1].oid

@@ -19,7 +19,7 @@ from gitbaton.system.process import Result
 from gitbaton.values import replace, value
 from gitbaton.worktree.conversions import filters, may_convert
 from gitbaton.worktree.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, fresh_index, listed, stages_tree, without_filter
-from gitbaton.worktree.rawbytes import Entry, keep, raw_tree
+from gitbaton.worktree.rawbytes import Entry, keep
 from gitbaton.worktree.untracked import Rules, inside_gitlinks, ours, sort_out, special, specials
 
 _FEW = 500
@@ -174,7 +174,7 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
         flags=listed(facts.flags),
         flags_more=len(facts.flags) - len(listed(facts.flags)),
         unmerged=len({path for _, path, _, _ in facts.stages}),
-        stages=stages_tree(index, facts, raw_tree(index, raw)),
+        stages=stages_tree(index, facts, raw),
         raw=raw,
         skipped=tuple(Skipped(path=path, reason=s.reason) for path, s in ordered),
         blind=_blind(index, {path: s.reason for path, s in unique.items() if s.reason == "unreadable"}),
@@ -203,7 +203,7 @@ def with_raw(captured: Captured, index: PrivateIndex, facts: Facts, paths: Colle
     index that it came with. Raises GitError."""
     more = keep(index, captured.tree, [*{*paths}.difference(path for path, _, _ in captured.raw)])
     raw = tuple(sorted((*captured.raw, *more), key=lambda e: os.fsencode(e[0])))
-    return replace(captured, raw=raw, stages=stages_tree(index, facts, raw_tree(index, raw))) if more else captured
+    return replace(captured, raw=raw, stages=stages_tree(index, facts, raw)) if more else captured
 
 
 def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules) -> _Changes:

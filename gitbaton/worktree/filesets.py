@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from gitbaton.errors import GitError
-from gitbaton.git.objects import NewObject, new_object
+from gitbaton.git.objects import NewObject, Row, new_object, tree_objects
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 from gitbaton.system.files import signature
@@ -16,9 +16,8 @@ from gitbaton.worktree.filecache import FileCache
 from gitbaton.worktree.fileread import LARGE, Read, Reader
 from gitbaton.worktree.filestore import ObjectStore
 from gitbaton.worktree.fileswap import leads_outside, swap
-from gitbaton.worktree.filetrees import LINK, Entry, FileSet, Row, read_tree, tree_objects, write_tree
+from gitbaton.worktree.filetrees import LINK, Entry, FileSet, is_safe, read_tree, write_tree
 from gitbaton.worktree.globs import below, matcher, quote, roots
-from gitbaton.worktree.rawbytes import is_safe
 
 __all__ = ["Entry", "FileSet", "Files", "read_tree", "swap", "unmatched", "write_tree"]
 

@@ -18,8 +18,8 @@ from gitbaton.worktree.conversions import open_file, open_folder
 from gitbaton.worktree.fileplace import Bits
 from gitbaton.worktree.fileread import LARGE, Read, Reader, digest_text
 from gitbaton.worktree.filestore import ObjectStore
-from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, Entry, is_digest
-from gitbaton.worktree.rawbytes import is_safe, temporary_name
+from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, Entry, is_digest, is_safe
+from gitbaton.worktree.rawbytes import temporary_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.loose import write_few
-from gitbaton.git.objects import Algorithm, NewObject, Objects, new_object, parse_tree
+from gitbaton.git.objects import Objects, parse_tree, tree_objects
 from gitbaton.model import Oid
 from gitbaton.values import replace, value
-from gitbaton.worktree.rawbytes import is_safe
 
 FILE, EXECUTABLE, LINK = "100644", "100755", "120000"
 _MODES = (FILE, EXECUTABLE, LINK)
@@ -21,8 +20,7 @@ _MAX_DEPTH = 1000
 _MAX_FILES = 2_000_000
 _DIGEST = re.compile(rb"gitbaton digest 1\nsha256 [0-9a-f]{64}\nsize [0-9]{1,19}\n\Z")
 _LONGEST = 128  # bytes of the text of a digest
-
-Row = tuple[str, str, Oid]
+_HFS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 
 
 @value
@@ -51,43 +49,15 @@ class FileSet:
     modes: Mapping[str, int] = MappingProxyType({})
 
 
-def tree_objects(algorithm: Algorithm, rows: Iterable[Row]) -> list[NewObject]:
-    """The tree objects of files (path, mode, id), deepest first, the whole one last; one empty tree for no files.
-
-    Raises GitError where a path is both a file and a folder.
-    """
-    files: dict[str, list[tuple[bytes, bytes]]] = {"": []}
-    paths = set()
-    for path, mode, oid in rows:
-        folder, _, name = path.rpartition("/")
-        paths.add(path)
-        if folder not in files:
-            _make_room(files, folder)
-        raw = os.fsencode(name)
-        files[folder].append((raw, mode.encode() + b" " + raw + b"\0" + bytes.fromhex(oid)))
-    both = next((folder for folder in files if folder in paths), None)
-    if both is not None:
-        raise GitError(f"'{both}' cannot be both a file and a folder of one tree")
-    made: dict[Oid, NewObject] = {}
-    for folder in sorted(files, key=_depth, reverse=True):
-        tree = new_object(algorithm, "tree", b"".join(data for _, data in sorted(files[folder])))
-        made.pop(tree.oid, None)
-        made[tree.oid] = tree
-        if folder:
-            above, _, name = folder.rpartition("/")
-            raw = os.fsencode(name)
-            files[above].append((raw + b"/", b"40000 " + raw + b"\0" + bytes.fromhex(tree.oid)))
-    return list(made.values())
+def is_safe(path: str) -> bool:
+    """Whether a path of a record may be a path below the work tree: relative, no way up, nothing of git's own."""
+    return all(_is_safe(os.fsencode(part)) for part in path.split("/"))
 
 
-def _make_room(files: dict[str, list[tuple[bytes, bytes]]], folder: str) -> None:
-    while folder not in files:
-        files[folder] = []
-        folder = folder.rpartition("/")[0]
-
-
-def _depth(folder: str) -> int:
-    return folder.count("/") + 1 if folder else 0
+def _is_safe(name: bytes) -> bool:
+    """Whether a name of a tree may be a name on disk: no way up, and nothing that is ``.git`` on any file system."""
+    text = os.fsdecode(name).translate(_HFS).lower().rstrip(" .")
+    return bool(name) and b"/" not in name and name not in (b".", b"..") and text not in (".git", "git~1")
 
 
 def write_tree(objects: Objects, entries: Mapping[str, Entry]) -> Oid:

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from types import MappingProxyType
 
 from gitbaton.git.ahead import OTHERS
+from gitbaton.git.objects import tree_objects
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Oid
 from gitbaton.system.files import settled, signature
@@ -19,9 +20,8 @@ from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.conversions import may_convert
 from gitbaton.worktree.fileread import LARGE
 from gitbaton.worktree.filesets import TEMPORARY, Files
-from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, Entry, tree_objects
+from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, Entry, is_safe
 from gitbaton.worktree.index import PrivateIndex
-from gitbaton.worktree.rawbytes import is_safe
 
 _TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--no-abbrev", "--ita-invisible-in-index", "--ignore-submodules=all")
 _HIDDEN = re.compile(rb"(?:\A|(?<=\0))[a-zS] ([^\0]*)(?=\0)")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from gitbaton.errors import DamagedIndexError
 from gitbaton.git.ahead import EXACT, Signature, signature, start_listings
-from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
+from gitbaton.git.objects import NewObject, new_object, tree_objects
 from gitbaton.git.repo import Repo, shared
 from gitbaton.git.run import Git
 from gitbaton.git.torn import index_is_torn
@@ -275,26 +275,21 @@ def _missing(index: PrivateIndex, tree: Oid, paths: list[bytes]) -> list[bytes]:
     return [path for path in paths if path not in held]
 
 
-def stages_tree(index: PrivateIndex, facts: Facts, raw: Oid | None) -> tuple[NewObject, ...]:
+def stages_tree(index: PrivateIndex, facts: Facts, raw: Sequence[tuple[str, str, Oid]]) -> tuple[NewObject, ...]:
     """The tree of the unmerged stages under ``1/ 2/ 3/``, of a blob ``flags`` when the JSON cannot list them all, and of the
-    tree ``raw``.
+    ``raw`` bytes (path, mode, blob) under ``raw/``.
 
-    Its last object is the tree; there is none when nothing is unmerged, the flags are few and ``raw`` is None.
+    Its last object is the tree; there is none when nothing is unmerged, the flags are few and no bytes are raw.
     """
     algorithm = index.repo.layout.algorithm
-    top, made = [], []
-    for number in (1, 2, 3):
-        lines = [mode + b" " + oid.encode() + b"\t" + path for stage, path, mode, oid in facts.stages if stage == number]
-        if lines:
-            tree = tree_of(index, b"".join(line + b"\0" for line in lines))
-            top.append(TreeEntry(mode=b"40000", name=b"%d" % number, oid=tree))
+    rows = [(f"{stage}/{os.fsdecode(path)}", mode.decode("ascii"), oid) for stage, path, mode, oid in facts.stages]
+    rows += [(f"raw/{path}", mode, oid) for path, mode, oid in raw]
+    made = []
     if len(listed(facts.flags)) < len(facts.flags):
         records = (f.bits.encode() + b"\t" + os.fsencode(f.path) + b"\0" for f in facts.flags)
         made.append(new_object(algorithm, "blob", b"".join(records)))
-        top.append(TreeEntry(mode=b"100644", name=b"flags", oid=made[0].oid))
-    if raw is not None:
-        top.append(TreeEntry(mode=b"40000", name=b"raw", oid=raw))
-    return (*made, new_object(algorithm, "tree", tree_data(top))) if top else ()
+        rows.append(("flags", "100644", made[0].oid))
+    return (*made, *tree_objects(algorithm, rows)) if rows else ()
 
 
 def listed(flags: tuple[Flag, ...]) -> tuple[Flag, ...]:
@@ -305,11 +300,3 @@ def listed(flags: tuple[Flag, ...]) -> tuple[Flag, ...]:
         if room < 0 or number == MAX_FLAGS:
             return flags[:number]
     return flags
-
-
-def tree_of(index: PrivateIndex, listing: bytes) -> Oid:
-    """A tree with entries at full paths (``mode id TAB path NUL``), built by git in an index of its own."""
-    own = index.git.changed({"GIT_INDEX_FILE": index.path + ".stages"})
-    own.out("read-tree", "--empty")
-    own.out("update-index", "-z", "--index-info", stdin=listing)
-    return own.out("write-tree").decode("ascii").strip()

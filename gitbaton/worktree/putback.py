@@ -19,8 +19,8 @@ from gitbaton.git.treediff import compared
 from gitbaton.model import Oid
 from gitbaton.system.process import Result
 from gitbaton.values import value
+from gitbaton.worktree.filetrees import is_safe
 from gitbaton.worktree.index import PrivateIndex
-from gitbaton.worktree.rawbytes import is_safe
 
 GITLINK = "160000"
 CHECKOUT_SECONDS = 6 * 3600.0

@@ -17,7 +17,8 @@ from gitbaton.model import Oid
 from gitbaton.system.files import memory_file
 from gitbaton.system.process import Process, spawn, verb
 from gitbaton.worktree.conversions import filters, may_convert, open_file, open_folder
-from gitbaton.worktree.index import PrivateIndex, tree_of
+from gitbaton.worktree.filetrees import LINK, is_safe, read_tree
+from gitbaton.worktree.index import PrivateIndex
 
 Entry = tuple[str, str, Oid]
 _FILE_MODES = ("100644", "100755")
@@ -29,7 +30,6 @@ _ONE_BY_ONE = 50  # files asked for alone, because some filter failed
 _NAMED = 500  # paths on one command line, and how many bytes of them
 _NAMED_BYTES = 100_000
 _FAILED = re.compile(r"^error: .*(?:filter|subprocess)", re.M)
-_HFS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 _MAX_DEPTH = 1000
 _MAX_TREE = 64 << 20
 
@@ -269,12 +269,6 @@ def keep(index: PrivateIndex, tree: Oid, paths: Sequence[str]) -> tuple[Entry, .
     return tuple(sorted(((path, mode, kept[path]) for path, mode, _ in files if path in kept), key=lambda e: os.fsencode(e[0])))
 
 
-def raw_tree(index: PrivateIndex, kept: Sequence[Entry]) -> Oid | None:
-    """The tree of kept raw bytes, at their paths and with their modes; None when there are none."""
-    lines = [f"{mode} {oid}\t".encode() + os.fsencode(path) + b"\0" for path, mode, oid in kept]
-    return tree_of(index, b"".join(lines)) if lines else None
-
-
 def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str, Oid]:
     """The blobs below ``raw/``, or another folder, in the tree of an index commit's second parent, by path.
 
@@ -286,21 +280,10 @@ def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str,
         if top:
             raise RecordError(f"tree {stages} has a malformed '{folder.decode()}'")
         return {}
-    result: dict[str, Oid] = {}
-    waiting = [(b"", top[0].oid, 0)]
-    while waiting:
-        prefix, oid, depth = waiting.pop()
-        for entry in _listing(objects, oid):
-            path = prefix + entry.name
-            if depth > _MAX_DEPTH or not _is_safe(entry.name) or os.fsdecode(path) in result:
-                raise RecordError(f"tree {oid} has a path that is no file's")
-            if entry.is_tree:
-                waiting.append((path + b"/", entry.oid, depth + 1))
-            elif entry.mode.decode("ascii", "replace") in _FILE_MODES:
-                result[os.fsdecode(path)] = entry.oid
-            else:
-                raise RecordError(f"tree {oid} has an entry that is no file")
-    return result
+    found = read_tree(objects, top[0].oid)
+    if any(entry.mode == LINK for entry in found.values()):
+        raise RecordError(f"tree {stages} has an entry below '{folder.decode()}' that is no file")
+    return {path: entry.oid for path, entry in found.items()}
 
 
 def _listing(objects: Objects, oid: Oid) -> list[TreeEntry]:
@@ -310,24 +293,13 @@ def _listing(objects: Objects, oid: Oid) -> list[TreeEntry]:
     return parse_tree(found.data, objects.algorithm)
 
 
-def is_safe(path: str) -> bool:
-    """Whether a path of a record may be a path below the work tree: relative, no way up, nothing of git's own."""
-    return all(_is_safe(os.fsencode(part)) for part in path.split("/"))
-
-
-def _is_safe(name: bytes) -> bool:
-    """Whether a name of a tree may be a name on disk: no way up, and nothing that is ``.git`` on any file system."""
-    text = os.fsdecode(name).translate(_HFS).lower().rstrip(" .")
-    return bool(name) and b"/" not in name and name not in (b".", b"..") and text not in (".git", "git~1")
-
-
 def write_raw(root: str, path: str, data: bytes, mode: str) -> str | None:
     """Put bytes at a path of the work tree, whole or not at all, executable where ``mode`` says so.
 
     Never through a symbolic link and only where a regular file, or nothing, stands; else the reason why not comes back.
     """
     *folders, name = path.split("/")
-    if not all(_is_safe(os.fsencode(part)) for part in (*folders, name)):
+    if not is_safe(path):
         return "it is no path of a file"
     try:
         folder = open_folder(root, folders)

@@ -68,7 +68,7 @@ worktree worktree/index.py: the copy is not old
 -os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 +pass
 
-worktree worktree/rawbytes.py: .GIT may be written
+worktree worktree/filetrees.py: .GIT may be written
 -text = os.fsdecode(name).translate(_HFS).lower().rstrip(" .")
 +text = os.fsdecode(name).translate(_HFS).rstrip(" .")
 
