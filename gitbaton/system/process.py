@@ -139,10 +139,10 @@ def detach(argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> None:
 
 
 def begin(
-    argv: Sequence[str], env: Mapping[str, str], timeout: float, stdin: bytes = b"", *, detached: bool = False
+    argv: Sequence[str], env: Mapping[str, str], timeout: float, stdin: bytes | int = b"", *, detached: bool = False
 ) -> Process:
-    """Start a program whose input is known, for a time; ``detached`` as for ``spawn``. Raises GitError when it cannot be
-    started."""
+    """Start a program whose input is known, bytes or an open file, for a time; ``detached`` as for ``spawn``. Raises GitError
+    when it cannot be started."""
     fds: list[int] = []
     try:
         fds += os.pipe()
@@ -150,7 +150,10 @@ def begin(
             with suppress(OSError):  # a child started early goes on while another is read
                 fcntl.fcntl(fds[0], fcntl.F_SETPIPE_SZ, 1 << 20)
         fds.append(memory_file())
-        fds.append(memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY))
+        if isinstance(stdin, int):
+            fds.append(os.dup(stdin))
+        else:
+            fds.append(memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY))
         reader, writer, err, source = fds
         pid = spawn(argv, env, source, writer, err, detached=detached)
     except BaseException as error:

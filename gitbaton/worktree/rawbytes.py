@@ -14,8 +14,7 @@ from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import Objects, TreeEntry, new_object, parse_tree
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Oid
-from gitbaton.system.files import memory_file
-from gitbaton.system.process import Process, spawn, verb
+from gitbaton.system.process import Process, begin, verb
 from gitbaton.worktree.conversions import filters, may_convert, open_file, open_folder
 from gitbaton.worktree.filetrees import LINK, is_safe, read_tree
 from gitbaton.worktree.index import PrivateIndex
@@ -240,17 +239,7 @@ def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
 def hashed(git: Git, fd: int) -> Oid:
     """Write an open file as a blob, streamed by git. Raises GitError."""
     argv = git.argv("hash-object", "-w", "--no-filters", "--stdin")
-    reader, writer = os.pipe()
-    err = memory_file()
-    try:
-        pid = spawn(argv, git.env, fd, writer, err)
-    except BaseException:
-        os.close(reader)
-        os.close(err)
-        raise
-    finally:
-        os.close(writer)
-    return checked(Process(argv, pid, reader, err, time.monotonic() + git.timeout).finish(), "hash-object").decode().strip()
+    return checked(begin(argv, git.env, git.timeout, fd).finish(), "hash-object").decode().strip()
 
 
 def keep(index: PrivateIndex, tree: Oid, paths: Sequence[str]) -> tuple[Entry, ...]:
