@@ -12,6 +12,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import is_control, plain
 from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.model import Stored
+from gitbaton.system.files import NEW
 from gitbaton.values import value
 
 
@@ -106,7 +107,7 @@ def apply(plan: Plan) -> None:
 def save(path: str, data: bytes) -> None:
     """Write a new file, whole or not at all. Raises BatonError where something is there already."""
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, NEW, 0o600)
     except FileExistsError:
         raise BatonError(f"'{plain(path)}' exists, and is not written over") from None
     try:

@@ -13,7 +13,7 @@ from gitbaton.git.run import zsplit
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import latest_json, latest_markdown
 from gitbaton.store import CURRENT, tip_ref
-from gitbaton.system.files import write_atomic
+from gitbaton.system.files import READ, open_below, write_atomic
 from gitbaton.values import value
 
 NAMES = ("LATEST.md", "LATEST.json")
@@ -271,32 +271,13 @@ def _open(where: Place, *, create: Repo | None = None) -> int:
         if create:
             os.makedirs(where.directory, exist_ok=True)
         return os.open(where.directory, os.O_RDONLY | os.O_DIRECTORY)
-    at = os.open(where.root, os.O_RDONLY | os.O_DIRECTORY)
-    for part in where.inside.split("/"):
-        if part == ".":
-            continue
-        try:
-            made = create is not None and _made(part, at)
-            deeper = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
-            if create and made:
-                shared(create, deeper)
-        finally:
-            os.close(at)
-        at = deeper
-    return at
-
-
-def _made(name: str, at: int) -> bool:
-    try:
-        os.mkdir(name, dir_fd=at)
-    except FileExistsError:
-        return False
-    return True
+    parts = [part for part in where.inside.split("/") if part != "."]
+    return open_below(where.root, parts, None if create is None else lambda fd, _depth: shared(create, fd))
 
 
 def _read(folder: int, name: str) -> bytes | None:
     try:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        fd = os.open(name, READ, dir_fd=folder)
     except OSError:
         return None
     try:
@@ -313,27 +294,15 @@ def _replace(repo: Repo, folder: int, name: str, data: bytes) -> None:
     The temporary file is out of the way of a user's ``git add``, where the git directory is on the same file system. It has
     one name, so that what a killed writer left goes with the next write.
     """
+
+    def made(fd: int) -> None:
+        shared(repo, fd)
+
     try:
         make_folder(repo, repo.own_dir)
-        _replace_from(repo, os.path.join(repo.own_dir, name + ".new"), None, folder, name, data)
+        write_atomic(name, data, folder=folder, temporary=os.path.join(repo.own_dir, name + ".new"), made=made)
     except OSError:
-        _replace_from(repo, f".{name}.new", folder, folder, name, data)
-
-
-def _replace_from(repo: Repo, temporary: str, at: int | None, folder: int, name: str, data: bytes) -> None:
-    try:
-        os.unlink(temporary, dir_fd=at)
-    except FileNotFoundError:
-        pass
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=at)
-    try:
-        with open(fd, "wb") as file:
-            shared(repo, fd)
-            file.write(data)
-        os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=folder)
-    except OSError:
-        os.unlink(temporary, dir_fd=at)
-        raise
+        write_atomic(name, data, folder=folder, temporary=f".{name}.new", made=made)
 
 
 def exclude_line(path: str) -> bytes:

@@ -23,6 +23,7 @@ from gitbaton.store import NOTES, chain_ref, tip_ref
 from gitbaton.store.join import Link
 from gitbaton.store.revision import Revision
 from gitbaton.store.write import NOBODY
+from gitbaton.system.files import READ
 from gitbaton.values import replace, value
 
 HISTORY = re.compile(rf"{EXPORTED}(?P<stem>.+)\.json\Z", re.DOTALL)
@@ -127,7 +128,7 @@ def _latest_records(path: str) -> tuple[str | None, list[Record]]:
 def _load(path: str, limit: int) -> tuple[dict[str, Any], datetime]:
     """The JSON object of a file that is neither a link nor a device, and when it was written."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, READ)
     except OSError as error:
         link = os.path.islink(path)
         reason = "is a symbolic link" if link else f"cannot be read: {error.strerror}"

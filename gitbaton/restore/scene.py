@@ -14,6 +14,7 @@ from gitbaton.git.ahead import start_listings
 from gitbaton.git.objects import lookup
 from gitbaton.git.run import checked, zsplit
 from gitbaton.model import Head, Oid
+from gitbaton.system.files import READ
 from gitbaton.system.process import Process
 from gitbaton.values import replace
 from gitbaton.worktree.aside import mark, permissions
@@ -158,7 +159,7 @@ class Scene:
             if not seen or not stat.S_ISREG(seen[1]):
                 continue
             try:
-                fd = os.open(os.path.join(self.root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                fd = os.open(os.path.join(self.root, path), READ)
             except OSError:
                 continue
             try:

@@ -12,6 +12,7 @@ from gitbaton.model import Oid
 from gitbaton.restore.intent import reached
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
+from gitbaton.system.files import READ
 from gitbaton.worktree.aside import mark
 from gitbaton.worktree.place import Placing, can_place
 from gitbaton.worktree.putback import Difference, check_out, refuse_remains
@@ -111,7 +112,7 @@ def put_raw(
 def _there(root: str, path: str) -> bytes | None:
     """The bytes of a regular file; None where there is none."""
     try:
-        with open(os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        with open(os.open(os.path.join(root, path), READ), "rb") as file:
             return file.read()
     except OSError:
         return None

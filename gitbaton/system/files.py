@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -13,10 +14,15 @@ from itertools import islice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
 Signature = tuple[int, int, int, int, int]
+
+# No symbolic link is followed. Without O_NONBLOCK, a pipe that took the place of a file would be waited for.
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 RACY_NS = 50_000_000  # a file that changed so shortly before it was read may change again and keep its times
 _COARSE_NS = 2_000_000_000  # where times are whole seconds
@@ -31,21 +37,24 @@ def write_atomic(
     path: str,
     data: bytes,
     *,
+    folder: int | None = None,
     temporary: str = "",
     mode: int = 0o666,
     sync: bool = False,
     times: tuple[int, int] | None = None,
     made: Callable[[int], object] | None = None,
 ) -> None:
-    """Write a file whole or not at all, through no link that stands in its place. Raises OSError.
+    """Write a file whole or not at all; a link that stands in its place is replaced, never followed. Raises OSError.
 
-    ``temporary``: its name until then; default: with ``.new`` behind it. With one name what a killed process left goes with
-    the next write; where several write at once each needs its own. ``made`` gets the descriptor of the new file before
-    anything is in it. ``times``: of access and content, in nanoseconds. ``sync``: it is on disk, with its name, when the call
-    returns.
+    ``folder``: an open folder that both names are below, unless they are absolute. ``temporary``: the name until then;
+    default: with ``.new`` behind it. With one name what a killed process left goes with the next write; where several write at
+    once each needs its own. ``made`` gets the descriptor of the new file before anything is in it. ``times``: of access and
+    content, in nanoseconds. ``sync``: it is on disk, with its name, when the call returns.
     """
     temporary = temporary or path + ".new"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    with suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=folder)
+    fd = os.open(temporary, NEW, mode, dir_fd=folder)
     try:
         try:
             if made is not None:
@@ -57,13 +66,64 @@ def write_atomic(
                 os.fsync(fd)
         finally:
             os.close(fd)
-        os.replace(temporary, path)
+        os.replace(temporary, path, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(temporary)
+            os.unlink(temporary, dir_fd=folder)
         raise
     if sync:
         sync_paths([os.path.dirname(path)])
+
+
+def open_folder(name: str, above: int | None = None) -> int:
+    """A descriptor of a folder that is not a symbolic link. Raises OSError."""
+    return os.open(name, FOLDER, dir_fd=above)
+
+
+def open_below(root: str, folders: Sequence[str], made: Callable[[int, int], object] | None = None) -> int:
+    """A descriptor of a folder below ``root``, reached through no symbolic link. Raises OSError.
+
+    With ``made`` folders that are not there are made, one by one; it is told of each: its descriptor and its depth, 0 first.
+    """
+    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for depth, part in enumerate(folders):
+        try:
+            fresh = False
+            if made is not None:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=at)
+                    fresh = True
+            deeper = open_folder(part, at)
+        finally:
+            os.close(at)
+        at = deeper
+        if made is not None and fresh:
+            made(at, depth)
+    return at
+
+
+def open_regular(name: str, folder: int | None = None) -> int:
+    """A descriptor to read a regular file that is no symbolic link. Raises OSError, also where it is something else."""
+    fd = os.open(name, READ, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", name)
+    return fd
+
+
+def open_file(root: str, path: str) -> int | None:
+    """A descriptor of the regular file at a path, reached through no symbolic link; None when there is none to be read."""
+    *folders, name = path.split("/")
+    try:
+        folder = open_below(root, folders)
+    except OSError:
+        return None
+    try:
+        return open_regular(name, folder)
+    except OSError:
+        return None
+    finally:
+        os.close(folder)
 
 
 def acquire(fd: int, wait: float | None = 0.0, *, shared: bool = False) -> bool:

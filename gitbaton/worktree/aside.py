@@ -9,6 +9,7 @@ import stat
 import time
 
 from gitbaton.git.repo import Repo, make_folder
+from gitbaton.system.files import NEW
 
 Mark = tuple[int, ...]
 LIST = "list"  # of what is aside: `inode mode size mtime TAB path NUL`, in the order of the names
@@ -57,8 +58,7 @@ def _copy(source: str, name: str, folder: int) -> None:
         os.symlink(os.readlink(source), name, dir_fd=folder)
         os.unlink(source)
         return
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(name, flags, stat.S_IMODE(found.st_mode), dir_fd=folder)
+    fd = os.open(name, NEW, stat.S_IMODE(found.st_mode), dir_fd=folder)
     try:
         with open(fd, "wb") as target, open(source, "rb") as file:
             shutil.copyfileobj(file, target, 1 << 20)

@@ -14,7 +14,7 @@ from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo, make_folder
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Flag, Oid, Skipped
-from gitbaton.system.files import remove_folder
+from gitbaton.system.files import READ, remove_folder
 from gitbaton.system.process import Result
 from gitbaton.values import replace, value
 from gitbaton.worktree.conversions import filters, may_convert
@@ -396,7 +396,7 @@ class _Intake:
             return "nested-repository"
         try:
             if not os.path.islink(full):
-                os.close(os.open(full, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+                os.close(os.open(full, READ))
         except FileNotFoundError:
             return "unstable"
         except OSError:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Collection, Mapping, Sequence
 
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, zsplit
+from gitbaton.system.files import open_file
 
 _ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 _PLAIN = ("unspecified", "unset")
@@ -100,34 +100,3 @@ def filters(git: Git, paths: Sequence[str]) -> dict[str, str]:
     fields = zsplit(git.out("check-attr", "-z", "--stdin", "filter", stdin=stdin)) if paths else []
     pairs = zip(fields[0::3], fields[2::3], strict=True)
     return {path: name for path, name in pairs if name not in ("unspecified", "unset", "set")}
-
-
-def open_file(root: str, path: str) -> int | None:
-    """A descriptor of the regular file at a path, reached through no symbolic link; None when there is none to be read."""
-    *folders, name = path.split("/")
-    try:
-        folder = open_folder(root, folders)
-    except OSError:
-        return None
-    try:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
-        return None
-    finally:
-        os.close(folder)
-    if stat.S_ISREG(os.fstat(fd).st_mode):
-        return fd
-    os.close(fd)
-    return None
-
-
-def open_folder(root: str, folders: Sequence[str]) -> int:
-    """A descriptor of a directory below ``root``, reached through no symbolic link. Raises OSError."""
-    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    for part in folders:
-        try:
-            deeper = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
-        finally:
-            os.close(at)
-        at = deeper
-    return at

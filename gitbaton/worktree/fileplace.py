@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
-from gitbaton.system.files import write_all
+from gitbaton.system.files import NEW, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def bits(executable: bool | None, there: int | None, made: int | None) -> Bits:
 
 def write(folder: int, name: str, bits: Bits, pieces: Iterator[bytes]) -> None:
     """Make a file. Raises OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(name, flags, bits[0] & 0o700 if bits[1] else bits[0], dir_fd=folder)
+    fd = os.open(name, NEW, bits[0] & 0o700 if bits[1] else bits[0], dir_fd=folder)
     try:
         for piece in pieces:
             write_all(fd, piece)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from gitbaton.errors import GitError
 from gitbaton.git.objects import Algorithm, object_id
 from gitbaton.model import Oid
-from gitbaton.system.files import Signature, signature
+from gitbaton.system.files import READ, Signature, signature
 from gitbaton.values import value
 from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, is_digest
 
@@ -20,7 +20,6 @@ _ATTEMPTS = 5
 _PAUSE = 0.004  # seconds; the kernel's clock of files must have gone on
 _CHUNK = 1 << 20
 Stream = Callable[[int], Oid]  # stores the rest of an open file
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @value
@@ -81,7 +80,7 @@ class Reader:
             return Read(mode=LINK, data=data, oid=None, digest=False, signature=signature(first), before=before, whole=whole)
         if not stat.S_ISREG(first.st_mode):
             return None
-        fd = os.open(path, _FLAGS, dir_fd=folder)
+        fd = os.open(path, READ, dir_fd=folder)
         try:
             return self._opened(fd, before, digest, stream)
         finally:

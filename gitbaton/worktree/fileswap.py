@@ -11,10 +11,9 @@ from types import MappingProxyType
 from gitbaton.errors import GitError
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo
-from gitbaton.system.files import Signature, settled, signature
+from gitbaton.system.files import Signature, open_below, open_file, settled, signature
 from gitbaton.values import cast, replace
-from gitbaton.worktree import fileplace, reflink
-from gitbaton.worktree.conversions import open_file, open_folder
+from gitbaton.worktree import fileplace
 from gitbaton.worktree.fileplace import Bits
 from gitbaton.worktree.fileread import LARGE, Read, Reader, digest_text
 from gitbaton.worktree.filestore import ObjectStore
@@ -86,7 +85,7 @@ class _Standing:
         self._read: dict[bool, Read | None] = {}
         *folders, self.name = path.split("/")
         try:
-            self.folder = open_folder(root, folders)
+            self.folder = open_below(root, folders)
         except OSError as error:
             if error.errno not in (*_BLOCKED, errno.ENOENT):
                 raise GitError(f"'{path}' cannot be read: {error.strerror}") from None
@@ -239,7 +238,7 @@ class _Swap:
         made: list[int] = []
         done = False
         try:
-            folder = _make_folders(self.root, folders, made)
+            folder = open_below(self.root, folders, lambda _, depth: made.append(depth))
             try:
                 if fileplace.is_folder(folder, name):
                     return False
@@ -316,7 +315,7 @@ class _Swap:
         expected, seen = self.removals[path]
         *folders, name = path.split("/")
         try:
-            folder = open_folder(self.root, folders)
+            folder = open_below(self.root, folders)
             try:
                 done = fileplace.remove(folder, _free(folder, _names(path)[1]), name, self._same(folder, expected, seen))
             finally:
@@ -347,34 +346,13 @@ def _free(folder: int, old: str) -> str:
     return old if not fileplace.exists(folder, old) else f".baton-{os.urandom(8).hex()}.old"
 
 
-def _make_folders(root: str, folders: Sequence[str], made: list[int]) -> int:
-    """A descriptor of a folder below ``root``, through no symbolic link; it is made where it is not there, one by one, and
-    ``made`` says at which depths. Raises OSError."""
-    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    for depth, part in enumerate(folders):
-        try:
-            try:
-                deeper = reflink.open_folder(part, at)
-            except FileNotFoundError:
-                try:
-                    os.mkdir(part, dir_fd=at)
-                    made.append(depth)
-                except FileExistsError:
-                    pass
-                deeper = reflink.open_folder(part, at)
-        finally:
-            os.close(at)
-        at = deeper
-    return at
-
-
 def _prune(root: str, folders: Sequence[str], above: int, keep: Collection[str] = ()) -> None:
     """Remove empty folders from the deepest up, as long as they are empty, deeper than ``above`` and none to ``keep``."""
     for depth in range(len(folders), above, -1):
         if keep and "/".join(folders[:depth]) in keep:
             return
         try:
-            parent = open_folder(root, folders[: depth - 1])
+            parent = open_below(root, folders[: depth - 1])
         except OSError:
             return
         try:

@@ -9,7 +9,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, make_folder
 from gitbaton.git.run import LOCAL_ENV, Git, zsplit
 from gitbaton.model import Oid
-from gitbaton.worktree.conversions import open_folder as open_below
+from gitbaton.system.files import open_below
 from gitbaton.worktree.fileread import Reader
 from gitbaton.worktree.filewatch import Stray
 from gitbaton.worktree.lanesync import Tree

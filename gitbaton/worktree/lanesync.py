@@ -8,9 +8,8 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterator
 
-from gitbaton.system.files import lasting, signature
-from gitbaton.worktree.conversions import open_folder as open_below
-from gitbaton.worktree.reflink import Copier, open_file, open_folder, remove
+from gitbaton.system.files import lasting, open_below, open_folder, open_regular, signature
+from gitbaton.worktree.reflink import Copier, remove
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ class Tree:
             known.files[name] = (signature(found), signature(made), not _settled(found.st_ctime_ns, began))
 
     def _adopted(self, here: int, path: str) -> bool:
-        with open(open_file(".git", here), "rb") as file:
+        with open(open_regular(".git", here), "rb") as file:
             text = file.read(8192)
         return text.startswith(_LINK) and self._adopt(path, text)
 
@@ -278,7 +277,7 @@ def _same(name: str, here: int, there: int, kind: int) -> bool:
     try:
         if kind == stat.S_IFLNK:
             return os.readlink(name, dir_fd=here) == os.readlink(name, dir_fd=there)
-        with open(open_file(name, here), "rb") as one, open(open_file(name, there), "rb") as other:
+        with open(open_regular(name, here), "rb") as one, open(open_regular(name, there), "rb") as other:
             while (block := one.read(_BLOCK)) == other.read(_BLOCK):
                 if not block:
                     return True

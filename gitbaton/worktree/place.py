@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from gitbaton.errors import BatonError, GitError, PathError, StaleError
 from gitbaton.git.publish import flush
 from gitbaton.model import Oid
+from gitbaton.system.files import open_below
 from gitbaton.system.process import Process, Result
 from gitbaton.worktree.aside import LIST, Mark, is_late, keep, mark, permissions, put, seen
-from gitbaton.worktree.conversions import filters, open_folder
+from gitbaton.worktree.conversions import filters
 from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.putback import CHECKOUT_SECONDS, PLAIN, Difference, failure, index_info, parents
 
@@ -226,24 +227,13 @@ class Placing:
         """A descriptor of a path's directory, reached through no symbolic link."""
         folders = path.split("/")[:-1]
         try:
-            return open_folder(self.root, folders)
+            return open_below(self.root, folders)
         except FileNotFoundError:
             if not make:
                 raise StaleError(f"'{path}' vanished meanwhile") from None
         except OSError as error:
             raise StaleError(f"'{path}': {error.strerror}") from None
-        at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        for part in folders:
-            try:
-                try:
-                    os.mkdir(part, dir_fd=at)
-                except FileExistsError:
-                    pass
-                deeper = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
-            finally:
-                os.close(at)
-            at = deeper
-        return at
+        return open_below(self.root, folders, lambda _fd, _depth: None)
 
     def _move_aside(self, path: str) -> None:
         """Take an old file out of its place. Raises StaleError when it is not the one that was captured."""

@@ -14,8 +14,9 @@ from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import Objects, TreeEntry, new_object, parse_tree
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Oid
+from gitbaton.system.files import open_below, open_file, write_atomic
 from gitbaton.system.process import Process, begin, verb
-from gitbaton.worktree.conversions import filters, may_convert, open_file, open_folder
+from gitbaton.worktree.conversions import filters, may_convert
 from gitbaton.worktree.filetrees import LINK, is_safe, read_tree
 from gitbaton.worktree.index import PrivateIndex
 
@@ -291,32 +292,19 @@ def write_raw(root: str, path: str, data: bytes, mode: str) -> str | None:
     if not is_safe(path):
         return "it is no path of a file"
     try:
-        folder = open_folder(root, folders)
+        folder = open_below(root, folders)
     except OSError as error:
         return f"its directory cannot be opened: {error.strerror}"
     try:
         if not _is_free(folder, name):
             return "it is not a regular file"
-        _replace(folder, temporary_name(path), name, data, 0o777 if mode == "100755" else 0o666)
+        bits = 0o777 if mode == "100755" else 0o666
+        write_atomic(name, data, folder=folder, temporary=temporary_name(path), mode=bits)
     except OSError as error:
         return f"it cannot be written: {error.strerror}"
     finally:
         os.close(folder)
     return None
-
-
-def _replace(folder: int, temporary: str, name: str, data: bytes, mode: int) -> None:
-    if _is_free(folder, temporary):
-        _unlink(folder, temporary)  # of a killed writer
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(temporary, flags, mode, dir_fd=folder)
-    try:
-        with open(fd, "wb") as file:
-            file.write(data)
-        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
-        _unlink(folder, temporary)
-        raise
 
 
 def temporary_name(path: str) -> str:

@@ -8,31 +8,13 @@ import os
 import stat
 import sys
 
-from gitbaton.system.files import signature, write_all
+from gitbaton.system.files import NEW, open_folder, open_regular, signature, write_all
 
 _FICLONE = 0x40049409  # of linux/fs.h
 _CANNOT = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM}
 _SMALL = 1 << 16
 _BLOCK = 1 << 20
 _TRIES = 3
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK, a pipe that took the place of a file would be waited for.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-def open_folder(name: str, above: int | None = None) -> int:
-    """A descriptor of a folder that is not a symbolic link. Raises OSError."""
-    return os.open(name, _FOLDER, dir_fd=above)
-
-
-def open_file(name: str, folder: int) -> int:
-    """A descriptor to read a regular file. Raises OSError, also where it is something else."""
-    fd = os.open(name, _READ, dir_fd=folder)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.EINVAL, "not a regular file", name)
-    return fd
 
 
 def remove(name: str, above: int) -> None:
@@ -79,10 +61,10 @@ class Copier:
     def file(self, name: str, source: int, target: int) -> tuple[os.stat_result, os.stat_result]:
         """Make a regular file in the folder ``target`` like the one in ``source``: what the old one was before it was read,
         and what the new one is. One that changes meanwhile is read again, a few times. Raises OSError."""
-        reader = open_file(name, source)
+        reader = open_regular(name, source)
         try:
             found = os.fstat(reader)
-            writer = os.open(name, _NEW, found.st_mode & 0o7777, dir_fd=target)
+            writer = os.open(name, NEW, found.st_mode & 0o7777, dir_fd=target)
             try:
                 for _ in range(_TRIES):
                     self._fill(reader, writer, found)

@@ -11,7 +11,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.objects import OID
 from gitbaton.git.run import Git
 from gitbaton.model import Oid
-from gitbaton.system.files import remove_folder, signature, write_atomic
+from gitbaton.system.files import READ, remove_folder, signature, write_atomic
 from gitbaton.worktree.watcher import MARK, hold
 
 TYPE_CHECKING = False
@@ -108,7 +108,7 @@ class Registration:
         """Make the ``.git`` file of the work tree lead here. Raises OSError."""
         path, wanted = os.path.join(self.place, ".git"), b"gitdir: " + os.fsencode(self.git_dir) + b"\n"
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = os.open(path, READ)
             try:
                 if os.read(fd, len(wanted) + 1) == wanted:
                     return
@@ -259,9 +259,6 @@ def _read(path: str) -> str:
 
 def _write(path: str, data: bytes, times: tuple[int, int] | None = None) -> None:
     """Write a file anew, through no link that a command put in its place."""
-    new = path + ".new"
-    if os.path.lexists(new):
-        os.unlink(new)
     write_atomic(path, data, times=times)
 
 

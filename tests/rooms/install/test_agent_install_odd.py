@@ -131,10 +131,10 @@ def test_a_failure_half_way_names_what_was_done(repo: Sandbox, monkeypatch: pyte
     done: list[str] = []
     real = os.replace
 
-    def failing(source: str, target: str) -> None:
+    def failing(source: str, target: str, **below: int | None) -> None:
         if "cursor" in target:
             raise OSError(28, "No space left on device")
-        real(source, target)
+        real(source, target, **below)
 
     with repo.open() as baton:
         layout = baton.repo.layout

@@ -174,7 +174,7 @@ def test_bytes_go_through_no_symlink(repo: Sandbox, tmp_path: Path) -> None:
 
 def test_full_disk_or_closed_directory_is_a_reason(repo: Sandbox) -> None:
     repo.write("d/" + temporary_name("d/f") + "/x", "a directory in the way")
-    assert write_raw(str(repo.path), "d/f", b"x", "100644") == "it cannot be written: File exists"
+    assert write_raw(str(repo.path), "d/f", b"x", "100644") == "it cannot be written: Is a directory"
     assert not (repo.path / "d/f").exists()
 
 
