@@ -19,8 +19,8 @@ __all__ = ["Baton", "BatonError", "Checkpoint", "Request", "__version__"]
 if TYPE_CHECKING:
     from gitbaton.baton import Baton
     from gitbaton.errors import BatonError
-    from gitbaton.exchange import Request
     from gitbaton.model import Checkpoint
+    from gitbaton.requests import Request
 
 _HOMES = {"Baton": "baton", "Request": "exchange", "BatonError": "errors", "Checkpoint": "model"}
 

@@ -20,13 +20,13 @@ from gitbaton.errors import (
     RecordError,
     UsageError,
 )
-from gitbaton.exchange import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
-from gitbaton.ground import Surveyor
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Observed, Oid, Stored, Told, WorktreeId
 from gitbaton.render import uncompared
+from gitbaton.requests import Plan, Request, Resumed, Snapshot, TrackStatus
 from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, newest, tip_ref, track_of
+from gitbaton.survey import Surveyor
 from gitbaton.values import replace
 
 TYPE_CHECKING = False

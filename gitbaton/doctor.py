@@ -13,7 +13,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
 from gitbaton.errors import MENDS, BatonError, GitError, RecordError
 from gitbaton.git import settings, usage
-from gitbaton.git.keeping import left
+from gitbaton.git.packkeep import left
 from gitbaton.git.tornfiles import torn
 from gitbaton.install import githooks as install
 from gitbaton.install.hookfiles import read

@@ -14,11 +14,11 @@ from gitbaton.commands.conversing import planned, write_back
 from gitbaton.commands.listing import counted_files, table
 from gitbaton.commands.putting import interruptible, show_plan
 from gitbaton.errors import BatonError, NotFoundError
-from gitbaton.ground import Surveyor
 from gitbaton.model import Stored
 from gitbaton.render import age, happened, line, quoted, quoting, sentences, verdict
 from gitbaton.restore.values import Order, Plan, Step
 from gitbaton.rewinding import Changes, Row
+from gitbaton.survey import Surveyor
 from gitbaton.values import replace
 
 ANSWER_END = re.compile(rb"[\r\n\x03\x04]")

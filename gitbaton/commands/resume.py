@@ -8,10 +8,10 @@ from gitbaton import terminal
 from gitbaton.codec import Json, told_document
 from gitbaton.commands.common import Track, one_meant, opened, print_json, tell_foreign, warn_all
 from gitbaton.errors import NotFoundError
-from gitbaton.ground import tests_then
 from gitbaton.observed import pairs
 from gitbaton.render import key_value, live_document, quote, resume_lines, sentences, since_document, stored_document
 from gitbaton.running.current import unfinished
+from gitbaton.survey import tests_then
 
 
 def command(

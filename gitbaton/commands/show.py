@@ -8,10 +8,10 @@ from gitbaton import terminal
 from gitbaton.codec import timestamp
 from gitbaton.commands.common import Track, checkpoint_of, opened, paged, print_json
 from gitbaton.commands.retaining import marked
-from gitbaton.ground import tests_then
 from gitbaton.model import FileState, Stored
 from gitbaton.observed import pairs
 from gitbaton.render import age, key_value, quote, quoted, resume_lines, stored_document
+from gitbaton.survey import tests_then
 
 
 def command(

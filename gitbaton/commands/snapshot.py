@@ -12,9 +12,9 @@ from gitbaton.baton import Baton
 from gitbaton.codec import EXTRA_KEY, Json, document
 from gitbaton.commands.common import one_of, opened, print_json, warn_all
 from gitbaton.errors import UsageError
-from gitbaton.exchange import Plan, Request, Snapshot
 from gitbaton.model import VALIDATIONS
 from gitbaton.render import in_shell, line, porcelain, redacted_document, skipped_lines, stored_document
+from gitbaton.requests import Plan, Request, Snapshot
 
 Text = Optional[str]
 Texts = Optional[list[str]]

@@ -10,8 +10,8 @@ from gitbaton.baton import TAKE_ONE, Baton
 from gitbaton.codec import Json, path_document, plain, timestamp
 from gitbaton.commands.common import colours, one_of, opened, print_json, warn_all
 from gitbaton.errors import MENDS, NotFoundError, RecordError
-from gitbaton.exchange import TrackStatus
 from gitbaton.render import age, line, live_document, origin, porcelain, quoting, stored_document, uncompared, verdict
+from gitbaton.requests import TrackStatus
 
 COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "place")
 

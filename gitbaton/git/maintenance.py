@@ -66,7 +66,7 @@ def tidy_packs(repo: Repo) -> bool:
     try:
         names = set(os.listdir(os.path.join(repo.objects_dir, "pack")))
         if any(name.endswith(".keep") for name in names):
-            from gitbaton.git.keeping import Shelf
+            from gitbaton.git.packkeep import Shelf
 
             Shelf(repo).clean()  # what a killed process kept
         packs = [name[:-5] for name in names if name.endswith(".pack")]

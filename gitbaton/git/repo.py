@@ -11,9 +11,9 @@ from functools import cache
 
 from gitbaton.errors import GitError, NotARepositoryError
 from gitbaton.git.absence import no_repository
-from gitbaton.git.ahead import Ahead, ask_layout, ask_settings
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.objects import OID, Algorithm, Objects, parse_commit
+from gitbaton.git.prefetch import Ahead, ask_layout, ask_settings
 from gitbaton.git.run import Git, base_environment
 from gitbaton.model import Operation, WorktreeId
 from gitbaton.system.files import acquire, be_born, born, mode_of, remove_folder, share, write_atomic

@@ -15,7 +15,7 @@ from gitbaton.values import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.git.ahead import Ahead
+    from gitbaton.git.prefetch import Ahead
     from gitbaton.git.repo import Repo
     from gitbaton.hooks.sessions import Session
 
@@ -127,7 +127,7 @@ def _places(event: Event) -> list[str]:
 
 
 def _opened_at(work: _Work, event: Event, place: str) -> bool:
-    from gitbaton.git.ahead import begin
+    from gitbaton.git.prefetch import begin
 
     says = event.inject in ("full", "short")  # first, even where a checkpoint follows
     work.ahead = begin(place, "look" if says else "capture" if event.moment in _ENDS else "nothing")

@@ -15,13 +15,13 @@ from gitbaton.briefing import ENDED
 from gitbaton.choosing import makes_current
 from gitbaton.codec import Json, document, first_line, parse_transcript, transcript_text
 from gitbaton.errors import ScanError, UnchangedError
-from gitbaton.exchange import Request
 from gitbaton.git.repo import Repo, lock_file
 from gitbaton.git.treediff import differences
 from gitbaton.hooks.deadline import AgainError
 from gitbaton.hooks.logbook import log
 from gitbaton.hooks.sessions import Session, facts_path
 from gitbaton.model import Agent, Carried, Checkpoint, Observed, Stored, Told
+from gitbaton.requests import Request
 from gitbaton.store.safety import beside
 from gitbaton.store.write import Draft
 from gitbaton.system.files import acquire, release

@@ -10,9 +10,9 @@ from gitbaton.codec import Note, parse_note, plain
 from gitbaton.errors import RefConflictError
 from gitbaton.git import settings
 from gitbaton.git.objects import OID
-from gitbaton.ground import Surveyor
 from gitbaton.hooks.logbook import log
 from gitbaton.model import Live, Oid, Stored
+from gitbaton.survey import Surveyor
 
 WAIT = 2.0
 PATIENCE = 5.0  # seconds that one git call may take while somebody waits for a checkout

@@ -15,11 +15,11 @@ from gitbaton.config import load
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo
 from gitbaton.git.treediff import finished, started
-from gitbaton.ground import Surveyor
 from gitbaton.hooks.deadline import DeadlineError, deadline
 from gitbaton.hooks.sessions import has_ended
 from gitbaton.model import Drift, Head, Live, Oid, Stored
 from gitbaton.running.current import unfinished
+from gitbaton.survey import Surveyor
 from gitbaton.system.process import Process
 from gitbaton.values import replace
 from gitbaton.worktree import filedrift

@@ -11,9 +11,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, document, first_line, plain, timestamp
 from gitbaton.comparing import tree_now, tree_of
 from gitbaton.errors import BatonError, GitTimeoutError, UsageError
-from gitbaton.exchange import Request
 from gitbaton.git.run import checked
-from gitbaton.ground import tests_then
 from gitbaton.model import Agent, Checkpoint, Live, Since, Stored
 from gitbaton.observed import pairs
 from gitbaton.render import (
@@ -29,8 +27,10 @@ from gitbaton.render import (
     uncompared,
     verdict,
 )
+from gitbaton.requests import Request
 from gitbaton.running.current import unfinished
 from gitbaton.store.meta import NOTHING, Meta, read
+from gitbaton.survey import tests_then
 from gitbaton.system.process import Process
 from gitbaton.values import value
 

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, StaleError
-from gitbaton.git.ahead import start_listings
 from gitbaton.git.objects import lookup
+from gitbaton.git.prefetch import start_listings
 from gitbaton.git.run import checked, zsplit
 from gitbaton.model import Head, Oid
 from gitbaton.system.files import READ

@@ -33,7 +33,7 @@ class Workshop:
     """A lane with the stat cache of its files."""
 
     def __init__(self, ctx: Context) -> None:
-        from gitbaton.worktree.lanes import Lane
+        from gitbaton.worktree.isolated import Lane
 
         self.lane = Lane(ctx.baton.repo)
         self.files = Files(ctx.baton.repo, self.lane.path, cached=False)

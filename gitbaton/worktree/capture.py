@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from gitbaton.errors import DamagedIndexError, GitError
-from gitbaton.git.ahead import signature
 from gitbaton.git.objects import NewObject
+from gitbaton.git.prefetch import signature
 from gitbaton.git.repo import Repo, make_folder
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Flag, Oid, Skipped

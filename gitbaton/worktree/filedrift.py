@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gitbaton.errors import GitError
-from gitbaton.git.ahead import TRACKED, look
 from gitbaton.git.objects import lookup, object_id
+from gitbaton.git.prefetch import TRACKED, look
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.git.treediff import TREES, Change, Entry, compared, records

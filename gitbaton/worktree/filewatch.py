@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from types import MappingProxyType
 
-from gitbaton.git.ahead import OTHERS
 from gitbaton.git.objects import tree_objects
+from gitbaton.git.prefetch import OTHERS
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Oid
 from gitbaton.system.files import settled, signature

@@ -21,7 +21,7 @@ FLOORS = (
     ("codec", "drift", "git", "secrets"),
     ("agents", "worktree"),
     ("config", "render", "columns", "terminal", "store", "rewrites"),
-    ("names", "choosing", "mirror", "ground", "exchange", "owners", "observed", "progress"),
+    ("names", "choosing", "mirror", "survey", "requests", "attribution", "observed", "progress"),
     ("briefing",),
     ("baton",),
     ("transcripts", "scanning", "mirrors", "journal", "threads"),

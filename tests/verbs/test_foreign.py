@@ -12,9 +12,9 @@ import pytest
 
 from gitbaton import Baton
 from gitbaton.cli import call
-from gitbaton.exchange import Request
 from gitbaton.hooks.auto import carry
 from gitbaton.model import Stored
+from gitbaton.requests import Request
 from gitbaton.store import foreign, meta
 from gitbaton.store.fetched import strays
 from gitbaton.store.refs import META, fetched_ref, remote_ref

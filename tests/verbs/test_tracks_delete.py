@@ -9,7 +9,7 @@ import pytest
 
 from gitbaton.baton import Baton
 from gitbaton.errors import RefConflictError
-from gitbaton.exchange import Request
+from gitbaton.requests import Request
 from gitbaton.retention.deleting import apply, delete, plan
 from tests.kit import Sandbox
 from tests.kit.clones import Clone

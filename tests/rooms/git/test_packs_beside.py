@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git import keeping, maintenance, packs
+from gitbaton.git import maintenance, packkeep, packs
 from gitbaton.git.libgit2 import Libgit2Objects
 from gitbaton.git.objects import RefChange
 from gitbaton.system.files import write_all
@@ -157,8 +157,8 @@ def deadly(function: Callable[..., object], left: list[int]) -> Callable[..., ob
 def test_killed_at_every_step_nothing_stays_but_what_git_removes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
-    monkeypatch.setattr(keeping, "_UNNAMED", 0 if named else keeping._UNNAMED)
-    monkeypatch.setattr(keeping, "_DEAD", -1.0)
+    monkeypatch.setattr(packkeep, "_UNNAMED", 0 if named else packkeep._UNNAMED)
+    monkeypatch.setattr(packkeep, "_DEAD", -1.0)
     repo = Sandbox.init(tmp_path / "repo", "--bare")
     store = opened(repo)
     made = trees(store, 5)
@@ -168,7 +168,7 @@ def test_killed_at_every_step_nothing_stays_but_what_git_removes(
             left = [step]
             for name in ("open", "rename", "link", "fsync", "unlink"):
                 setattr(os, name, deadly(getattr(os, name), left))
-            monkeypatch.setattr(keeping, "write_all", deadly(write_all, left))
+            monkeypatch.setattr(packkeep, "write_all", deadly(write_all, left))
             store.write(made)
             os._exit(0)
 
@@ -190,7 +190,7 @@ def test_killed_at_every_step_nothing_stays_but_what_git_removes(
 
 
 def test_what_another_process_keeps_stays_while_it_runs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "_DEAD", -1.0)
+    monkeypatch.setattr(packkeep, "_DEAD", -1.0)
     store = opened(repo)
     kept = store.write(blobs(store, [b"x"]))
     (folder(repo) / "pack-1.keep").write_text("a user's reason")
@@ -244,7 +244,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         real(fd, data)
 
-    monkeypatch.setattr(keeping, "write_all", full)
+    monkeypatch.setattr(packkeep, "write_all", full)
     if at < 4:
         with pytest.raises(GitError, match="a pack cannot be written: No space left on device"):
             store.write(made)
@@ -258,7 +258,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("named", [False, True])
 def test_git_takes_away_what_is_under_way(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, named: bool) -> None:
-    monkeypatch.setattr(keeping, "_UNNAMED", 0 if named else keeping._UNNAMED)
+    monkeypatch.setattr(packkeep, "_UNNAMED", 0 if named else packkeep._UNNAMED)
     store = opened(repo)
     made, real, left = trees(store, 3), os.fsync, [3]
 
@@ -326,7 +326,7 @@ def test_all_is_on_disk_before_it_has_its_name(repo: Sandbox, monkeypatch: pytes
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "rename", renamed)
-    monkeypatch.setattr(keeping, "_UNNAMED", 0)
+    monkeypatch.setattr(packkeep, "_UNNAMED", 0)
     store = opened(repo)
     store.write(blobs(store, [b"x"]))
     assert [s for s in seen if not s.startswith("sync objects")] == [

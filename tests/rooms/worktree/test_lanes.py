@@ -16,7 +16,7 @@ import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree.lanes import Lane
+from gitbaton.worktree.isolated import Lane
 from gitbaton.worktree.watcher import sweep
 from tests.kit import Sandbox, find_new_git
 from tests.kit.doors import build

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitbaton.system.files import signature
-from gitbaton.worktree import lanesync
-from gitbaton.worktree.lanes import Lane
-from gitbaton.worktree.lanesync import Tree
+from gitbaton.worktree import dirsync
+from gitbaton.worktree.dirsync import Tree
+from gitbaton.worktree.isolated import Lane
 from tests.kit import Sandbox
 from tests.rooms.worktree.test_lanes import inside, lane, shown
 
@@ -116,9 +116,9 @@ def test_whatever_happens_both_are_the_same_after_a_sync(
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         if coarse:
             patch.setattr(
-                lanesync, "signature", lambda at: (*signature(at)[:3], at.st_ctime_ns // _SLOW * _SLOW + 1, at.st_mode)
+                dirsync, "signature", lambda at: (*signature(at)[:3], at.st_ctime_ns // _SLOW * _SLOW + 1, at.st_mode)
             )
-            patch.setattr(lanesync, "_TICK", 2 * _SLOW)
+            patch.setattr(dirsync, "_TICK", 2 * _SLOW)
         theirs, ours = Path(name) / "theirs", Path(name) / "ours"
         theirs.mkdir()
         ours.mkdir()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import RecordError
-from gitbaton.exchange import Request
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
+from gitbaton.requests import Request
 from gitbaton.worktree import rawbytes
 from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
 from gitbaton.worktree.conversions import may_convert

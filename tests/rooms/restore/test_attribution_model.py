@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton import owners
+from gitbaton import attribution
+from gitbaton.attribution import Owner, others
 from gitbaton.errors import BatonError
 from gitbaton.model import Op, Stored
-from gitbaton.owners import Owner, others
 from gitbaton.restore import Order, carry_out
 from gitbaton.store import lines
 from tests.kit import Sandbox
 from tests.kit.tiers import model, sized
-from tests.rooms.restore.test_owners import Scene
+from tests.rooms.restore.test_attribution import Scene
 
 PATHS = ("a", "b", "d/c")
 TRACKS = ("mine", "other", "third")
@@ -139,8 +139,8 @@ def test_of_a_long_track_that_is_alone_the_same_is_said(count: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(lines, "NEWEST", 0)
             patch.setattr(lines, "_FEW", 8 if few else 0)
-            patch.setattr(owners, "first_lines", counted("first", lines.first_lines))
-            patch.setattr(owners, "read_lines", counted("whole", lines.read_lines))
+            patch.setattr(attribution, "first_lines", counted("first", lines.first_lines))
+            patch.setattr(attribution, "read_lines", counted("whole", lines.read_lines))
             found, expected = both_ways(before, after, False)
         assert found == expected
 

@@ -10,9 +10,9 @@ from gitbaton.git.repo import Repo, make_folder
 from gitbaton.git.run import LOCAL_ENV, Git, zsplit
 from gitbaton.model import Oid
 from gitbaton.system.files import open_below
+from gitbaton.worktree.dirsync import Tree
 from gitbaton.worktree.fileread import Reader
 from gitbaton.worktree.filewatch import Stray
-from gitbaton.worktree.lanesync import Tree
 from gitbaton.worktree.registration import Registration
 from gitbaton.worktree.watcher import await_watch, dismiss, new_path, remove, start_watch, sweep, tell
 
