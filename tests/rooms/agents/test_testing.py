@@ -9,8 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.agents import testing
-from gitbaton.agents.testing import MAX_COMMAND, MAX_NAME, MAX_NAMES, Verdict, verdict
+from gitbaton.agents import testcommands, testing, testoutput
+from gitbaton.agents.testcommands import MAX_COMMAND
+from gitbaton.agents.testing import Verdict, verdict
+from gitbaton.agents.testoutput import MAX_NAME, MAX_NAMES
 from tests.kit.tables import each
 from tests.kit.tiers import examples, model
 
@@ -713,10 +715,10 @@ def test_names_are_few_and_short() -> None:
 
 def patterns() -> Iterator[str]:
     """Every pattern that sees an output."""
-    for form in testing._FORMS.values():
+    for form in testoutput._FORMS.values():
         yield from filter(None, (form.line, form.good, form.bad, form.torn, form.pairs))
         yield from (pattern for _, pattern in form.names)
-    yield from (testing._NOT_RUN, testing._NO_PLACE, testing._BAD)
+    yield from (testing._NOT_RUN, testing._NO_PLACE, testoutput._BAD)
 
 
 def test_no_pattern_works_more_than_a_line_can_cost() -> None:
@@ -766,10 +768,10 @@ def test_the_worst_outputs_come_to_an_end() -> None:
     for piece in pieces:
         for joined in (piece, piece + "\n"):
             output = joined * (1_000_000 // len(joined))
-            window, cut = testing._window(output)
+            window, cut = testoutput.window(output)
             assert cut
-            assert len(window) <= testing._HEAD + testing._TAIL + 2
-            assert max(map(len, window.split("\n"))) <= testing._LINE
+            assert len(window) <= testoutput._HEAD + testoutput._TAIL + 2
+            assert max(map(len, window.split("\n"))) <= testoutput._LINE
             assert verdict("make test | cat", 0, output) is not None
 
 
@@ -837,7 +839,7 @@ def test_before_a_pipe_no_status_is_a_test_that_passed(before: str, status: int,
 @model(examples(1000, 60))
 @given(st.lists(st.text(max_size=60) | st.from_regex(r"--[a-z]{1,9}=?[A-Za-z0-9]{0,40}", fullmatch=True), max_size=6))
 def test_a_shown_command_is_shown_as_it_is(arguments: list[str]) -> None:
-    shown = testing._shown(("pytest", *arguments))
+    shown = testcommands.shown(("pytest", *arguments))
     found = verdict(shown, 0, "")
     assert found is None or found.command == shown
     assert len(shown) <= MAX_COMMAND
