@@ -13,7 +13,7 @@ from gitbaton.commands.retaining import amount, clean, consented, discreet, laid
 from gitbaton.errors import UsageError
 from gitbaton.render import line
 from gitbaton.retention.planning import Plan, apply, plan, prune
-from gitbaton.retention.wishes import Wish, parse_rules
+from gitbaton.retention.rules import Wish, parse_rules
 
 OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily": "--keep-daily", "keepWeekly": "--keep-weekly"}
 

@@ -13,8 +13,7 @@ from gitbaton.errors import MENDS, BatonError, GitError
 from gitbaton.git.repo import Repo, add, lock_file
 from gitbaton.model import Oid
 from gitbaton.retention.planning import prune
-from gitbaton.retention.rules import AUTO_LAST
-from gitbaton.retention.wishes import Wish
+from gitbaton.retention.rules import AUTO_LAST, Wish
 from gitbaton.system.files import acquire
 
 

@@ -12,9 +12,8 @@ from gitbaton.errors import NotFoundError, RefConflictError
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.looking import Chain, Conversation, Found, look
-from gitbaton.retention.rules import Item, keep, keep_auto
+from gitbaton.retention.rules import Item, Wish, keep, keep_auto, no_rule, rules_of
 from gitbaton.retention.trimming import DAYS, old, resting, without
-from gitbaton.retention.wishes import Wish, no_rule, rules_of
 from gitbaton.store import NOTES, TIPS, chain_ref
 from gitbaton.store.intent import pending, settle
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS

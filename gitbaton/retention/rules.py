@@ -1,15 +1,16 @@
-"""Keep rules, as restic and borg have them: which checkpoints of a track stay, and why. Pure.
+"""Keep rules, as restic and borg have them: what a prune is asked for, which checkpoints of a track stay, and why. Pure.
 
-The rules are independent of each other, and what any of them keeps stays. Days and weeks are those of UTC, so that every
-clone decides alike wherever it stands; ``within`` is measured back from the track's newest checkpoint, as restic does, so
-that a track that rests for a year loses nothing by resting.
+Rules of the command line go before those of a track in the configuration, and these before those of all tracks. The rules
+are independent of each other, and what any of them keeps stays. Days and weeks are those of UTC, so that every clone decides
+alike wherever it stands; ``within`` is measured back from the track's newest checkpoint, as restic does, so that a track that
+rests for a year loses nothing by resting.
 """
 
 from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from gitbaton.errors import UsageError
@@ -19,7 +20,7 @@ from gitbaton.values import value
 AUTO_DAYS = 14
 AUTO_LAST = 200
 _PARTS = re.compile(r"([0-9]{1,6})([hdwmy])")
-_MOST = 1_000_000_000
+KEYS = ("keepLast", "keepWithin", "keepDaily", "keepWeekly")
 
 
 @value
@@ -66,6 +67,17 @@ class Rules:
 
 
 @value
+class Wish:
+    """What a prune is asked for. ``tracks``: only these, and nothing else; ``rules`` of the command line; without
+    ``milestones`` labelled checkpoints go like others; ``auto``: the prune that nobody asked for, by its own rule."""
+
+    tracks: tuple[str, ...] = ()
+    rules: Rules = Rules()
+    milestones: bool = True
+    auto: bool = False
+
+
+@value
 class Item:
     """What the rules look at in a checkpoint. ``carried``: the manual checkpoint whose words it takes along; ``pinned`` and
     ``run`` (an unfinished run needs it): it stays whatever the rules say."""
@@ -95,9 +107,49 @@ def parse_duration(text: str, what: str) -> Duration:
 
 def parse_count(text: str, what: str) -> int:
     """A whole number of 1 or more. Raises UsageError that names ``what``."""
-    if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= _MOST:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
         raise UsageError(f"{what} is '{text}'; it must be a whole number of 1 or more")
     return int(text)
+
+
+def parse_rules(
+    name: Callable[[str], str], last: str | None, within: str | None, daily: str | None, weekly: str | None
+) -> Rules:
+    """Rules as they were written; ``name`` turns ``keepLast`` and the like into what the user calls it. Raises UsageError."""
+    return Rules(
+        last=None if last is None else parse_count(last, name("keepLast")),
+        within=None if within is None else parse_duration(within, name("keepWithin")),
+        daily=None if daily is None else parse_count(daily, name("keepDaily")),
+        weekly=None if weekly is None else parse_count(weekly, name("keepWeekly")),
+    )
+
+
+def rules_of(settings: Mapping[str, Sequence[str]], track: str, given: Rules) -> Rules:
+    """The rules for a track, each rule by itself: ``given``, else ``baton.<track>.keepLast``, else ``baton.keepLast`` and so
+    on. Raises UsageError that names a key whose value cannot be understood."""
+    found: dict[str, tuple[str, str]] = {}
+    for key in KEYS:
+        for name in (f"baton.{key}", f"baton.{track}.{key}"):
+            if values := settings.get(f"{name.rpartition('.')[0]}.{key.lower()}"):
+                found[key] = name, values[-1]
+    last, within, daily, weekly = (found[key][1] if key in found else None for key in KEYS)
+    configured = parse_rules(lambda key: found[key][0], last, within, daily, weekly)
+    return Rules(
+        last=given.last or configured.last,
+        within=given.within or configured.within,
+        daily=given.daily or configured.daily,
+        weekly=given.weekly or configured.weekly,
+    )
+
+
+def no_rule(tracks: Sequence[str]) -> UsageError:
+    """The error where nothing says what is to stay."""
+    where = f" for track '{tracks[0]}'" if len(tracks) == 1 else ""
+    return UsageError(
+        f"no rule says what to keep{where}; nothing is removed",
+        "give --keep-last N, --keep-within 24h, --keep-daily N or --keep-weekly N",
+        "or set baton.keepLast, baton.keepWithin, baton.keepDaily or baton.keepWeekly, or baton.<track>.keepLast and so on",
+    )
 
 
 def day(moment: datetime) -> str:
@@ -117,54 +169,47 @@ def keep(items: Sequence[Item], rules: Rules, *, milestones: bool = True) -> dic
     The tip, the last manual one, pins, what an unfinished run needs, the one whose words a kept automatic one carries and,
     with ``milestones``, labelled ones stay without any rule.
     """
-    found = _Reasons()
+    reasons: list[tuple[str, Sequence[Item]]] = []
     if rules.last is not None:
-        found.add("last", items[: rules.last])
+        reasons.append(("last", items[: rules.last]))
     if rules.within is not None and items:
         least = rules.within.before(items[0].created)
-        found.add(f"within {rules.within.text}", [item for item in items if item.created > least])
+        reasons.append((f"within {rules.within.text}", [item for item in items if item.created > least]))
     for name, count, bucket in (("daily", rules.daily, day), ("weekly", rules.weekly, week)):
-        for text, item in _newest(items, count or 0, bucket):
-            found.add(f"{name} {text}", [item])
-    return _always(found, items, milestones=milestones)
+        reasons += [(f"{name} {text}", [item]) for text, item in _newest(items, count or 0, bucket)]
+    return _kept(items, reasons, milestones=milestones)
 
 
 def keep_auto(items: Sequence[Item], now: datetime) -> dict[Oid, tuple[str, ...]]:
     """What stays of a track that is pruned by itself: all but the automatic checkpoints that are older than 14 days and not
     among the newest 200."""
-    found = _Reasons()
-    found.add("last", items[:AUTO_LAST])
     least = now - timedelta(days=AUTO_DAYS)
-    found.add(f"within {AUTO_DAYS}d", [item for item in items if item.created > least])
-    found.add("manual", [item for item in items if item.kind != "auto"])
-    return _always(found, items, milestones=True)
+    young = [item for item in items if item.created > least]
+    manual = [item for item in items if item.kind != "auto"]
+    return _kept(items, [("last", items[:AUTO_LAST]), (f"within {AUTO_DAYS}d", young), ("manual", manual)], milestones=True)
 
 
-def _always(found: _Reasons, items: Sequence[Item], *, milestones: bool) -> dict[Oid, tuple[str, ...]]:
-    found.add("pinned", [item for item in items if item.pinned])
-    found.add("run", [item for item in items if item.run])
-    found.add("labelled", [item for item in items if milestones and item.label])
-    found.add("tip", items[:1])
-    found.add("manual", [item for item in items if item.kind == "manual"][:1])
+def _kept(
+    items: Sequence[Item], reasons: Iterable[tuple[str, Sequence[Item]]], *, milestones: bool
+) -> dict[Oid, tuple[str, ...]]:
+    """What stays for these reasons, and what stays whatever the rules say; each with its reasons, in the order of these."""
+    always = (
+        ("pinned", [item for item in items if item.pinned]),
+        ("run", [item for item in items if item.run]),
+        ("labelled", [item for item in items if milestones and item.label]),
+        ("tip", items[:1]),
+        ("manual", [item for item in items if item.kind == "manual"][:1]),
+    )
+    found: dict[Oid, dict[str, None]] = {}
+    for reason, those in (*reasons, *always):
+        for item in those:
+            found.setdefault(item.id, {})[reason] = None
     words: set[Oid | None] = set()
     for item in items:  # newest first: what is carried comes after who carries it
-        found.add("carried", [item] if item.id in words else [])
-        words |= {item.carried} if item.id in found.by_id else set()
-    return {item.id: tuple(found.by_id[item.id]) for item in items if item.id in found.by_id}
-
-
-class _Reasons:
-    """Why each checkpoint stays, by id, in the order in which the reasons came."""
-
-    def __init__(self) -> None:
-        self.by_id: dict[Oid, list[str]] = {}
-
-    def add(self, reason: str, items: Collection[Item]) -> None:
-        """One more reason for some of them."""
-        for item in items:
-            reasons = self.by_id.setdefault(item.id, [])
-            if reason not in reasons:
-                reasons.append(reason)
+        if item.id in words:
+            found.setdefault(item.id, {})["carried"] = None
+        words |= {item.carried} if item.id in found else set()
+    return {item.id: tuple(found[item.id]) for item in items if item.id in found}
 
 
 def _newest(items: Sequence[Item], count: int, bucket: Callable[[datetime], str]) -> list[tuple[str, Item]]:

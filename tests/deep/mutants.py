@@ -105,8 +105,8 @@ secrets scanning/looking.py: the line before is named
 +hit = _nowhere(text.count(b"\n", 0, finding.start), finding.kind)
 
 retention retention/rules.py: carried words are pruned
--found.add("carried", [item] if item.id in words else [])
-+found.add("carried", [])
+-words |= {item.carried} if item.id in found else set()
++words |= set()
 
 retention retention/forgetting.py: carriers come back by sync
 -revision.meta = replace(revision.meta, forgotten=revision.meta.forgotten | made.all_ids)

@@ -18,8 +18,7 @@ from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.model import Checkpoint, FileState, IndexState, WorktreeId
 from gitbaton.retention.auto import work
 from gitbaton.retention.planning import apply, plan, prune
-from gitbaton.retention.rules import Rules
-from gitbaton.retention.wishes import Wish
+from gitbaton.retention.rules import Rules, Wish
 from gitbaton.store.intent import pending
 from gitbaton.store.join import Link, insert, links
 from gitbaton.store.meta import read as read_meta

@@ -15,8 +15,7 @@ from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
 from gitbaton.retention.forgetting import forget
 from gitbaton.retention.planning import apply, plan, prune
-from gitbaton.retention.rules import Rules
-from gitbaton.retention.wishes import Wish
+from gitbaton.retention.rules import Rules, Wish
 from gitbaton.store.join import insert, links
 from gitbaton.store.revision import Revision
 from gitbaton.values import replace

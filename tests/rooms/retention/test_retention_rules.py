@@ -10,8 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import UsageError
-from gitbaton.retention.rules import Duration, Item, Rules, day, keep, keep_auto, parse_count, parse_duration, week
-from gitbaton.retention.wishes import rules_of
+from gitbaton.retention.rules import (
+    Duration,
+    Item,
+    Rules,
+    day,
+    keep,
+    keep_auto,
+    parse_count,
+    parse_duration,
+    rules_of,
+    week,
+)
 from tests.kit.tables import each
 
 NOON = datetime(2026, 3, 31, 12, tzinfo=UTC)

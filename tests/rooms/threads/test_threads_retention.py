@@ -161,7 +161,7 @@ def test_a_saver_at_work_is_no_hindrance_for_tracks(repo: Sandbox) -> None:
     for number in range(3):
         repo.here("snapshot", "--track", "work", "--step", str(number), "--no-files")
     from gitbaton.retention import planning
-    from gitbaton.retention.wishes import Wish
+    from gitbaton.retention.rules import Wish
 
     with repo.open(door="binary") as baton, ThreadStore.open(repo.path, **QUIET) as store:
         made = planning.plan(baton, Wish(rules=Rules(last=1)))
