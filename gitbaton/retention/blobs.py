@@ -12,6 +12,7 @@ from gitbaton.model import Oid, Stored
 from gitbaton.retention.looking import Found, existing
 from gitbaton.store import CHAINS, SAFETY, TIPS, Store
 from gitbaton.store.safety import beside
+from gitbaton.store.sound import own_refs, theirs
 
 _LEAST = 12  # bytes of a compressed blob: below it is empty
 
@@ -48,13 +49,11 @@ def alone(
     apart. ``dropped``: refs that go. Raises RecordError."""
     if not files:
         return frozenset()
-    store = baton.store
-    refs = {**store.objects.refs("refs/"), **found.refs}
     left = {*dropped, *found.broken}
-    tips = {oid for ref, oid in refs.items() if not ref.startswith((CHAINS, TIPS, SAFETY)) and ref not in left}
+    ours = {**own_refs(baton.store), **found.refs}
+    tips = {oid for ref, oid in ours.items() if not ref.startswith((CHAINS, TIPS, SAFETY)) and ref not in left}
     tips |= {oid for s in rest for oid in (s.tree, s.base) if oid}
-    head = store.objects.head().oid
-    kept = usage.reached(baton.repo, existing(store, tips | ({head} if head else set())))
+    kept = usage.reached(baton.repo, existing(baton.store, tips.union(theirs(baton.store))))
     return frozenset(files) - kept.keys()
 
 

@@ -1,26 +1,28 @@
-"""What each track, the conversations and the rest cost on disk: bytes that go with it alone, and bytes that it shares."""
+"""Disk cost: bytes of each track, of the conversations and the rest, own and shared; and what git frees after a prune."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.baton import Baton
-from gitbaton.codec import decode_track
+from gitbaton.errors import GitError
 from gitbaton.git import usage
-from gitbaton.git.objects import parse_commit
+from gitbaton.git.objects import NewObject, RefChange, parse_commit, parse_tree
 from gitbaton.git.repo import Repo
+from gitbaton.git.usage import Size
 from gitbaton.model import Oid
-from gitbaton.retention.looking import existing
-from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, track_of
-from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
-from gitbaton.store.sound import own_refs
-from gitbaton.threads.names import LATE
+from gitbaton.retention.looking import Found, existing, kind_of
+from gitbaton.store import Store
+from gitbaton.store.refs import REMOTES
+from gitbaton.store.sound import own_refs, theirs
 from gitbaton.values import value
 
-_FIRST = ("track", "safety", "transcripts", "runs", "threads")
-_ROOMS = (("safety", SAFETY), ("transcripts", TRANSCRIPTS), ("runs", RUNS), ("threads", THREADS), ("threads", LATE))
+_ORDER = ("track", "safety", "transcripts", "runs", "threads", "log", "notes", "fetched", "other")
+_ATTEMPTS = 3
+_MUCH = 256 << 20  # bytes on disk up to which all is weighed again
+_ENTRY = {"sha1": 28, "sha256": 40}  # bytes of a pack's index for each object
 
 
 @value
@@ -39,12 +41,15 @@ class Cost:
 def costs(baton: Baton) -> tuple[Cost, ...]:
     """What everything of ours costs: tracks by name, then the rest. Raises RecordError for what cannot be read."""
     store = baton.store
-    parts = _parts(store)
-    mine = {oid for oids in parts.values() for oid in oids}
     refs = own_refs(store)
-    outside = {oid for ref, oid in store.objects.refs("refs/").items() if ref not in refs and oid.strip("0")}
-    head = store.objects.head().oid
-    others = existing(store, (outside | ({head} if head else set())) - mine)
+    there = set(existing(store, (oid for oid in refs.values() if oid.strip("0"))))  # what is broken costs nothing
+    parts: dict[tuple[str, str], list[Oid]] = {}
+    for ref, oid in refs.items():
+        if oid in there:
+            kind, named = kind_of(ref)
+            name = (named if isinstance(named, str) else ref) if kind in ("track", "fetched", "other") else ""
+            parts.setdefault((kind, name), []).append(oid)
+    others = existing(store, set(theirs(store)) - {oid for oids in parts.values() for oid in oids})
     since = usage.reached(baton.repo, others, _first(store, parts)).keys()
     reached = {part: usage.reached(baton.repo, oids, others).keys() - since for part, oids in parts.items()}
     times = Counter(oid for oids in reached.values() for oid in oids)
@@ -54,12 +59,12 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
         return sum(sizes.get(oid, 0) for oid in oids if (times[oid] == 1) == alone)
 
     found = [
-        Cost(kind=kind, name=name, own=total(there, alone=True), shared=total(there, alone=False))
-        for (kind, name), there in reached.items()
+        Cost(kind=kind, name=name, own=total(oids, alone=True), shared=total(oids, alone=False))
+        for (kind, name), oids in reached.items()
     ]
-    log = _log(baton.repo)
-    at = sum(cost.kind in _FIRST for cost in found)
-    return (*found[:at], *([Cost(kind="log", name="", own=log, shared=0)] if log else []), *found[at:])
+    if log := _log(baton.repo):
+        found.append(Cost(kind="log", name="", own=log, shared=0))
+    return tuple(sorted(found, key=lambda cost: (_ORDER.index(cost.kind), cost.name)))
 
 
 def _log(repo: Repo) -> int:
@@ -83,29 +88,75 @@ def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid
     return list(existing(store, found))
 
 
-def _parts(store: Store) -> dict[tuple[str, str], list[Oid]]:
-    """What each part's refs point at, in the order in which parts are shown."""
-    found: dict[tuple[str, str], list[Oid]] = {}
-    for ref, oid in existing_refs(store).items():
-        found.setdefault(_part(ref), []).append(oid)
-    order = {kind: place for place, kind in enumerate((*_FIRST, "notes"))}
-    return dict(sorted(found.items(), key=lambda item: (order.get(item[0][0], len(order)), item[0])))
+def freed(store: Store, found: Found, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:
+    """What ``git gc --prune=now`` frees after ``changes``, for which ``objects`` are written; 0 where it would grow.
+
+    Git is asked to pack what stays, because what was stored as a difference to what goes must be stored anew. What else waits
+    to be collected is not counted, but for what gitbaton itself left behind. Where git packs anew beside us, it is asked again.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _freed(store, found, objects, changes)
+        except GitError:
+            continue
+    return _freed(store, found, objects, changes)
 
 
-def existing_refs(store: Store) -> Mapping[str, Oid]:
-    """Our refs, but for those that are broken: they cost nothing."""
-    refs = own_refs(store)
-    there = set(existing(store, (oid for oid in refs.values() if oid.strip("0"))))
-    return {ref: oid for ref, oid in refs.items() if oid in there}
+def _freed(store: Store, found: Found, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:
+    new = {item.oid: item for item in objects if item.oid not in found.objects}
+    after = {**found.refs, **{change.name: change.new for change in changes}}
+    tips = [oid for ref, oid in after.items() if oid is not None and not ref.startswith(REMOTES)]
+    stays = _reached(store, found, tips, new)
+    gone = {oid: found.sizes[oid] for oid in found.objects if oid not in stays}
+    # The JSON of checkpoints that were once a track's newest: git has them as blobs, and nothing refers to them.
+    ids = {stored.id for chain in (*found.tracks, *found.safety) for stored in chain.items}
+    gone |= usage.sizes(store.repo, [oid for oid in ids if oid not in stays and oid not in found.sizes])
+    loose = usage.loose(store.repo)
+    entry = _ENTRY[store.objects.algorithm]
+    before = sum(size.bytes + (entry if oid not in loose else 0) for oid, size in gone.items())
+    paths, now = _packed_anew(store, found, gone, stays)
+    then = usage.packed(store.repo, new.values(), paths) + entry * len(new)
+    return max(before + sum(size.bytes for size in now.values()) - then, 0)
 
 
-def _part(ref: str) -> tuple[str, str]:
-    if ref.startswith((CHAINS, TIPS)):
-        return "track", track_of(ref) or ref
-    for kind, prefix in _ROOMS:
-        if ref.startswith(prefix):
-            return kind, ""
-    if ref.startswith(REMOTES):
-        remote = ref.removeprefix(REMOTES).partition("/")[0]
-        return "fetched", decode_track(remote) or remote
-    return ("notes", "") if ref in (META, NOTES) else ("other", ref)
+def _reached(store: Store, found: Found, tips: Collection[Oid], new: Mapping[Oid, NewObject]) -> dict[Oid, bytes]:
+    """What of our objects is reached afterwards. New commits and trees are not written yet: what they name is asked for."""
+    wanted: set[Oid] = set()
+    todo, seen = list(tips), set()
+    while todo:
+        oid = todo.pop()
+        if oid in seen:
+            continue
+        seen.add(oid)
+        item = new.get(oid)
+        if item is None:
+            wanted.add(oid)
+        elif item.kind == "commit":
+            commit = parse_commit(item.data)
+            todo += [commit.tree, *commit.parents]
+        elif item.kind == "tree":
+            todo += [entry.oid for entry in parse_tree(item.data, store.objects.algorithm) if entry.mode != b"160000"]
+    ours = [oid for oid in wanted if oid in found.objects]  # what others reach as well need not be walked
+    return usage.reached(store.repo, ours, found.others, logs=True)
+
+
+def _packed_anew(
+    store: Store, found: Found, gone: Collection[Oid], stays: Mapping[Oid, bytes]
+) -> tuple[dict[Oid, bytes], dict[Oid, Size]]:
+    """What git may pack in another way than before, each with a path, and how large all of it is now: our objects that stay,
+    the user's since the first checkpoint, and whatever is stored as a difference to what goes. What these in turn are
+    differences to is with them. Of very much only what must be packed anew."""
+    paths = dict(found.since)
+    paths |= {oid: found.objects[oid] for oid in stays if oid in found.objects}
+    orphans = {oid: base for oid, base in usage.built_on(store.repo, gone).items() if oid not in gone}
+    paths |= {oid: paths.get(oid) or found.objects.get(base, b"") for oid, base in orphans.items()}
+    known = dict(found.sizes) | usage.sizes(store.repo, paths.keys() - found.sizes.keys())
+    paths = {oid: path for oid, path in paths.items() if oid in known}  # git has collected the others meanwhile
+    if sum(known[oid].bytes for oid in paths) > _MUCH:
+        paths = {oid: paths[oid] for oid in orphans if oid in paths}
+    asked = {known[oid].delta for oid in paths}
+    while more := {oid for oid in asked if oid and oid not in gone and oid not in paths}:
+        known |= usage.sizes(store.repo, more - known.keys())
+        paths |= dict.fromkeys(more & known.keys(), b"")
+        asked = {known[oid].delta for oid in more & known.keys()}
+    return paths, {oid: known[oid] for oid in paths}

@@ -1,13 +1,14 @@
-"""Everything of ours, read whole before anything is removed: what cannot be read stays, and a stranger's ref ends it."""
+"""Survey: all that is ours, read whole before anything is removed; what cannot be read stays, a stranger's ref ends it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from gitbaton.agents.values import NAMES
 from gitbaton.codec import decode, decode_track, plain
-from gitbaton.errors import BatonError, GitError, RecordError
+from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.tornfiles import torn
@@ -26,6 +27,43 @@ from gitbaton.values import value
 
 _MAX_TIP = 2 << 20
 _LOOKS = 4
+
+
+def conversation_name(ref: str) -> tuple[str, str] | None:
+    """The agent and the session that the ref of a stored conversation names; None for any other ref."""
+    parts = ref.removeprefix(TRANSCRIPTS).split("/")
+    session = decode_track(parts[1]) if len(parts) == 2 and parts[0] in NAMES else None
+    return None if session is None else (parts[0], session)
+
+
+def _remote(ref: str) -> str | None:
+    remote, _, below = ref.removeprefix(REMOTES).partition("/")
+    return decode_track(remote) if below else None
+
+
+_KINDS: tuple[tuple[str, str, Callable[[str], object]], ...] = (  # a kind of refs, how they begin, what one of them names
+    ("track", CHAINS, track_of),
+    ("track", TIPS, track_of),
+    ("safety", SAFETY, re.compile(re.escape(SAFETY) + "(?:main-worktree|worktrees/[^/]*)").fullmatch),
+    ("transcripts", TRANSCRIPTS, conversation_name),
+    ("runs", RUNS, lambda ref: run_of(ref.removeprefix(RUNS))),
+    ("threads", THREADS, names_of),
+    ("threads", LATE, names_of),
+    ("fetched", REMOTES, _remote),
+)
+
+
+def kind_of(ref: str) -> tuple[str, object]:
+    """The kind of a ref of ours, and what it names; None where its name is not one that gitbaton writes, nor was fetched."""
+    for kind, prefix, named in _KINDS:
+        if ref.startswith(prefix):
+            return kind, named(ref)
+    return ("notes", ref) if ref in (META, NOTES) else ("other", None)
+
+
+def known(ref: str) -> bool:
+    """Whether a ref below ``refs/baton/`` or ``refs/checkpoints/`` has a name that gitbaton writes, or was fetched."""
+    return kind_of(ref)[1] is not None
 
 
 @value
@@ -47,6 +85,16 @@ class Conversation:
     session: str
     tip: Oid
     newest: datetime
+
+
+@value
+class Copy:
+    """The chain of a track as it was fetched: its checkpoints, newest first; ``whole``: whether all of them can be read."""
+
+    ref: str
+    remote: str
+    items: tuple[Stored, ...]
+    whole: bool
 
 
 @value
@@ -114,103 +162,68 @@ def _look(store: Store) -> Found:
         raise error
     meta = read_meta(store)
     broken = sound.broken(store, refs)
-    made = _Parts(store, refs, broken)
     try:
-        return made.found(meta)
+        return _found(store, refs, meta, broken)
     except (RecordError, GitError):
         rest = {ref: oid for ref, oid in refs.items() if ref not in broken}
         more = sound.astray(store, rest, sound.theirs(store))
         if not more:
             raise
-    return _Parts(store, refs, {**broken, **more}).found(meta)
+    return _found(store, refs, meta, {**broken, **more})
 
 
-class _Parts:
-    """Our refs by what they are; those that turn out to be broken join ``broken``."""
+def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, str]) -> Found:
+    """All of it but for what is ``broken``, which those join that turn out to be, with what it reaches. Raises RecordError,
+    GitError where something of that cannot be read."""
+    chains: dict[str, Chain] = {}
+    conversations: list[Conversation] = []
+    for ref, oid in sorted(refs.items()):
+        if ref in broken:
+            continue
+        try:
+            if ref.startswith((CHAINS, SAFETY)):
+                chains[ref] = _chain(store, ref, oid)
+            elif name := conversation_name(ref):
+                conversations.append(_conversation(store, ref, oid, *name))
+        except (RecordError, GitError) as error:
+            broken[ref] = error.message
+    tips = {tip_ref(chain.name): chain for ref, chain in chains.items() if ref.startswith(CHAINS)}
+    _check_tips(store, refs, {tip: chain.items[0].id for tip, chain in tips.items() if chain.items}, broken)
+    for tip in tips.keys() & broken.keys():  # a track moves with its tip, or not at all
+        del chains[tips[tip].ref]
 
-    def __init__(self, store: Store, refs: Mapping[str, Oid], broken: dict[str, str]) -> None:
-        self.store, self.refs, self.broken = store, refs, broken
-        self.chains: dict[str, Chain] = {}
-        self.conversations: list[Conversation] = []
-        for ref, oid in sorted(refs.items()):
-            if ref in broken:
-                continue
-            try:
-                if ref.startswith((CHAINS, SAFETY)):
-                    self.chains[ref] = _chain(store, ref, oid)
-                elif ref.startswith(TRANSCRIPTS):
-                    self.conversations.append(conversation(store, ref, oid))
-            except (RecordError, GitError) as error:
-                broken[ref] = error.message
-        _check_tips(store, refs, {tip_ref(c.name): c.items[0].id for c in self._of(CHAINS) if c.items}, broken)
-        tips = {tip_ref(chain.name): ref for ref, chain in self.chains.items() if ref.startswith(CHAINS)}
-        for ref in tips.keys() & broken.keys():  # a track moves with its tip, or not at all
-            del self.chains[tips[ref]]
+    whole = {ref: oid for ref, oid in refs.items() if ref not in broken}
+    mine = [oid for ref, oid in whole.items() if not ref.startswith(REMOTES)]
+    others = existing(store, [*sound.theirs(store), *(oid for ref, oid in whole.items() if ref.startswith(REMOTES))])
+    # A walk leaves out what commits at its edge hold, and not what they lead to: work committed after its checkpoint.
+    first = [chain.items[-1].base for chain in chains.values() if chain.items]
+    since = usage.reached(store.repo, others, [oid for oid in first if oid])
+    # Where there are only threads, nobody has made the root.
+    root = existing(store, [store.root]) if any(ref.startswith((CHAINS, SAFETY, RUNS)) for ref in whole) else ()
+    reached = usage.reached(store.repo, [*root, *mine] if mine else [], others)
+    sizes = usage.sizes(store.repo, reached.keys() | since.keys())
+    for oid, path in {**since, **reached}.items():
+        if oid not in sizes:
+            named = f" ('{plain(path.decode('utf-8', 'replace'))}')" if path else ""
+            raise RecordError(f"object {oid}{named} cannot be read")
+    if bad := torn(store.repo).keys() & reached.keys():
+        raise RecordError(f"object {min(bad)} is torn")
 
-    def _of(self, prefix: str) -> tuple[Chain, ...]:
-        return tuple(chain for ref, chain in sorted(self.chains.items()) if ref.startswith(prefix))
-
-    def found(self, meta: Meta) -> Found:
-        """All of it with what it reaches. Raises RecordError, GitError where something of that cannot be read."""
-        store, refs = self.store, self.refs
-        whole = {ref: oid for ref, oid in refs.items() if ref not in self.broken}
-        mine = [oid for ref, oid in whole.items() if not ref.startswith(REMOTES)]
-        others = _others(store, refs, whole)
-        # A walk leaves out what commits at its edge hold, and not what they lead to: work committed after its checkpoint.
-        first = [chain.items[-1].base for chain in self.chains.values() if chain.items]
-        since = usage.reached(store.repo, others, [oid for oid in first if oid])
-        # Where there are only threads, nobody has made the root.
-        root = existing(store, [store.root]) if any(ref.startswith((CHAINS, SAFETY, RUNS)) for ref in whole) else ()
-        reached = usage.reached(store.repo, [*root, *mine] if mine else [], others)
-        objects = {oid: path for oid, path in reached.items() if oid not in since}
-        sizes = usage.sizes(store.repo, reached.keys() | since.keys())
-        for oid, path in {**since, **reached}.items():
-            if oid not in sizes:
-                named = f" ('{plain(path.decode('utf-8', 'replace'))}')" if path else ""
-                raise RecordError(f"object {oid}{named} cannot be read")
-        if bad := torn(store.repo).keys() & reached.keys():
-            raise RecordError(f"object {min(bad)} is torn")
-        runs, unknown = _needed(store, refs, self.broken, others)
-        return Found(
-            refs=refs,
-            tracks=self._of(CHAINS),
-            safety=self._of(SAFETY),
-            conversations=tuple(self.conversations),
-            meta=meta,
-            others=others,
-            since=since,
-            objects=objects,
-            sizes=sizes,
-            runs=runs,
-            broken=self.broken,
-            unknown=unknown,
-        )
-
-
-def known(ref: str) -> bool:
-    """Whether a ref below ``refs/baton/`` or ``refs/checkpoints/`` has a name that gitbaton writes, or was fetched."""
-    if ref.startswith((CHAINS, TIPS)):
-        return track_of(ref) is not None
-    if ref.startswith(SAFETY):
-        rest = ref.removeprefix(SAFETY).split("/")
-        return rest == ["main-worktree"] or (len(rest) == 2 and rest[0] == "worktrees")
-    if ref.startswith(TRANSCRIPTS):
-        return conversation_name(ref) is not None
-    if ref.startswith(REMOTES):
-        remote, _, below = ref.removeprefix(REMOTES).partition("/")
-        return bool(below) and decode_track(remote) is not None
-    if ref.startswith(RUNS):
-        return run_of(ref.removeprefix(RUNS)) is not None
-    if ref.startswith((THREADS, LATE)):
-        return names_of(ref) is not None
-    return ref in (META, NOTES)
-
-
-def conversation_name(ref: str) -> tuple[str, str] | None:
-    """The agent and the session that the ref of a stored conversation names; None for any other ref."""
-    parts = ref.removeprefix(TRANSCRIPTS).split("/")
-    session = decode_track(parts[1]) if len(parts) == 2 and parts[0] in NAMES else None
-    return None if session is None else (parts[0], session)
+    runs, unknown = _needed(store, refs, broken, others)
+    return Found(
+        refs=refs,
+        tracks=tuple(chain for ref, chain in chains.items() if ref.startswith(CHAINS)),
+        safety=tuple(chain for ref, chain in chains.items() if ref.startswith(SAFETY)),
+        conversations=tuple(conversations),
+        meta=meta,
+        others=others,
+        since=since,
+        objects={oid: path for oid, path in reached.items() if oid not in since},
+        sizes=sizes,
+        runs=runs,
+        broken=broken,
+        unknown=unknown,
+    )
 
 
 def _chain(store: Store, ref: str, tip: Oid) -> Chain:
@@ -240,34 +253,38 @@ def _check_tips(store: Store, refs: Mapping[str, Oid], shown: Mapping[str, Oid],
             broken[ref] = error.message
 
 
-def conversation(store: Store, ref: str, tip: Oid) -> Conversation:
+def _conversation(store: Store, ref: str, tip: Oid, agent: str, session: str) -> Conversation:
     """A stored conversation. Raises RecordError for what is none."""
-    name = conversation_name(ref)
-    if name is None:
-        raise RecordError(f"'{plain(ref)}' is not a ref that gitbaton writes")
     try:
-        kept(store.objects, tip, *name)
+        kept(store.objects, tip, agent, session)
         found = store.objects.read(tip)
         seconds = int(parse_commit(found.data if found and found.data else b"").author.rsplit(b" ", 2)[1])
         newest = datetime.fromtimestamp(seconds, UTC)
     except (RecordError, ValueError, IndexError, OverflowError) as error:
         raise RecordError(str(error)) from None
-    return Conversation(ref=ref, agent=name[0], session=name[1], tip=tip, newest=newest)
-
-
-def _others(store: Store, refs: Mapping[str, Oid], whole: Mapping[str, Oid]) -> tuple[Oid, ...]:
-    """Where everything else in the repository begins: the user's refs and HEAD, and what was fetched, as far as it is
-    ``whole``."""
-    mine = {ref for ref in refs if not ref.startswith(REMOTES) or ref not in whole}
-    oids = {oid for ref, oid in store.objects.refs("refs/").items() if ref not in mine and oid.strip("0")}
-    head = store.objects.head().oid
-    return existing(store, oids | ({head} if head else set()))
+    return Conversation(ref=ref, agent=agent, session=session, tip=tip, newest=newest)
 
 
 def existing(store: Store, oids: Iterable[Oid]) -> tuple[Oid, ...]:
     """Those of some objects that are there."""
     asked = sorted(set(oids))
     return tuple(oid for oid, found in zip(asked, store.objects.read_many(asked, 0), strict=True) if found is not None)
+
+
+def copies(store: Store, found: Found, track: str | None = None) -> Iterator[Copy]:
+    """The chains that were fetched, of one track or of all, but for the refs that are broken."""
+    for ref in found.refs:
+        remote, _, below = ref.removeprefix(REMOTES).partition("/")
+        room, _, encoded = below.partition("/")
+        name = decode_track(encoded)
+        if not ref.startswith(REMOTES) or room != "tracks" or ref in found.broken or track not in (None, name):
+            continue
+        try:
+            history = store.chain(ref, name)
+            items, whole = history.items, not history.problems
+        except (RecordError, NotFoundError):
+            items, whole = (), False
+        yield Copy(ref=ref, remote=decode_track(remote) or remote, items=items, whole=whole)
 
 
 def _needed(
@@ -279,9 +296,8 @@ def _needed(
     found = usage.commits(store.repo, tips, others) if tips else set[Oid]()
     unknown: list[str] = []
     for ref in sorted(ref for ref in broken if ref.startswith(RUNS)):
-        tip = store.objects.read_many([refs[ref]], 0)
         try:
-            if not all(item is not None and item.kind == "commit" for item in tip):
+            if not all(item is not None and item.kind == "commit" for item in store.objects.read_many([refs[ref]], 0)):
                 raise RecordError("it leads to no record")
             found |= usage.commits(store.repo, [refs[ref]], others)
         except RecordError:

@@ -96,7 +96,7 @@ def _planned(baton: Baton, wish: Wish, *, weigh: bool = False) -> Plan:
     made = Plan(tracks=plans, safety=trimmed, conversations=talks, seen=found.refs, broken=_told(found))
     if not weigh:
         return made
-    from gitbaton.retention.weighing import freed
+    from gitbaton.retention.costs import freed
 
     return replace(made, bytes=freed(store, found, *_drawn(baton, made)) if not made.empty else 0)
 
