@@ -12,7 +12,7 @@ from gitbaton.commands.common import apart_document, askable, opened, paged, pri
 from gitbaton.commands.retaining import amount, clean, consented, discreet, laid_out
 from gitbaton.errors import UsageError
 from gitbaton.render import line
-from gitbaton.retention.planning import Plan, apply, plan, prune
+from gitbaton.retention.pruning import Plan, apply, plan, prune
 from gitbaton.retention.rules import Wish, parse_rules
 
 OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily": "--keep-daily", "keepWeekly": "--keep-weekly"}

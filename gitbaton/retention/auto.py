@@ -12,7 +12,7 @@ from gitbaton.codec import plain, timestamp
 from gitbaton.errors import MENDS, BatonError, GitError
 from gitbaton.git.repo import Repo, add, lock_file
 from gitbaton.model import Oid
-from gitbaton.retention.planning import prune
+from gitbaton.retention.pruning import prune
 from gitbaton.retention.rules import AUTO_LAST, Wish
 from gitbaton.system.files import acquire
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from gitbaton.codec import canonical, document, message, parse
 from gitbaton.errors import RecordError
-from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, lookup, new_object, object_id, parse_commit
+from gitbaton.git.objects import NewObject, TreeEntry, commit_data, lookup, new_object, object_id, parse_commit
 from gitbaton.model import FileState, Oid, Skipped, Stored
 from gitbaton.retention.looking import Chain
+from gitbaton.retention.removing import Trimmed, rebuilt
 from gitbaton.retention.sieve import Sieve
-from gitbaton.retention.trimming import chained
 from gitbaton.store import Store
 from gitbaton.store.join import Link, links
 from gitbaton.store.safety import beside
-from gitbaton.values import replace, value
+from gitbaton.values import replace
 
 _SHORT = 10
 _TOUCHED, _ONLY, _APART = b"touched", b"index-only", b"index-apart"  # lists of paths beside the stages
@@ -24,20 +24,7 @@ _SIDES = (b"raw", b"after", b"after-raw")
 _STAGES = (b"1", b"2", b"3")
 
 
-@value
-class Cleaned:
-    """A safety chain without what is forgotten. ``rewritten``: the checkpoints that say or held any of it, newest first;
-    ``taken``: the paths that each of them no longer holds, by its id before; ``(staged)``
-    stands behind one whose index entry alone went."""
-
-    chain: Chain
-    rewritten: tuple[Stored, ...]
-    taken: Mapping[Oid, tuple[str, ...]]
-    objects: tuple[NewObject, ...]
-    change: RefChange
-
-
-def cleaned(store: Store, chain: Chain, gone: Collection[Oid], blobs: Collection[Oid]) -> Cleaned | None:
+def cleaned(store: Store, chain: Chain, gone: Collection[Oid], blobs: Collection[Oid]) -> Trimmed | None:
     """The chain without the words of the checkpoints ``gone`` and without ``blobs``; None when it has neither.
 
     Raises RecordError.
@@ -48,9 +35,10 @@ def cleaned(store: Store, chain: Chain, gone: Collection[Oid], blobs: Collection
     ]
     if not work.rewritten:
         return None
-    objects, change = chained(store, chain, made)
-    return Cleaned(
+    objects, change = rebuilt(store, chain, made)
+    return Trimmed(
         chain=chain,
+        remove=(),
         rewritten=tuple(work.rewritten[::-1]),
         taken=work.taken,
         objects=(*work.sieve.made, *work.made, *objects),

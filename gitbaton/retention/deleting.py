@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gitbaton.baton import Baton
-from gitbaton.codec import check_track, counted, encode_track, plain
+from gitbaton.codec import check_track, counted, plain
 from gitbaton.errors import MENDS, NoAnswerError, NotFoundError, RecordError, RefConflictError
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.looking import look
-from gitbaton.retention.pins import turned
-from gitbaton.retention.planning import finish
+from gitbaton.retention.looking import copies
+from gitbaton.retention.removing import drawn_up, insist, moved, moving, survey
 from gitbaton.running.current import Unfinished, recording
-from gitbaton.store import NOTES, chain_ref, tip_ref
-from gitbaton.store.refs import META, REMOTES, RUNS
-from gitbaton.store.revision import Revision
-from gitbaton.store.sound import NONE, own_refs
-from gitbaton.values import replace, value
-
-_TRIES = 5
+from gitbaton.store import chain_ref, tip_ref
+from gitbaton.store.refs import META, RUNS
+from gitbaton.store.sound import NONE
+from gitbaton.values import value
 
 
 @value
@@ -37,22 +33,20 @@ class Deletion:
     broken: Mapping[str, str] = NONE
 
 
-def plan(baton: Baton, name: str) -> Deletion:
-    """What deleting a track comes to. Removes nothing.
+def plan(baton: Baton, name: str, *, held: bool = False) -> Deletion:
+    """What deleting a track comes to. Removes nothing. ``held``: whether the lock is.
 
     Raises NotFoundError, and RecordError when ``meta`` or the track itself cannot be read, or a ref of ours is a stranger's.
     """
-    finish(baton)
-    track, found = check_track(name), look(baton.store)
+    track = check_track(name)
+    found = survey(baton, held=held)
     for ref in (chain_ref(track), tip_ref(track)):
         if ref in found.broken:
             raise RecordError(f"nothing is removed: '{ref}' cannot be read: {found.broken[ref]}", MENDS)
     chain = next((chain for chain in found.tracks if chain.name == track), None)
     known = {stored.id: stored for stored in (chain.items if chain is not None else ())}
-    for ref in found.refs:
-        if ref.startswith(REMOTES) and ref.endswith(f"/tracks/{encode_track(track)}") and ref not in found.broken:
-            fetched = baton.store.chain(ref, track).items
-            known |= {s.id: s for s in fetched if s.id not in known and not found.meta.dropped(s.id)}
+    for copy in copies(baton.store, found, track):
+        known |= {s.id: s for s in copy.items if s.id not in known and not found.meta.dropped(s.id)}
     if not known:
         raise NotFoundError(f"there is no track '{plain(track)}'", "'git baton tracks' lists them")
     items = tuple(sorted(known.values(), key=lambda s: (s.checkpoint.created, s.id), reverse=True))
@@ -86,16 +80,15 @@ def permit(baton: Baton, made: Deletion, *, force: bool) -> None:
 
 
 def delete(baton: Baton, made: Deletion, *, force: bool) -> tuple[Deletion, list[str]]:
-    """Carry a plan out; where somebody records checkpoints meanwhile, plan again, a few times. What went, and what should be
-    said about it. Raises as ``plan``, ``permit`` and ``apply``."""
-    for _ in range(_TRIES):
+    """Carry a plan out; where somebody records checkpoints meanwhile, plan again, a few times, and then let them wait. What
+    went, and what should be said about it. Raises as ``plan``, ``permit`` and ``apply``."""
+
+    def applied(made: Deletion, held: bool) -> tuple[Deletion, list[str]]:
         permit(baton, made, force=force)
-        try:
-            return made, apply(baton, made)
-        except RefConflictError:
-            made = plan(baton, made.track)
-    permit(baton, made, force=force)
-    return made, apply(baton, made)
+        return made, _carried_out(baton, made, held=held)
+
+    made, said = insist(baton, made, lambda held: plan(baton, made.track, held=held), applied)
+    return made, [*said, *baton.refresh()]
 
 
 def apply(baton: Baton, made: Deletion) -> list[str]:
@@ -103,19 +96,16 @@ def apply(baton: Baton, made: Deletion) -> list[str]:
 
     Raises RefConflictError when what it was made for has moved meanwhile: nothing is changed then.
     """
-    revision = Revision(baton.store)
-    revision.noted = NOTES not in made.broken
-    meta = revision.meta
-    for stored in made.pinned:  # a pin would bring it back
-        meta = turned(meta, stored.id)
-    revision.meta = replace(meta, pruned=meta.pruned | {stored.id for stored in made.items})
-    if made.here:
-        revision.drop_track(made.track)
-    revision.prepare()
-    with baton.repo.lock((chain_ref(made.track), tip_ref(made.track), META, NOTES)):
-        now = own_refs(baton.store)
-        moved = {ref for ref in now.keys() | made.seen.keys() if now.get(ref) != made.seen.get(ref)}
-        if any(ref in (chain_ref(made.track), META) or ref.startswith(RUNS) for ref in moved):
+    return [*_carried_out(baton, made, held=False), *baton.refresh()]
+
+
+def _carried_out(baton: Baton, made: Deletion, *, held: bool) -> list[str]:
+    chain, gone = chain_ref(made.track), [stored.id for stored in made.items]
+    unpinned = [stored.id for stored in made.pinned]  # a pin would bring it back
+    keep: dict[str, tuple[Stored, ...]] = {made.track: ()} if made.here else {}
+    revision = drawn_up(baton, made.broken, keep=keep, drop={}, pruned=gone, unpinned=unpinned)
+    with moving(baton, revision, (chain, tip_ref(made.track)), (), held=held):
+        if moved(baton, made.seen, lambda ref: ref in (chain, META) or ref.startswith(RUNS)):
             raise RefConflictError(f"track '{plain(made.track)}' is not deleted: it moved meanwhile", "try again")
         revision.apply()
-    return [*revision.warnings, *baton.refresh()]
+    return revision.warnings

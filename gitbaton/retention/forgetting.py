@@ -1,38 +1,36 @@
-"""Forgetting checkpoints for good: what goes with them, and carrying it out in one transaction."""
+"""Forgetting: checkpoints removed for good, with all that holds their words or files, in one transaction."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
 
 from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
 from gitbaton.codec import decode, decode_track, plain
 from gitbaton.errors import MENDS, AmbiguousNameError, NoAnswerError, NotFoundError, RecordError, RefConflictError, UsageError
+from gitbaton.git import usage
 from gitbaton.git.objects import RefChange, commit_data, new_object
 from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.blobs import alone, brought, changed
-from gitbaton.retention.cleaning import Cleaned, cleaned
-from gitbaton.retention.looking import Chain, Conversation, Found, look
-from gitbaton.retention.planning import finish
-from gitbaton.retention.trimming import resting
-from gitbaton.store import NOTES, Store, chain_ref, tip_ref
+from gitbaton.retention.cleaning import cleaned
+from gitbaton.retention.looking import Conversation, Found, copies, existing
+from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, survey
+from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
 from gitbaton.store.bundle import plan_notes
-from gitbaton.store.intent import settle
-from gitbaton.store.refs import META, REMOTES, TRANSCRIPTS
-from gitbaton.store.revision import Revision
-from gitbaton.store.sound import NONE, own_refs
+from gitbaton.store.refs import META, REMOTES
+from gitbaton.store.safety import beside
+from gitbaton.store.sound import NONE, own_refs, theirs
 from gitbaton.store.write import NOBODY
 from gitbaton.transcripts import proofs, sessions_of, transcript_ref
 from gitbaton.values import replace, value
 
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
-_TRIES = 3
 _NAMED = 20
 _MAX_RECORD = 2 << 20
-Fetched = dict[str, tuple[Stored, ...] | None]
+_LEAST = 12  # bytes of a compressed blob: below it is empty
 
 
 @value
@@ -49,19 +47,19 @@ class Forgetting:
     ids: tuple[Oid, ...]
     stored: tuple[Stored, ...]
     along: tuple[Stored, ...]
-    before: tuple[Stored, ...]
     stay: Mapping[str, tuple[Stored, ...]]
     everywhere: bool
-    safety: tuple[Cleaned, ...]
-    conversations: tuple[Conversation, ...]
-    fetched: Mapping[str, Oid]
-    changed: Mapping[Oid, bytes]
-    brought: frozenset[Oid]
-    alone: frozenset[Oid]
     remotes: tuple[str, ...]
     pinned: tuple[Oid, ...]
     seen: Mapping[str, Oid]
     broken: Mapping[str, str] = NONE
+    before: tuple[Stored, ...] = ()
+    safety: tuple[Trimmed, ...] = ()
+    conversations: tuple[Conversation, ...] = ()
+    fetched: Mapping[str, Oid] = NONE
+    changed: Mapping[Oid, bytes] = MappingProxyType({})
+    brought: frozenset[Oid] = frozenset()
+    alone: frozenset[Oid] = frozenset()
 
     @property
     def all_ids(self) -> frozenset[Oid]:
@@ -74,82 +72,71 @@ class Forgetting:
         return (*self.stored, *self.along, *self.before)
 
 
-def plan(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
-    """What forgetting these checkpoints comes to. Removes nothing.
+def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = False) -> Forgetting:
+    """What forgetting these checkpoints comes to. Removes nothing. ``held``: whether the lock is.
 
     Raises NotFoundError, AmbiguousNameError, RecordError where ``meta`` or a track that one of them is on cannot be read, or a
     ref of ours is a stranger's.
     """
-    finish(baton)
-    return _planned(baton, names, everywhere=everywhere)
-
-
-def _planned(baton: Baton, names: Sequence[str], *, everywhere: bool) -> Forgetting:
-    found = look(baton.store)
+    found = survey(baton, held=held)
     named = [_named(baton, found, name) for name in names]
-    for _, asked in named:
-        for ref in (chain_ref(asked.checkpoint.track), tip_ref(asked.checkpoint.track)) if asked is not None else ():
+    for track in (asked.checkpoint.track for _, asked in named if asked is not None):
+        for ref in (chain_ref(track), tip_ref(track)):
             if ref in found.broken:
                 raise RecordError(f"nothing is forgotten: '{ref}' cannot be read: {found.broken[ref]}", MENDS)
     ids = tuple(dict.fromkeys(oid for oid, _ in named))
-    copies = _fetched(baton, found)
-    here = [stored for chain in found.tracks for stored in chain.items]
-    everyone = {s.id: s for s in (*(s for items in copies.values() for s in items or ()), *here)}
+    fetched = list(copies(baton.store, found))
+    chains = [*(copy.items for copy in fetched if copy.whole), *(chain.items for chain in found.tracks)]
+    everyone = {s.id: s for items in chains for s in items}
     along = tuple(s for s in everyone.values() if s.id not in ids and s.checkpoint.carried and s.checkpoint.carried.id in ids)
-    stored = tuple(everyone.get(oid) or asked for oid, asked in named if oid in everyone or asked is not None)
+    stored = (everyone.get(oid) or asked for oid, asked in named)
     gone = {*ids, *(s.id for s in along)}
-    holding = {ref: items for ref, items in copies.items() if items is None or any(s.id in gone for s in items)}
-    stay = {
-        chain.name: tuple(s for s in chain.items if s.id not in gone)
-        for chain in found.tracks
-        if any(s.id in gone for s in chain.items)
-    }
+    holding = [copy for copy in fetched if not copy.whole or any(s.id in gone for s in copy.items)]
     made = Forgetting(
         ids=ids,
-        stored=tuple(s for s in stored if s),
+        stored=tuple(s for s in stored if s is not None),
         along=along,
-        before=(),
-        stay=stay,
+        stay={
+            chain.name: tuple(s for s in chain.items if s.id not in gone)
+            for chain in found.tracks
+            if any(s.id in gone for s in chain.items)
+        },
         everywhere=everywhere,
-        safety=(),
-        conversations=(),
-        fetched={},
-        changed={},
-        brought=frozenset(),
-        alone=frozenset(),
-        remotes=tuple(sorted({_remote(ref) for ref in holding})),
+        remotes=tuple(sorted({copy.remote for copy in holding})),
         pinned=tuple(oid for oid in (*ids, *(s.id for s in along)) if found.meta.pinned(oid) and oid in everyone),
         seen=found.refs,
         broken=found.broken,
     )
-    return _everywhere(baton, found, made, copies) if everywhere else made
+    return _everywhere(baton, found, made, chains, {copy.ref for copy in holding}) if everywhere else made
 
 
-def _everywhere(baton: Baton, found: Found, made: Forgetting, fetched: Fetched) -> Forgetting:
-    """The same with all that goes besides, wherever it lies."""
-    holding = {ref for ref, items in fetched.items() if items is None or any(s.id in made.all_ids for s in items)}
+def _everywhere(
+    baton: Baton, found: Found, made: Forgetting, chains: Sequence[Sequence[Stored]], holding: Collection[str]
+) -> Forgetting:
+    """The same with all that goes besides, wherever it lies. ``chains``: all that can be read, fetched ones first;
+    ``holding``: the refs of the
+    fetched ones with any of it."""
     made = replace(made, before=_before(baton.store, found, made))
-    parts = [s for s in made.parts if s.id in made.ids]  # those that go along are named for their words
-    files = changed(baton, parts)
     agents = {s.checkpoint.agent for s in made.parts if s.checkpoint.agent}
     talks = {(agent.name, name) for agent in agents if agent.session for name in sessions_of(agent.session)}
-    copies = {
-        ref: oid
-        for ref, oid in found.refs.items()
-        if ref in holding or (ref.startswith(REMOTES) and ref not in found.broken and _copied(ref, talks))
-    }
-    gone = tuple(talk for talk in found.conversations if (talk.agent, talk.session) in talks)
+    conversations = tuple(talk for talk in found.conversations if (talk.agent, talk.session) in talks)
+    whole = {ref: oid for ref, oid in found.refs.items() if ref not in found.broken}
+    fetched = {ref: oid for ref, oid in whole.items() if ref in holding or _copied(ref, talks)}
+
+    parts = [s for s in made.parts if s.id in made.ids]  # those that go along are named for their words
+    changed, brought = _files(baton, parts, chains)
     rest = [s for chain in found.tracks for s in chain.items if s.id not in made.all_ids]
-    chains = [*(items for items in fetched.values() if items), *(chain.items for chain in found.tracks)]
-    made = replace(
+    alone = _alone(baton, found, rest, {*fetched, *(talk.ref for talk in conversations)}, changed)
+    safety = (cleaned(baton.store, chain, made.all_ids, alone) for chain in found.safety)
+    return replace(
         made,
-        changed=files,
-        brought=brought(baton, parts, chains, files),
-        alone=alone(baton, found, rest, {*copies, *(talk.ref for talk in gone)}, files),
-        conversations=gone,
-        fetched=copies,
+        conversations=conversations,
+        fetched=fetched,
+        changed=changed,
+        brought=brought,
+        alone=alone,
+        safety=tuple(part for part in safety if part is not None),
     )
-    return replace(made, safety=_safety(baton, found, made))
 
 
 def _before(store: Store, found: Found, made: Forgetting) -> tuple[Stored, ...]:
@@ -187,40 +174,60 @@ def _named(baton: Baton, found: Found, name: str) -> tuple[Oid, Stored | None]:
     return stored.id, stored
 
 
-def _remote(ref: str) -> str:
-    name = ref.removeprefix(REMOTES).partition("/")[0]
-    return decode_track(name) or name
-
-
-def _fetched(baton: Baton, found: Found) -> Fetched:
-    """The checkpoints of each chain that was fetched; None for one that cannot be read."""
-    copies: Fetched = {}
-    for ref in found.refs:
-        fetched = ref.startswith(REMOTES) and ref.removeprefix(REMOTES).partition("/")[2].startswith("tracks/")
-        if fetched and ref not in found.broken:
-            name = decode_track(ref.rpartition("/")[2])
-            try:
-                history = baton.store.chain(ref, name)
-                copies[ref] = None if history.problems else history.items
-            except (RecordError, NotFoundError):
-                copies[ref] = None
-    return copies
-
-
 def _copied(ref: str, talks: Collection[tuple[str, str]]) -> bool:
     """Whether a fetched ref holds words besides chains: notes, whosever they are, and these conversations."""
-    below = ref.removeprefix(REMOTES).partition("/")[2]
-    room = TRANSCRIPTS.removeprefix("refs/baton/")
-    if not below.startswith(room):
-        return below == "notes"
-    agent, _, session = below.removeprefix(room).partition("/")
-    return (agent, decode_track(session)) in talks
+    room, _, rest = ref.removeprefix(REMOTES).partition("/")[2].partition("/")
+    agent, _, session = rest.partition("/")
+    talk = room == "transcripts" and (agent, decode_track(session)) in talks
+    return ref.startswith(REMOTES) and (talk or (room, rest) == ("notes", ""))
 
 
-def _safety(baton: Baton, found: Found, made: Forgetting) -> tuple[Cleaned, ...]:
-    """The safety chains without the words, and without files that nothing else holds which stays."""
-    parts = (cleaned(baton.store, chain, made.all_ids, made.alone) for chain in found.safety)
-    return tuple(part for part in parts if part is not None)
+def _files(
+    baton: Baton, parts: Sequence[Stored], chains: Iterable[Sequence[Stored]]
+) -> tuple[dict[Oid, bytes], frozenset[Oid]]:
+    """The blobs of checkpoints, of their work tree and index, that their HEAD does not have, each with a path; and those of
+    them that the checkpoint before, as its chain has it, did not hold either."""
+    older = {one.id: other for items in chains for one, other in pairwise(items)}
+    paths, brought = dict[Oid, bytes](), set[Oid]()
+    for stored in parts:
+        head = baton.store.tree_of(stored.checkpoint.head)
+        paths |= _beyond(baton, stored, [head] if head else [])
+        trees = [head, *(_trees(baton.store, older[stored.id]) if stored.id in older else ())]
+        brought |= _beyond(baton, stored, existing(baton.store, (tree for tree in trees if tree))).keys()
+    sizes = usage.sizes(baton.repo, paths)
+    files = {oid for oid, size in sizes.items() if size.kind == "blob" and size.bytes >= _LEAST}
+    return {oid: path for oid, path in paths.items() if oid in files}, frozenset(brought & files)
+
+
+def _alone(
+    baton: Baton, found: Found, rest: Iterable[Stored], dropped: Collection[str], files: Collection[Oid]
+) -> frozenset[Oid]:
+    """Those of some files that neither the checkpoints ``rest`` nor any other ref holds that stays, the safety checkpoints
+    apart. ``dropped``: refs that go. Raises RecordError."""
+    if not files:
+        return frozenset()
+    left = {*dropped, *found.broken}
+    ours = {**own_refs(baton.store), **found.refs}
+    tips = {oid for ref, oid in ours.items() if not ref.startswith((CHAINS, TIPS, SAFETY)) and ref not in left}
+    tips |= {oid for s in rest for oid in (s.tree, s.base) if oid}
+    kept = usage.reached(baton.repo, existing(baton.store, tips.union(theirs(baton.store))))
+    return frozenset(files) - kept.keys()
+
+
+def _trees(store: Store, stored: Stored) -> list[Oid | None]:
+    files = stored.checkpoint.files
+    return [stored.tree, store.tree_of(stored.base), beside(store, stored), files.index.tree if files else None]
+
+
+def _beyond(baton: Baton, stored: Stored, without: Sequence[Oid]) -> Mapping[Oid, bytes]:
+    """What a checkpoint's work tree and index hold and some trees do not."""
+    trees = existing(baton.store, (tree for tree in _trees(baton.store, stored) if tree))
+    try:
+        return usage.reached(baton.repo, trees, without)
+    except RecordError:
+        if stored.base is not None:
+            raise
+        return {}  # of what was removed before, git may have collected some
 
 
 def permit(baton: Baton, made: Forgetting, *, force: bool) -> None:
@@ -238,19 +245,14 @@ def forget(
     """Plan, unless that is ``made``, and carry out; where somebody records checkpoints meanwhile, plan again for the same ones,
     a few times, and then let them wait. What went, and what should be said about it. Raises as both, and without ``force`` as
     ``permit``."""
-    made = made or plan(baton, names, everywhere=everywhere)
-    for _ in range(_TRIES):
+    first = made or plan(baton, names, everywhere=everywhere)
+
+    def applied(made: Forgetting, held: bool) -> tuple[Forgetting, list[str]]:
         permit(baton, made, force=force)
-        try:
-            return made, apply(baton, made)
-        except RefConflictError:
-            made = plan(baton, made.ids, everywhere=everywhere)
-    with baton.repo.lock((META, NOTES)):
-        settle(baton.store)
-        made = _planned(baton, made.ids, everywhere=everywhere)
-        permit(baton, made, force=force)
-        said = _carried_out(baton, made, nullcontext())
-    return made, [*said, *baton.refresh()]
+        return made, _carried_out(baton, made, held=held)
+
+    done, said = insist(baton, first, lambda held: plan(baton, first.ids, everywhere=everywhere, held=held), applied)
+    return done, [*said, *baton.refresh()]
 
 
 def apply(baton: Baton, made: Forgetting) -> list[str]:
@@ -259,42 +261,24 @@ def apply(baton: Baton, made: Forgetting) -> list[str]:
 
     Raises RefConflictError when what it was made for has moved meanwhile: nothing is changed then.
     """
-    names = [ref for track in made.stay for ref in (chain_ref(track), tip_ref(track))]
-    names += [talk.ref for talk in made.conversations] + [part.chain.ref for part in made.safety]
-    lock = baton.repo.lock((*names, META, NOTES))
-    return [*_carried_out(baton, made, lock), *baton.refresh()]
+    return [*_carried_out(baton, made, held=False), *baton.refresh()]
 
 
-def _carried_out(baton: Baton, made: Forgetting, lock: AbstractContextManager[None]) -> list[str]:
-    store, chains = baton.store, [part.chain for part in made.safety]
-    revision, trimmed = _revision(baton, made), dict[str, RefChange]()
-    for part in made.safety:
-        trimmed[part.chain.ref] = part.change
-        store.objects.write(part.objects)
-    revision.prepare()
-    with lock, resting(baton.repo, chains) as free:
-        moved = _moved(baton, made)
-        if moved is not None:
-            raise RefConflictError(f"nothing is forgotten: '{moved}' moved meanwhile", "try again")
-        revision.also((), [change for ref, change in trimmed.items() if ref in free])
+def _carried_out(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
+    chains, talks = [chain_ref(track) for track in made.stay], {talk.ref: talk.tip for talk in made.conversations}
+    touched = {*chains, *talks, *made.fetched, *(part.chain.ref for part in made.safety), META}
+    refs = [*chains, *(tip_ref(track) for track in made.stay), *talks]
+    revision = drawn_up(baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.all_ids)
+    with moving(baton, revision, refs, made.safety, held=held) as free:
+        if ref := moved(baton, made.seen, touched.__contains__):
+            raise RefConflictError(f"nothing is forgotten: '{ref}' moved meanwhile", "try again")
         unmarked = _mark(baton, made)
         revision.apply()
         if made.everywhere and NOTES not in made.broken:
             _rewrite_notes(baton, made)
-    busy = [chain for chain in chains if chain.ref not in free]
-    return [*unmarked, *revision.warnings, *(_is_busy(chain) for chain in busy)]
-
-
-def _revision(baton: Baton, made: Forgetting) -> Revision:
-    """All of it as one change, but for the safety chains."""
-    revision = Revision(baton.store)
-    revision.noted = NOTES not in made.broken
-    revision.meta = replace(revision.meta, forgotten=revision.meta.forgotten | made.all_ids)
-    for track, items in made.stay.items():
-        revision.keep(track, [stored.id for stored in items])
-    dropped = {**{talk.ref: talk.tip for talk in made.conversations}, **made.fetched}
-    revision.also((), [RefChange(name=ref, new=None, old=oid) for ref, oid in dropped.items()])
-    return revision
+    busy = [plain(part.chain.name) for part in made.safety if part.chain.ref not in free]
+    waiting = [f"a restore is at work in '{name}'; its safety checkpoints stay for now" for name in busy]
+    return [*unmarked, *revision.warnings, *waiting]
 
 
 def _mark(baton: Baton, made: Forgetting) -> list[str]:
@@ -312,17 +296,6 @@ def _mark(baton: Baton, made: Forgetting) -> list[str]:
             why = error.message if isinstance(error, UsageError) else error.strerror
             said.append(f"the conversation '{plain(session)}' is stored again when it goes on: {why}")
     return said
-
-
-def _is_busy(chain: Chain) -> str:
-    return f"a restore is at work in '{plain(chain.name)}'; its safety checkpoints stay for now"
-
-
-def _moved(baton: Baton, made: Forgetting) -> str | None:
-    now = own_refs(baton.store)
-    touched = {*(chain_ref(track) for track in made.stay), *(part.chain.ref for part in made.safety), *made.fetched, META}
-    touched |= {talk.ref for talk in made.conversations}
-    return min((ref for ref in touched if now.get(ref) != made.seen.get(ref)), default=None)
 
 
 def _rewrite_notes(baton: Baton, made: Forgetting) -> None:

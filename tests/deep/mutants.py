@@ -109,8 +109,8 @@ retention retention/rules.py: carried words are pruned
 +words |= set()
 
 retention retention/forgetting.py: carriers come back by sync
--revision.meta = replace(revision.meta, forgotten=revision.meta.forgotten | made.all_ids)
-+revision.meta = replace(revision.meta, forgotten=revision.meta.forgotten.union(made.ids))
+-revision = drawn_up(baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.all_ids)
++revision = drawn_up(baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.ids)
 
 sync sync/push.py: secrets that were seen go
 -if hits or not self.manner.write or not made.sends:

@@ -14,7 +14,7 @@ from gitbaton.git.loose import stow
 from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
 from gitbaton.retention.forgetting import forget
-from gitbaton.retention.planning import apply, plan, prune
+from gitbaton.retention.pruning import apply, plan, prune
 from gitbaton.retention.rules import Rules, Wish
 from gitbaton.store.join import insert, links
 from gitbaton.store.revision import Revision

@@ -160,14 +160,14 @@ def test_nothing_of_a_thread_goes_unless_asked(repo: Sandbox, store: ThreadStore
 def test_a_saver_at_work_is_no_hindrance_for_tracks(repo: Sandbox) -> None:
     for number in range(3):
         repo.here("snapshot", "--track", "work", "--step", str(number), "--no-files")
-    from gitbaton.retention import planning
+    from gitbaton.retention import pruning
     from gitbaton.retention.rules import Wish
 
     with repo.open(door="binary") as baton, ThreadStore.open(repo.path, **QUIET) as store:
-        made = planning.plan(baton, Wish(rules=Rules(last=1)))
+        made = pruning.plan(baton, Wish(rules=Rules(last=1)))
         line(store, 2)
         store.flush()
-        assert len(planning.apply(baton, made).removed) == 2
+        assert len(pruning.apply(baton, made).removed) == 2
 
 
 def test_by_itself_the_newest_of_each_namespace_stays(repo: Sandbox, store: ThreadStore) -> None:

@@ -1,0 +1,135 @@
+"""Removal: several refs lose checkpoints in one transaction, planned without the lock and moved under it, or nothing moves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from gitbaton.baton import Baton
+from gitbaton.errors import RefConflictError
+from gitbaton.git import settings
+from gitbaton.git.objects import NewObject, RefChange
+from gitbaton.git.repo import lock_file
+from gitbaton.model import Oid, Stored
+from gitbaton.retention.looking import Chain, Found, look
+from gitbaton.retention.pins import turned
+from gitbaton.store import NOTES, SAFETY, Store
+from gitbaton.store.chain import root_objects
+from gitbaton.store.intent import pending, settle
+from gitbaton.store.join import Link, on_top
+from gitbaton.store.refs import META
+from gitbaton.store.revision import Revision
+from gitbaton.store.sound import own_refs
+from gitbaton.system.files import acquire
+from gitbaton.values import replace, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Plan = TypeVar("Plan")
+    Done = TypeVar("Done")
+
+_TRIES = 3
+
+
+@value
+class Trimmed:
+    """A safety chain written again. ``remove``: the checkpoints that go; ``rewritten``: those that said or held what is
+    forgotten; both newest first. ``taken``: the paths that each of these no longer holds, by its id before; ``(staged)`` stands
+    behind one whose index entry alone went. ``objects`` to write, and the ``change`` of the ref."""
+
+    chain: Chain
+    remove: tuple[Stored, ...]
+    rewritten: tuple[Stored, ...]
+    taken: Mapping[Oid, tuple[str, ...]]
+    objects: tuple[NewObject, ...]
+    change: RefChange
+
+
+def survey(baton: Baton, *, held: bool) -> Found:
+    """All that is ours, once a change of several refs that was killed is ended; with the lock ``held`` that has been tried.
+    Raises as ``look``."""
+    if not held and pending(baton.repo):
+        with baton.repo.lock(()):
+            settle(baton.store)
+    return look(baton.store)
+
+
+def rebuilt(store: Store, chain: Chain, kept: Sequence[Link]) -> tuple[tuple[NewObject, ...], RefChange]:
+    """The objects to write and the move of the ref so that a safety chain holds these checkpoints, the oldest first: their
+    bytes stay, and so do their ids."""
+    tree, root = root_objects(store.objects.algorithm)
+    made, placed = on_top(store.objects.algorithm, root.oid, tree.oid, kept)
+    return tuple(made), RefChange(name=chain.ref, new=placed[-1].commit if placed else None, old=chain.tip)
+
+
+def drawn_up(
+    baton: Baton,
+    broken: Mapping[str, str],
+    *,
+    keep: Mapping[str, Iterable[Stored]],
+    drop: Mapping[str, Oid],
+    pruned: Iterable[Oid] = (),
+    forgotten: Iterable[Oid] = (),
+    unpinned: Iterable[Oid] = (),
+) -> Revision:
+    """A removal as one change, but for the safety chains. ``keep``: what stays of each track that loses any; without any it
+    goes. ``drop``: further refs that go. ``pruned``, ``forgotten``: tombstones to leave, so that no clone brings them back."""
+    revision = Revision(baton.store)
+    revision.noted = NOTES not in broken
+    meta = revision.meta
+    for oid in unpinned:
+        meta = turned(meta, oid)
+    revision.meta = replace(meta, pruned=meta.pruned.union(pruned), forgotten=meta.forgotten.union(forgotten))
+    for track, items in keep.items():
+        revision.keep(track, [stored.id for stored in items])
+    revision.also((), [RefChange(name=ref, new=None, old=oid) for ref, oid in drop.items()])
+    return revision
+
+
+@contextmanager
+def moving(
+    baton: Baton, revision: Revision, refs: Iterable[str], trims: Sequence[Trimmed], *, held: bool
+) -> Iterator[frozenset[str]]:
+    """Write a removal's objects ahead, and hold the lock for the move of its ``refs``, unless it is ``held``. What is given:
+    the refs of those safety chains that go along. The others wait: in their work tree a restore is at work or waits to be
+    ended; none begins meanwhile."""
+    for trim in trims:
+        baton.store.objects.write(trim.objects)
+    revision.prepare()
+    with ExitStack() as stack:
+        if not held:
+            stack.enter_context(baton.repo.lock((*refs, *(trim.chain.ref for trim in trims), META, NOTES)))
+        places = (
+            {SAFETY + prefix.rstrip("/"): git_dir for prefix, git_dir, _ in settings.worktrees(baton.repo)} if trims else {}
+        )
+        free = {trim.chain.ref: trim.change for trim in trims}
+        for ref in free.keys() & places.keys():
+            folder = os.path.join(places[ref], "baton")
+            fd = lock_file(baton.repo, os.path.join(folder, "restoring"))
+            stack.callback(os.close, fd)
+            if not acquire(fd) or os.path.lexists(os.path.join(folder, "restore")):
+                del free[ref]
+        revision.also((), free.values())
+        yield frozenset(free)
+
+
+def moved(baton: Baton, seen: Mapping[str, Oid], counts: Callable[[str], bool]) -> str | None:
+    """A ref of ours that ``counts`` and that is not where it was ``seen``; None without one."""
+    now = own_refs(baton.store)
+    return min((ref for ref in now.keys() | seen.keys() if now.get(ref) != seen.get(ref) and counts(ref)), default=None)
+
+
+def insist(baton: Baton, made: Plan, again: Callable[[bool], Plan], apply: Callable[[Plan, bool], Done]) -> Done:
+    """Carry a plan out; where somebody records checkpoints meanwhile, plan ``again``, a few times, and then let them wait. Both
+    are told whether the lock is held. Raises as both."""
+    for _ in range(_TRIES):
+        try:
+            return apply(made, False)
+        except RefConflictError:
+            made = again(False)
+    with baton.repo.lock((META, NOTES)):
+        settle(baton.store)
+        return apply(again(True), True)
