@@ -1,27 +1,58 @@
-"""The proof of forgetting: what refs, indexes and reflogs still reach of checkpoints that are forgotten, and from where."""
+"""Proof of forgetting: what refs, indexes, reflogs and files still hold of forgotten checkpoints, and who holds it."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.baton import Baton
-from gitbaton.codec import parse_note, payload, plain
+from gitbaton.codec import Note, encode_track, parse_note, payload, plain
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git import usage
+from gitbaton.git import settings, usage
 from gitbaton.git.notes import walk
+from gitbaton.git.objectlists import Listed, contents
+from gitbaton.git.objectlists import sizes as listed
 from gitbaton.git.objects import object_id
-from gitbaton.model import Oid
+from gitbaton.git.repo import Repo
+from gitbaton.model import Oid, Stored
+from gitbaton.retention.cleaning import Sieve
 from gitbaton.retention.forgetting import Forgetting
-from gitbaton.retention.leftover import Held, containing, holders, leftover
-from gitbaton.retention.repeats import kept_by_git, repeated
-from gitbaton.retention.traces import latest_holding, words
-from gitbaton.store import NOTES, Store
+from gitbaton.retention.looking import existing
+from gitbaton.retention.traces import latest_holding, quoted, words
+from gitbaton.scanning.looking import scanner, text_of
+from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store
+from gitbaton.store.refs import REMOTES
+from gitbaton.store.safety import beside
+from gitbaton.store.sound import OURS, own_refs
 from gitbaton.values import value
 
+_FEW = 3
+_MOST = 10
+_LEAST = 12  # characters: what is shorter is said by chance
 _MANY = 100
 _AFTER = "goes by 'git baton forget --everywhere ID', with the full id, after it"
 _NAMED = re.compile(rb"^checkpoint ([0-9a-f]{40,64})$", re.MULTILINE)
+Holder = tuple[Stored, str, str | None]  # a checkpoint, its chain in words, and the track
+
+
+@value
+class Held:
+    """Something of a forgotten checkpoint that is still reached: ``what`` it is, and ``by`` what, each for people; ``ids``: the
+    checkpoints of tracks among these. ``repeated``: the words were said again. ``secret``: the scanner knows what it is."""
+
+    what: str
+    by: str
+    ids: tuple[Oid, ...] = ()
+    repeated: bool = False
+    secret: bool = False
+
+    @property
+    def text(self) -> str:
+        """The whole in a sentence."""
+        if self.repeated:
+            return f"{self.by} repeat{'' if len(self.ids) > 1 else 's'} {self.what}"
+        return f"{self.what} is still in {self.by}"
 
 
 @value
@@ -48,37 +79,33 @@ def prove(baton: Baton, made: Forgetting) -> Proof:
 
 def _proven(baton: Baton, made: Forgetting) -> Proof:
     reached = usage.everything(baton.repo)
-    found = [*_records(baton, made, reached), *_notes(baton.store, made), *_branched(baton, made), *repeated(baton, made)]
+    found = [*_records(baton, made, reached), *_noted(baton.store, made), *_branched(baton, made), *_repeated(baton, made)]
     found += [Held(what="the words", by=f"'{path}'") for path in latest_holding(baton, made.all_ids)]
-    files = leftover(baton, made, reached)
-    return Proof(held=tuple(dict.fromkeys([*found, *files.held])), said=files.said)
+    files, said = _files(baton, made, reached)
+    return Proof(held=tuple(dict.fromkeys([*found, *files])), said=tuple(said))
 
 
 def _records(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> Iterator[Held]:
-    """Their JSON: as a blob of its own, and in the message of any commit."""
-    short = {oid: baton.short(oid) for oid in made.all_ids}
+    """Their JSON: as a blob of its own, and in the message of any commit that is reached, by whatever parents it has."""
     for oid in sorted(made.all_ids & reached.keys()):
-        for by in holders(baton.repo, oid):
-            yield Held(what=f"the record of checkpoint {short[oid]}", by=by)
-    for commit, oid in _carriers(baton, made).items():
-        for by in containing(baton.repo, commit):
-            yield Held(what=f"the commit of checkpoint {short[oid]}", by=by)
-
-
-def _carriers(baton: Baton, made: Forgetting) -> dict[Oid, Oid]:
-    """The reachable commits whose message holds the JSON of a forgotten checkpoint, by whatever parents they have."""
+        for by in _holders(baton.repo, oid):
+            yield Held(what=f"the record of checkpoint {baton.short(oid)}", by=by)
     lines = [row for s in made.parts for row in s.raw.split(b"\n") if row.startswith(b'  "created": ')]
     commits = _grepped(baton, ("--all", "--reflog", "-F"), (row.decode("ascii", "replace") for row in lines))
-    carriers: dict[Oid, Oid] = {}
-    for commit, item in zip(commits, baton.store.objects.read_many(commits), strict=True):
+    for commit, oid, _ in _recorded(baton.store, commits):
+        for by in _containing(baton.repo, commit) if oid in made.all_ids else ():
+            yield Held(what=f"the commit of checkpoint {baton.short(oid)}", by=by)
+
+
+def _recorded(store: Store, commits: Sequence[Oid]) -> Iterator[tuple[Oid, Oid, bytes]]:
+    """Those of some commits whose message holds the JSON of a checkpoint, each with its id and that."""
+    for commit, item in zip(commits, store.objects.read_many(commits), strict=True):
         try:
-            text = payload(item.data.partition(b"\n\n")[2]) if item is not None and item.data else b""
+            raw = payload(item.data.partition(b"\n\n")[2]) if item is not None and item.data else b""
         except RecordError:
             continue
-        oid = object_id(baton.store.objects.algorithm, "blob", text)
-        if oid in made.all_ids:
-            carriers[commit] = oid
-    return carriers
+        if raw:
+            yield commit, object_id(store.objects.algorithm, "blob", raw), raw
 
 
 def _branched(baton: Baton, made: Forgetting) -> Iterator[Held]:
@@ -92,7 +119,7 @@ def _branched(baton: Baton, made: Forgetting) -> Iterator[Held]:
             stored = parts.get(oid)
             first = stored.checkpoint.step.split("\n")[0].encode() if stored else b""
             if stored and any(text and text in message for text in (first, *words([stored]))):
-                for by in containing(baton.repo, commit):
+                for by in _containing(baton.repo, commit):
                     yield Held(what=f"words of checkpoint {baton.short(stored.id)}", by=by)
 
 
@@ -105,14 +132,167 @@ def _grepped(baton: Baton, options: Sequence[str], texts: Iterable[str]) -> list
     return list(dict.fromkeys(raw.decode("ascii").split()))
 
 
-def _notes(store: Store, made: Forgetting) -> Iterator[Held]:
-    """Entries of theirs in the notes."""
+def _notes(store: Store) -> Iterator[tuple[Oid, Note]]:
+    """The notes, each with the commit that it is for."""
     tree = store.notes_tree()[1]
     rows = list(walk(store.objects, tree)) if tree else []
-    for (commit, _), found in zip(rows, store.objects.read_many([blob for _, blob in rows]), strict=True):
-        if found is not None and found.data is not None:
-            for oid in {oid for oid, _ in parse_note(found.data).entries} & made.all_ids:
-                yield Held(what=f"the note of checkpoint {oid}", by=f"the note of commit {commit} in '{NOTES}'")
+    for (commit, _), item in zip(rows, store.objects.read_many([blob for _, blob in rows]), strict=True):
+        if item is not None and item.data is not None:
+            yield commit, parse_note(item.data)
+
+
+def _noted(store: Store, made: Forgetting) -> Iterator[Held]:
+    """Entries of theirs in the notes."""
+    for commit, note in _notes(store):
+        for oid in {oid for oid, _ in note.entries} & made.all_ids:
+            yield Held(what=f"the note of checkpoint {oid}", by=f"the note of commit {commit} in '{NOTES}'")
+
+
+def _repeated(baton: Baton, made: Forgetting) -> Iterator[Held]:
+    """Checkpoints of any chain, here or fetched, and notes outside their entries, that hold a text of theirs word for word: one
+    of those that were named; what an automatic one says of itself is none. Raises GitError."""
+    texts: dict[tuple[str, str], bytes] = {}
+    for c in (stored.checkpoint for stored in made.parts if stored.id in made.ids):
+        step = c.headline if c.carried or c.kind == "manual" else ""
+        rows = [("step", step), ("note", c.note), ("next_cmd", c.next_cmd)]
+        rows += [*(("decision", text) for text in c.decisions), *(("extra", text) for _, text in c.extra)]
+        texts |= {(name, text): quoted(text) for name, text in rows if len(text) >= _LEAST}
+    if not texts:
+        return
+    commits: dict[Oid, None] = {}
+    for ref, tip in own_refs(baton.store).items():
+        fetched = ref.startswith(REMOTES) and ref.removeprefix(REMOTES).split("/")[1:2] == ["tracks"]
+        if fetched or ref.startswith((CHAINS, SAFETY)):
+            commits |= dict.fromkeys(baton.store.objects.first_parents(tip))
+    found: dict[str, dict[Oid, None]] = {}
+    for _, oid, raw in _recorded(baton.store, list(commits)):
+        for name in [name for (name, _), text in texts.items() if text in raw]:
+            found.setdefault(name, {})[oid] = None
+    for name, ids in found.items():
+        more = f" and {len(ids) - 1} other{'s' if len(ids) > 2 else ''}" if len(ids) > 1 else ""
+        by = f"checkpoint {baton.short(next(iter(ids)))}{more}"
+        yield Held(what=f"its {name}", by=by, ids=tuple(ids), repeated=True)
+    for commit, note in _notes(baton.store):
+        said = note.preamble
+        for name in dict.fromkeys(name for name, text in texts if text.encode("utf-8", "surrogateescape") in said):
+            yield Held(what=f"its {name}", by=f"the note of commit {commit} in '{NOTES}'", repeated=True)
+
+
+def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tuple[list[Held], list[str]]:
+    """The contents that their HEAD did not have and that something reaches, and what is worth a line. Those count that hold a
+    secret the scanner knows, and those that a forgotten checkpoint brought in and that somebody outside its track holds, unless
+    the user's own history does. Raises RecordError."""
+    known = _secrets(baton, made.changed)
+    said = _in_worktrees(baton, {oid: path for oid, path in made.changed.items() if oid in made.alone or oid in known})
+    left = {oid: path for oid, path in made.changed.items() if oid in reached}
+    if not left:
+        return [], said
+    tracks = {stored.checkpoint.track for stored in made.parts}
+    holding = _holding(baton.store, left)
+    users = usage.everything(baton.repo, ("refs/baton/*", f"{TIPS}*", NOTES), kept=False).keys() & left.keys()
+    fetched = [f"{REMOTES}*/tracks/{encode_track(track)}" for track in sorted(tracks)]
+    outside = usage.everything(baton.repo, (f"{CHAINS}*", f"{TIPS}*", f"{SAFETY}*", *fetched)).keys() & left.keys()
+    first = min(stored.checkpoint.created for stored in made.parts)
+    for oid, those in holding.items():  # what others held before it, it did not bring in
+        dates = [stored.checkpoint.created for stored, _, track in those if track is not None and track not in tracks]
+        if dates and min(dates) > first:
+            outside = outside | {oid}
+    counting = [oid for oid in left if oid in known or oid in (made.brought & outside) - users]
+    counting.sort(key=lambda oid: (oid not in known, left[oid]))
+    held = [_held(baton, oid, left[oid], holding.get(oid, []), known.get(oid)) for oid in counting[:_MOST]]
+    if more := counting[_MOST:]:
+        what, secret = f"{len(more)} more files", any(oid in known for oid in more)
+        held.append(Held(what=what, by="checkpoints or refs", ids=_ids(more, holding), secret=secret))
+    return held, [*said, *_advice(made, left.keys() - {*counting}, holding, users)]
+
+
+def _secrets(baton: Baton, files: Iterable[Oid]) -> dict[Oid, str]:
+    """Those of some blobs that hold a secret which the scanner cannot mistake, each with its kind."""
+    find, limit = scanner(baton).find, baton.settings.max_file_size
+    asked = existing(baton.store, files)
+    items: list[Listed] = [item for item in listed(baton.repo.git, asked) if item.size <= limit]
+    found = ((item.oid, find(text_of(data), sure=True)) for item, data in contents(baton.repo.git, items))
+    return {oid: hits[0].kind for oid, hits in found if hits}
+
+
+def _held(baton: Baton, oid: Oid, path: bytes, holding: list[Holder], kind: str | None) -> Held:
+    refs = _holders(baton.repo, oid)
+    refs = [ref for ref in refs if not ref.strip("'").startswith(OURS) or ref.strip("'").startswith(REMOTES)]
+    places = [*refs[:_FEW], *([f"{len(refs) - _FEW} more places"] if len(refs) > _FEW else [])]
+    if len(holding) == 1:
+        stored, place, _ = holding[0]
+        places.append(f"checkpoint {baton.short(stored.id)} of {place}")
+    elif holding:
+        places.append(f"{len(holding)} checkpoints")
+    what = f"the file '{plain(path.decode('utf-8', 'replace'))}'" + (f" ({kind})" if kind else "")
+    by = " and ".join(places) or "something that git reaches"
+    return Held(what=what, by=by, ids=_ids([oid], {oid: holding}), secret=kind is not None)
+
+
+def _ids(oids: Iterable[Oid], holding: Mapping[Oid, list[Holder]]) -> tuple[Oid, ...]:
+    rows = (row for oid in oids for row in holding.get(oid, ()))
+    return tuple(dict.fromkeys(stored.id for stored, _, track in rows if track is not None))
+
+
+def _advice(made: Forgetting, rest: Iterable[Oid], holding: Mapping[Oid, list[Holder]], users: Iterable[Oid]) -> Iterator[str]:
+    """What nobody has to act on."""
+    rest = set(rest)
+    ids = _ids(sorted(rest), holding)
+    if ids:
+        which = "1 other checkpoint" if len(ids) == 1 else f"{len(ids)} other checkpoints"
+        yield f"its files are also in {which}; 'git baton scan --all --files' looks for secrets in them"
+    own = len(rest.intersection(users) & made.brought)
+    if own:
+        yield f"{own} of its files {'is' if own == 1 else 'are'} also in the history of your own branches or tags"
+
+
+def _holding(store: Store, files: Mapping[Oid, bytes]) -> dict[Oid, list[Holder]]:
+    """The checkpoints, of any track or safety chain, that hold each of some blobs: captured, staged or beside."""
+    tracks, refs = store.chains()[0], store.objects.refs(SAFETY)
+    rows: list[Holder] = [(s, f"track '{plain(track)}'", track) for track in tracks for s in store.history(track).items]
+    rows += [(s, f"'{ref}'", None) for ref in refs for s in store.chain(ref, None).items]
+    sieve, found = Sieve(store.objects, files.keys()), dict[Oid, list[Holder]]()
+    for row in rows:
+        trees = (row[0].tree, store.tree_of(row[0].base), beside(store, row[0]))
+        for oid in dict.fromkeys(oid for tree in trees for _, oid in sieve.places(tree)):
+            found.setdefault(oid, []).append(row)
+    return found
+
+
+def _in_worktrees(baton: Baton, files: Mapping[Oid, bytes]) -> list[str]:
+    """Those of some files that still lie at their path in a work tree, in words, the first few."""
+    names = {path: oid for oid, path in files.items() if b"\n" not in path}
+    found: list[bytes] = []
+    for _, git_dir, root in settings.worktrees(baton.repo):
+        paths = {os.path.join(os.fsencode(root), path): path for path in names} if root else {}
+        here = [path for full, path in paths.items() if os.path.isfile(full) and not os.path.islink(full)]
+        git = baton.repo.git.changed({"GIT_DIR": git_dir, "GIT_WORK_TREE": root or ""}, directory=root or None)
+        result = git.run("hash-object", "--stdin-paths", stdin=b"".join(p + b"\n" for p in here)) if here else None
+        rows = result.out.decode("ascii", "replace").split() if result is not None and result.code == 0 else []
+        found += [path for path, oid in zip(here, rows, strict=False) if names[path] == oid]
+    shown = [plain(path.decode("utf-8", "replace")) for path in dict.fromkeys(found)]
+    said = [f"'{path}' in the work tree still holds it; the next snapshot takes it in again" for path in shown[:_MOST]]
+    return said + ([f"and {len(shown) - _MOST} more in the work tree"] if len(shown) > _MOST else [])
+
+
+def _holders(repo: Repo, oid: Oid) -> list[str]:
+    """What reaches a blob, in words: the refs with a commit that brings or removes it, reflogs, indexes."""
+    words = ("log", "--all", "--reflog", "-m", f"--find-object={oid}", "--format=%H")
+    commits = repo.git.run("-c", "log.showSignature=false", *words).out.decode("ascii").split()
+    found = [by for commit in dict.fromkeys(commits) for by in _containing(repo, commit)]
+    direct = repo.git.out("for-each-ref", "--points-at", oid, "--format=%(refname)").decode("utf-8", "replace").split("\n")
+    found += [f"'{ref}'" for ref in direct if ref]
+    for prefix, git_dir, root in settings.worktrees(repo):
+        env = {"GIT_DIR": git_dir, "GIT_INDEX_FILE": f"{git_dir}/index", **({"GIT_WORK_TREE": root} if root else {})}
+        if oid.encode() in repo.git.run("ls-files", "-s", "-z", env=env).out:
+            found.append(f"the index of '{root or prefix.rstrip('/')}'")
+    return list(dict.fromkeys(found))
+
+
+def _containing(repo: Repo, commit: Oid) -> list[str]:
+    """The refs that reach a commit; a reflog where none does."""
+    raw = repo.git.run("for-each-ref", "--contains", commit, "--format=%(refname)").out.decode("utf-8", "replace")
+    return [f"'{ref}'" for ref in raw.split("\n") if ref] or [f"a reflog, or the HEAD of a work tree, by commit {commit}"]
 
 
 def texts(baton: Baton, held: Sequence[Held], most: int = 20) -> list[str]:
@@ -135,11 +315,15 @@ def unknown(made: Forgetting) -> list[str]:
 
 def to_do(baton: Baton, made: Forgetting) -> list[str]:
     """What is left to do here and elsewhere, in words."""
-    kept = kept_by_git(baton.repo) if made.everywhere else []
-    said = [
-        *kept,
-        "git removes the objects when it collects garbage after gc.pruneExpire (two weeks), or now by 'git gc --prune=now'",
-    ]
+    said, top = list[str](), baton.repo.objects_dir
+    packs, alternates = os.path.join(top, "pack"), os.path.join(top, "info", "alternates")
+    if made.everywhere and os.path.isdir(packs) and any(name.endswith(".keep") for name in os.listdir(packs)):
+        said.append("git keeps all that lies in packs with a '.keep' file, whatever it collects")
+    if made.everywhere and os.path.isfile(alternates) and os.path.getsize(alternates):
+        said.append("git keeps all that lies in other object directories, which 'objects/info/alternates' names")
+    said.append(
+        "git removes the objects when it collects garbage after gc.pruneExpire (two weeks), or now by 'git gc --prune=now'"
+    )
     for remote in map(plain, made.remotes):
         said.append(f"'{remote}' has it: run 'git baton push {remote}' or 'git baton sync {remote}'")
     if made.remotes:

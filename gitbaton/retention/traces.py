@@ -1,4 +1,4 @@
-"""What words of forgotten checkpoints are in besides objects: reflogs, LATEST, exported files, logs and records of ours."""
+"""Traces of forgotten checkpoints besides objects: their words in reflogs, LATEST, exported files, logs and records of ours."""
 
 from __future__ import annotations
 
@@ -28,16 +28,14 @@ _SHORTEST = 6  # letters of a word of theirs that is looked for
 
 def erase(baton: Baton, made: Forgetting) -> list[str]:
     """Remove what may hold their words, in every work tree; what could not be is said. Raises nothing of the disk's."""
-    said: list[str] = []
-    clear_reflogs(baton.repo, [*own_refs(baton.store), *made.seen])
-    for talk in made.conversations:  # a digest of a text of which only a password is unknown gives it away
-        said += [] if proofs.forgotten(baton.repo, talk.ref) else _remove(proofs.path(baton.repo, talk.ref))
-    for name in _LOGS:  # whatever a hook could not do, it said there
-        said += _remove(os.path.join(baton.repo.shared_dir, name))
+    _clear_reflogs(baton.repo, {*own_refs(baton.store), *made.seen})
+    # A digest of a text of which only a password is unknown gives it away.
+    known = [talk.ref for talk in made.conversations if not proofs.forgotten(baton.repo, talk.ref)]
+    said = _removed(proofs.path(baton.repo, ref) for ref in known)
+    said += _removed(os.path.join(baton.repo.shared_dir, name) for name in _LOGS)  # whatever a hook could not do, it said there
     needles = words(made.parts)
     for _, git_dir, root in settings.worktrees(baton.repo):
-        place = os.path.join(git_dir, "baton")
-        said += _records(place, made, needles)
+        said += _removed(_records(os.path.join(git_dir, "baton"), made, needles))
         for there in mirrors.places(baton, root) if root else ():
             said += _exported(baton, made, there, root)
     return [*said, *mirrors.refresh(baton)]
@@ -52,62 +50,56 @@ def words(parts: Iterable[Stored]) -> tuple[bytes, ...]:
         texts += [c.carried.step] if c.carried else []
         for text in (line.strip() for whole in texts for line in whole.split("\n")):
             if len(text) >= _SHORTEST:
-                quoted = canonical([text]).strip(b"[]\n ")[1:-1]
-                found |= {text.encode("utf-8", "surrogateescape"), quoted}
+                found |= {text.encode("utf-8", "surrogateescape"), quoted(text)}
     return tuple(sorted(found))
 
 
-def clear_reflogs(repo: Repo, refs: Iterable[str]) -> None:
+def quoted(text: str) -> bytes:
+    """A text as it stands between the quotes of JSON."""
+    return canonical([text]).strip(b"[]\n ")[1:-1]
+
+
+def _clear_reflogs(repo: Repo, refs: Iterable[str]) -> None:
     """Empty the reflogs of our refs; those of refs that are gone, too."""
-    if not os.path.isdir(os.path.join(repo.layout.common_dir, "reftable")):
-        logs = os.path.join(repo.layout.common_dir, "logs")
-        for top in ("refs/baton", "refs/checkpoints", NOTES, *sorted({*refs})):
-            _remove_tree(os.path.join(logs, top))
-        for _, git_dir, _ in settings.worktrees(repo):
-            _remove(os.path.join(git_dir, "logs", CURRENT))
+    common = repo.layout.common_dir
+    if os.path.isdir(os.path.join(common, "reftable")):
+        for ref in sorted(refs):
+            repo.git.run("reflog", "expire", "--expire=all", "--expire-unreachable=all", ref)
         return
-    for ref in sorted({*refs}):
-        repo.git.run("reflog", "expire", "--expire=all", "--expire-unreachable=all", ref)
+    for top in ("refs/baton", "refs/checkpoints", NOTES, *sorted(refs)):
+        path = os.path.join(common, "logs", top)
+        if os.path.isdir(path) and not os.path.islink(path):
+            import shutil
+
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            _removed([path])
+    _removed(os.path.join(git_dir, "logs", CURRENT) for _, git_dir, _ in settings.worktrees(repo))
 
 
-def _remove_tree(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        import shutil
-
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        _remove(path)
-
-
-def _remove(path: str) -> list[str]:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        return [f"'{path}' may hold their words and cannot be removed: {error.strerror}"]
-    return []
+def _removed(paths: Iterable[str]) -> list[str]:
+    """Remove files; of which that failed is said."""
+    said = []
+    for path in paths:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            said.append(f"'{path}' may hold their words and cannot be removed: {error.strerror}")
+    return said
 
 
 def _records(place: str, made: Forgetting, needles: Sequence[bytes]) -> list[str]:
     """Records of ours in the git directory of a work tree: of restores that name them, of sessions that say their words."""
     ids = [oid.encode() for oid in made.all_ids] + [s.commit.encode() for s in made.parts]
-    said: list[str] = []
-    for name in _RECORDS:
-        said += _remove_if(os.path.join(place, name), [*ids, *needles])
     sessions = {s.checkpoint.agent.session for s in made.parts if s.checkpoint.agent}
     sessions |= {sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:40] for name in sessions if name}
+    theirs = tuple(f"-{session}" for session in sessions if session)
     folder = os.path.join(place, "sessions")
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-        if any(session and name.endswith(f"-{session}") for session in sessions):
-            said += _remove(os.path.join(folder, name))
-        else:
-            said += _remove_if(os.path.join(folder, name), [*ids, *needles])
-    return said
-
-
-def _remove_if(path: str, needles: Sequence[bytes]) -> list[str]:
-    return _remove(path) if holds(path, needles) else []
+    paths = [os.path.join(place, name) for name in _RECORDS]
+    paths += [os.path.join(folder, name) for name in (sorted(os.listdir(folder)) if os.path.isdir(folder) else ())]
+    return [path for path in paths if os.path.basename(path).endswith(theirs) or holds(path, [*ids, *needles])]
 
 
 def holds(path: str, needles: Iterable[bytes]) -> bool:
@@ -132,8 +124,7 @@ def _exported(baton: Baton, made: Forgetting, there: mirror.Place, root: str) ->
         for path in settings.tracked(baton.repo, tuple(paths), root):
             found.remove(paths[path])
             yield f"'{path}' is tracked by git and stays"
-    for name in found:
-        yield from _remove(os.path.join(there.directory, name))
+    yield from _removed(os.path.join(there.directory, name) for name in found)
     if there.inside is not None:  # a label is in the name of its file
         stamps = [f"{EXPORTED}{re.sub('[-:.]', '', timestamp(s.checkpoint.created))}_" for s in made.parts]
         yield from mirror.unignore(baton.repo, [os.path.normpath(os.path.join(there.inside, stamp)) for stamp in stamps])
