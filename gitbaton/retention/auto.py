@@ -1,4 +1,4 @@
-"""The prune that nobody asked for: old automatic checkpoints beyond the last 200 of a track, in a process of its own."""
+"""Automatic prune: old automatic checkpoints beyond the last 200 of a track, in a process of its own."""
 
 from __future__ import annotations
 
@@ -22,17 +22,14 @@ def run(place: str) -> None:
     there is nothing to gain. Never raises; what went wrong, and what was removed, is in ``<common dir>/baton/log``."""
     try:
         with Baton(place, door="binary") as baton:
-            if os.path.realpath(baton.repo.layout.git_dir) == os.path.realpath(place):
-                _look_back(baton)
+            if os.path.realpath(baton.repo.layout.git_dir) != os.path.realpath(place):
+                return
+            with alone(baton.repo) as free:
+                if said := work(baton) if free and slack(baton) else "":
+                    line = f"{timestamp(datetime.now(UTC))} {plain(said)}\n".encode("utf-8", "replace")
+                    add(baton.repo, os.path.join(baton.repo.shared_dir, "log"), line)
     except (BatonError, OSError):
         return
-
-
-def _look_back(baton: Baton) -> None:
-    with alone(baton.repo) as free:
-        said = work(baton) if free and slack(baton) else ""
-        if said:
-            _log(baton.repo, said)
 
 
 def slack(baton: Baton) -> bool:
@@ -68,8 +65,3 @@ def alone(repo: Repo) -> Iterator[bool]:
         yield acquire(fd)
     finally:
         os.close(fd)
-
-
-def _log(repo: Repo, text: str) -> None:
-    line = f"{timestamp(datetime.now(UTC))} {plain(text)}\n"
-    add(repo, os.path.join(repo.shared_dir, "log"), line.encode("utf-8", "replace"))

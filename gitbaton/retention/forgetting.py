@@ -113,9 +113,8 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
 def _everywhere(
     baton: Baton, found: Found, made: Forgetting, chains: Sequence[Sequence[Stored]], holding: Collection[str]
 ) -> Forgetting:
-    """The same with all that goes besides, wherever it lies. ``chains``: all that can be read, fetched ones first;
-    ``holding``: the refs of the
-    fetched ones with any of it."""
+    """The same with all that goes besides, wherever it lies. ``chains``: the items of all that can be read, fetched ones first;
+    ``holding``: the refs of the fetched ones with any of it."""
     made = replace(made, before=_before(baton.store, found, made))
     agents = {s.checkpoint.agent for s in made.parts if s.checkpoint.agent}
     talks = {(agent.name, name) for agent in agents if agent.session for name in sessions_of(agent.session)}
@@ -192,7 +191,7 @@ def _files(
     for stored in parts:
         head = baton.store.tree_of(stored.checkpoint.head)
         paths |= _beyond(baton, stored, [head] if head else [])
-        trees = [head, *(_trees(baton.store, older[stored.id]) if stored.id in older else ())]
+        trees = [head, *(trees_of(baton.store, older[stored.id]) if stored.id in older else ())]
         brought |= _beyond(baton, stored, existing(baton.store, (tree for tree in trees if tree))).keys()
     sizes = usage.sizes(baton.repo, paths)
     files = {oid for oid, size in sizes.items() if size.kind == "blob" and size.bytes >= _LEAST}
@@ -214,14 +213,15 @@ def _alone(
     return frozenset(files) - kept.keys()
 
 
-def _trees(store: Store, stored: Stored) -> list[Oid | None]:
+def trees_of(store: Store, stored: Stored) -> list[Oid | None]:
+    """The trees of a checkpoint: its work tree, its index, and what lies beside it."""
     files = stored.checkpoint.files
     return [stored.tree, store.tree_of(stored.base), beside(store, stored), files.index.tree if files else None]
 
 
 def _beyond(baton: Baton, stored: Stored, without: Sequence[Oid]) -> Mapping[Oid, bytes]:
     """What a checkpoint's work tree and index hold and some trees do not."""
-    trees = existing(baton.store, (tree for tree in _trees(baton.store, stored) if tree))
+    trees = existing(baton.store, (tree for tree in trees_of(baton.store, stored) if tree))
     try:
         return usage.reached(baton.repo, trees, without)
     except RecordError:

@@ -9,21 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, encode_track, parse_note, payload, plain
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git import settings, usage
+from gitbaton.git import objectlists, settings, usage
 from gitbaton.git.notes import walk
-from gitbaton.git.objectlists import Listed, contents
-from gitbaton.git.objectlists import sizes as listed
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.cleaning import Sieve
-from gitbaton.retention.forgetting import Forgetting
+from gitbaton.retention.forgetting import Forgetting, trees_of
 from gitbaton.retention.looking import existing
 from gitbaton.retention.traces import latest_holding, quoted, words
 from gitbaton.scanning.looking import scanner, text_of
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store
 from gitbaton.store.refs import REMOTES
-from gitbaton.store.safety import beside
 from gitbaton.store.sound import OURS, own_refs
 from gitbaton.values import value
 
@@ -72,16 +69,12 @@ def prove(baton: Baton, made: Forgetting) -> Proof:
     if made.broken:
         return Proof(unread=tuple(f"'{plain(ref)}' cannot be read: {why}" for ref, why in sorted(made.broken.items())))
     try:
-        return _proven(baton, made)
+        reached = usage.everything(baton.repo)
+        found = [*_records(baton, made, reached), *_noted(baton.store, made), *_branched(baton, made), *_repeated(baton, made)]
+        found += [Held(what="the words", by=f"'{path}'") for path in latest_holding(baton, made.all_ids)]
+        files, said = _files(baton, made, reached)
     except (RecordError, GitError) as error:
         return Proof(unread=(error.message,))
-
-
-def _proven(baton: Baton, made: Forgetting) -> Proof:
-    reached = usage.everything(baton.repo)
-    found = [*_records(baton, made, reached), *_noted(baton.store, made), *_branched(baton, made), *_repeated(baton, made)]
-    found += [Held(what="the words", by=f"'{path}'") for path in latest_holding(baton, made.all_ids)]
-    files, said = _files(baton, made, reached)
     return Proof(held=tuple(dict.fromkeys([*found, *files])), said=tuple(said))
 
 
@@ -209,9 +202,8 @@ def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tupl
 def _secrets(baton: Baton, files: Iterable[Oid]) -> dict[Oid, str]:
     """Those of some blobs that hold a secret which the scanner cannot mistake, each with its kind."""
     find, limit = scanner(baton).find, baton.settings.max_file_size
-    asked = existing(baton.store, files)
-    items: list[Listed] = [item for item in listed(baton.repo.git, asked) if item.size <= limit]
-    found = ((item.oid, find(text_of(data), sure=True)) for item, data in contents(baton.repo.git, items))
+    items = [item for item in objectlists.sizes(baton.repo.git, existing(baton.store, files)) if item.size <= limit]
+    found = ((item.oid, find(text_of(data), sure=True)) for item, data in objectlists.contents(baton.repo.git, items))
     return {oid: hits[0].kind for oid, hits in found if hits}
 
 
@@ -253,8 +245,7 @@ def _holding(store: Store, files: Mapping[Oid, bytes]) -> dict[Oid, list[Holder]
     rows += [(s, f"'{ref}'", None) for ref in refs for s in store.chain(ref, None).items]
     sieve, found = Sieve(store.objects, files.keys()), dict[Oid, list[Holder]]()
     for row in rows:
-        trees = (row[0].tree, store.tree_of(row[0].base), beside(store, row[0]))
-        for oid in dict.fromkeys(oid for tree in trees for _, oid in sieve.places(tree)):
+        for oid in dict.fromkeys(oid for tree in trees_of(store, row[0]) for _, oid in sieve.places(tree)):
             found.setdefault(oid, []).append(row)
     return found
 

@@ -22,7 +22,6 @@ from gitbaton.threads.names import LATE
 from gitbaton.values import replace, value
 
 DAYS = 14  # for which safety checkpoints and conversations stay
-Kept = tuple[Stored, tuple[str, ...]]
 
 
 @value
@@ -30,7 +29,7 @@ class TrackPlan:
     """What becomes of a track: what stays, each with its reasons, and what goes; both newest first."""
 
     track: str
-    keep: tuple[Kept, ...]
+    keep: tuple[tuple[Stored, tuple[str, ...]], ...]
     remove: tuple[Stored, ...]
 
 
@@ -165,7 +164,7 @@ def apply(baton: Baton, made: Plan, *, held: bool = False) -> Plan:
     touched = {*chains, *(part.chain.ref for part in made.safety), META}
 
     def counts(ref: str) -> bool:
-        if made.conversations:  # anything may mention them, but for threads, which a saver moves all the time
+        if made.conversations:  # any checkpoint may mention them; threads are moved by a saver all the time
             return not ref.startswith((TIPS, THREADS, LATE, REMOTES)) and ref != NOTES
         return ref in touched or ref.startswith(RUNS)
 

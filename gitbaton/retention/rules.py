@@ -132,8 +132,7 @@ def rules_of(settings: Mapping[str, Sequence[str]], track: str, given: Rules) ->
         for name in (f"baton.{key}", f"baton.{track}.{key}"):
             if values := settings.get(f"{name.rpartition('.')[0]}.{key.lower()}"):
                 found[key] = name, values[-1]
-    last, within, daily, weekly = (found[key][1] if key in found else None for key in KEYS)
-    configured = parse_rules(lambda key: found[key][0], last, within, daily, weekly)
+    configured = parse_rules(lambda key: found[key][0], *(found[key][1] if key in found else None for key in KEYS))
     return Rules(
         last=given.last or configured.last,
         within=given.within or configured.within,

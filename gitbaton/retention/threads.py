@@ -1,8 +1,8 @@
-"""Which checkpoints of threads stay and which go, only when asked: a plan, then one edit for all of them."""
+"""Prune of threads, only when asked: the plan which checkpoints stay and which go, then one edit for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from gitbaton.codec import plain
@@ -30,6 +30,11 @@ class Part:
     namespace: str
     keep: tuple[tuple[Entry, tuple[str, ...]], ...]
     remove: tuple[Entry, ...]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Where it stands: thread and namespace."""
+        return self.thread, self.namespace
 
 
 @value
@@ -107,45 +112,33 @@ def _metadata(store: ThreadStore) -> Callable[[Entry], object]:
 
 def broken(store: ThreadStore, made: Plan) -> dict[str, str]:
     """The refs of what a plan removes from that lead to what cannot be read, each with why: every object is read."""
-    places = ((part.thread, part.namespace) for part in made.parts if part.remove)
-    return {ref: why for place in places for ref, why in store.wrong(place).items()}
+    return {ref: why for part in made.parts if part.remove for ref, why in store.wrong(part.place).items()}
 
 
 def apply(store: ThreadStore, made: Plan) -> Plan:
     """Remove what a plan names, as far as it is still there and nothing that came meanwhile needs it; what went in the end. All
     at once: when it raises, nothing went."""
-    wanted = {(part.thread, part.namespace): [entry.id for entry in part.remove] for part in made.parts if part.remove}
+    wanted = {part.place: [entry.id for entry in part.remove] for part in made.parts if part.remove}
     try:
         gone = store.remove(wanted, _metadata(store))
     except BatonError as error:
         error.hints = (*error.hints, "nothing was removed, from no thread")
         raise
-    parts = (_went(part, gone.get((part.thread, part.namespace), set())) for part in made.parts)
-    return replace(made, parts=tuple(parts))
-
-
-def _went(part: Part, gone: Collection[str]) -> Part:
-    return replace(part, remove=tuple(entry for entry in part.remove if entry.id in gone))
+    went = {part.place: tuple(entry for entry in part.remove if entry.id in gone.get(part.place, ())) for part in made.parts}
+    return replace(made, parts=tuple(replace(part, remove=went[part.place]) for part in made.parts))
 
 
 def weighed(store: ThreadStore, repo: Repo, made: Plan) -> Plan:
     """The plan with the bytes of those objects that only what goes needs; those of one thread may be another's, too."""
     if made.empty:
         return replace(made, bytes=0)
-    going = {(part.thread, part.namespace): {entry.id for entry in part.remove} for part in made.parts}
-    gone: set[Id] = set()
-    stays: set[Id] = set()
+    going = {part.place: {entry.id for entry in part.remove} for part in made.parts}
+    gone, stays = set[Id | None](), set[Id | None]()
     for place in store.chains():
         if {ref_of(*place), late_ref(*place)} & made.broken.keys():
             continue
         for entry in store.walk(*place):
-            (gone if entry.id in going.get(place, ()) else stays).update(_objects(entry))
-    sizes = usage.sizes(repo, [oid.hex() for oid in gone - stays])
+            held = (*entry.channels.values(), *entry.rest.values(), *entry.written.values(), entry.commit, entry.tree)
+            (gone if entry.id in going.get(place, ()) else stays).update(held)
+    sizes = usage.sizes(repo, [oid.hex() for oid in gone - stays if oid is not None])
     return replace(made, bytes=sum(size.bytes for size in sizes.values()))
-
-
-def _objects(entry: Entry) -> Iterator[Id]:
-    """What git keeps for one checkpoint."""
-    held: Iterable[Id] = (*entry.channels.values(), *entry.rest.values(), *entry.written.values())
-    yield from held
-    yield from (oid for oid in (entry.commit, entry.tree) if oid is not None)
