@@ -49,7 +49,7 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
             kind, named = kind_of(ref)
             name = (named if isinstance(named, str) else ref) if kind in ("track", "fetched", "other") else ""
             parts.setdefault((kind, name), []).append(oid)
-    others = existing(store, set(theirs(store)) - {oid for oids in parts.values() for oid in oids})
+    others = set(theirs(store)) - {oid for oids in parts.values() for oid in oids}
     since = usage.reached(baton.repo, others, _first(store, parts)).keys()
     reached = {part: usage.reached(baton.repo, oids, others).keys() - since for part, oids in parts.items()}
     times = Counter(oid for oids in reached.values() for oid in oids)

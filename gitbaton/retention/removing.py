@@ -106,7 +106,7 @@ def moving(
             {SAFETY + prefix.rstrip("/"): git_dir for prefix, git_dir, _ in settings.worktrees(baton.repo)} if trims else {}
         )
         free = {trim.chain.ref: trim.change for trim in trims}
-        for ref in free.keys() & places.keys():
+        for ref in [ref for ref in free if ref in places]:
             folder = os.path.join(places[ref], "baton")
             fd = lock_file(baton.repo, os.path.join(folder, "restoring"))
             stack.callback(os.close, fd)
