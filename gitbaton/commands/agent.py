@@ -7,7 +7,7 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json, check_track, path_document, plain
-from gitbaton.commands.common import one_of, opened, print_json, print_plan, warn_all
+from gitbaton.commands.common import DryRun, one_of, opened, print_json, print_plan, say_findings, warn_all
 from gitbaton.errors import BatonError, NotARepositoryError, UsageError
 from gitbaton.install import agents, trust
 from gitbaton.install.agents import Place
@@ -35,7 +35,7 @@ def command(
     ] = None,
     agents_md: Annotated[bool, typer.Option("--agents-md", help="Also a marked block in AGENTS.md.")] = False,
     give: Annotated[bool, typer.Option("--trust", help="Let Codex trust these hooks, through its app server.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing.")] = False,
+    dry_run: DryRun = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (list, doctor).")] = False,
 ) -> int:
     """Join coding agents on: claude, codex, gemini, opencode, copilot, cursor.
@@ -45,8 +45,12 @@ def command(
     given = {"user": user, "project": project, "all": every, "track": track is not None, "agents-md": agents_md}
     _check(words, {**given, "trust": give, "dry-run": dry_run, "json": json})
     one_of(user=user, project=project)
-    if "json" in TAKEN[words[0]]:
-        return (_list if words[0] == "list" else _doctor)(_places(ctx), json=json)
+    if words[0] == "list":
+        return _list(_places(ctx), json=json)
+    if words[0] == "doctor":
+        from gitbaton.install.agentdoctor import examine
+
+        return say_findings(examine(_places(ctx), os.getcwd()), json=json)
     if agents_md and user:
         raise UsageError("--agents-md is for a project, not for --user")
     where = _places(ctx, user=user, project=not user)[0]
@@ -119,7 +123,11 @@ def _list(places: list[Place], *, json: bool) -> int:
     rows = agents.rows(places)
     here = {row.client.name: agents.program(row.client, places[0].env) is not None for row in rows}
     if json:
-        items: list[Json] = [_document(row, on_path=here[row.client.name]) for row in rows]
+        items: list[Json] = []
+        for row in rows:
+            said: dict[str, Json] = {"agent": row.client.name, "level": row.level, "file": path_document(row.path)}
+            said |= {"state": row.state, "tracks": list(row.tracks), "client_on_path": here[row.client.name]}
+            items.append({**said, "reason": row.reason})
         print_json({"agents": items})
         return 0
     for row in rows:
@@ -128,24 +136,3 @@ def _list(places: list[Place], *, json: bool) -> int:
         more = f", track {', '.join(names)}" if names else f": {row.reason}" if row.reason else ""
         terminal.say(plain(f"{row.client.name:<9} {row.level:<8} {row.state:<14} {row.file} ({client}){more}"))
     return 0
-
-
-def _document(row: agents.Row, *, on_path: bool) -> Json:
-    said: dict[str, Json] = {"agent": row.client.name, "level": row.level, "file": path_document(row.path)}
-    return {**said, "state": row.state, "tracks": list(row.tracks), "client_on_path": on_path, "reason": row.reason}
-
-
-def _doctor(places: list[Place], *, json: bool) -> int:
-    from gitbaton.install.agentdoctor import examine
-
-    found = examine(places, os.getcwd())
-    amiss = any(not f.ok for f in found)
-    if json:
-        rows: list[Json] = [{"name": f.name, "ok": f.ok, "text": f.text, "mend": f.mend} for f in found]
-        print_json({"ok": not amiss, "findings": rows})
-        return 1 if amiss else 0
-    for f in found:
-        terminal.say(f"{'ok  ' if f.ok else 'MEND'} {f.name}: {plain(f.text)}")
-        if f.mend and not f.ok:
-            terminal.say(f"     {plain(f.mend)}")
-    return 1 if amiss else 0

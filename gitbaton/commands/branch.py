@@ -1,12 +1,12 @@
 """``git baton branch``."""
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from gitbaton import branching, terminal
 from gitbaton.codec import Json, path_document, plain
-from gitbaton.commands.common import Track, checkpoint_of, opened, print_json, warn_all
+from gitbaton.commands.common import AsJson, Newest, Track, checkpoint_of, opened, print_json, warn_all
 from gitbaton.model import Oid
 from gitbaton.render import line
 
@@ -14,12 +14,10 @@ from gitbaton.render import line
 def command(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The branch to make; it must not exist.")],
-    checkpoint: Annotated[
-        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track, or the only one.")
-    ] = None,
+    checkpoint: Newest = None,
     track: Track = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would be made; write nothing.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Make a branch of a checkpoint: its head plus one commit of the files.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -21,13 +21,27 @@ from gitbaton.store import tip_ref
 from gitbaton.values import value
 
 if TYPE_CHECKING:
+    from gitbaton import doctor
     from gitbaton.git.repo import Door
+    from gitbaton.install import agentdoctor
+    from gitbaton.store import Problem
 
-
+# Options and arguments of several verbs.
 Track = Annotated[
     Optional[str],
     typer.Option("--track", metavar="NAME", help="What '@' stands for; default: the current track, or the only one."),
 ]
+Newest = Annotated[
+    Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track, or the only one.")
+]
+Tip = Annotated[
+    Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="A track, or as for show; default: the track's newest.")
+]
+From = Annotated[Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="A track, or as for show: list from there on.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Porcelain = Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")]
+Nul = Annotated[bool, typer.Option("-z", help="End fields with NUL; implies --porcelain.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing.")]
 
 
 @value
@@ -118,6 +132,26 @@ def told_apart(broken: Mapping[str, str]) -> bool:
 def apart_document(broken: Mapping[str, str]) -> list[Json]:
     """The JSON of the same."""
     return [{"ref": ref, "reason": why} for ref, why in sorted(broken.items())]
+
+
+def left_out(problems: Iterable[Problem]) -> None:
+    """What could not be read, each as a warning."""
+    for problem in problems:
+        terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
+
+
+def say_findings(found: Sequence[doctor.Finding] | Sequence[agentdoctor.Finding], *, json: bool) -> int:
+    """What a doctor found, and the line that mends it; the exit code."""
+    amiss = any(not f.ok for f in found)
+    if json:
+        rows: list[Json] = [{"name": f.name, "ok": f.ok, "text": f.text, "mend": f.mend} for f in found]
+        print_json({"ok": not amiss, "findings": rows})
+        return int(amiss)
+    for f in found:
+        terminal.say(f"{'ok  ' if f.ok else 'MEND'} {f.name}: {plain(f.text)}")
+        if f.mend and not f.ok:
+            terminal.say(f"     {plain(f.mend)}")
+    return int(amiss)
 
 
 def print_json(value: dict[str, Json]) -> None:

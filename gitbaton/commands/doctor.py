@@ -7,7 +7,7 @@ import typer
 from gitbaton import doctor, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
-from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.commands.common import AsJson, opened, print_json, say_findings, warn_all
 from gitbaton.errors import UsageError
 from gitbaton.git import settings
 
@@ -20,7 +20,7 @@ def command(
     from_remote: Annotated[
         str | None, typer.Option("--from-remote", metavar="REMOTE", help="With --mend: also look in this remote.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Say what is installed, what would not run, what is behind, and the one line that mends it.
 
@@ -36,16 +36,7 @@ def command(
         if fix:
             warn_all(doctor.fix(baton))
         found = doctor.examine(baton)
-    amiss = any(not f.ok for f in found)
-    if json:
-        rows: list[Json] = [{"name": f.name, "ok": f.ok, "text": f.text, "mend": f.mend} for f in found]
-        print_json({"ok": not amiss, "findings": rows})
-    else:
-        for f in found:
-            terminal.say(f"{'ok  ' if f.ok else 'MEND'} {f.name}: {plain(f.text)}")
-            if f.mend and not f.ok:
-                terminal.say(f"     {plain(f.mend)}")
-    return 1 if amiss else 0
+    return say_findings(found, json=json)
 
 
 def _mend(baton: Baton, remote: str | None, *, dry_run: bool, json: bool) -> int:

@@ -1,18 +1,17 @@
 """``git baton drill``."""
 
 import sys
-from typing import Annotated
 
 import typer
 
 from gitbaton import drilling, terminal
 from gitbaton.codec import Json
-from gitbaton.commands.common import opened, print_json
+from gitbaton.commands.common import AsJson, opened, print_json
 
 
 def command(
     ctx: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Prove recovery: kill, lose the context, resume and restore, in a scratch copy of this repository.
 

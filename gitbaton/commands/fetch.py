@@ -7,7 +7,7 @@ import typer
 from gitbaton import sync, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
-from gitbaton.commands.common import opened, print_json, tell_error, warn_all
+from gitbaton.commands.common import AsJson, opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import (
     TIMEOUT,
     Tracks,
@@ -34,7 +34,7 @@ def command(
     threads: Annotated[bool, typer.Option("--threads", help="Also fetch threads: all, or those that are named.")] = False,
     runs: Annotated[bool, typer.Option("--runs", help="Also fetch the journals of runs.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Fetch tracks from a remote, by default all, and change none of the tracks here.
 

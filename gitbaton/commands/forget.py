@@ -9,7 +9,7 @@ import typer
 from gitbaton import mirrors, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, path_document, plain
-from gitbaton.commands.common import apart_document, opened, print_json, tell_error, told_apart, warn_all
+from gitbaton.commands.common import AsJson, apart_document, opened, print_json, tell_error, told_apart, warn_all
 from gitbaton.commands.retaining import clean, consented, discreet, laid_out
 from gitbaton.errors import MENDS
 from gitbaton.render import in_shell, line
@@ -32,7 +32,7 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Forget pinned checkpoints, too.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be removed.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Remove checkpoints for good, after asking, the tip, too; a tombstone keeps every clone from bringing them back.
 

@@ -5,7 +5,7 @@ from typing import Annotated, Optional
 import typer
 
 from gitbaton import terminal
-from gitbaton.commands.common import opened, print_plan
+from gitbaton.commands.common import DryRun, opened, print_plan
 from gitbaton.errors import UsageError
 from gitbaton.install import fetchspecs
 from gitbaton.install import githooks as install
@@ -15,7 +15,7 @@ from gitbaton.values import replace
 
 def command(
     ctx: typer.Context,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing.")] = False,
+    dry_run: DryRun = False,
     display: Annotated[bool, typer.Option(help="Let 'git log' show checkpoints (notes.displayRef).")] = True,
     fetch: Annotated[bool, typer.Option("--fetch", help="Let a plain 'git fetch' bring what others pushed, too.")] = False,
     remote: Annotated[Optional[str], typer.Argument(metavar="[REMOTE]", help="With --fetch: the remote.")] = None,

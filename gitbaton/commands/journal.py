@@ -9,7 +9,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
 from gitbaton.columns import padded, width
-from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.commands.common import AsJson, opened, paged, print_json
 from gitbaton.errors import MENDS, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, chosen, in_use
 from gitbaton.journal.codec import document
@@ -38,7 +38,7 @@ def command(
     older: Annotated[Optional[str], typer.Option(metavar="TIME", help="prune: only what is older: 30d, 12h.")] = None,
     force: Annotated[bool, typer.Option("--force", help="prune: also a named run that is unfinished or unreadable.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="export, prune: print the plan; change nothing.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Look at the journal of a run: its records; whether they hold; as files; and drop finished runs."""
     words = words or []

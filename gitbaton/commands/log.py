@@ -6,7 +6,7 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import plain, timestamp
-from gitbaton.commands.common import Track, one_meant, one_of, opened, paged, print_json
+from gitbaton.commands.common import AsJson, From, Nul, Porcelain, Track, left_out, one_meant, one_of, opened, paged, print_json
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import UsageError
 from gitbaton.observed import turn
@@ -17,17 +17,15 @@ COLUMNS = ("id", "track", "created", "kind", "validation", "label", "branch", "h
 
 def command(
     ctx: typer.Context,
-    checkpoint: Annotated[
-        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="A track, or as for show: list from there on.")
-    ] = None,
+    checkpoint: From = None,
     track: Track = None,
     limit: Annotated[
         Optional[int], typer.Option("-n", "--max-count", metavar="N", min=0, help="List at most N; -3 is -n 3.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="List those of every track.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    stable: Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")] = False,
-    nul: Annotated[bool, typer.Option("-z", help="End fields with NUL; implies --porcelain.")] = False,
+    json: AsJson = False,
+    stable: Porcelain = False,
+    nul: Nul = False,
 ) -> int:
     """List the checkpoints of a track, newest first."""
     one_of(json=json, porcelain=stable or nul)
@@ -56,6 +54,5 @@ def command(
                     words += ["" if c.kind == "manual" or c.step.endswith(f"({c.kind})") else f"({c.kind})"]
                     words += [origin(s, history.origins.get(s.id) or baton.store.origins(c.track))]
                     terminal.say(" ".join(w for w in words if w))
-    for problem in history.problems:
-        terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
+    left_out(history.problems)
     return 0

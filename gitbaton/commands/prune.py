@@ -8,7 +8,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
-from gitbaton.commands.common import apart_document, askable, opened, paged, print_json, told_apart
+from gitbaton.commands.common import AsJson, apart_document, askable, opened, paged, print_json, told_apart
 from gitbaton.commands.retaining import amount, clean, consented, discreet, laid_out
 from gitbaton.errors import UsageError
 from gitbaton.render import line
@@ -42,7 +42,7 @@ def command(
     threads: Annotated[bool, THREADS] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="On a terminal: do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be kept and removed.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Remove the checkpoints that no rule keeps; other clones drop them when they sync.
 

@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 import typer
 
 from gitbaton import sync
-from gitbaton.commands.common import opened, print_json
+from gitbaton.commands.common import AsJson, opened, print_json
 from gitbaton.commands.exchanging import (
     TIMEOUT,
     Agreement,
@@ -41,7 +41,7 @@ def command(
     scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")] = True,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Push tracks to a remote, by default all: what it lacks, with pins, tombstones and notes.
 

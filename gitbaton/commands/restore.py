@@ -1,18 +1,35 @@
-"""``git baton restore``."""
+"""``git baton restore``; and what undo, redo and rewind do as it does: carry a plan out, show it, write a conversation back."""
 
 import os
-from typing import Annotated, Optional
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from gitbaton import restore, terminal
 from gitbaton.baton import Baton
-from gitbaton.commands.common import Track, divided, name_of, one_of, opened
-from gitbaton.commands.putting import carry_out
-from gitbaton.errors import BatonError, NotFoundError, UsageError
-from gitbaton.model import Stored
-from gitbaton.render import in_shell
-from gitbaton.restore.values import Order
+from gitbaton.codec import Json, path_document, plain
+from gitbaton.commands.common import AsJson, Track, divided, name_of, one_of, opened, print_json, warn_all
+from gitbaton.errors import BatonError, NotFoundError, StoppedError, UsageError
+from gitbaton.model import Op, Stored
+from gitbaton.render import in_quotes, in_shell, quoted
+from gitbaton.restore import intent
+from gitbaton.restore.values import UNMERGED, Order, Plan
+from gitbaton.store import safety_ref
 from gitbaton.values import replace
+
+if TYPE_CHECKING:
+    from gitbaton import conversations
+
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan and change nothing.")]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Also remove files that the checkpoint does not know, unless they are ignored.")
+]
+Index = Annotated[bool, typer.Option("--index/--no-index", help="Bring the whole index back, too.")]
+Force = Annotated[bool, typer.Option("--force", help="Also change what is somebody else's work.")]
+Foreign = Annotated[bool, typer.Option("--foreign", help="Allow a checkpoint that was fetched from elsewhere.")]
 
 
 def command(
@@ -22,18 +39,16 @@ def command(
         typer.Argument(metavar="[CHECKPOINT] [--] [PATH]...", help="Default: the newest of the current track, all files."),
     ] = None,
     track: Track = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan and change nothing.")] = False,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Also remove files that the checkpoint does not know, unless they are ignored.")
-    ] = False,
-    index: Annotated[bool, typer.Option("--index/--no-index", help="Bring the whole index back, too.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also change what is somebody else's work.")] = False,
-    foreign: Annotated[bool, typer.Option("--foreign", help="Allow a checkpoint that was fetched from elsewhere.")] = False,
+    dry_run: DryRun = False,
+    exact: Exact = False,
+    index: Index = False,
+    force: Force = False,
+    foreign: Foreign = False,
     talk: Annotated[
         bool, typer.Option("--conversation", help="Also write the conversation back, as a new session of its client.")
     ] = False,
     only: Annotated[bool, typer.Option("--conversation-only", help="Write the conversation back, and no files.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Put the files back as they were at a checkpoint.
 
@@ -41,44 +56,33 @@ def command(
     and stashes stay; ignored files, and what is somebody else's work, are left alone and named.
     """
     checkpoints, paths = divided(ctx, words or [], 1)
-    _fitting(only, paths, conversation=talk, json=json, exact=exact, index=index, force=force)
-    given, directory = checkpoints[0] if checkpoints else None, ctx.obj.repo_root or os.getcwd()
+    one_of(**{"conversation": talk, "conversation-only": only})
+    one_of(conversation=talk, json=json)
+    if only and paths:
+        raise UsageError("paths and --conversation-only exclude each other")
+    for name, given in (("exact", exact), ("index", index), ("force", force)):
+        one_of(**{name: given, "conversation-only": only})
+    typed, directory = checkpoints[0] if checkpoints else None, ctx.obj.repo_root or os.getcwd()
     with opened(ctx, dry_run=dry_run) as baton:
-        order = Order(checkpoint=name_of(baton, given, track), paths=tuple(paths), directory=directory, foreign=foreign)
+        order = Order(checkpoint=name_of(baton, typed, track), paths=tuple(paths), directory=directory, foreign=foreign)
         order = replace(order, exact=exact, index=index, force=force)
         try:
             if not talk and not only:
                 return carry_out(baton, "restore", order, dry_run=dry_run, json=json)
             target = baton.resolve(order.checkpoint)
         except NotFoundError as error:
-            raise _or_file(error, order) from None
+            if not paths and os.path.lexists(order.checkpoint):
+                hint = f"to restore the file of that name: git baton restore -- {in_shell(order.checkpoint)}"
+                raise NotFoundError(error.message, hint) from None
+            raise
         return _with_conversation(baton, target, order, files=talk, dry_run=dry_run, json=json)
-
-
-def _or_file(error: NotFoundError, order: Order) -> NotFoundError:
-    """The error; with a hint where a file has the name of the checkpoint that is not there."""
-    if order.paths or not os.path.lexists(order.checkpoint):
-        return error
-    return NotFoundError(error.message, f"to restore the file of that name: git baton restore -- {in_shell(order.checkpoint)}")
-
-
-def _fitting(only: bool, paths: list[str], *, conversation: bool, json: bool, **files: bool) -> None:
-    """Refuse options that say something about what does not come back."""
-    one_of(**{"conversation": conversation, "conversation-only": only})
-    one_of(conversation=conversation, json=json)
-    if only and paths:
-        raise UsageError("paths and --conversation-only exclude each other")
-    for name, given in files.items():
-        one_of(**{name: given, "conversation-only": only})
 
 
 def _with_conversation(baton: Baton, target: Stored, order: Order, *, files: bool, dry_run: bool, json: bool) -> int:
     """The conversation is planned before a file is touched, and written after them; a conflict does not keep it back."""
-    from gitbaton.commands.conversing import planned, write_back
-
     order = replace(order, checkpoint=target.id)
     try:
-        talk = planned(baton, target, foreign=order.foreign)
+        talk = plan_conversation(baton, target, foreign=order.foreign)
     except BatonError as error:
         if files and (order.foreign or not target.foreign):
             error.hints += ("nothing is restored; without --conversation the files are",)
@@ -88,3 +92,93 @@ def _with_conversation(baton: Baton, target: Stored, order: Order, *, files: boo
     if files and dry_run:  # last: afterwards nothing else can be done with what is open
         code = carry_out(baton, "restore", order, dry_run=True, json=False)
     return code
+
+
+def plan_conversation(baton: Baton, target: Stored, *, foreign: bool) -> "conversations.Plan":
+    """How a checkpoint's conversation would be written back as a new session. Raises as conversations.plan."""
+    from gitbaton import conversations
+
+    return conversations.plan(baton, target, os.environ, conversations.new_id(), foreign=foreign)
+
+
+def write_back(plan: "conversations.Plan", target: Stored, *, dry_run: bool, json: bool = False) -> None:
+    """Write a conversation back as planned and say how to resume it, and what the new session lacks. Raises BatonError."""
+    from gitbaton import conversations
+
+    if not dry_run:
+        conversations.apply(plan)
+    line = plan.line(os.getcwd())
+    if json:
+        path = path_document(plan.path)
+        print_json({"target": target.id, "agent": plan.agent, "session": plan.session, "path": path, "command": line})
+    else:
+        terminal.say(f"{'would write' if dry_run else 'written'}: {in_quotes(plan.path)}")
+    if plan.left_out:
+        lines = "1 line is" if plan.left_out == 1 else f"{plan.left_out} lines are"
+        terminal.warn(f"{lines} left out: no JSON object that can be written again")
+    if plan.call is not None:
+        said = f"it ends within a call of the tool '{plan.call}'; '{plan.agent}' tells the model that it was interrupted"
+        terminal.warn(said)
+    if not dry_run and not json:
+        terminal.say(f"resume it with: {line}")
+
+
+def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool) -> int:
+    """Restore, undo or redo, or only say what would be done; the exit code."""
+    if dry_run:
+        with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
+            baton.redirect(folder)
+            with restore.open_plan(baton, op, order) as plan:
+                show_plan(plan, None, plan.warnings, dry_run=True, json=json)
+                return 0 if plan.complete else 1
+    with interruptible(baton, op):
+        done, said = restore.carry_out(baton, op, order)
+    show_plan(done.plan, done.safety, (*said, *done.warnings), dry_run=False, json=json)
+    return 0 if done.plan.complete else 1
+
+
+@contextmanager
+def interruptible(baton: Baton, op: Op) -> Iterator[None]:
+    """Let Ctrl-C end it, with a word on what has become of the files. Raises StoppedError."""
+    ref = safety_ref(baton.repo.layout.git_dir, baton.repo.layout.common_dir)
+    found = baton.repo.objects.info(ref)
+    try:
+        yield
+    except KeyboardInterrupt:
+        what = f"the {op} was interrupted"
+        if os.path.lexists(intent.path(baton.repo)):
+            raise StoppedError(f"{what} halfway", "the next 'git baton' command puts that right: git baton status") from None
+        now = baton.repo.git.run("rev-parse", "-q", "--verify", ref).out  # the open reader may have been ended, too
+        if now.decode("ascii").strip() == (found.oid if found else ""):
+            raise StoppedError(f"{what}, and nothing is changed") from None
+        raise StoppedError(f"{what} when all was done", _back(op)) from None
+
+
+def _back(op: Op) -> str:
+    return f"'git baton {'redo' if op == 'undo' else 'undo'}' takes it back"
+
+
+def show_plan(plan: Plan, safety: Stored | None, said: tuple[str, ...], *, dry_run: bool, json: bool) -> None:
+    """Print what would be done, or what was: one line a path, how to take it back, and the warnings ``said``."""
+    if json:
+        paths: list[Json] = [{"path": path_document(s.path), "action": s.action, "reason": s.reason} for s in plan.steps]
+        head: dict[str, Json] = {"op": plan.op, "plan": plan.digest, "target": plan.target.id}
+        head["safety"] = safety.id if safety else None
+        print_json({**head, "paths": paths, "index": plan.index, "warnings": list(said)})
+        return
+    for step in plan.steps:
+        reason = f" ({plain(step.reason)})" if step.reason else ""
+        terminal.say(f"{'would ' if dry_run else ''}{step.action} {quoted(step.path)}{reason}")
+    if safety is not None:
+        terminal.say({"restore": "done: ", "undo": "undone: ", "redo": "redone: "}[plan.op] + plan.what)
+        terminal.tell(f"hint: {_back(plan.op)}")
+    elif not plan.wanted and not dry_run:
+        terminal.say(f"nothing {'has to change' if plan.complete else 'is changed'}: {plan.name}")
+        if plan.target.checkpoint.carried is not None:
+            terminal.tell("hint: that checkpoint is automatic; '@{manual}' is the one whose words it carries")
+    reasons = {step.reason for step in plan.steps if step.action == "conflict"}
+    if reasons - {UNMERGED}:
+        terminal.tell("hint: a conflict is somebody else's work; --force changes it all the same, and undo brings it back")
+    if UNMERGED in reasons:
+        terminal.tell("hint: an unmerged path is yours to resolve; --force writes the file and leaves it unmerged")
+    warn_all(said)

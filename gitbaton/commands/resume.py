@@ -6,7 +6,7 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json, told_document
-from gitbaton.commands.common import Track, one_meant, opened, print_json, tell_foreign, warn_all
+from gitbaton.commands.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
 from gitbaton.errors import NotFoundError
 from gitbaton.observed import pairs
 from gitbaton.render import key_value, live_document, quote, resume_lines, sentences, since_document, stored_document
@@ -16,12 +16,10 @@ from gitbaton.survey import tests_then
 
 def command(
     ctx: typer.Context,
-    checkpoint: Annotated[
-        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="A track, or as for show; default: the track's newest.")
-    ] = None,
+    checkpoint: Tip = None,
     track: Track = None,
     live: Annotated[bool, typer.Option("--live", help="Also say how HEAD and the files have moved since.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
     checkpoint_dir: Annotated[Optional[str], typer.Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
 ) -> int:
     """Print what the next runner needs to go on: KEY=VALUE lines; further lines of a value begin with a tab.

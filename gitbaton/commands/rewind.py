@@ -1,16 +1,37 @@
-"""``git baton rewind``."""
+"""``git baton rewind``: the list, the questions on a terminal in their order, and the restore that was shown."""
 
 import os
-from typing import Annotated, Optional
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from gitbaton import terminal
-from gitbaton.commands.asking import Talk
-from gitbaton.commands.common import Track, colours, one_meant, opened
-from gitbaton.errors import UsageError
-from gitbaton.restore.values import Order
+from gitbaton import rewinding, terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import counted, plain
+from gitbaton.columns import cut, padded, width
+from gitbaton.commands.common import From, Track, colours, left_out, one_meant, opened, tell_error, warn_all
+from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
+from gitbaton.errors import BatonError, NotFoundError, UsageError
+from gitbaton.ground import Surveyor
+from gitbaton.model import Stored
+from gitbaton.render import age, happened, line, quoted, quoting, sentences, verdict
+from gitbaton.restore.values import Order, Plan, Step
+from gitbaton.rewinding import Changes, Row
+from gitbaton.values import replace
 
+if TYPE_CHECKING:
+    from gitbaton import conversations
+
+ANSWER_END = re.compile(rb"[\r\n\x03\x04]")
+BESIDE_THE_LIST = 4  # rows of the terminal that the prompt and what was typed before may take
+BESIDE_THE_PLAN = 14
+URGENT = ("conflict", "refuse", "remove", "write", "create", "keep")
+MIN_STEP, MAX_AGENT = 18, 8
+NARROWER = ("agent", "kind", "id", "added", "removed", "files", "age", "verdict")  # what goes first where there is no room
+TO_THE_RIGHT = ("number", "age", "files", "added", "removed")
 WITHOUT_A_TERMINAL = (
     "list the checkpoints: git baton log",
     "see what would be restored: git baton restore --dry-run CHECKPOINT",
@@ -21,19 +42,15 @@ WITHOUT_A_TERMINAL = (
 
 def command(
     ctx: typer.Context,
-    checkpoint: Annotated[
-        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="A track, or as for show: list from there on.")
-    ] = None,
+    checkpoint: From = None,
     track: Track = None,
     limit: Annotated[
         int, typer.Option("-n", "--max-count", metavar="N", min=1, help="List at most N at once, as far as the terminal goes.")
     ] = 20,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Also remove files that the checkpoint does not know, unless they are ignored.")
-    ] = False,
-    index: Annotated[bool, typer.Option("--index/--no-index", help="Bring the whole index back, too.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also change what is somebody else's work.")] = False,
-    foreign: Annotated[bool, typer.Option("--foreign", help="Allow a checkpoint that was fetched from elsewhere.")] = False,
+    exact: Exact = False,
+    index: Index = False,
+    force: Force = False,
+    foreign: Foreign = False,
 ) -> int:
     """Pick a checkpoint from a list, see what would be restored, and restore files, conversation or both.
 
@@ -54,3 +71,253 @@ def command(
             if isinstance(error, KeyboardInterrupt):
                 raise
             return 0
+
+
+def table(baton: Baton, rows: Sequence[Row], columns: int, *, colored: bool) -> list[str]:
+    """The list, one line a checkpoint and none longer than so many columns; what is least needed goes where it is narrow."""
+    cells = [_cells(baton, row) for row in rows]
+    widths = {name: max(width(cell[name]) for cell in cells) for name in cells[0]} if cells else {}
+    shown = [name for name, most in widths.items() if most and name != "step"]
+    for name in NARROWER:
+        if columns - sum(widths[n] + 1 for n in shown) < MIN_STEP and name in shown:
+            shown.remove(name)
+    room = columns - sum(widths[name] + 1 for name in shown)
+    lines = []
+    for cell in cells:
+        colors = {"id": "id", "verdict": cell["verdict"]}
+        texts = [(padded(cell[name], widths[name], right=name in TO_THE_RIGHT), colors.get(name)) for name in shown]
+        painted = [terminal.paint(text, color, on=colored) for text, color in texts]
+        lines.append(" ".join([*painted, cut(cell["step"], room)]).rstrip())
+    return lines
+
+
+def _cells(baton: Baton, row: Row) -> dict[str, str]:
+    """What a line of the list says, by column; the step last."""
+    c, changes, quote = row.stored.checkpoint, row.changes, quoting(row.stored)
+    said = line(c.step) + (f" (after: {line(c.headline)})" if c.carried else "")
+    label = f" [{line(c.label)}]" if c.label else ""
+    return {
+        "number": str(row.number),
+        "id": baton.short(row.stored.id),
+        "age": age(c.created, baton.clock()).removesuffix(" ago"),
+        "kind": c.kind,
+        "verdict": verdict(row.stored),
+        "files": counted(changes.files, "file") if changes else ("? files" if c.files else "no files"),
+        "added": f"+{changes.added}" if changes else "",
+        "removed": f"-{changes.removed}" if changes else "",
+        "agent": cut(line(row.agent or ""), MAX_AGENT),
+        "step": f"{quote}{said}{label}",
+    }
+
+
+class _Answers:
+    """Lines typed on the terminal, as they are, also where it leaves carriage returns and control keys to the program."""
+
+    def __init__(self) -> None:
+        self.typed, self.returned = b"", False
+
+    def ask(self, prompt: str) -> str:
+        """One answer, without blanks around it. Raises EOFError; an unfinished line is no answer."""
+        terminal.write(prompt)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        while True:
+            if self.returned and self.typed[:1] == b"\n":
+                self.typed = self.typed[1:]
+            self.returned = self.returned and not self.typed
+            end = ANSWER_END.search(self.typed)
+            if end is not None:
+                break
+            try:
+                terminal.await_input()
+                more = os.read(0, 4096)
+            except OSError:  # the terminal is gone
+                more = b""
+            if not more:
+                raise EOFError
+            self.typed += more
+        answer, key, self.typed = self.typed[: end.start()], end.group(), self.typed[end.end() :]
+        self.returned = key == b"\r"
+        if key == b"\x03":
+            raise KeyboardInterrupt
+        if key == b"\x04":
+            raise EOFError
+        return answer.decode("utf-8", "surrogateescape").strip()
+
+
+class Talk:
+    """The questions, in their order, until something is restored or nobody wants to go on."""
+
+    def __init__(self, baton: Baton, order: Order, limit: int, *, colored: bool) -> None:
+        self.baton, self.order, self.limit, self.colored = baton, order, limit, colored
+        self.ask = _Answers().ask
+        self.listed: list[Row] = []
+        self.after: Optional[str] = None
+
+    def run(self, tip: Stored) -> int:
+        """List, pick, show, choose; the exit code."""
+        self.track = tip.checkpoint.track
+        self.after = tip.commit
+        self._list()
+        while True:
+            more = "m for more, " if self.after else ""
+            answer = self.ask(f"rewind to which? [number or checkpoint, {more}Enter to leave] ")
+            if answer in ("", "q"):
+                return 0
+            if answer == "m":
+                self._list()
+                continue
+            try:
+                target = self._meant(answer)
+            except BatonError as error:
+                tell_error(error.message, error.hints)
+                continue
+            code = self._picked(target, replace(self.order, checkpoint=target.id))
+            if code is not None:
+                return code
+
+    def _list(self) -> None:
+        """The next checkpoints, as many as the terminal has room for."""
+        if not self.after:
+            terminal.say(f"these are all checkpoints of track '{plain(self.track)}'")
+            return
+        columns, height = _size()
+        count = max(1, min(self.limit, height - BESIDE_THE_LIST))
+        found = rewinding.page(self.baton, self.track, self.after, count, len(self.listed) + 1)
+        for text in table(self.baton, found.rows, columns - 1, colored=self.colored):
+            terminal.say(text)
+        left_out(found.problems)
+        self.listed += found.rows
+        self.after = found.after
+
+    def _meant(self, answer: str) -> Stored:
+        """A number of the list, else any name of a checkpoint; it is introduced. Raises BatonError."""
+        many = len(self.listed)
+        number = int(answer) if answer.isascii() and answer.isdecimal() and len(answer) < 10 else 0
+        row = self.listed[number - 1] if 0 < number <= many else None
+        try:
+            target = self.baton.resolve(row.stored.id if row else answer)
+        except NotFoundError as error:
+            hint = f"a number from 1 to {many}, or what 'git baton show' takes"
+            raise NotFoundError(error.message, hint if many else "see 'git baton log --all'") from None
+        self._introduce(target, row.changes if row else None)
+        return target
+
+    def _picked(self, target: Stored, order: Order) -> Optional[int]:
+        """Show what a restore would do and carry it out, the exit code; None to go on with the list."""
+        talk = self._conversation(target)
+        while True:
+            shown = self._shown(order)
+            choice = self._choice(files=shown is not None, talk=talk is not None)
+            if shown is None or choice not in ("f", "b"):
+                break
+            conflicts = [step for step in shown.steps if step.action == "conflict"]
+            answer = self._sure(conflicts)
+            if conflicts and answer in ("o", "overwrite"):
+                order = replace(order, over=(*order.over, *(step.path for step in conflicts)))
+                terminal.say("they are overwritten, too; now it would be:")
+                continue
+            if answer not in ("y", "yes"):
+                return None
+            with interruptible(self.baton, "restore"):
+                outcome = rewinding.carry_out(self.baton, order, shown)
+            done = outcome.restored
+            if done is not None:
+                said = (*outcome.said, *done.warnings)
+                show_plan(done.plan, done.safety, said, dry_run=False, json=False)
+                if choice == "b" and talk is not None:
+                    write_back(talk, target, dry_run=False)
+                return 0 if done.plan.complete else 1
+            warn_all(outcome.said)
+            terminal.warn("it is not what was shown any more, and nothing is changed; now it would be:")
+            order = outcome.order
+        if choice == "c" and talk is not None:
+            write_back(talk, target, dry_run=False)
+        return 0 if choice else None
+
+    def _introduce(self, target: Stored, changes: Optional[Changes]) -> None:
+        """What the checkpoint is, and what is newer than it."""
+        c, quote = target.checkpoint, quoting(target)
+        ago = age(c.created, self.baton.clock())
+        terminal.say(f"\ncheckpoint {target.id} of track '{plain(c.track)}', {c.kind}, {verdict(target)}, {ago}")
+        terminal.say(f"{quote}step: {line(c.headline)}")
+        if c.carried is not None:
+            terminal.say(f"{quote}then: {line(happened(c, None))}")
+        if changes is not None:
+            terminal.say(f"changed in it: {counted(changes.files, 'file')} +{changes.added} -{changes.removed}")
+        newer = rewinding.newer(self.baton, target)
+        if newer:
+            terminal.say(f"newer: {counted(newer, 'checkpoint')} of the track, which stay")
+        for text in sentences(Surveyor(self.baton.store, self.baton.settings.short).live(target)):
+            terminal.say(f"since: {text}")
+
+    def _conversation(self, target: Stored) -> "Optional[conversations.Plan]":
+        """Say what becomes of the conversation; how it would be written back, None where it cannot be."""
+        try:
+            plan = plan_conversation(self.baton, target, foreign=self.order.foreign)
+        except BatonError as error:
+            terminal.say(f"conversation: not offered: {plain(error.message)}")
+            return None
+        lines = counted(plan.data.count(b"\n"), "line")
+        terminal.say(f"conversation: {lines}, as a new session of '{plain(plan.agent)}'")
+        return plan
+
+    def _shown(self, order: Order) -> Optional[Plan]:
+        """Print the plan; None where there is none, with the reason."""
+        try:
+            found = rewinding.preview(self.baton, order)
+        except BatonError as error:
+            tell_error(error.message, error.hints)
+            return None
+        few = max(5, _size()[1] - BESIDE_THE_PLAN)
+        steps, more = found.steps, len(found.steps) - few
+        if more > 0:
+            steps = tuple(sorted(steps, key=lambda step: URGENT.index(step.action))[:few])
+        show_plan(replace(found, steps=steps), None, found.warnings, dry_run=True, json=False)
+        if more > 0:
+            terminal.say(f"and {more} more; 'git baton restore --dry-run {self.baton.short(order.checkpoint)}' lists them")
+        actions = [step.action for step in found.steps]
+        counts = ", ".join(f"{actions.count(action)} {action}" for action in URGENT if action in actions)
+        terminal.say(f"files: {counts or 'nothing has to change'}")
+        return found
+
+    def _choice(self, *, files: bool, talk: bool) -> str:
+        """``f``, ``c``, ``b`` or ``q``, of those that can be had; empty where nothing can."""
+        if not files and not talk:
+            return ""
+        words = {"f": "[f]iles", "c": "[c]onversation", "b": "[b]oth", "q": "[q]uit"}
+        offered = [key for key, there in (("f", files), ("c", talk), ("b", files and talk), ("q", True)) if there]
+        prompt = f"restore {', '.join(words[key] for key in offered[:-1])} or {words['q']}? "
+        while True:
+            answer = self.ask(prompt)
+            if not answer:
+                return "q"
+            meant = next(
+                (key for key in offered if answer.lower() in (key, words[key].replace("[", "").replace("]", ""))), None
+            )
+            if meant:
+                return meant
+            terminal.tell(f"'{cut(plain(answer), 40)}' is not understood; it can be {', '.join(offered)}")
+
+    def _sure(self, conflicts: list[Step]) -> str:
+        """Whether to go on where somebody else's work is touched or left in the way; every path of it is named."""
+        for step in conflicts:
+            terminal.say(f"in conflict: {quoted(step.path)} ({plain(step.reason)})")
+        many = len(conflicts)
+        if many:
+            question = f"{many} conflict{' is' if many == 1 else 's are'} left alone, all else comes back; 'o' overwrites "
+            question += "exactly that one, too" if many == 1 else "exactly those, too"
+        elif self.order.force:
+            question = "somebody else's work is changed, too"
+        else:
+            return "y"
+        return self.ask(f"{question}; go on? [y/N] ").lower()
+
+
+def _size() -> tuple[int, int]:
+    """Columns and rows of the terminal; 80 and 24 where it does not say."""
+    try:
+        columns, rows = os.get_terminal_size(1)
+    except OSError:
+        columns, rows = 0, 0
+    return columns or 80, rows or 24

@@ -8,7 +8,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, path_document
-from gitbaton.commands.common import one_of, opened, print_json
+from gitbaton.commands.common import AsJson, one_of, opened, print_json
 from gitbaton.commands.retaining import clean, discreet
 from gitbaton.errors import UsageError
 from gitbaton.scanning import NOT_SCANNED, Hit, Report, scan, scanner
@@ -38,7 +38,7 @@ def command(
         bool, typer.Option("--files", help="Captured files, too, where HEAD's history does not hold them.")
     ] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Threads of LangGraph instead: all, or the named.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Look for secrets in what is stored.
 

@@ -1,12 +1,10 @@
 """``git baton show``."""
 
-from typing import Annotated, Optional
-
 import typer
 
 from gitbaton import terminal
 from gitbaton.codec import timestamp
-from gitbaton.commands.common import Track, checkpoint_of, opened, paged, print_json
+from gitbaton.commands.common import AsJson, Newest, Track, checkpoint_of, opened, paged, print_json
 from gitbaton.commands.retaining import marked
 from gitbaton.model import FileState, Stored
 from gitbaton.observed import pairs
@@ -16,11 +14,9 @@ from gitbaton.survey import tests_then
 
 def command(
     ctx: typer.Context,
-    checkpoint: Annotated[
-        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track, or the only one.")
-    ] = None,
+    checkpoint: Newest = None,
     track: Track = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Show one checkpoint whole.
 

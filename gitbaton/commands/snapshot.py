@@ -10,7 +10,7 @@ from gitbaton import terminal
 from gitbaton.agents.values import agent_of
 from gitbaton.baton import Baton
 from gitbaton.codec import EXTRA_KEY, Json, document
-from gitbaton.commands.common import one_of, opened, print_json, warn_all
+from gitbaton.commands.common import Porcelain, one_of, opened, print_json, warn_all
 from gitbaton.errors import UsageError
 from gitbaton.model import VALIDATIONS
 from gitbaton.render import in_shell, line, porcelain, redacted_document, skipped_lines, stored_document
@@ -38,7 +38,7 @@ def command(
     files: Annotated[bool, typer.Option(help="Record the work tree and the index, too.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would be recorded; write nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the checkpoint as JSON.")] = False,
-    stable: Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")] = False,
+    stable: Porcelain = False,
     checkpoint_dir: Annotated[Text, typer.Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
 ) -> int:
     """Record a checkpoint: what is done, what comes next, and the whole work tree.

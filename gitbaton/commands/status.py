@@ -1,14 +1,13 @@
 """``git baton status``."""
 
 import os
-from typing import Annotated
 
 import typer
 
 from gitbaton import terminal
 from gitbaton.baton import TAKE_ONE, Baton
 from gitbaton.codec import Json, path_document, plain, timestamp
-from gitbaton.commands.common import colours, one_of, opened, print_json, warn_all
+from gitbaton.commands.common import AsJson, Nul, Porcelain, colours, left_out, one_of, opened, print_json, warn_all
 from gitbaton.errors import MENDS, NotFoundError, RecordError
 from gitbaton.render import age, line, live_document, origin, porcelain, quoting, stored_document, uncompared, verdict
 from gitbaton.requests import TrackStatus
@@ -18,9 +17,9 @@ COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "
 
 def command(
     ctx: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    stable: Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")] = False,
-    nul: Annotated[bool, typer.Option("-z", help="End fields with NUL; implies --porcelain.")] = False,
+    json: AsJson = False,
+    stable: Porcelain = False,
+    nul: Nul = False,
 ) -> int:
     """Show every track against the present, newest first.
 
@@ -43,8 +42,7 @@ def command(
                 cells[4] = terminal.paint(cells[4], color, on=on)
                 terminal.say("  ".join(cells).rstrip())
         warn_all(baton.newer([t.stored for t in tracks]))
-    for problem in problems:
-        terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
+    left_out(problems)
     warn_all(list(dict.fromkeys(text for t in tracks for text in uncompared(t.live))))
     if not tracks and problems:
         raise RecordError("no track of this repository can be read", MENDS)

@@ -8,7 +8,7 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json, path_document, plain, timestamp
-from gitbaton.commands.common import colours, print_json
+from gitbaton.commands.common import AsJson, colours, print_json
 from gitbaton.commands.reporting import because
 from gitbaton.commands.stepping import desk, forecast_document, would
 from gitbaton.errors import UnreadableRunError
@@ -40,7 +40,7 @@ def command(
     why: Annotated[
         Optional[str], typer.Option(metavar="STEP", help="Say all in which this step differs from its record.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Show the steps of a run: their state, and what would run again and why, against the work tree as it is now."""
     with desk(ctx, json=False, run=run, new=False) as (at, name):

@@ -7,7 +7,7 @@ import typer
 from gitbaton import mirrors, sync
 from gitbaton.baton import Baton
 from gitbaton.commands import exchanging
-from gitbaton.commands.common import opened, print_json, tell_error, warn_all
+from gitbaton.commands.common import AsJson, opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, Agreement, Tracks, choice_of, connected, remote_of
 from gitbaton.git.remotes import Remote
 from gitbaton.sync.push import Manner
@@ -26,7 +26,7 @@ def command(
     scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")] = True,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Fetch, join and push tracks, by default all that are here or there; again when somebody was faster.
 

@@ -12,7 +12,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
 from gitbaton.columns import padded, width
-from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.commands.common import AsJson, opened, paged, print_json
 from gitbaton.commands.retaining import amount
 from gitbaton.commands.threading import EXTRA, fetched, meant, name, store_of
 from gitbaton.errors import BatonError, UsageError
@@ -41,7 +41,7 @@ def command(
         Optional[str], typer.Option("--ns", metavar="NS", help="A namespace: that of a subgraph (the root's).")
     ] = None,
     limit: Annotated[Optional[int], typer.Option("-n", "--max-count", metavar="N", min=0, help="log: list at most N.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Show a checkpoint of a thread of LangGraph, list a thread's checkpoints, or delete it in all namespaces.
 

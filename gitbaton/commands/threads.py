@@ -1,14 +1,13 @@
 """``git baton threads``."""
 
 from collections.abc import Mapping
-from typing import Annotated
 
 import typer
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
-from gitbaton.commands.common import opened, paged, print_json
+from gitbaton.commands.common import AsJson, opened, paged, print_json
 from gitbaton.commands.threading import fetched, listed, name, store_of, unusable
 from gitbaton.render import age
 from gitbaton.threads.reports import Summary, joins, threads
@@ -16,7 +15,7 @@ from gitbaton.threads.reports import Summary, joins, threads
 _CHECKED = 50  # threads that were only fetched, and are looked through before anything is promised of them
 
 
-def command(ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
+def command(ctx: typer.Context, json: AsJson = False) -> int:
     """List the threads of LangGraph that are stored here, newest first.
 
     What a process has put and git does not hold yet is in the list, too. An id that a shell would change is quoted as git

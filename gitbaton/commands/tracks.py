@@ -6,7 +6,7 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json, plain, timestamp
-from gitbaton.commands.common import one_of, opened, paged, print_json, warn_all
+from gitbaton.commands.common import AsJson, Nul, Porcelain, left_out, one_of, opened, paged, print_json, warn_all
 from gitbaton.errors import UsageError
 from gitbaton.render import age, line, origin, porcelain, quoting, stored_document
 
@@ -22,9 +22,9 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Delete it with pins, and though a run needs it.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete it without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be deleted.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    stable: Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")] = False,
-    nul: Annotated[bool, typer.Option("-z", help="End fields with NUL; implies --porcelain.")] = False,
+    json: AsJson = False,
+    stable: Porcelain = False,
+    nul: Nul = False,
 ) -> int:
     """List the tracks, newest first; or make one current in this work tree; or delete one, after asking.
 
@@ -65,6 +65,5 @@ def command(
                     said = f"{quoting(s)}{line(c.step)} {origin(s, baton.store.origins(c.track))}".rstrip()
                     terminal.say(f"{mark} {plain(c.track)} {paint(baton.short(s.id), 'id')} {ago}: {said}")
         warn_all(baton.newer(tips.items))
-    for problem in tips.problems:
-        terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
+    left_out(tips.problems)
     return 0

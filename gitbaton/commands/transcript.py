@@ -10,7 +10,7 @@ from gitbaton import conversations, terminal, transcripts
 from gitbaton.agents.conversation import messages
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
-from gitbaton.commands.common import Track, checkpoint_of, opened, paged
+from gitbaton.commands.common import Newest, Track, checkpoint_of, opened, paged
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import in_shell
@@ -21,9 +21,7 @@ KEPT = "\n\t"
 def command(
     ctx: typer.Context,
     action: Annotated[str, typer.Argument(metavar="show|export", help="Show it as text; write its lines.")],
-    checkpoint: Annotated[
-        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track, or the only one.")
-    ] = None,
+    checkpoint: Newest = None,
     track: Track = None,
     output: Annotated[
         Optional[str], typer.Option("-o", "--output", metavar="FILE", help="Export into a new file, readable by you alone.")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gitbaton import terminal
-from gitbaton.commands.common import askable, opened, print_plan
+from gitbaton.commands.common import DryRun, askable, opened, print_plan
 from gitbaton.commands.retaining import NO_TERMINAL
 from gitbaton.errors import NoAnswerError, UsageError
 from gitbaton.install import githooks as install
@@ -15,7 +15,7 @@ from gitbaton.install import githooks as install
 
 def command(
     ctx: typer.Context,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing.")] = False,
+    dry_run: DryRun = False,
     purge: Annotated[
         bool, typer.Option("--purge", help="Also delete all checkpoints, notes, LATEST and exported files.")
     ] = False,

@@ -7,7 +7,7 @@ import typer
 from gitbaton import terminal, worktrees
 from gitbaton.baton import Baton
 from gitbaton.codec import path_document, plain
-from gitbaton.commands.common import Track, one_meant, opened, print_json, warn_all
+from gitbaton.commands.common import AsJson, Newest, Track, one_meant, opened, print_json, warn_all
 from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import in_shell, line, stored_document
@@ -16,12 +16,10 @@ from gitbaton.render import in_shell, line, stored_document
 def command(
     ctx: typer.Context,
     path: Annotated[str, typer.Argument(metavar="PATH", help="The new work tree's directory; it must not exist.")],
-    checkpoint: Annotated[
-        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track, or the only one.")
-    ] = None,
+    checkpoint: Newest = None,
     track: Track = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be done, and do nothing.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Check a checkpoint out beside this work tree: its head, its files and its index, in a linked work tree.
 

@@ -11,7 +11,7 @@ import pytest
 from gitbaton import rewinding
 from gitbaton.codec import encode, message
 from gitbaton.columns import cut, width
-from gitbaton.commands.listing import table
+from gitbaton.commands.rewind import table
 from gitbaton.git.objects import commit_data, new_object
 from gitbaton.model import Carried, Stored
 from gitbaton.rewinding import Changes
