@@ -17,7 +17,7 @@ def command(
 
     The approval is of the inputs that it waits with: with others it waits again.
     """
-    from gitbaton.commands.deciding import decided, plan_of, step_named, told
+    from gitbaton.commands.stepping import decided, plan_of, step_named, told
     from gitbaton.running.effects import approve
 
     with decided(ctx, run, json=json, foreign=foreign) as (at, context):

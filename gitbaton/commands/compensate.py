@@ -34,8 +34,7 @@ def command(
     """
     if not steps and run is None:
         raise UsageError("no step is named", "'git baton compensate --run RUN' undoes all effects of a run")
-    from gitbaton.commands.deciding import decided, known, plan_of, told
-    from gitbaton.commands.wording import seconds
+    from gitbaton.commands.stepping import decided, known, plan_of, seconds, told
     from gitbaton.running.effects import compensate
 
     with decided(ctx, run, json=json and not dry_run, foreign=foreign, wait=seconds(wait, "--wait")) as (at, context):

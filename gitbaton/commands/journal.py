@@ -1,6 +1,6 @@
 """``git baton journal``."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Optional
 
 import typer
@@ -14,7 +14,6 @@ from gitbaton.errors import MENDS, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, chosen, in_use
 from gitbaton.journal.codec import document
 from gitbaton.journal.state import fold
-from gitbaton.journal.values import Logged
 from gitbaton.render import line
 
 VERBS = {
@@ -70,7 +69,11 @@ def _show(ctx: typer.Context, baton: Baton, journal: Journal, run: str, step: st
         raise NotFoundError(f"run '{run}' has no step '{line(step)}'", f"steps: {', '.join(map(line, names))}")
     if json:
         state = fold(records)
-        listed: list[Json] = [_row(logged) for logged in rows]
+        listed: list[Json] = []
+        for logged in rows:
+            parts: dict[str, Json] = dict(sorted(logged.parts.items()))
+            row: dict[str, Json] = {"commit": logged.commit, "foreign": logged.foreign, "parts": parts}
+            listed.append({**row, "record": document(logged.record)})
         head: dict[str, Json] = {"run": run, "lineage": state.lineage, "foreign": state.foreign, "finished": state.finished}
         print_json({**head, "why": list(state.why), "records": listed})
         return 0
@@ -80,30 +83,20 @@ def _show(ctx: typer.Context, baton: Baton, journal: Journal, run: str, step: st
             record = logged.record
             colour = "failed" if record.type in ("fail", "abort", "comp-fail") else "green" if record.type == "end" else None
             mark, name = "> " if logged.foreign else "", padded(line(record.step or "-"), wide, right=False)
-            said = " ".join([paint(f"{record.type:10}", colour), *_details(logged)]).rstrip()
+            changed = len(record.undeclared) + record.undeclared_more
+            details = (
+                f"attempt {record.attempt}" if record.attempt is not None else "",
+                f"exit {record.exit}" if record.exit is not None else "",
+                "timeout" if record.timeout else "",
+                plain(record.signal or ""),
+                record.state or "",
+                (record.key or "")[:8],
+                counted(changed, "undeclared change") if changed else "",
+                line(record.text or ""),
+            )
+            said = " ".join([paint(f"{record.type:10}", colour), *(text for text in details if text)]).rstrip()
             terminal.say(f"{mark}{record.at:%Y-%m-%d %H:%M:%S} {record.seq:>4} {name} {said}")
     return 0
-
-
-def _details(logged: Logged) -> Iterator[str]:
-    """What of a record is worth a word in its line."""
-    record = logged.record
-    if record.attempt is not None:
-        yield f"attempt {record.attempt}"
-    if record.exit is not None:
-        yield f"exit {record.exit}"
-    yield from (["timeout"] if record.timeout else [])
-    yield from ([plain(record.signal)] if record.signal else [])
-    yield from ([record.state] if record.state else [])
-    yield from ([record.key[:8]] if record.key else [])
-    changed = len(record.undeclared) + record.undeclared_more
-    yield from ([f"{counted(changed, 'undeclared change')}"] if changed else [])
-    yield from ([line(record.text)] if record.text else [])
-
-
-def _row(logged: Logged) -> Json:
-    parts: dict[str, Json] = dict(sorted(logged.parts.items()))
-    return {"commit": logged.commit, "foreign": logged.foreign, "parts": parts, "record": document(logged.record)}
 
 
 def _verify(journal: Journal, run: str, *, json: bool) -> int:
@@ -176,15 +169,11 @@ def _prune(
     for row in stay:
         terminal.say(plain(f"run '{row.run}' stays: {row.why}"))
     for drop in gone:
-        said = f"run '{drop.run}': {counted(drop.records, 'record')}, {_stand(drop.effects)}was {drop.was}"
+        stand = f"{counted(drop.effects, 'effect')} of its steps {'stands' if drop.effects == 1 else 'stand'}, "
+        said = f"run '{drop.run}': {counted(drop.records, 'record')}, {stand if drop.effects else ''}was {drop.was}"
         terminal.say(f"would drop {said}" if dry_run else f"dropped {said}")
     if not gone:
         terminal.say("no run to drop")
     if any(row.torn for row in stay):
         terminal.tell(f"hint: {MENDS}")
     return code
-
-
-def _stand(effects: int) -> str:
-    """That effects of a run stay when it goes."""
-    return f"{counted(effects, 'effect')} of its steps {'stands' if effects == 1 else 'stand'}, " if effects else ""

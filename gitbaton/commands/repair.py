@@ -5,17 +5,15 @@ from typing import Annotated, Optional
 import typer
 
 from gitbaton import terminal
-from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain
 from gitbaton.commands.common import print_json
 from gitbaton.commands.reporting import because
-from gitbaton.commands.stepping import desk, ended, forecast_document, would
-from gitbaton.commands.wording import choice
+from gitbaton.commands.stepping import desk, ended, forecast_document, side, would
 from gitbaton.comparing import tree_of
 from gitbaton.errors import UsageError
-from gitbaton.running.context import Take
 from gitbaton.running.repair import Order, Repair
-from gitbaton.values import cast
+from gitbaton.worktree import globs
+from gitbaton.worktree.filedrift import changed_paths
 
 
 def command(
@@ -47,38 +45,24 @@ def command(
     """
     if not (step or path or since is not None):
         raise UsageError("none of --step, --path and --since is given", "'git baton steps' shows what failed or is stale")
-    side = cast(Optional[Take], choice(take, "--take", "ours", "theirs"))
+    taken = side(take)
     with desk(ctx, json=json and not dry_run, run=run, new=False) as (at, name):
-        changed = _changed(at.baton, since) if since is not None else None
-        order = Order(steps=tuple(step or ()), paths=_quoted(path or [], at.prefix()), changed=changed, radius=_levels(radius))
+        changed = None
+        if since is not None:
+            tree = tree_of(at.baton, at.baton.resolve(since))
+            changed = tuple(changed_paths(at.baton.repo, at.baton.rules(), [tree])[tree])
+        prefix = at.prefix()
+        paths = tuple(globs.relative(globs.quote(typed), prefix) for typed in path or [])  # exactly these, and what is below
+        if radius is not None and radius < 0:
+            raise UsageError(f"--radius is {radius}; it must be 0 or more")
+        order = Order(steps=tuple(step or ()), paths=paths, changed=changed, radius=radius or 0)
         engine = at.engine()
         if dry_run:
             return _foretell(engine.dry_repair(order, name), json=json)
-        made, outcome = engine.repair(order, name, foreign=foreign, take=side)
+        made, outcome = engine.repair(order, name, foreign=foreign, take=taken)
         if not made.seeds and not json:
             terminal.tell("baton: nothing is to be repaired")
         return ended(at, outcome)
-
-
-def _levels(radius: Optional[int]) -> int:
-    if radius is not None and radius < 0:
-        raise UsageError(f"--radius is {radius}; it must be 0 or more")
-    return radius or 0
-
-
-def _quoted(paths: list[str], prefix: str) -> tuple[str, ...]:
-    """Paths as globs for exactly them and what is below. Raises UsageError."""
-    from gitbaton.worktree import globs
-
-    return tuple(globs.relative(globs.quote(path), prefix) for path in paths)
-
-
-def _changed(baton: Baton, name: str) -> tuple[str, ...]:
-    """The files that differ between a checkpoint and now. Raises NotFoundError, AmbiguousNameError, BatonError."""
-    from gitbaton.worktree.filedrift import changed_paths
-
-    tree = tree_of(baton, baton.resolve(name))
-    return tuple(changed_paths(baton.repo, baton.rules(), [tree])[tree])
 
 
 def _foretell(made: Repair, *, json: bool) -> int:

@@ -155,7 +155,9 @@ class Lines:
         for fd, data in enumerate(kept, 1):
             self.output(fd, data)
             try:
-                _write(fd, data)
+                sys.stdout.flush()
+                sys.stderr.flush()
+                write_all(fd, data)  # the bytes as they are, at once
             except BrokenPipeError:
                 raise
             except OSError as error:
@@ -260,10 +262,14 @@ def document(event: Event) -> dict[str, Json]:
     if event.seconds is not None:
         fields["wait_ms" if event.kind == "retry" else "duration_ms"] = round(event.seconds * 1000)
     if event.cause is not None:
-        c = event.cause
-        fields["cause"] = {"kind": c.kind, "path": c.path, "old": c.old, "new": c.new}
+        fields["cause"] = cause_document(event.cause)
     fields["record"] = event.logged.commit if event.logged else None
     return {name: item for name, item in fields.items() if item is not None}
+
+
+def cause_document(cause: Cause) -> dict[str, Json]:
+    """The JSON object of why a step is run."""
+    return {"kind": cause.kind, "path": cause.path, "old": cause.old, "new": cause.new}
 
 
 def lines(ctx: typer.Context, baton: Baton, run: str) -> Lines:
@@ -281,10 +287,3 @@ def _columns() -> int:
         return os.get_terminal_size(2).columns or 80
     except OSError:
         return 80
-
-
-def _write(fd: int, data: bytes) -> None:
-    """Bytes as they are, at once, to one of our streams."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    write_all(fd, data)

@@ -1,25 +1,95 @@
-"""``git baton run``."""
+"""``git baton run``: its options as tables, what may not go together, and the step or the plan carried out."""
 
-from typing import Annotated, Any, Optional
+import os
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from gitbaton import terminal
+from gitbaton.codec import Json, plain
 from gitbaton.commands import AFTER
-from gitbaton.commands.common import one_of
-from gitbaton.commands.wording import RunWords, StepWords, given, options, split
+from gitbaton.commands.common import one_of, print_json
 from gitbaton.errors import UsageError
+from gitbaton.journal.values import Step
 from gitbaton.render import line
+from gitbaton.values import replace, value
+
+if TYPE_CHECKING:
+    from gitbaton.running.forecast import Forecast
 
 OF_A_PLAN = ("--jobs", "--only", "--dry-run")
 OF_A_START = ("--only", "--dry-run", "--max-runs", "--max-wall")
+Text = Optional[str]
+Texts = Optional[list[str]]
+Number = Optional[int]
+_O = typer.Option
 
 
-@options(RunWords, StepWords)
+@value
+class StepWords:
+    """A step of the command line, as it was typed; None and False where nothing was."""
+
+    after: Annotated[Texts, _O(metavar="STEP", help="A step that this one needs; may repeat.")] = None
+    reads: Annotated[Texts, _O(metavar="GLOB", help="Files that the result depends on; may repeat.")] = None
+    writes: Annotated[Texts, _O(metavar="GLOB", help="Files that CMD makes; may repeat.")] = None
+    env: Annotated[Texts, _O(metavar="VAR", help="A variable that the result depends on; may repeat.")] = None
+    key: Annotated[Texts, _O(metavar="TEXT", help="Anything else that it depends on; may repeat.")] = None
+    effect: Annotated[Text, _O(metavar="none|idempotent|once", help="What CMD does outside git (none).")] = None
+    compensate: Annotated[Text, _O(metavar="CMD", help="What undoes the effect.")] = None
+    probe: Annotated[Text, _O(metavar="CMD", help="Asks whether it happened: exit 0 yes, 1 no, else unknown.")] = None
+    verify: Annotated[Text, _O(metavar="CMD", help="Checks the outputs, alone with what was read.")] = None
+    retries: Annotated[Number, _O(metavar="N", help="Further attempts after a failure (0).")] = None
+    backoff: Annotated[Text, _O(metavar="SPEC", help="The pause before another: 1s,x2,max=60s,jitter.")] = None
+    retry_on: Annotated[Text, _O(metavar="LIST", help="Try again only after these: 1,75,timeout.")] = None
+    timeout: Annotated[Text, _O(metavar="TIME", help="How long an attempt may take: 10m.")] = None
+    grace: Annotated[Text, _O(metavar="TIME", help="How long after TERM the KILL comes (10s).")] = None
+    catch: Annotated[Text, _O(metavar="CMD", help="What is run when the last attempt has failed.")] = None
+    isolate: Annotated[Text, _O(metavar="auto|tree|none", help="Whether CMD runs in a copy of the work tree.")] = None
+    on_undeclared: Annotated[
+        Text, _O(metavar="report|restore|fail", help="What becomes of changes outside the declared outputs (report).")
+    ] = None
+    gate: Annotated[Text, _O(metavar="TEXT", help="Wait for 'git baton approve STEP' before CMD is run.")] = None
+    no_cache: Annotated[bool, _O("--no-cache", help="Run CMD even if its result is known.")] = False
+    allow_empty: Annotated[bool, _O("--allow-empty", help="A glob of --writes may match nothing afterwards.")] = False
+    store: Annotated[Text, _O(metavar="all|none", help="Keep the outputs, or only their digests (all).")] = None
+    checkpoint: Annotated[Text, _O(metavar="TRACK", help="Record a checkpoint when the step has ended.")] = None
+    cwd: Annotated[Text, _O(metavar="DIR", help="Where CMD runs (the current directory).")] = None
+
+
+@value
+class RunWords:
+    """What is to be run, and how, as it was typed."""
+
+    step: Annotated[Text, _O(metavar="NAME", help="Run CMD as this step.")] = None
+    plan: Annotated[Text, _O(metavar="FILE", help="Run the steps of a plan file, or what is left of them.")] = None
+    resume: Annotated[bool, _O("--continue", help="Go on with an unfinished run: RUN, or this work tree's.")] = False
+    run: Annotated[Text, _O(metavar="RUN", help="The name of the run; default: this work tree's.")] = None
+    jobs: Annotated[Number, _O(metavar="N", help="How many steps of a plan at a time (1).")] = None
+    only: Annotated[Texts, _O(metavar="STEP", help="Of a plan this step and what it needs; may repeat.")] = None
+    dry_run: Annotated[bool, _O("--dry-run", "-n", help="Say what would be run and why; run nothing.")] = False
+    max_runs: Annotated[Number, _O(metavar="N", help="Stop when so many attempts were made (50).")] = None
+    max_wall: Annotated[Text, _O(metavar="TIME", help="Stop when it takes longer (2h).")] = None
+    wait: Annotated[Text, _O(metavar="TIME", help="How long to wait where another writes the same files (0).")] = None
+    take: Annotated[Text, _O(metavar="ours|theirs", help="Of an output that somebody edited: the step's, or theirs.")] = None
+    foreign: Annotated[bool, _O("--foreign", help="Allow a run that was fetched from elsewhere.")] = False
+    json: Annotated[bool, _O("--json", help="Print one JSON object a line for what happens, and not CMD's output.")] = False
+
+
+def options(function: Callable[..., int]) -> Callable[..., int]:
+    """A decorator: typer sees the fields of both tables where the function has ``**typed``."""
+    own = [p for p in Signature.from_callable(function).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+    fields = [(table(), name, kind) for table in (RunWords, StepWords) for name, kind in table.__annotations__.items()]
+    more = [Parameter(n, Parameter.KEYWORD_ONLY, default=getattr(table, n), annotation=kind) for table, n, kind in fields]
+    function.__signature__ = Signature([*own, *more])  # type: ignore[attr-defined]
+    return function
+
+
+@options
 def command(
     ctx: typer.Context,
-    words: Annotated[
-        Optional[list[str]], typer.Argument(metavar="[RUN] [-- CMD...]", help="RUN: with --continue; CMD: with --step.")
-    ] = None,
+    words: Annotated[Texts, typer.Argument(metavar="[RUN] [-- CMD...]", help="RUN: with --continue; CMD: with --step.")] = None,
     **typed: Any,
 ) -> int:
     """Run a command as a step that is done once: with the same inputs its result is served, after a crash it is recovered.
@@ -27,25 +97,15 @@ def command(
     The exit status is CMD's own; 75 it waits at a gate, 76 its outcome is unknown, 77 a compensation failed, 78 somebody else
     has or changed its outputs, 79 a guard against loops, 124 its time was over, 125 its outputs are not as declared.
     """
-    run, step = split(typed)
-    names, argv = _divided(ctx, words or [])
-    _check(run, step, names, argv)
-    from gitbaton.commands.stepping import go_on, run_plan, run_step
-
-    if run.plan is not None:
-        return run_plan(ctx, run)
-    if run.resume:
-        return go_on(ctx, run, names[0] if names else run.run)
-    return run_step(ctx, run, step, argv)
-
-
-def _divided(ctx: typer.Context, words: list[str]) -> tuple[list[str], list[str]]:
-    """What stands before ``--`` and what after it."""
-    after = ctx.meta.get(AFTER)
-    count = len(words) - (after or 0)
+    run = RunWords(**{name: typed[name] for name in RunWords.__annotations__})
+    step = StepWords(**{name: typed[name] for name in StepWords.__annotations__})
+    words = words or []
+    count = len(words) - (ctx.meta.get(AFTER) or 0)
     if count < 0:
         raise UsageError("'--' stands where the value of an option is needed")
-    return words[:count], words[count:]
+    names, argv = words[:count], words[count:]
+    _check(run, step, names, argv)
+    return _carry_out(ctx, run, step, names[0] if names else run.run, argv)
 
 
 def _check(run: RunWords, step: StepWords, names: list[str], argv: list[str]) -> None:
@@ -72,3 +132,96 @@ def _check(run: RunWords, step: StepWords, names: list[str], argv: list[str]) ->
         hint = "a plan file says it in the table of the step" if given(step) else "it belongs to --plan"
     if wrong:
         raise UsageError(f"{way} and {wrong[0]} exclude each other", hint)
+
+
+def given(words: object) -> list[str]:
+    """The options that were typed, in the table's order, as they are typed."""
+    items = ((name, getattr(words, name)) for name in type(words).__annotations__)
+    fields = (name for name, item in items if item is not None and item is not False and item != [])
+    return ["--" + {"resume": "continue"}.get(name, name).replace("_", "-") for name in fields]
+
+
+def _carry_out(ctx: typer.Context, run: RunWords, step: StepWords, name: Text, argv: list[str]) -> int:
+    """Run one step, bring the steps of a plan file to their results, or go on with a run; the exit code. Raises UsageError."""
+    from gitbaton.commands.reporting import Lines
+    from gitbaton.commands.stepping import desk, ended, seconds, side
+    from gitbaton.journal.state import fold
+    from gitbaton.running import plans
+
+    guards: dict[str, Any] = {}  # against loops
+    if run.max_runs is not None:
+        if run.max_runs < 1:
+            raise UsageError(f"--max-runs is {run.max_runs}; it must be 1 or more")
+        guards["max_runs"] = run.max_runs
+    if run.max_wall is not None:
+        guards["max_wall"] = seconds(run.max_wall, "--max-wall")
+        if not guards["max_wall"]:
+            raise UsageError("--max-wall must be more than nothing")
+    how: dict[str, Any] = {"foreign": run.foreign, "take": side(run.take), "wait": seconds(run.wait, "--wait")}
+    planned = run.step is None
+    with desk(ctx, json=run.json, run=name, new=not run.resume, planned=planned, plan=run.plan) as (at, found):
+        if run.plan is not None:
+            plan = replace(plans.read(os.path.join(at.directory, run.plan), at.top, name=run.plan), **guards)
+            only = tuple(run.only or ())
+            if run.dry_run:
+                return _foretell(at.engine().dry_run(plan, found, only=only), found, json=run.json)
+            outcome = at.engine().run_plan(plan, found, jobs=_jobs(run), only=only, **how)
+        elif run.resume:
+            outcome = at.engine().resume(found, jobs=_jobs(run), **how)
+        else:
+            made = step_of(run.step or "", step, argv, at.prefix())
+            outcome = at.engine().run_step(made, found, **how, **guards)
+        code = ended(at, outcome)
+        if run.resume and isinstance(at.show, Lines) and not (code or outcome.states or outcome.left):
+            why = "; ".join(fold(at.journal.records(found)).why)
+            terminal.tell(plain(f"baton: run '{found}' is {f'not finished: {why}' if why else 'finished'}"))
+        return code
+
+
+def _jobs(run: RunWords) -> int:
+    if run.jobs is not None and run.jobs < 1:
+        raise UsageError(f"--jobs is {run.jobs}; it must be 1 or more")
+    return run.jobs or 1
+
+
+def _foretell(found: "tuple[Forecast, ...]", run: str, *, json: bool) -> int:
+    """Print what would become of each step."""
+    from gitbaton.commands.stepping import forecast_document, would
+
+    if json:
+        rows: list[Json] = [forecast_document(item) for item in found]
+        print_json({"run": run, "steps": rows})
+        return 0
+    for item in found:
+        terminal.say(f"{plain(item.step.name)}: {would(item)}")
+    return 0
+
+
+def step_of(name: str, words: StepWords, argv: list[str], prefix: str) -> Step:
+    """The step that was asked for in the folder ``prefix`` of the work tree ('' at its top), to which globs and --cwd are
+    relative. Raises UsageError that names the option."""
+    from gitbaton.running import options as languages
+    from gitbaton.running.plans import checked
+    from gitbaton.worktree import globs
+
+    fields: dict[str, Any] = {"after": tuple(words.after or ()), "env": tuple(words.env or ())}
+    fields |= {"reads": tuple(globs.relative(glob, prefix) for glob in words.reads or ())}
+    fields |= {"writes": tuple(globs.relative(glob, prefix) for glob in words.writes or ())}
+    for option in ("effect", "compensate", "probe", "verify", "retries", "catch", "isolate", "on_undeclared", "gate", "store"):
+        fields |= {option: item} if (item := getattr(words, option)) is not None else {}
+    fields |= {"checkpoint": words.checkpoint} if words.checkpoint is not None else {}
+    fields |= {"backoff": languages.backoff(words.backoff, "--backoff")} if words.backoff is not None else {}
+    fields |= {"retry_on": languages.retry_on(words.retry_on, "--retry-on")} if words.retry_on is not None else {}
+    for option in ("timeout", "grace"):
+        fields |= {option: languages.duration(item, f"--{option}")} if (item := getattr(words, option)) is not None else {}
+    folder = words.cwd if words.cwd and words.cwd[0] == "/" else "/".join(part for part in (prefix, words.cwd) if part) or "."
+    step = Step(
+        name=name,
+        argv=tuple(argv),
+        cwd=folder,
+        extra=tuple(words.key or ()),
+        cache=not words.no_cache,
+        allow_empty=words.allow_empty,
+        **fields,
+    )
+    return checked(step)

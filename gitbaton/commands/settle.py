@@ -21,7 +21,7 @@ def command(
     """
     if done == undone:
         raise UsageError("--done and --undone exclude each other" if done else "neither --done nor --undone is given")
-    from gitbaton.commands.deciding import decided, plan_of, step_named, told
+    from gitbaton.commands.stepping import decided, plan_of, step_named, told
     from gitbaton.running.recovery import settle
 
     with decided(ctx, run, json=json) as (at, context):

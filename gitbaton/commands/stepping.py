@@ -1,9 +1,11 @@
-"""What the verbs that carry out steps share: the repository, the run that is meant, and what a run came to as an exit code."""
+"""What the verbs of runs share: the run that is meant, opened or with its lock held, its steps, and what it came to."""
 
 import os
-from collections.abc import Iterator
+import random
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Optional, Union
+from typing import Optional, Union
 
 import typer
 
@@ -11,17 +13,19 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain
 from gitbaton.commands.common import opened
-from gitbaton.commands.reporting import JsonLines, Lines, because, lines
-from gitbaton.commands.wording import RunWords, StepWords, choice, seconds, step_of
-from gitbaton.errors import BatonError, UsageError
+from gitbaton.commands.reporting import JsonLines, Lines, because, cause_document, lines
+from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, check_run, chosen, remembered
-from gitbaton.journal.state import fold
-from gitbaton.journal.values import Plan
-from gitbaton.render import in_quotes
-from gitbaton.running.context import Take
+from gitbaton.journal.values import Plan, Step
+from gitbaton.render import in_quotes, line
+from gitbaton.running import plans, taking
+from gitbaton.running.claims import Claims
+from gitbaton.running.context import Context, Take
 from gitbaton.running.engine import Engine, Outcome
 from gitbaton.running.forecast import Forecast
-from gitbaton.values import cast, replace, value
+from gitbaton.running.options import duration
+from gitbaton.running.recorded import newest, step_of
+from gitbaton.values import cast, value
 
 
 @value
@@ -84,8 +88,6 @@ def desk(
 
 def _named(journal: Journal, run: Optional[str], top: str, plan: Optional[str]) -> str:
     """The run that is meant, or a new one. Raises UsageError for one that is in use for something else than the plan."""
-    from gitbaton.running import plans, taking
-
     given = run if run is not None else os.environ.get("GIT_BATON_RUN") or None
     if plan is not None:
         path = plans.path_of(plan, top)
@@ -95,43 +97,66 @@ def _named(journal: Journal, run: Optional[str], top: str, plan: Optional[str]) 
     return found if found is not None else journal.new_name(journal.clock())
 
 
-def run_step(ctx: typer.Context, run: RunWords, words: StepWords, argv: list[str]) -> int:
-    """Run one step of the command line; its exit code."""
-    guards = _guards(run)
-    take, wait = _take(run), seconds(run.wait, "--wait")
-    with desk(ctx, json=run.json, run=run.run) as (at, name):
-        step = step_of(run.step or "", words, argv, at.prefix())
-        outcome = at.engine().run_step(step, name, foreign=run.foreign, take=take, wait=wait, **guards)
-        return ended(at, outcome)
+@contextmanager
+def decided(
+    ctx: typer.Context, run: Optional[str], *, json: bool, foreign: bool = False, wait: float = 0.0
+) -> Iterator[tuple[Desk, Context]]:
+    """The run that is meant, with its lock held. ``wait``: seconds for which a step that is at work is waited for. Raises
+    UsageError for one that was only fetched, NotFoundError."""
+    with desk(ctx, json=json, run=run, new=False) as (at, name):
+        if at.journal.tip(name) is None:
+            raise UsageError(f"run '{name}' was fetched", f"'git baton run --continue {name} --foreign' makes it one of here")
+        context = Context(
+            at.baton,
+            at.journal,
+            Claims(at.baton.repo),
+            name,
+            watch=at.show,
+            clock=at.baton.clock,
+            sleep=time.sleep,
+            random=random.random,
+            wait=wait,
+            foreign=foreign,
+            show=not json,
+            output=at.show.output,
+        )
+        with context, context.hold():
+            yield at, context
 
 
-def run_plan(ctx: typer.Context, run: RunWords) -> int:
-    """Bring the steps of a plan file to their results; the exit code."""
-    from gitbaton.running import plans
-
-    guards = _guards(run)
-    take, wait = _take(run), seconds(run.wait, "--wait")
-    with desk(ctx, json=run.json, run=run.run, planned=True, plan=run.plan) as (at, name):
-        plan = plans.read(os.path.join(at.directory, run.plan or ""), at.top, name=run.plan)
-        plan = replace(plan, **guards)
-        only = tuple(run.only or ())
-        if run.dry_run:
-            return _foretell(at, plan, at.engine().dry_run(plan, name, only=only), name, json=run.json)
-        engine = at.engine()
-        outcome = engine.run_plan(plan, name, jobs=_jobs(run), only=only, foreign=run.foreign, take=take, wait=wait)
-        return ended(at, outcome)
+def plan_of(context: Context) -> Optional[Plan]:
+    """The plan that the run follows, as far as it can be had."""
+    claim = context.state().plan
+    try:
+        return taking.opened(context, claim) if claim is not None else None
+    except BatonError:
+        return None
 
 
-def go_on(ctx: typer.Context, run: RunWords, name: Optional[str]) -> int:
-    """Go on with an unfinished run; the exit code."""
-    take, wait = _take(run), seconds(run.wait, "--wait")
-    with desk(ctx, json=run.json, run=name, new=False, planned=True) as (at, found):
-        outcome = at.engine().resume(found, jobs=_jobs(run), foreign=run.foreign, take=take, wait=wait)
-        code = ended(at, outcome)
-        if isinstance(at.show, Lines) and not (code or outcome.states or outcome.left):
-            why = "; ".join(fold(at.journal.records(found)).why)
-            terminal.tell(plain(f"baton: run '{found}' is {f'not finished: {why}' if why else 'finished'}"))
-        return code
+def step_named(context: Context, plan: Optional[Plan], name: str) -> Step:
+    """A step of the run, as the plan has it or else its records. Raises NotFoundError that lists them."""
+    known(context, [name])
+    found = plan.step(name) if plan is not None else None
+    state = context.state().steps[name]
+    logged = newest(state)
+    return found or (step_of(logged.record) if logged is not None else Step(name=name, argv=()))
+
+
+def known(context: Context, names: Sequence[str]) -> None:
+    """Refuse names that are no step of the run. Raises NotFoundError that lists them."""
+    steps = context.state().steps
+    for name in names:
+        if name not in steps:
+            listed = ", ".join(list(steps)[:20])
+            hints = (f"its steps: {listed}",) if listed else ()
+            raise NotFoundError(f"run '{context.run}' has no step '{plain(name)}'", *hints)
+
+
+def told(at: Desk, code: int) -> int:
+    """Say the end where events are JSON; the exit code."""
+    if isinstance(at.show, JsonLines):
+        at.show.finished(code, {})
+    return code
 
 
 def ended(at: Desk, outcome: Outcome) -> int:
@@ -151,19 +176,6 @@ def ended(at: Desk, outcome: Outcome) -> int:
     if "interrupted" in states.values() and at.planned:
         terminal.tell(f"hint: git baton run --continue {outcome.run}")
     return outcome.code
-
-
-def _foretell(at: Desk, plan: Plan, found: tuple[Forecast, ...], run: str, *, json: bool) -> int:
-    """Print what would become of each step."""
-    from gitbaton.commands.common import print_json
-
-    if json:
-        rows: list[Json] = [forecast_document(item) for item in found]
-        print_json({"run": run, "steps": rows})
-        return 0
-    for item in found:
-        terminal.say(f"{plain(item.step.name)}: {would(item)}")
-    return 0
 
 
 def would(item: Forecast) -> str:
@@ -187,38 +199,24 @@ def would(item: Forecast) -> str:
 
 def forecast_document(item: Forecast) -> dict[str, Json]:
     """The JSON of what would become of a step."""
-    c = item.cause
-    cause: Json = {"kind": c.kind, "path": c.path, "old": c.old, "new": c.new} if c else None
     return {
         "step": item.step.name,
         "would": item.would,
         "key": item.key,
-        "cause": cause,
+        "cause": cause_document(item.cause) if item.cause else None,
         "on": list(item.on),
         "undo": list(item.undo),
         **({"problem": item.problem} if item.problem else {}),
     }
 
 
-def _take(run: RunWords) -> Optional[Take]:
-    return cast(Optional[Take], choice(run.take, "--take", "ours", "theirs"))
+def seconds(text: Optional[str], option: str) -> float:
+    """A duration of the command line; 0 where none was given. Raises UsageError."""
+    return duration(text, option) if text is not None else 0.0
 
 
-def _guards(run: RunWords) -> dict[str, Any]:
-    """The guards against loops that were given. Raises UsageError."""
-    found: dict[str, Any] = {}
-    if run.max_runs is not None:
-        if run.max_runs < 1:
-            raise UsageError(f"--max-runs is {run.max_runs}; it must be 1 or more")
-        found["max_runs"] = run.max_runs
-    if run.max_wall is not None:
-        found["max_wall"] = seconds(run.max_wall, "--max-wall")
-        if not found["max_wall"]:
-            raise UsageError("--max-wall must be more than nothing")
-    return found
-
-
-def _jobs(run: RunWords) -> int:
-    if run.jobs is not None and run.jobs < 1:
-        raise UsageError(f"--jobs is {run.jobs}; it must be 1 or more")
-    return run.jobs or 1
+def side(text: Optional[str]) -> Optional[Take]:
+    """What ``--take`` says. Raises UsageError."""
+    if text not in (None, "ours", "theirs"):
+        raise UsageError(f"--take is '{line(text or '')}'; it can be 'ours' or 'theirs'")
+    return cast(Optional[Take], text)
