@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from gitbaton import mirrors, terminal
-from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, path_document, plain
 from gitbaton.commands.common import AsJson, apart_document, opened, print_json, tell_error, told_apart, warn_all
 from gitbaton.commands.retaining import clean, consented, discreet, laid_out
@@ -18,6 +17,7 @@ from gitbaton.retention.proof import Proof, prove, texts, to_do, unknown
 from gitbaton.retention.traces import erase
 
 _MOST = 10
+_PROVEN = "no ref, index or reflog of this repository reaches their record, their note or a file that only they held"
 
 
 def command(
@@ -45,10 +45,24 @@ def command(
         warnings: list[str] = []
         proof = Proof()
         made = plan(baton, checkpoints, everywhere=everywhere)
-        for text in only_newest(made, checkpoints):
-            terminal.warn(say(text))
+        for name in dict.fromkeys(unicodedata.normalize("NFC", name) for name in checkpoints):
+            others = len(made.stay.get(name, ()))
+            if others:  # a track was named, and all of it may have been meant
+                stay = "1 other stays" if others == 1 else f"{others} others stay"
+                more = f"its {stay}; to delete all: git baton tracks delete {in_shell(name)}"
+                terminal.warn(say(f"'{name}' means only the newest checkpoint of the track; {more}"))
+        if yes and not dry_run:
+            made, warnings = forget(baton, made.ids, everywhere=everywhere, force=force, made=made)
+        elif not dry_run:
+            made, warnings = consented(
+                made,
+                lambda: plan(baton, made.ids, everywhere=everywhere),
+                lambda made: laid_out(ctx, baton, told(made, baton.short, dry_run=True), json=json),
+                lambda made: (made, apply(baton, made)),
+                "forget for good?",
+                lambda made: permit(baton, made, force=force),
+            )
         if not dry_run:
-            made, warnings = _carried_out(ctx, baton, made, force=force, yes=yes, json=json)
             warnings += erase(baton, made) if everywhere else mirrors.refresh(baton)
             proof = prove(baton, made) if everywhere else Proof()
         if json:
@@ -56,8 +70,11 @@ def command(
         else:
             for text in told(made, baton.short, dry_run=dry_run):
                 terminal.say(say(text))
-            for text in [] if dry_run else [*texts(baton, proof.held), *proof.said, *_proven(made, proof), *to_do(baton, made)]:
-                terminal.say(say(text))
+            if not dry_run:
+                proven = everywhere and not (proof.held or proof.unread)
+                ends = (unknown(made) or [_PROVEN]) if proven else []
+                for text in [*texts(baton, proof.held), *proof.said, *ends, *to_do(baton, made)]:
+                    terminal.say(say(text))
             for text in proof.unread:
                 terminal.say(f"not looked at: {say(text)}")
         warnings = [say(text) for text in warnings]
@@ -72,32 +89,6 @@ def command(
     return 1 if proof.held or proof.unread or not whole else 0
 
 
-def _carried_out(
-    ctx: typer.Context, baton: Baton, made: Forgetting, *, force: bool, yes: bool, json: bool
-) -> tuple[Forgetting, list[str]]:
-    """Carry a plan out: as it was shown, where somebody is asked."""
-    if yes:
-        return forget(baton, made.ids, everywhere=made.everywhere, force=force, made=made)
-    return consented(
-        made,
-        lambda: plan(baton, made.ids, everywhere=made.everywhere),
-        lambda made: laid_out(ctx, baton, told(made, baton.short, dry_run=True), json=json),
-        lambda made: (made, apply(baton, made)),
-        "forget for good?",
-        lambda made: permit(baton, made, force=force),
-    )
-
-
-def only_newest(made: Forgetting, names: list[str]) -> Iterator[str]:
-    """What is to be said where a track was named, and all of it may have been meant."""
-    for name in dict.fromkeys(unicodedata.normalize("NFC", name) for name in names):
-        others = len(made.stay.get(name, ()))
-        if others:
-            stay = "1 other stays" if others == 1 else f"{others} others stay"
-            more = f"its {stay}; to delete all: git baton tracks delete {in_shell(name)}"
-            yield f"'{name}' means only the newest checkpoint of the track; {more}"
-
-
 def told(made: Forgetting, short: Callable[[str], str], *, dry_run: bool) -> Iterator[str]:
     """What goes, one line each."""
     done, went, has = ("would forget", "would go", "would have") if dry_run else ("forgot", "went", "has")
@@ -110,27 +101,16 @@ def told(made: Forgetting, short: Callable[[str], str], *, dry_run: bool) -> Ite
         yield f"{counted(len(made.along), 'automatic checkpoint')} that {which} their words {went} with them"
     for track in (track for track, items in made.stay.items() if not items):
         yield f"track '{plain(track)}' {has} no checkpoint left and is gone"
-    yield from _rewritten(made, short, "would be" if dry_run else "is")
-    for count, noun in ((len(made.conversations), "transcript"), (len(made.fetched), "fetched ref")):
-        if count:
-            yield f"{counted(count, noun)} {went} as well"
-
-
-def _rewritten(made: Forgetting, short: Callable[[str], str], verb: str) -> Iterator[str]:
-    """Which safety checkpoints lose their words, and which files."""
     for part in made.safety:
         for stored in part.rewritten:
             paths = [f"'{plain(path)}'" for path in part.taken.get(stored.id, ())]
             what = ", ".join(paths[:_MOST]) + (f" and {len(paths) - _MOST} more" if len(paths) > _MOST else "")
             lost = f"; no longer in it: {what}" if paths else ""
+            verb = "would be" if dry_run else "is"
             yield f"safety checkpoint {short(stored.id)} {verb} written again without what is forgotten{lost}"
-
-
-def _proven(made: Forgetting, proof: Proof) -> list[str]:
-    if not made.everywhere or proof.held or proof.unread:
-        return []
-    proven = ["no ref, index or reflog of this repository reaches their record, their note or a file that only they held"]
-    return unknown(made) or proven
+    for count, noun in ((len(made.conversations), "transcript"), (len(made.fetched), "fetched ref")):
+        if count:
+            yield f"{counted(count, noun)} {went} as well"
 
 
 def document(made: Forgetting, proof: Proof, *, dry_run: bool) -> dict[str, Json]:

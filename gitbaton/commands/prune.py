@@ -1,7 +1,7 @@
-"""``git baton prune``."""
+"""``git baton prune``: of tracks and what is stale, or of threads; the plan, the question, and what is said of both."""
 
-from collections.abc import Iterator
-from typing import Annotated, Optional
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
 
 import typer
 
@@ -9,15 +9,20 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
 from gitbaton.commands.common import AsJson, apart_document, askable, opened, paged, print_json, told_apart
-from gitbaton.commands.retaining import amount, clean, consented, discreet, laid_out
-from gitbaton.errors import UsageError
+from gitbaton.commands.retaining import FREED, amount, clean, consented, discreet, laid_out
+from gitbaton.errors import BatonError, UsageError
 from gitbaton.render import line
 from gitbaton.retention.pruning import Plan, apply, plan, prune
-from gitbaton.retention.rules import Wish, parse_rules
+from gitbaton.retention.rules import Rules, Wish, parse_rules
 
+if TYPE_CHECKING:
+    from gitbaton.retention import threads as of_threads
+    from gitbaton.threads.reports import Facts
+    from gitbaton.threads.store import ThreadStore
+    from gitbaton.threads.values import Entry
+
+Told = dict[tuple[str, str, str], "Facts"]  # by thread, namespace and id of a checkpoint
 OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily": "--keep-daily", "keepWeekly": "--keep-weekly"}
-
-THREADS = typer.Option("--threads", help="Prune threads of LangGraph instead; without a rule all but the newest checkpoint.")
 
 
 def command(
@@ -39,7 +44,10 @@ def command(
     drop_milestones: Annotated[
         bool, typer.Option("--drop-milestones", help="Let labelled checkpoints go like others.")
     ] = False,
-    threads: Annotated[bool, THREADS] = False,
+    threads: Annotated[
+        bool,
+        typer.Option("--threads", help="Prune threads of LangGraph instead; without a rule all but the newest checkpoint."),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="On a terminal: do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be kept and removed.")] = False,
     json: AsJson = False,
@@ -53,73 +61,52 @@ def command(
     """
     rules = parse_rules(lambda key: OPTIONS[key], keep_last, keep_within, keep_daily, keep_weekly)
     ask = not (yes or dry_run) and askable()
-    if not threads:
-        wish = Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones)
-        return _prune(ctx, wish, ask=ask, dry_run=dry_run, json=json)
-    if drop_milestones:
-        raise UsageError("--drop-milestones does not go with --threads")
-    from gitbaton.commands import threadpruning
-
-    return threadpruning.prune(ctx, tracks or (), rules, ask=ask, dry_run=dry_run, json=json)
-
-
-def _prune(ctx: typer.Context, wish: Wish, *, ask: bool, dry_run: bool, json: bool) -> int:
+    if threads:
+        if drop_milestones:
+            raise UsageError("--drop-milestones does not go with --threads")
+        return _prune_threads(ctx, tracks or (), rules, ask=ask, dry_run=dry_run, json=json)
+    wish = Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones)
     with opened(ctx, dry_run=dry_run) as baton, discreet(baton):
         made = plan(baton, wish, weigh=True) if dry_run or ask else prune(baton, wish)
         if ask and not made.empty:
             made = consented(
                 made,
                 lambda: plan(baton, wish, weigh=True),
-                lambda made: laid_out(ctx, baton, planned(baton, made), json=json),
+                lambda made: laid_out(ctx, baton, _planned(baton, made), json=json),
                 lambda made: apply(baton, made),
                 "remove them?",
             )
         if json:
-            print_json({key: clean(baton, item) for key, item in document(made, dry_run=dry_run).items()})
+            print_json({key: clean(baton, item) for key, item in _document(made, dry_run=dry_run).items()})
         else:
             with paged(ctx, baton):
-                for text in planned(baton, made) if dry_run else done(made):
+                for text in _planned(baton, made) if dry_run else _done(made):
                     terminal.say(baton.redactor.text(text))
     return 0 if told_apart(made.broken) else 1
 
 
-def planned(baton: Baton, made: Plan) -> Iterator[str]:
-    """What would stay and go, one line each, and what that would free."""
-    for part in made.tracks:
-        yield f"track '{plain(part.track)}': {counted(len(part.remove), 'checkpoint')} to remove, {len(part.keep)} to keep"
-        for stored, reasons in part.keep:
-            yield f"keep {baton.short(stored.id)} {line(stored.checkpoint.step)}: {plain(', '.join(reasons))}"
-        for stored in part.remove:
-            yield f"remove {baton.short(stored.id)} {line(stored.checkpoint.step)}"
+def _planned(baton: Baton, made: Plan) -> Iterator[str]:
+    parts = ((f"track '{plain(part.track)}'", part) for part in made.tracks)
+    yield from _stays_and_goes(parts, lambda part, stored: f"{baton.short(stored.id)} {line(stored.checkpoint.step)}")
     for piece in made.safety:
         for stored in piece.remove:
             yield f"remove safety {baton.short(stored.id)} {line(stored.checkpoint.step)}"
     for talk in made.conversations:
         yield f"remove transcript {talk.agent} {plain(talk.session)}"
-    yield (
-        f"about {amount(made.bytes or 0)} would be free once git has collected garbage"
-        if not made.empty
-        else "nothing to remove"
-    )
+    yield _would_free(made)
 
 
-def done(made: Plan) -> Iterator[str]:
-    """What was removed."""
-    for part in made.tracks:
-        if part.remove:
-            yield f"track '{plain(part.track)}': {counted(len(part.remove), 'checkpoint')} removed, {len(part.keep)} kept"
+def _done(made: Plan) -> Iterator[str]:
+    yield from _went((f"track '{plain(part.track)}'", part) for part in made.tracks)
     safety = sum(len(piece.remove) for piece in made.safety)
     if safety:
         yield f"{counted(safety, 'safety checkpoint')} removed"
     if made.conversations:
         yield f"{counted(len(made.conversations), 'transcript')} removed"
-    if made.empty:
-        yield "nothing to remove"
-    else:
-        yield "their bytes are free once git has collected garbage; 'git gc' does, in its own time"
+    yield "nothing to remove" if made.empty else FREED
 
 
-def document(made: Plan, *, dry_run: bool) -> dict[str, Json]:
+def _document(made: Plan, *, dry_run: bool) -> dict[str, Json]:
     """The JSON of a plan, carried out or not."""
     tracks: list[Json] = []
     for part in made.tracks:
@@ -136,3 +123,108 @@ def document(made: Plan, *, dry_run: bool) -> dict[str, Json]:
     talks: list[Json] = [{"agent": t.agent, "session": t.session, "ref": t.ref} for t in made.conversations]
     result: dict[str, Json] = {"dry_run": dry_run, "tracks": tracks, "safety": safety, "transcripts": talks}
     return {**result, "bytes": made.bytes, "broken": apart_document(made.broken)}
+
+
+def _prune_threads(ctx: typer.Context, threads: Sequence[str], rules: Rules, *, ask: bool, dry_run: bool, json: bool) -> int:
+    """Remove checkpoints of LangGraph's threads that nobody needs any more, or only say which; the exit code."""
+    from gitbaton.commands.threading import meant, store_of
+    from gitbaton.retention.threads import Plan, apply, broken, plan, weighed
+    from gitbaton.threads.reports import missing
+
+    with opened(ctx, dry_run=dry_run, door=None) as baton, store_of(baton) as store:
+        if store is None:
+            if threads:
+                raise missing(threads[0], {})
+            made, told = Plan(parts=(), bytes=0), Told()
+        else:
+            names = {thread for thread, _ in store.chains()}
+            wanted = [meant(thread, names) for thread in threads]
+            made = plan(store, wanted, rules)
+            told = _facts(store, made) if json or dry_run else Told()  # read before they go
+
+            def show(made: Plan) -> None:
+                told.update(_facts(store, made))
+                laid_out(ctx, baton, _planned_threads(weighed(store, baton.repo, made), told), json=json)
+
+            def carry_out(made: Plan) -> Plan:
+                try:
+                    return apply(store, made)
+                except BatonError:
+                    left = broken(store, made)
+                    if not left:
+                        raise
+                return apply(store, plan(store, wanted, rules, left))
+
+            if ask and not made.empty:
+                made = consented(made, lambda: plan(store, wanted, rules), show, carry_out, "remove them?")
+            else:
+                made = weighed(store, baton.repo, made) if dry_run else carry_out(made)
+        if json:
+            print_json(_document_of_threads(made, told, dry_run=dry_run))
+        else:
+            with paged(ctx, baton):
+                went = [*_went(_named(made)), "nothing to remove" if made.empty else FREED]
+                for text in _planned_threads(made, told) if dry_run else went:
+                    terminal.say(text)
+    return 0 if told_apart(made.broken) else 1
+
+
+def _facts(store: "ThreadStore", made: "of_threads.Plan") -> Told:
+    from gitbaton.threads.reports import facts
+
+    every = [(part, entry) for part in made.parts for entry in (*(entry for entry, _ in part.keep), *part.remove)]
+    return {(part.thread, part.namespace, entry.id): facts(store, entry) for part, entry in every}
+
+
+def _named(made: "of_threads.Plan") -> "Iterator[tuple[str, of_threads.Part]]":
+    from gitbaton.commands.threading import name
+
+    for part in made.parts:
+        yield f"thread '{name(part.thread)}'" + (f" namespace '{name(part.namespace)}'" if part.namespace else ""), part
+
+
+def _planned_threads(made: "of_threads.Plan", told: Told) -> Iterator[str]:
+    from gitbaton.commands.threading import name
+
+    def said(part: "of_threads.Part", entry: "Entry") -> str:
+        known = told[part.thread, part.namespace, entry.id]
+        return f"{name(entry.id)} {known.source} {known.step}".rstrip()
+
+    yield from _stays_and_goes(_named(made), said)
+    yield _would_free(made)
+
+
+def _document_of_threads(made: "of_threads.Plan", told: Told, *, dry_run: bool) -> dict[str, Json]:
+    def row(part: "of_threads.Part", entry: "Entry") -> dict[str, Json]:
+        ts = told[part.thread, part.namespace, entry.id].ts
+        return {"id": entry.id, "ts": timestamp(ts) if ts is not None else None}
+
+    rows: list[Json] = []
+    for part in made.parts:
+        kept: list[Json] = [{**row(part, entry), "reasons": [*reasons]} for entry, reasons in part.keep]
+        gone: list[Json] = [row(part, entry) for entry in part.remove]
+        rows.append({"thread": part.thread, "namespace": part.namespace, "keep": kept, "remove": gone})
+    return {"dry_run": dry_run, "threads": rows, "bytes": made.bytes, "broken": apart_document(made.broken)}
+
+
+def _stays_and_goes(parts: Iterable[tuple[str, Any]], said: Callable[[Any, Any], str]) -> Iterator[str]:
+    """What of each track or thread would stay and go, one line a checkpoint."""
+    for label, part in parts:
+        yield f"{label}: {counted(len(part.remove), 'checkpoint')} to remove, {len(part.keep)} to keep"
+        for item, reasons in part.keep:
+            yield f"keep {said(part, item)}: {plain(', '.join(reasons))}"
+        for item in part.remove:
+            yield f"remove {said(part, item)}"
+
+
+def _went(parts: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """What of each track or thread was removed."""
+    for label, part in parts:
+        if part.remove:
+            yield f"{label}: {counted(len(part.remove), 'checkpoint')} removed, {len(part.keep)} kept"
+
+
+def _would_free(made: "Union[Plan, of_threads.Plan]") -> str:
+    if made.empty:
+        return "nothing to remove"
+    return f"about {amount(made.bytes or 0)} would be free once git has collected garbage"

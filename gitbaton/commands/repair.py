@@ -13,7 +13,6 @@ from gitbaton.comparing import tree_of
 from gitbaton.errors import UsageError
 from gitbaton.running.repair import Order, Repair
 from gitbaton.worktree import globs
-from gitbaton.worktree.filedrift import changed_paths
 
 
 def command(
@@ -49,6 +48,8 @@ def command(
     with desk(ctx, json=json and not dry_run, run=run, new=False) as (at, name):
         changed = None
         if since is not None:
+            from gitbaton.worktree.filedrift import changed_paths
+
             tree = tree_of(at.baton, at.baton.resolve(since))
             changed = tuple(changed_paths(at.baton.repo, at.baton.rules(), [tree])[tree])
         prefix = at.prefix()

@@ -1,12 +1,14 @@
-"""``git baton tracks``."""
+"""``git baton tracks``: the list, ``use``, and ``delete`` with its plan and its question."""
 
+from collections.abc import Iterator
 from typing import Annotated, Optional
 
 import typer
 
 from gitbaton import terminal
-from gitbaton.codec import Json, plain, timestamp
-from gitbaton.commands.common import AsJson, Nul, Porcelain, left_out, one_of, opened, paged, print_json, warn_all
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, counted, plain, timestamp
+from gitbaton.commands.common import AsJson, Nul, Porcelain, left_out, one_of, opened, paged, print_json, told_apart, warn_all
 from gitbaton.errors import UsageError
 from gitbaton.render import age, line, origin, porcelain, quoting, stored_document
 
@@ -43,9 +45,7 @@ def command(
             warn_all(baton.use(name))
             return 0
         if verb == "delete":
-            from gitbaton.commands import trackdeletion
-
-            return trackdeletion.delete(ctx, baton, name, force=force, yes=yes, dry_run=dry_run, json=json)
+            return _delete(ctx, baton, name, force=force, yes=yes, dry_run=dry_run, json=json)
         tips, current = baton.readable_tips(), baton.current()
         if json:
             rows: list[Json] = [
@@ -67,3 +67,47 @@ def command(
         warn_all(baton.newer(tips.items))
     left_out(tips.problems)
     return 0
+
+
+def _delete(ctx: typer.Context, baton: Baton, name: str, *, force: bool, yes: bool, dry_run: bool, json: bool) -> int:
+    """Delete a track, after asking, or only say what would go; the exit code."""
+    from gitbaton import mirrors
+    from gitbaton.commands.retaining import FREED, clean, consented, discreet, laid_out
+    from gitbaton.retention.deleting import Deletion, apply, delete, permit, plan
+
+    def told(made: Deletion) -> Iterator[str]:
+        pinned, needed = ({stored.id for stored in items} for items in (made.pinned, made.needed))
+        for stored in made.items:
+            mark = (" (pinned)" if stored.id in pinned else "") + (" (a run needs it)" if stored.id in needed else "")
+            yield f"would remove {baton.short(stored.id)} {line(stored.checkpoint.step)}{mark}"
+        yield f"track '{plain(made.track)}' would be gone, here and in every clone that syncs"
+
+    with discreet(baton):
+        made, warnings = plan(baton, name), list[str]()
+        if yes and not dry_run:
+            made, warnings = delete(baton, made, force=force)
+        elif not dry_run:
+            made, warnings = consented(
+                made,
+                lambda: plan(baton, made.track),
+                lambda made: laid_out(ctx, baton, told(made), json=json),
+                lambda made: (made, apply(baton, made)),
+                "delete for good?",
+                lambda made: permit(baton, made, force=force),
+            )
+        if not dry_run:
+            warnings += mirrors.refresh(baton)
+        if json:
+            removed: list[Json] = [{"id": s.id, "step": s.checkpoint.step} for s in made.items]
+            said: dict[str, Json] = {"dry_run": dry_run, "track": made.track, "removed": removed}
+            said |= {"pinned": [s.id for s in made.pinned], "runs": [one.run for one in made.runs]}
+            print_json({key: clean(baton, item) for key, item in said.items()})
+        else:
+            many = counted(len(made.items), "checkpoint")
+            gone = f"track '{plain(made.track)}' is gone with {many}; other clones drop it when they sync"
+            for text in told(made) if dry_run else (gone, FREED):
+                terminal.say(baton.redactor.text(text))
+        if dry_run:
+            permit(baton, made, force=force)
+    warn_all([baton.redactor.text(text) for text in warnings])
+    return 0 if told_apart(made.broken) else 1
