@@ -154,6 +154,12 @@ def say_findings(found: Sequence[doctor.Finding] | Sequence[agentdoctor.Finding]
     return int(amiss)
 
 
+def picked(item: object, *names: str) -> dict[str, Json]:
+    """The JSON object of some attributes of a value, by their names."""
+    found = ((name, getattr(item, name)) for name in names)
+    return {name: list(each) if isinstance(each, tuple) else each for name, each in found}
+
+
 def print_json(value: dict[str, Json]) -> None:
     """One JSON object on standard output; it says its version."""
     terminal.write(canonical({"v": 1, **value}).decode("utf-8"))

@@ -1,35 +1,84 @@
-"""What push, fetch and sync share: the remote that is meant, the question before a first push, and what they say."""
+"""What push, fetch and sync share: the remote and what is chosen, the question before a first push, and what they say."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Annotated, Optional
+from typing import Annotated, Optional, Union
 
 import typer
 
 from gitbaton import sync, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, check_track, counted, plain, timestamp
-from gitbaton.commands import travelling
-from gitbaton.commands.common import apart_document, askable, confirmed, print_plan, tell_error, told_apart, warn_all
-from gitbaton.commands.travelling import moved
+from gitbaton.commands.common import apart_document, askable, confirmed, picked, print_plan, tell_error, told_apart, warn_all
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import in_shell, line
 from gitbaton.sync.threads import called
-from gitbaton.sync.values import Choice, Exposure, FetchedRun, Gathered, Joining, Late, Move, Pushing
+from gitbaton.sync.values import (
+    Choice,
+    Exposure,
+    Fetched,
+    FetchedRun,
+    FetchedThread,
+    Gathered,
+    Joined,
+    JoinedThread,
+    Joining,
+    Late,
+    Move,
+    Pushing,
+)
+from gitbaton.threads.names import LATE
 
-TIMEOUT = 60.0
 Tracks = Annotated[
     Optional[list[str]], typer.Option("--track", metavar="NAME", help="Only this track, as a TRACK after REMOTE; may repeat.")
 ]
+Timeout = Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a first push.")]
+Scan = Annotated[bool, typer.Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")]
+TIMEOUT = 60.0
 _NAMED = 20  # threads that are named; there may be thousands
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 
-def remote_of(baton: Baton, words: Sequence[str], *, pushing: bool, verb: str, threads: bool = False) -> Remote:
-    """The remote that the first word means. Raises UsageError, which says so where it is a track, or one of the ``threads``."""
-    word = words[0] if words else None
+@contextmanager
+def exchange(
+    baton: Baton,
+    verb: str,
+    words: Optional[list[str]],
+    tracks: Optional[list[str]],
+    seconds: float,
+    *,
+    dry_run: bool = False,
+    transcripts: bool = False,
+    threads: bool = False,
+    runs: bool = False,
+    prune: bool = False,
+) -> Iterator[tuple[Remote, Connection, Choice]]:
+    """The remote that the first word means, the exchange with it, and what the other words and the options choose; in a dry
+    run what comes lands in a folder that is removed. Raises UsageError."""
+    import tempfile
+
+    remote = _remote(baton, words[0] if words else None, verb, threads=threads)
+    named = [*(words or [])[1:], *(tracks or [])]
+    # With threads only sync.named tells what names mean.
+    chosen = tuple(dict.fromkeys(check_track(word) for word in ([] if threads else named))) or None
+    choice = Choice(tracks=chosen, transcripts=transcripts, threads=threads, runs=runs, prune=prune)
+    if not 0 < seconds < 1e9:
+        raise UsageError(f"--timeout is '{seconds:g}'; it must be a number of seconds above 0")
+    with tempfile.TemporaryDirectory(prefix="gitbaton-") if dry_run else nullcontext() as folder:
+        if folder is not None:
+            baton.redirect(folder)
+        line = Connection(baton.repo, remote, seconds, prompts=askable())
+        places = remote.push if verb == "push" else (None,)
+        choice = sync.named(baton, line, choice, named, ours=verb != "fetch", places=places, write=not dry_run)
+        yield remote, line, choice
+
+
+def _remote(baton: Baton, word: Optional[str], verb: str, *, threads: bool) -> Remote:
+    """The remote that a word means. Raises UsageError, which says so where it is a track, or one of the ``threads``."""
     if word is not None and word not in names(baton.repo) and not _is_repository(word):
         kind = "track" if word in baton.store.chains()[0] else "thread" if threads and sync.is_thread(baton, word) else ""
         if kind:
@@ -38,8 +87,8 @@ def remote_of(baton: Baton, words: Sequence[str], *, pushing: bool, verb: str, t
                 raise UsageError(said, "no remote is configured: name a URL or a path before it")
             option = f"--threads {in_shell(there[0])}" if threads else "--track"
             raise UsageError(said, f"to {verb} only that: git baton {verb} {option} {in_shell(word)}")
-    remote = find(baton.repo, word, os.getcwd(), pushing=pushing)
-    if pushing and not remote.push:
+    remote = find(baton.repo, word, os.getcwd(), pushing=verb == "push")
+    if verb == "push" and not remote.push:
         raise UsageError(f"'{plain(remote.shown)}' is a bundle, which cannot be pushed to", "git bundle create makes one")
     return remote
 
@@ -49,36 +98,13 @@ def _is_repository(word: str) -> bool:
     return os.path.isfile(word) or any(os.path.exists(os.path.join(word, name)) for name in ("HEAD", ".git"))
 
 
-def choice_of(
-    named: Sequence[str], *, transcripts: bool = False, threads: bool = False, runs: bool = False, prune: bool = False
-) -> Choice:
-    """What the names and the options choose; with threads only ``sync.named`` tells what names mean."""
-    tracks = tuple(dict.fromkeys(check_track(word) for word in ([] if threads else named))) or None
-    return Choice(tracks=tracks, transcripts=transcripts, threads=threads, runs=runs, prune=prune)
+def agreed(remote: Remote, public: Exposure, *, yes: bool) -> bool:
+    """The answer to the question before a first push: --yes, or what is said on a terminal; without one it is no."""
+    _say_public(remote, public)
+    return yes or (askable() and confirmed("push?"))
 
 
-@contextmanager
-def connected(baton: Baton, remote: Remote, seconds: float, *, dry_run: bool = False) -> Iterator[Connection]:
-    """The exchange with a remote; in a dry run what comes lands in a folder that is removed."""
-    import tempfile
-
-    if not 0 < seconds < 1e9:
-        raise UsageError(f"--timeout is '{seconds:g}'; it must be a number of seconds above 0")
-    with tempfile.TemporaryDirectory(prefix="gitbaton-") if dry_run else nullcontext() as folder:
-        if folder is not None:
-            baton.redirect(folder)
-        yield Connection(baton.repo, remote, seconds, prompts=askable())
-
-
-def size(count: int) -> str:
-    """A number of bytes for people."""
-    number, unit = float(count), 0
-    while number >= 1024 and unit < len(_UNITS) - 1:
-        number, unit = number / 1024, unit + 1
-    return f"{number:.1f} {_UNITS[unit]}" if unit else f"{count} bytes"
-
-
-def say_public(remote: Remote, public: Exposure) -> None:
+def _say_public(remote: Remote, public: Exposure) -> None:
     """What a first push makes public, on standard error."""
     names = [*(f"'{plain(track)}'" for track in public.tracks), *(f"run '{run}'" for run in public.runs)]
     terminal.tell(
@@ -89,7 +115,11 @@ def say_public(remote: Remote, public: Exposure) -> None:
     parts = parts if public.tracks else []
     parts += [f"{counted(public.records, 'record')} with what the steps read, wrote and printed"] if public.runs else []
     parts += [f"{counted(public.states, 'checkpoint')} of threads with all their values"] if public.threads else []
-    terminal.tell("  " + ", ".join([*parts, size(public.bytes)]))
+    size, unit = float(public.bytes), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    parts += [f"{size:.1f} {_UNITS[unit]}" if unit else f"{public.bytes} bytes"]
+    terminal.tell("  " + ", ".join(parts))
 
 
 def _listed(names: Sequence[str], threads: Sequence[str]) -> str:
@@ -99,94 +129,75 @@ def _listed(names: Sequence[str], threads: Sequence[str]) -> str:
     return ", ".join(shown) + (f" and {counted(left, 'more thread')}" if left > 0 else "")
 
 
-class Agreement:
-    """The answer to the question before a first push: given by --yes, or on the terminal; without one it is no."""
+def say_gathered(remote: Remote, found: Gathered, *, news_only: bool = False) -> None:
+    """One line for each track, run and thread of a fetch."""
+    there = plain(remote.shown)
 
-    def __init__(self, remote: Remote, *, yes: bool) -> None:
-        self.remote, self.yes, self.asked = remote, yes, False
-
-    def __call__(self, public: Exposure) -> bool:
-        """Say what becomes public, and whether it may."""
-        say_public(self.remote, public)
-        if self.yes:
-            return True
-        if not askable():
-            return False
-        self.asked = True
-        return confirmed("push?")
-
-
-def say_gathered(remote: Remote, found: Gathered, *, news_only: bool = False) -> bool:
-    """One line for each track of a fetch; whether all could be used."""
-    for row in found.rows:
-        name, step = plain(row.track), line(row.step)
+    def say(row: Union[Fetched, FetchedRun, FetchedThread], name: str, noun: str, step: str = "", **other: str) -> None:
+        full = f"track '{name}'" if isinstance(row, Fetched) else name
         said = {
-            "new": f"new, {counted(row.count, 'checkpoint')}: > {step}",
-            "newer": f"{row.count} newer: > {step}",
-            "rewritten": f"rewritten, {row.count} newer: > {step}",
+            "new": f"new, {counted(row.count, noun)}{step}",
+            "newer": f"{row.count} newer{step}",
+            "rewritten": f"rewritten, {row.count} newer{step}",
             "same": "same",
-            "gone": f"gone at {plain(remote.shown)}",
-            "pruned": f"gone at {plain(remote.shown)}, and what was fetched of it, too",
+            "gone": f"gone at {there}",
+            "pruned": f"gone at {there}, and what was fetched of it, too",
+            **other,
         }
-        if row.state in said and not (news_only and row.state == "same"):
+        if row.state == "broken":
+            terminal.warn(f"{full} of {there} is left out: {row.reason}")
+        elif not (news_only and row.state == "same"):
             terminal.say(f"{name}: {said[row.state]}")
-        elif row.state == "broken":
-            terminal.warn(f"track '{name}' of {plain(remote.shown)} is left out: {row.reason}")
+
+    for row in found.rows:
+        say(row, plain(row.track), "checkpoint", f": > {line(row.step)}")
         if not news_only:
-            say_late(row.track, row.late)
+            _say_late(row.track, row.late)
     for ran in found.runs:
-        _say_run(remote, ran)
-    travelling.say_fetched(remote, found.threads, news_only=news_only)
+        say(ran, f"run '{ran.run}'", "record", rewritten=f"rewritten, {counted(ran.count, 'record')}")
+    for thread in found.threads:
+        writes = {} if thread.count else {"newer": "newer writes"}
+        say(thread, called((thread.thread, thread.namespace)), "checkpoint", **writes)
     for ref in found.strange:
-        terminal.warn(f"'{plain(ref)}' of {plain(remote.shown)} is left out: the name is not one that gitbaton writes")
-    return not found.broken
+        terminal.warn(f"'{plain(ref)}' of {there} is left out: the name is not one that gitbaton writes")
 
 
-def _say_run(remote: Remote, ran: FetchedRun) -> None:
-    """One line for a run of a fetch."""
-    said = {
-        "new": f"new, {counted(ran.count, 'record')}",
-        "newer": f"{ran.count} newer",
-        "rewritten": f"rewritten, {counted(ran.count, 'record')}",
-        "same": "same",
-        "gone": f"gone at {plain(remote.shown)}",
-        "pruned": f"gone at {plain(remote.shown)}, and what was fetched of it, too",
-    }
-    if ran.state == "broken":
-        terminal.warn(f"run '{ran.run}' of {plain(remote.shown)} is left out: {ran.reason}")
-    else:
-        terminal.say(f"run '{ran.run}': {said[ran.state]}")
-
-
-def say_late(track: str, late: Sequence[Late]) -> None:
+def _say_late(track: str, late: Sequence[Late]) -> None:
     """Checkpoints from the future, each as a warning."""
     for item in late:
         when = timestamp(item.created)
         terminal.warn(f"checkpoint {item.id} of '{plain(track)}' is from the future ({when}): it is not joined before then")
 
 
-def say_joining(baton: Baton, found: Joining, *, dry_run: bool) -> bool:
-    """One line for each track that changed; whether all could be joined."""
+def say_joining(baton: Baton, found: Joining, *, dry_run: bool) -> None:
+    """One line for each track and thread that changed."""
     would = "would be " if dry_run else ""
-    for row in found.rows:
-        parts = [f"{row.added} {would}joined"] if row.added else []
-        was = f" (was {baton.short(row.was)})" if row.was is not None else ""
-        parts += [f"{row.removed} {would}removed{was}"] if row.removed else []
+
+    def say(row: Union[Joined, JoinedThread], name: str, changed: int = 0, back: str = "") -> None:
+        counts = ((row.added, "joined"), (changed, "changed"), (row.removed, "removed"))
+        parts = ", ".join(f"{count} {would}{what}" for count, what in counts if count)
+        was = f" (was {baton.short(row.was)})" if row.was is not None and (row.removed or changed) else ""
         if parts:
-            terminal.say(f"{plain(row.track)}: {', '.join(parts)}")
+            terminal.say(f"{name}: {parts}{was}{back}")
+
+    for row in found.rows:
+        say(row, plain(row.track))
         if row.problem:
             terminal.warn(f"track '{plain(row.track)}' is not joined: {plain(row.problem)}")
-        say_late(row.track, row.late)
-    travelling.say_joined(baton, found.threads, dry_run=dry_run)
+        _say_late(row.track, row.late)
+    for thread in found.threads:
+        name = called((thread.thread, thread.namespace))
+        say(thread, name, thread.changed, "; it was deleted here, and went on there" if thread.back else "")
+        if thread.problem:
+            terminal.warn(f"{name} is not joined: {thread.problem}")
     warn_all(found.warnings)
-    return not found.broken
 
 
-def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, hint: str = "") -> bool:
-    """The moves of a push, and why it, or a part of it, was refused; whether nothing was. ``hint``: for what was refused."""
+def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, hint: str = "") -> None:
+    """The moves of a push, and why it, or a part of it, was refused. ``hint``: for what was refused."""
     texts = [_push_text(move) for move in done.moves if move.changes]
     if dry_run and done.exposure is not None:
-        say_public(remote, done.exposure)
+        _say_public(remote, done.exposure)
     if not done.failure and (dry_run or not (done.hits or _halted(done))):
         print_plan(texts, dry_run=dry_run, nothing="nothing to push")
     warn_all(done.warnings)
@@ -207,7 +218,6 @@ def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, h
         names = [f"'{track}'" for track in done.declined]
         what = "nothing is pushed" if _halted(done) else "not pushed: " + _listed(names, done.private)
         tell_error(f"{what}: nobody agreed to make it public", ("--yes agrees; so does 'git config baton.push true'",))
-    return not done.refused
 
 
 def say_apart(broken: Mapping[str, str], pushed: Sequence[Pushing] = ()) -> None:
@@ -222,7 +232,8 @@ def say_apart(broken: Mapping[str, str], pushed: Sequence[Pushing] = ()) -> None
 def _push_text(move: Move) -> str:
     """What a push does with one ref, in words."""
     name = f"'{move.track}'" if move.track is not None else f"run '{move.run}'" if move.run is not None else move.ref
-    name = moved(move) if move.thread is not None else name
+    if move.thread is not None:
+        name = ("late writes of " if move.ref.startswith(LATE) else "") + called((move.thread, move.namespace))
     counts = [counted(move.count, "record" if move.run is not None else "checkpoint")] if move.count else []
     counts += [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []
     private = [counted(move.commits, "unpublished commit")] if move.commits else []
@@ -257,42 +268,21 @@ def _halted(done: Pushing) -> bool:
 def gathered_document(found: Gathered) -> dict[str, Json]:
     """The JSON object of a fetch."""
     rows: list[Json] = [
-        {
-            "track": row.track,
-            "state": row.state,
-            "count": row.count,
-            "step": row.step,
-            "reason": row.reason,
-            "future": _late_document(row.late),
-        }
-        for row in found.rows
+        {**picked(row, "track", "state", "count", "step", "reason"), "future": _late_document(row.late)} for row in found.rows
     ]
-    ran: list[Json] = [{"run": r.run, "state": r.state, "count": r.count, "reason": r.reason} for r in found.runs]
-    threads: list[Json] = travelling.fetched_documents(found.threads)
-    return {
-        "tracks": rows,
-        "runs": ran,
-        "threads": threads,
-        "left_out": list(found.strange),
-        "others": found.others,
-        "broken": apart_document(found.apart),
-    }
+    runs: list[Json] = [picked(row, "run", "state", "count", "reason") for row in found.runs]
+    threads: list[Json] = [picked(row, "thread", "namespace", "state", "count", "reason") for row in found.threads]
+    rest: dict[str, Json] = {"left_out": list(found.strange), "others": found.others, "broken": apart_document(found.apart)}
+    return {"tracks": rows, "runs": runs, "threads": threads, **rest}
 
 
 def joining_document(found: Joining) -> dict[str, Json]:
     """The JSON object of a join."""
     rows: list[Json] = [
-        {
-            "track": row.track,
-            "added": row.added,
-            "removed": row.removed,
-            "was": row.was,
-            "problem": row.problem,
-            "future": _late_document(row.late),
-        }
-        for row in found.rows
+        {**picked(row, "track", "added", "removed", "was", "problem"), "future": _late_document(row.late)} for row in found.rows
     ]
-    return {"tracks": rows, "threads": travelling.joined_documents(found.threads), "warnings": list(found.warnings)}
+    names = ("thread", "namespace", "added", "changed", "removed", "was", "back", "problem")
+    return {"tracks": rows, "threads": [picked(row, *names) for row in found.threads], "warnings": list(found.warnings)}
 
 
 def _late_document(late: Sequence[Late]) -> list[Json]:
@@ -301,51 +291,17 @@ def _late_document(late: Sequence[Late]) -> list[Json]:
 
 def pushing_document(done: Pushing) -> dict[str, Json]:
     """The JSON object of a push to one place."""
-    public: Optional[dict[str, Json]] = None
-    if done.exposure is not None:
-        e = done.exposure
-        public = {
-            "tracks": list(e.tracks),
-            "checkpoints": e.checkpoints,
-            "commits": e.commits,
-            "untracked": e.untracked,
-            "bytes": e.bytes,
-            "runs": list(e.runs),
-            "records": e.records,
-            "threads": list(e.threads),
-            "states": e.states,
-        }
-    moves: list[Json] = [_move_document(move) for move in done.moves]
-    hits: list[Json] = [
-        {"checkpoint": h.checkpoint, "commit": h.commit, "path": h.path, "line": h.line, "kind": h.kind} for h in done.hits
-    ]
+    public = ("tracks", "checkpoints", "commits", "untracked", "bytes", "runs", "records", "threads", "states")
+    moves: list[Json] = []
+    for move in done.moves:
+        seen: dict[str, Json] = {"old": move.seen, "new": move.new}
+        counts = picked(move, "count", "dropped", "forgotten", "commits", "untracked", "reason")
+        moves.append({**picked(move, "ref", "track", "run", "thread", "namespace", "action"), **seen, **counts})
     return {
         "moves": moves,
-        "first": public,
-        "declined": list(done.declined),
-        "private": list(done.private),
-        "hits": hits,
-        "warnings": list(done.warnings),
-        "failure": done.failure,
-        "keeps": done.keeps,
+        "first": picked(done.exposure, *public) if done.exposure is not None else None,
+        **picked(done, "declined", "private"),
+        "hits": [picked(hit, "checkpoint", "commit", "path", "line", "kind") for hit in done.hits],
+        **picked(done, "warnings", "failure", "keeps"),
         "broken": apart_document(done.apart),
-    }
-
-
-def _move_document(m: Move) -> Json:
-    return {
-        "ref": m.ref,
-        "track": m.track,
-        "run": m.run,
-        "thread": m.thread,
-        "namespace": m.namespace,
-        "action": m.action,
-        "old": m.seen,
-        "new": m.new,
-        "count": m.count,
-        "dropped": m.dropped,
-        "forgotten": m.forgotten,
-        "commits": m.commits,
-        "untracked": m.untracked,
-        "reason": m.reason,
     }

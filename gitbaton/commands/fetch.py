@@ -5,21 +5,11 @@ from typing import Annotated, Optional
 import typer
 
 from gitbaton import sync, terminal
-from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.commands.common import AsJson, opened, print_json, tell_error, warn_all
-from gitbaton.commands.exchanging import (
-    TIMEOUT,
-    Tracks,
-    choice_of,
-    connected,
-    gathered_document,
-    remote_of,
-    say_apart,
-    say_gathered,
-)
+from gitbaton.commands.exchanging import TIMEOUT, Timeout, Tracks, exchange, gathered_document, say_apart, say_gathered
 from gitbaton.errors import RecordError
-from gitbaton.sync.look import Seen, said
+from gitbaton.sync.look import said
 
 
 def command(
@@ -33,7 +23,7 @@ def command(
     transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also fetch conversations.")] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Also fetch threads: all, or those that are named.")] = False,
     runs: Annotated[bool, typer.Option("--runs", help="Also fetch the journals of runs.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
+    timeout: Timeout = TIMEOUT,
     json: AsJson = False,
 ) -> int:
     """Fetch tracks from a remote, by default all, and change none of the tracks here.
@@ -41,14 +31,15 @@ def command(
     They land below refs/baton/remotes/. 'git baton sync' joins them, and so does the first snapshot of a track that is only
     there. With --threads a name that is no track there is a thread's: then only the threads and tracks that are named come.
     """
-    words, named = words or [], [*(words or [])[1:], *(track or [])]
+    kinds = {"transcripts": transcripts, "threads": threads, "runs": runs}
     with opened(ctx) as baton:
-        remote = remote_of(baton, words, pushing=False, verb="fetch", threads=threads)
-        choice = choice_of(named, transcripts=transcripts, threads=threads, runs=runs)
-        with connected(baton, remote, timeout) as line:
-            choice = sync.named(baton, line, choice, named, ours=False)
+        with exchange(baton, "fetch", words, track, timeout, **kinds) as (remote, line, choice):
             seen, found = sync.fetch(baton, line, choice, prune=prune)
-        problem = _unusable(baton, seen)
+        problem = ""  # why nothing of what the remote has can be joined
+        try:
+            said(baton.store, seen)
+        except RecordError as error:
+            problem = error.message
         whole = not problem and not found.broken
         if json:
             print_json({"remote": remote.shown, **gathered_document(found), "problem": problem})
@@ -61,12 +52,3 @@ def command(
             say_apart(found.apart)
         warn_all(baton.refresh())
     return 0 if whole else 1
-
-
-def _unusable(baton: Baton, seen: Seen) -> str:
-    """Why nothing of what the remote has can be joined; empty where it can."""
-    try:
-        said(baton.store, seen)
-    except RecordError as error:
-        return error.message
-    return ""

@@ -1,14 +1,16 @@
 """``git baton sync``."""
 
+from functools import partial
 from typing import Annotated, Optional
 
 import typer
 
 from gitbaton import mirrors, sync
 from gitbaton.baton import Baton
+from gitbaton.codec import Json
 from gitbaton.commands import exchanging
 from gitbaton.commands.common import AsJson, opened, print_json, tell_error, warn_all
-from gitbaton.commands.exchanging import TIMEOUT, Agreement, Tracks, choice_of, connected, remote_of
+from gitbaton.commands.exchanging import TIMEOUT, DryRun, Scan, Timeout, Tracks, Yes, agreed, exchange
 from gitbaton.git.remotes import Remote
 from gitbaton.sync.push import Manner
 
@@ -22,10 +24,10 @@ def command(
     track: Tracks = None,
     transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also exchange conversations.")] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Also exchange threads: all, or those that are named.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a first push.")] = False,
-    scan: Annotated[bool, typer.Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")] = True,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")] = TIMEOUT,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")] = False,
+    yes: Yes = False,
+    scan: Scan = True,
+    timeout: Timeout = TIMEOUT,
+    dry_run: DryRun = False,
     json: AsJson = False,
 ) -> int:
     """Fetch, join and push tracks, by default all that are here or there; again when somebody was faster.
@@ -34,50 +36,30 @@ def command(
     A joined track has the checkpoints of both sides in the order of time, and is the same on all machines. A bundle is fetched
     and joined.
     """
-    words, named = words or [], [*(words or [])[1:], *(track or [])]
+    kinds = {"transcripts": transcripts, "threads": threads}
     with opened(ctx, dry_run=dry_run) as baton:
-        remote = remote_of(baton, words, pushing=False, verb="sync", threads=threads)
-        choice = choice_of(named, transcripts=transcripts, threads=threads)
-        manner = Manner(agree=Agreement(remote, yes=yes), scan=scan, write=not dry_run, partly=True)
-        with connected(baton, remote, timeout, dry_run=dry_run) as line:
-            choice = sync.named(baton, line, choice, named, write=not dry_run)
+        with exchange(baton, "sync", words, track, timeout, dry_run=dry_run, **kinds) as (remote, line, choice):
+            manner = Manner(agree=partial(agreed, remote, yes=yes), scan=scan, write=not dry_run, partly=True)
             done = sync.sync(baton, line, choice, manner)
             if json:
-                _print(remote, done, dry_run=dry_run)
-                code = 1 if _refused(done) else 0
+                moved: dict[str, Json] = {"fetched": exchanging.gathered_document(done.gathered)}
+                moved["joined"] = exchanging.joining_document(done.joining)
+                moved["pushed"] = [exchanging.pushing_document(part) for part in done.pushing]
+                ends: dict[str, Json] = {"failure": done.failure, "rounds": done.rounds}
+                print_json({"remote": remote.shown, "dry_run": dry_run, **moved, **ends})
             else:
-                code = _say(baton, remote, done, dry_run=dry_run)
+                _say(baton, remote, done, dry_run=dry_run)
         if not dry_run:
             warn_all([*baton.refresh(), *mirrors.refresh(baton)])
-    return code
+    parts = (done.gathered.broken, done.joining.broken, done.failure, *(part.refused for part in done.pushing))
+    return 1 if any(parts) else 0
 
 
-def _refused(done: sync.Synced) -> bool:
-    broken = done.gathered.broken or done.joining.broken
-    return broken or bool(done.failure) or any(part.refused for part in done.pushing)
-
-
-def _print(remote: Remote, done: sync.Synced, *, dry_run: bool) -> None:
-    print_json(
-        {
-            "remote": remote.shown,
-            "dry_run": dry_run,
-            "fetched": exchanging.gathered_document(done.gathered),
-            "joined": exchanging.joining_document(done.joining),
-            "pushed": [exchanging.pushing_document(part) for part in done.pushing],
-            "failure": done.failure,
-            "rounds": done.rounds,
-        }
-    )
-
-
-def _say(baton: Baton, remote: Remote, done: sync.Synced, *, dry_run: bool) -> int:
-    """What was done; the exit code."""
-    whole = exchanging.say_gathered(remote, done.gathered, news_only=True)
-    whole = exchanging.say_joining(baton, done.joining, dry_run=dry_run) and whole
+def _say(baton: Baton, remote: Remote, done: sync.Synced, *, dry_run: bool) -> None:
+    exchanging.say_gathered(remote, done.gathered, news_only=True)
+    exchanging.say_joining(baton, done.joining, dry_run=dry_run)
     for part in done.pushing:
-        whole = exchanging.say_pushing(baton, remote, part, dry_run=dry_run) and whole
+        exchanging.say_pushing(baton, remote, part, dry_run=dry_run)
     if done.failure:
         tell_error(f"not pushed: {done.failure}", ())
     exchanging.say_apart(done.apart, done.pushing)
-    return 0 if whole and not done.failure else 1
