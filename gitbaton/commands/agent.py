@@ -56,16 +56,13 @@ def command(
     where = _places(ctx, user=user, project=not user)[0]
     clients = agents.named(words[1:], where, every=every, install=words[0] == "install")
     if words[0] == "uninstall":
-        code = _carry_out(agents.plan_uninstall(where, clients, every=every), dry_run, "nothing of ours is installed")
-        if not dry_run:
-            _share(ctx, where)
-        return code
+        _carry_out(ctx, where, agents.plan_uninstall(where, clients, every=every), dry_run, "nothing of ours is installed")
+        return 0
     track = check_track(track) if track else track
     plan = agents.plan_install(where, clients, track=track, agents_md=agents_md, trusted=give)
     question = trust.question(where, clients, track, os.getcwd()) if give else None
-    _carry_out(plan, dry_run, "everything is in place")
+    _carry_out(ctx, where, plan, dry_run, "everything is in place")
     if not dry_run:
-        _share(ctx, where)
         warn_all(agents.doubled(agents.rows(_places(ctx))))
     if question is not None:
         terminal.say(trust.offered(question) if dry_run else trust.given(question))
@@ -102,13 +99,7 @@ def _places(ctx: typer.Context, *, user: bool = True, project: bool = True) -> l
     return agents.places(os.environ, None, None, None, user=True, project=False)
 
 
-def _share(ctx: typer.Context, where: Place) -> None:
-    if where.level == "project":
-        with opened(ctx) as baton:
-            share(baton.repo)
-
-
-def _carry_out(plan: agents.Plan, dry_run: bool, nothing: str) -> int:
+def _carry_out(ctx: typer.Context, where: Place, plan: agents.Plan, dry_run: bool, nothing: str) -> None:
     if dry_run or not plan.steps:
         print_plan([step.text for step in plan.steps], dry_run=dry_run, nothing=nothing)
     else:
@@ -116,7 +107,9 @@ def _carry_out(plan: agents.Plan, dry_run: bool, nothing: str) -> int:
     warn_all(plan.notices)
     for remark in plan.remarks:
         terminal.tell(f"hint: {plain(remark)}")
-    return 0
+    if where.level == "project" and not dry_run:
+        with opened(ctx) as baton:
+            share(baton.repo)
 
 
 def _list(places: list[Place], *, json: bool) -> int:

@@ -11,8 +11,8 @@ import typer
 
 from gitbaton import bisection, terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, path_document
-from gitbaton.commands.common import opened, print_json, warn_all
+from gitbaton.codec import Json, counted, path_document
+from gitbaton.commands.common import opened, picked, print_json, warn_all
 from gitbaton.render import key_value, line, stored_document
 
 
@@ -39,13 +39,21 @@ def command(
         warn_all(plan.warnings)
 
         def say(step: bisection.Step) -> None:
-            (terminal.tell if json else terminal.say)(_progress(baton, step))
+            what = f"{baton.short(step.checkpoint.id)} {line(step.checkpoint.checkpoint.step)}"
+            left = f"{step.left} left to try after this, about {counted(step.steps, 'step')}"
+            said = f"trying the {step.end} one, {what}" if step.end is not None else f"trying {what} ({left})"
+            (terminal.tell if json else terminal.say)(said)
             sys.stdout.flush()
             sys.stderr.flush()
 
         verdict = bisection.search(baton, plan, words, out=2 if json else 1, say=say)
         if json:
-            print_json(_document(verdict))
+            changes: list[Json] = []
+            for c in verdict.changes:
+                changes.append({"path": path_document(c.path), **picked(c, "added", "deleted")})
+            candidates = [stored_document(c) for c in verdict.candidates]
+            found: dict[str, Json] = {"first_bad": candidates[0] if verdict.found else None, "candidates": [*candidates]}
+            print_json({**found, "good": stored_document(verdict.good), "changes": changes, "tried": verdict.tried})
         else:
             _show(baton, verdict)
     return 0 if verdict.found else 1
@@ -75,15 +83,6 @@ def _ended_by_signal() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _progress(baton: Baton, step: bisection.Step) -> str:
-    what = f"{baton.short(step.checkpoint.id)} {line(step.checkpoint.checkpoint.step)}"
-    if step.end is not None:
-        return f"trying the {step.end} one, {what}"
-    steps = "1 step" if step.steps == 1 else f"{step.steps} steps"
-    left = f"{step.left} left to try after this, about {steps}"
-    return f"trying {what} ({left})"
-
-
 def _show(baton: Baton, verdict: bisection.Verdict) -> None:
     if not verdict.found:
         terminal.say("only checkpoints that cannot be tried are left; the first bad one is one of")
@@ -96,15 +95,3 @@ def _show(baton: Baton, verdict: bisection.Verdict) -> None:
     terminal.say(key_value("note", first.checkpoint.note))
     terminal.say(f"against {baton.short(verdict.good.id)} {line(verdict.good.checkpoint.step)}:")
     terminal.write(verdict.stat)
-
-
-def _document(verdict: bisection.Verdict) -> dict[str, Json]:
-    changes: list[Json] = [{"path": path_document(c.path), "added": c.added, "deleted": c.deleted} for c in verdict.changes]
-    found = stored_document(verdict.candidates[0]) if verdict.found else None
-    return {
-        "first_bad": found,
-        "candidates": [stored_document(c) for c in verdict.candidates],
-        "good": stored_document(verdict.good),
-        "changes": changes,
-        "tried": verdict.tried,
-    }

@@ -7,7 +7,6 @@ import typer
 from gitbaton import branching, terminal
 from gitbaton.codec import Json, path_document, plain
 from gitbaton.commands.common import AsJson, Newest, Track, checkpoint_of, opened, print_json, warn_all
-from gitbaton.model import Oid
 from gitbaton.render import line
 
 
@@ -27,32 +26,19 @@ def command(
         plan = branching.plan(baton, name, checkpoint_of(baton, checkpoint, track))
         at = None if dry_run else branching.apply(baton, plan).at
         if json:
-            print_json({"plan" if dry_run else "branch": _document(plan, at), "warnings": list(plan.warnings)})
+            made: dict[str, Json] = {"name": path_document(plan.name), "commit": at, "parent": plan.parent}
+            made |= {"added": plan.commit is not None, "reason": plan.reason, "checkpoint": plan.checkpoint.id}
+            print_json({"plan" if dry_run else "branch": made, "warnings": list(plan.warnings)})
         else:
-            _show(plan, baton.abbreviate(at), baton.abbreviate(plan.parent))
+            parent = baton.abbreviate(plan.parent)
+            said = f"would make branch '{plain(plan.name)}' at {parent}"
+            if at:
+                text = line(plan.checkpoint.checkpoint.step) if plan.commit else ""
+                said = f"{plain(plan.name)} {baton.abbreviate(at)} {text}".rstrip()
+            elif plan.commit:
+                said = f"would make branch '{plain(plan.name)}': a commit of the files on {parent or 'no parent'}"
+            terminal.say(said)
+            if plan.reason:
+                terminal.tell(plan.reason)
     warn_all(plan.warnings)
     return 0
-
-
-def _document(plan: branching.Plan, at: Oid | None) -> dict[str, Json]:
-    return {
-        "name": path_document(plan.name),
-        "commit": at,
-        "parent": plan.parent,
-        "added": plan.commit is not None,
-        "reason": plan.reason,
-        "checkpoint": plan.checkpoint.id,
-    }
-
-
-def _show(plan: branching.Plan, at: str, parent: str) -> None:
-    """One line for the branch, and one where it has no commit of its own."""
-    if at:
-        text = line(plan.checkpoint.checkpoint.step) if plan.commit else ""
-        terminal.say(f"{plain(plan.name)} {at} {text}".rstrip())
-    elif plan.commit:
-        terminal.say(f"would make branch '{plain(plan.name)}': a commit of the files on {parent or 'no parent'}")
-    else:
-        terminal.say(f"would make branch '{plain(plan.name)}' at {parent}")
-    if plan.reason:
-        terminal.tell(plan.reason)

@@ -144,8 +144,7 @@ def say_findings(found: Sequence[doctor.Finding] | Sequence[agentdoctor.Finding]
     """What a doctor found, and the line that mends it; the exit code."""
     amiss = any(not f.ok for f in found)
     if json:
-        rows: list[Json] = [{"name": f.name, "ok": f.ok, "text": f.text, "mend": f.mend} for f in found]
-        print_json({"ok": not amiss, "findings": rows})
+        print_json({"ok": not amiss, "findings": [picked(f, "name", "ok", "text", "mend") for f in found]})
         return int(amiss)
     for f in found:
         terminal.say(f"{'ok  ' if f.ok else 'MEND'} {f.name}: {plain(f.text)}")

@@ -49,20 +49,11 @@ def command(
             trees.append(tree)
             warn_all(warnings)
             env = foreground.with_objects(env, os.path.join(folder, "objects"))
-        return foreground.run([*_before(ctx), "diff", *_colour(ctx), *forms, *trees, "--", *paths], env)
-
-
-def _before(ctx: typer.Context) -> list[str]:
-    place = ["-C", ctx.obj.repo_root] if ctx.obj.repo_root is not None else []
-    return place + ([] if ctx.obj.pager else ["--no-pager"])
-
-
-def _colour(ctx: typer.Context) -> list[str]:
-    """``--color`` where it was given, or NO_COLOR, which git does not know; else git's own settings decide."""
-    when = ctx.obj.color
-    if when == "auto":
-        return ["--color=never"] if os.environ.get("NO_COLOR") else []
-    return [f"--color={when}"]
+        before = ["-C", ctx.obj.repo_root] if ctx.obj.repo_root is not None else []
+        before += [] if ctx.obj.pager else ["--no-pager"]
+        when = ctx.obj.color  # where it was given; else NO_COLOR, which git does not know, and git's own settings decide
+        colour = [f"--color={when}"] if when != "auto" else ["--color=never"] if os.environ.get("NO_COLOR") else []
+        return foreground.run([*before, "diff", *colour, *forms, *trees, "--", *paths], env)
 
 
 def _meant(ctx: typer.Context, baton: Baton, words: list[str], track: Optional[str]) -> tuple[list[Stored], list[str]]:

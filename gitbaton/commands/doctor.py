@@ -7,7 +7,7 @@ import typer
 from gitbaton import doctor, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
-from gitbaton.commands.common import AsJson, opened, print_json, say_findings, warn_all
+from gitbaton.commands.common import AsJson, opened, picked, print_json, say_findings, warn_all
 from gitbaton.errors import UsageError
 from gitbaton.git import settings
 
@@ -49,16 +49,15 @@ def _mend(baton: Baton, remote: str | None, *, dry_run: bool, json: bool) -> int
     if not dry_run:
         warnings += apply(baton, found)
         warnings += doctor.fix(baton)
-    refs: list[Json] = [{"ref": m.name, "old": m.old, "new": m.new, "text": m.said} for m in found.moves]
-    lost: list[Json] = [{"where": item.where, "what": item.what} for item in found.lost]
-    left: list[Json] = [{"where": item.where, "what": item.what} for item in found.left]
-    theirs: list[Json] = [{"text": item.text, "hint": item.hint} for item in found.theirs]
-    torn: list[Json] = [oid for oid, _ in found.torn]
-    amiss = bool(lost or left or theirs or warnings)
+    torn = [oid for oid, _ in found.torn]
+    amiss = bool(found.lost or found.left or found.theirs or warnings)
     warn_all(warnings)
     if json:
-        counts: dict[str, Json] = {"ok": not amiss, "torn": torn, "written": len(found.objects), "found": found.found}
-        print_json({**counts, "refs": refs, "lost": lost, "left": left, "theirs": theirs})
+        refs: list[Json] = [{"ref": m.name, "old": m.old, "new": m.new, "text": m.said} for m in found.moves]
+        counts: dict[str, Json] = {"ok": not amiss, "torn": [*torn], "written": len(found.objects), "found": found.found}
+        lost, left = ([picked(item, "where", "what") for item in items] for items in (found.lost, found.left))
+        theirs: list[Json] = [picked(item, "text", "hint") for item in found.theirs]
+        print_json({**counts, "refs": refs, "lost": [*lost], "left": [*left], "theirs": theirs})
         return int(amiss)
     for oid in torn:
         terminal.say(f"torn: object {oid}")

@@ -5,8 +5,7 @@ import sys
 import typer
 
 from gitbaton import drilling, terminal
-from gitbaton.codec import Json
-from gitbaton.commands.common import AsJson, opened, print_json
+from gitbaton.commands.common import AsJson, opened, picked, print_json
 
 
 def command(
@@ -26,6 +25,5 @@ def command(
                 sys.stdout.flush()
     ok = all(step.ok for step in done)
     if json:
-        steps: list[Json] = [{"name": s.name, "ok": s.ok, "text": s.text, "milliseconds": s.milliseconds} for s in done]
-        print_json({"ok": ok, "steps": steps})
+        print_json({"ok": ok, "steps": [picked(step, "name", "ok", "text", "milliseconds") for step in done]})
     return 0 if ok else 1

@@ -79,7 +79,9 @@ def exchange(
 
 def _remote(baton: Baton, word: Optional[str], verb: str, *, threads: bool) -> Remote:
     """The remote that a word means. Raises UsageError, which says so where it is a track, or one of the ``threads``."""
-    if word is not None and word not in names(baton.repo) and not _is_repository(word):
+    marks = (os.path.join(word or "", name) for name in ("HEAD", ".git"))  # a folder that is called like a track has neither
+    there_is = word is not None and (os.path.isfile(word) or any(map(os.path.exists, marks)))
+    if word is not None and not there_is and word not in names(baton.repo):
         kind = "track" if word in baton.store.chains()[0] else "thread" if threads and sync.is_thread(baton, word) else ""
         if kind:
             said, there = f"'{plain(word)}' is a {kind} and no remote", names(baton.repo)
@@ -91,11 +93,6 @@ def _remote(baton: Baton, word: Optional[str], verb: str, *, threads: bool) -> R
     if verb == "push" and not remote.push:
         raise UsageError(f"'{plain(remote.shown)}' is a bundle, which cannot be pushed to", "git bundle create makes one")
     return remote
-
-
-def _is_repository(word: str) -> bool:
-    """Whether a path has what a repository or a bundle has; a folder that is called like a track has not."""
-    return os.path.isfile(word) or any(os.path.exists(os.path.join(word, name)) for name in ("HEAD", ".git"))
 
 
 def agreed(remote: Remote, public: Exposure, *, yes: bool) -> bool:

@@ -1,10 +1,10 @@
-"""Where a secret stands, in words: shared by the verbs that look for secrets."""
+"""Secrets in threads: the scan of threads, and where a secret stands, in words. What scan and push share."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gitbaton.codec import decode_track, plain
@@ -18,12 +18,11 @@ from gitbaton.threads.commits import named
 from gitbaton.threads.health import reader
 from gitbaton.threads.names import LATE, Cut, late_ref, name_of, names_of, ref_of
 from gitbaton.threads.reports import missing
-from gitbaton.values import value
+from gitbaton.values import replace, value
 
 if TYPE_CHECKING:
     from gitbaton.baton import Baton
-    from gitbaton.scanning import Hit
-    from gitbaton.threads.store import ThreadStore
+    from gitbaton.scanning import Hit, Report
 
 _HELD = {"c": "channel", "w": "writes of task", "x": "writes of task"}
 _WHOLE = {"r.ck": "checkpoint", "r.md": "metadata"}
@@ -42,57 +41,54 @@ class State:
     id: str | None
 
 
-@contextmanager
-def threads_of(baton: Baton, problems: list[Problem]) -> Iterator[ThreadStore | None]:
-    """The threads of a repository, all of them in git; where that cannot be it is a problem."""
+def scan_threads(baton: Baton, names: Sequence[str], *, alone: bool, files: bool) -> Report:
+    """A scan of threads, of all or of the named, ``alone`` or with all that there is else; of what the log has, too, which is
+    brought into git before. Raises NotFoundError."""
+    from gitbaton.scanning import scan
+
+    problems: list[Problem] = []
     with store_of(baton) as store:
         if store is not None:
             try:
                 store.flush()
             except BatonError as error:
                 problems.append(Problem(where="the log of threads", reason=plain(error.message)))
-        yield store
-
-
-def places_of(baton: Baton, store: ThreadStore | None, names: Sequence[str]) -> list[tuple[str, str]]:
-    """The threads that are meant, in all their namespaces; all that are here, where none is named. Raises NotFoundError."""
-    there = store.chains() if store is not None else []
-    known, found = {thread for thread, _ in there}, set[str]()
-    for typed in names:
-        thread = meant(typed, known)
-        if thread not in known:
-            elsewhere = {place[0]: remotes for place, remotes in fetched(baton).items()}
-            raise missing(thread, elsewhere, known)
-        found.add(thread)
-    return [place for place in there if not names or place[0] in found]
-
-
-def refs_of(baton: Baton, places: Sequence[tuple[str, str]], *, everything: bool) -> dict[str, str]:
-    """The refs of threads, and of their late writes, with what they point at; of all that is here, or of these places."""
-    refs = {**baton.repo.objects.refs(THREADS), **baton.repo.objects.refs(LATE)}
-    wanted = {ref for place in places for ref in (ref_of(*place), late_ref(*place))}
-    return {ref: oid for ref, oid in refs.items() if everything or ref in wanted}
-
-
-def called(baton: Baton, places: Sequence[tuple[str, str]], *, everything: bool) -> dict[str, str]:
-    """The names of threads and namespaces, each under what it is called; ``everything``: of those that were fetched, too."""
-    found: dict[str, str] = {}
-    for thread, space in (*places, *(fetched(baton) if everything else ())):
-        said = f"name of thread '{name(thread)}'" + (f" (namespace '{name(space)}')" if space else "")
-        found[said] = found.get(said, "") + f"{thread}\n{space}\n"  # long ones may begin alike
-    return found
+        there = store.chains() if store is not None else []
+        known, wanted = {thread for thread, _ in there}, set[str]()
+        for typed in names:
+            thread = meant(typed, known)
+            if thread not in known:
+                raise missing(thread, {place[0]: remotes for place, remotes in fetched(baton).items()}, known)
+            wanted.add(thread)
+        places = [place for place in there if not names or place[0] in wanted]
+        refs = {**baton.repo.objects.refs(THREADS), **baton.repo.objects.refs(LATE)} if alone else None
+        if refs is not None and names:
+            own = {ref for place in places for ref in (ref_of(*place), late_ref(*place))}
+            refs = {ref: oid for ref, oid in refs.items() if ref in own}
+        called: dict[str, str] = {}  # the names of threads and namespaces, each under what it is called
+        for thread, space in (*places, *(() if alone else fetched(baton))):
+            said = f"name of thread '{name(thread)}'" + (f" (namespace '{name(space)}')" if space else "")
+            called[said] = called.get(said, "") + f"{thread}\n{space}\n"  # long ones may begin alike
+        report = scan(baton, everything=not alone, files=files, refs=refs, called=called)
+    return replace(report, problems=(*report.problems, *problems))
 
 
 def states(baton: Baton, hits: Iterable[Hit]) -> dict[str, list[State]]:
     """The checkpoints of threads that hits stand in, by commit: threads that hold the same have the same commits."""
     wanted = {hit.commit for hit in hits if hit.commit is not None and hit.checkpoint is None}
     found: dict[str, list[State]] = {}
-    for prefix in (THREADS, LATE, REMOTES) if wanted else ():
-        for ref, tip in baton.repo.objects.refs(prefix).items():
-            place = _place(ref)
-            for oid, state in _states(baton, ref, tip, place, wanted) if place is not None else ():
-                if state not in found.setdefault(oid, []):
-                    found[oid].append(state)
+    refs = [baton.repo.objects.refs(prefix) for prefix in (THREADS, LATE, REMOTES)] if wanted else []
+    for ref, tip in (item for some in refs for item in some.items()):
+        remote, text = None, ref
+        if ref.startswith(REMOTES):
+            encoded, _, text = ref.removeprefix(REMOTES).partition("/")
+            remote, text = decode_track(encoded), f"refs/baton/{_JOINED.sub('', text, count=1)}"
+            if remote is None:
+                continue
+        names = names_of(text)
+        for oid, state in _states(baton, ref, tip, (remote, names), wanted) if names is not None else ():
+            if state not in found.setdefault(oid, []):
+                found[oid].append(state)
     return found
 
 
@@ -103,26 +99,14 @@ def placed(hits: Iterable[Hit], of: Mapping[str, list[State]]) -> Iterator[tuple
         yield from ((hit, state) for state in there or (None,))
 
 
-def _place(ref: str) -> tuple[str | None, str, str] | None:
-    """Remote, thread and namespace of a ref; None where it is none of a thread's."""
-    remote, text = None, ref
-    if ref.startswith(REMOTES):
-        remote, _, text = ref.removeprefix(REMOTES).partition("/")
-        remote, text = decode_track(remote), f"refs/baton/{_JOINED.sub('', text, count=1)}"
-        if remote is None:
-            return None
-    names = names_of(text)
-    return (remote, *names) if names is not None else None
-
-
 def _states(
-    baton: Baton, ref: str, tip: str, place: tuple[str | None, str, str], wanted: set[str]
+    baton: Baton, ref: str, tip: str, place: tuple[str | None, tuple[str, str]], wanted: set[str]
 ) -> Iterator[tuple[str, State]]:
-    remote, *names = place
+    remote, names = place
     chain = Chain(reader(baton.repo.objects), baton.repo.layout.algorithm, bytes.fromhex(tip))
     late = "/late/" in ref
     with suppress(BatonError):  # one that is broken is said by the scan itself
-        thread, namespace = _named(baton, chain, ref.replace("/late/", "/threads/", 1) if late else "", (names[0], names[1]))
+        thread, namespace = _named(baton, chain, ref.replace("/late/", "/threads/", 1) if late else "", names)
         for oid, id in ((tip, None),) if late else ((e.commit.hex() if e.commit else "", e.id) for e in chain.walk()):
             if oid in wanted:
                 yield oid, State(remote=remote, thread=thread, namespace=namespace, id=id)

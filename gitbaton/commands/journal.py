@@ -9,7 +9,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
 from gitbaton.columns import padded, width
-from gitbaton.commands.common import AsJson, opened, paged, print_json
+from gitbaton.commands.common import AsJson, opened, paged, picked, print_json
 from gitbaton.errors import MENDS, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, chosen, in_use
 from gitbaton.journal.codec import document
@@ -74,8 +74,7 @@ def _show(ctx: typer.Context, baton: Baton, journal: Journal, run: str, step: st
             parts: dict[str, Json] = dict(sorted(logged.parts.items()))
             row: dict[str, Json] = {"commit": logged.commit, "foreign": logged.foreign, "parts": parts}
             listed.append({**row, "record": document(logged.record)})
-        head: dict[str, Json] = {"run": run, "lineage": state.lineage, "foreign": state.foreign, "finished": state.finished}
-        print_json({**head, "why": list(state.why), "records": listed})
+        print_json({"run": run, **picked(state, "lineage", "foreign", "finished", "why"), "records": listed})
         return 0
     with paged(ctx, baton) as paint:
         wide = max((width(line(logged.record.step or "-")) for logged in rows), default=0)
@@ -104,10 +103,8 @@ def _verify(journal: Journal, run: str, *, json: bool) -> int:
 
     report = verify(journal, run)
     if json:
-        problems: list[Json] = list(report.problems)
-        head: dict[str, Json] = {"run": run, "records": report.records, "keys": report.keys, "unproved": report.unproved}
-        print_json({**head, "problems": problems})
-        return 1 if problems else 0
+        print_json({"run": run, **picked(report, "records", "keys", "unproved", "problems")})
+        return 1 if report.problems else 0
     for text in report.problems:
         terminal.say(plain(text))
     more = f", {report.unproved} could not be" if report.unproved else ""
@@ -127,8 +124,7 @@ def _export(journal: Journal, run: str, folder: str, *, dry_run: bool, foreign: 
     if not dry_run:
         export.apply(journal, planned)
     if json:
-        paths: list[Json] = [file.path for file in planned.files]
-        print_json({"run": run, "dry_run": dry_run, "folder": folder, "files": paths})
+        print_json({"run": run, "dry_run": dry_run, "folder": folder, "files": [file.path for file in planned.files]})
     elif dry_run:
         for file in planned.files:
             terminal.say(plain(f"would write {folder}/{file.path}"))
@@ -162,9 +158,8 @@ def _prune(
     stay = (*planned.kept, *kept)
     code = 1 if kept or any(row.torn for row in stay) else 0
     if json:
-        drops: list[Json] = [{"run": d.run, "was": d.was, "records": d.records, "effects": d.effects} for d in gone]
-        rest: list[Json] = [{"run": row.run, "why": row.why} for row in stay]
-        print_json({"dry_run": dry_run, "dropped": drops, "kept": rest})
+        drops: list[Json] = [picked(drop, "run", "was", "records", "effects") for drop in gone]
+        print_json({"dry_run": dry_run, "dropped": drops, "kept": [picked(row, "run", "why") for row in stay]})
         return code
     for row in stay:
         terminal.say(plain(f"run '{row.run}' stays: {row.why}"))

@@ -8,9 +8,10 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
-from gitbaton.commands.common import AsJson, apart_document, askable, opened, paged, print_json, told_apart
+from gitbaton.commands.common import AsJson, apart_document, askable, opened, paged, picked, print_json, told_apart
 from gitbaton.commands.retaining import FREED, amount, clean, consented, discreet, laid_out
 from gitbaton.errors import BatonError, UsageError
+from gitbaton.model import Stored
 from gitbaton.render import line
 from gitbaton.retention.pruning import Plan, apply, plan, prune
 from gitbaton.retention.rules import Rules, Wish, parse_rules
@@ -108,19 +109,17 @@ def _done(made: Plan) -> Iterator[str]:
 
 def _document(made: Plan, *, dry_run: bool) -> dict[str, Json]:
     """The JSON of a plan, carried out or not."""
+
+    def row(stored: Stored) -> dict[str, Json]:
+        return {"id": stored.id, "step": stored.checkpoint.step, "created": timestamp(stored.checkpoint.created)}
+
     tracks: list[Json] = []
     for part in made.tracks:
-        keep: list[Json] = [
-            {"id": s.id, "step": s.checkpoint.step, "created": timestamp(s.checkpoint.created), "reasons": list(reasons)}
-            for s, reasons in part.keep
-        ]
-        remove: list[Json] = [
-            {"id": s.id, "step": s.checkpoint.step, "created": timestamp(s.checkpoint.created), "kind": s.checkpoint.kind}
-            for s in part.remove
-        ]
+        keep: list[Json] = [{**row(stored), "reasons": list(reasons)} for stored, reasons in part.keep]
+        remove: list[Json] = [{**row(stored), "kind": stored.checkpoint.kind} for stored in part.remove]
         tracks.append({"track": part.track, "keep": keep, "remove": remove})
     safety: list[Json] = [{"ref": p.chain.ref, "remove": [s.id for s in p.remove]} for p in made.safety]
-    talks: list[Json] = [{"agent": t.agent, "session": t.session, "ref": t.ref} for t in made.conversations]
+    talks: list[Json] = [picked(talk, "agent", "session", "ref") for talk in made.conversations]
     result: dict[str, Json] = {"dry_run": dry_run, "tracks": tracks, "safety": safety, "transcripts": talks}
     return {**result, "bytes": made.bytes, "broken": apart_document(made.broken)}
 

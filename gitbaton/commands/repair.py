@@ -6,9 +6,9 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json, plain
-from gitbaton.commands.common import print_json
+from gitbaton.commands.common import picked, print_json
 from gitbaton.commands.reporting import because
-from gitbaton.commands.stepping import desk, ended, forecast_document, side, would
+from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side
 from gitbaton.comparing import tree_of
 from gitbaton.errors import UsageError
 from gitbaton.running.repair import Order, Repair
@@ -69,14 +69,13 @@ def command(
 def _foretell(made: Repair, *, json: bool) -> int:
     """Print what a repair would do."""
     if json:
-        seeds: list[Json] = [{"step": name, "kind": cause.kind, "path": cause.path} for name, cause in made.seeds]
-        rows: list[Json] = [forecast_document(item) for item in made.forecasts]
-        print_json({"run": made.run, "seeds": seeds, "region": rows, "writes": list(made.writes)})
+        seeds: list[Json] = [{"step": name, **picked(cause, "kind", "path")} for name, cause in made.seeds]
+        region: list[Json] = [forecast_document(item) for item in made.forecasts]
+        print_json({"run": made.run, "seeds": seeds, "region": region, **picked(made, "writes")})
         return 0
     for name, cause in made.seeds:
         terminal.say(f"begins at {plain(name)}: {because(cause)}")
-    for item in made.forecasts:
-        terminal.say(f"{plain(item.step.name)}: {would(item)}")
+    say_forecasts(made.forecasts)
     for glob in made.writes:
         terminal.say(f"may change {plain(glob)}")
     if not made.seeds:

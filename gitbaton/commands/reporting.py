@@ -12,6 +12,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain
+from gitbaton.commands.common import picked
 from gitbaton.journal.values import Cause
 from gitbaton.progress import Progress, pause, spent
 from gitbaton.render import in_quotes
@@ -80,7 +81,10 @@ def sentence(event: Event) -> str:
         start = event.kind + (f" in {spent(event.seconds)}" if event.seconds is not None else "")
         return f"{start}: {text}" if text else start
     if event.kind == "failed":
-        return _failed(event, text)
+        said = f"failed with {event.code}" if event.code is not None else "failed"
+        said += f" ({text})" if text and text != f"exit {event.code}" else ""
+        more = event.number is not None and event.total and event.total > 1
+        return said + (f", attempt {event.number} of {event.total}" if more else "")
     if event.kind == "retry":
         return f"again in {pause(event.seconds or 0)}"
     if event.kind == "plan" and event.total:
@@ -95,16 +99,6 @@ def sentence(event: Event) -> str:
         return text
     start = WORDS.get(event.kind, event.kind)
     return f"{start}: {text}" if text else start
-
-
-def _failed(event: Event, text: str) -> str:
-    """``failed with 2, attempt 1 of 3``."""
-    said = f"failed with {event.code}" if event.code is not None else "failed"
-    if text and text != f"exit {event.code}":
-        said += f" ({text})"
-    if event.number is not None and event.total and event.total > 1:
-        said += f", attempt {event.number} of {event.total}"
-    return said
 
 
 class Lines:
@@ -269,7 +263,7 @@ def document(event: Event) -> dict[str, Json]:
 
 def cause_document(cause: Cause) -> dict[str, Json]:
     """The JSON object of why a step is run."""
-    return {"kind": cause.kind, "path": cause.path, "old": cause.old, "new": cause.new}
+    return picked(cause, "kind", "path", "old", "new")
 
 
 def lines(ctx: typer.Context, baton: Baton, run: str) -> Lines:

@@ -3,21 +3,18 @@
 import os
 from collections.abc import Callable
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
 from gitbaton import terminal
-from gitbaton.codec import Json, plain
+from gitbaton.codec import plain
 from gitbaton.commands import AFTER
 from gitbaton.commands.common import one_of, print_json
 from gitbaton.errors import UsageError
 from gitbaton.journal.values import Step
 from gitbaton.render import line
 from gitbaton.values import replace, value
-
-if TYPE_CHECKING:
-    from gitbaton.running.forecast import Forecast
 
 OF_A_PLAN = ("--jobs", "--only", "--dry-run")
 OF_A_START = ("--only", "--dry-run", "--max-runs", "--max-wall")
@@ -144,7 +141,7 @@ def given(words: object) -> list[str]:
 def _carry_out(ctx: typer.Context, run: RunWords, step: StepWords, name: Text, argv: list[str]) -> int:
     """Run one step, bring the steps of a plan file to their results, or go on with a run; the exit code. Raises UsageError."""
     from gitbaton.commands.reporting import Lines
-    from gitbaton.commands.stepping import desk, ended, seconds, side
+    from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, seconds, side
     from gitbaton.journal.state import fold
     from gitbaton.running import plans
 
@@ -164,7 +161,12 @@ def _carry_out(ctx: typer.Context, run: RunWords, step: StepWords, name: Text, a
             plan = replace(plans.read(os.path.join(at.directory, run.plan), at.top, name=run.plan), **guards)
             only = tuple(run.only or ())
             if run.dry_run:
-                return _foretell(at.engine().dry_run(plan, found, only=only), found, json=run.json)
+                forecasts = at.engine().dry_run(plan, found, only=only)
+                if run.json:
+                    print_json({"run": found, "steps": [forecast_document(item) for item in forecasts]})
+                else:
+                    say_forecasts(forecasts)
+                return 0
             outcome = at.engine().run_plan(plan, found, jobs=_jobs(run), only=only, **how)
         elif run.resume:
             outcome = at.engine().resume(found, jobs=_jobs(run), **how)
@@ -182,19 +184,6 @@ def _jobs(run: RunWords) -> int:
     if run.jobs is not None and run.jobs < 1:
         raise UsageError(f"--jobs is {run.jobs}; it must be 1 or more")
     return run.jobs or 1
-
-
-def _foretell(found: "tuple[Forecast, ...]", run: str, *, json: bool) -> int:
-    """Print what would become of each step."""
-    from gitbaton.commands.stepping import forecast_document, would
-
-    if json:
-        rows: list[Json] = [forecast_document(item) for item in found]
-        print_json({"run": run, "steps": rows})
-        return 0
-    for item in found:
-        terminal.say(f"{plain(item.step.name)}: {would(item)}")
-    return 0
 
 
 def step_of(name: str, words: StepWords, argv: list[str], prefix: str) -> Step:

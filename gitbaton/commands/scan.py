@@ -1,6 +1,5 @@
 """``git baton scan``."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -11,9 +10,7 @@ from gitbaton.codec import Json, path_document
 from gitbaton.commands.common import AsJson, one_of, opened, print_json
 from gitbaton.commands.retaining import clean, discreet
 from gitbaton.errors import UsageError
-from gitbaton.scanning import NOT_SCANNED, Hit, Report, scan, scanner
-from gitbaton.store import Problem
-from gitbaton.values import replace
+from gitbaton.scanning import NOT_SCANNED, Hit, scan, scanner
 
 if TYPE_CHECKING:
     from gitbaton.commands.finding import State
@@ -51,8 +48,17 @@ def command(
     one_of(all=everything, threads=threads)
     one_of(files=files, threads=threads)
     with opened(ctx) as baton, discreet(baton):
-        report = _scan(baton, names, everything=everything, files=files, threads=threads)
-        places = _placed(baton, report.hits)
+        if everything or threads:
+            from gitbaton.commands.finding import scan_threads
+
+            report = scan_threads(baton, names, alone=threads, files=files)
+        else:
+            report = scan(baton, names, files=files)
+        places: list[Place] = [(hit, None) for hit in report.hits]
+        if any(hit.commit is not None and hit.checkpoint is None for hit in report.hits):
+            from gitbaton.commands.finding import placed, states
+
+            places = list(placed(report.hits, states(baton, report.hits)))
         if json:
             rows: list[Json] = [_document(hit, state) for hit, state in places]
             print_json({"checkpoints": report.checkpoints, "hits": clean(baton, rows, scanner(baton))})
@@ -61,29 +67,6 @@ def command(
         for problem in report.problems:
             terminal.warn(scanner(baton).text(f"'{problem.where}' is not scanned: {problem.reason}"))
     return 1 if report.hits else 128 if report.problems else 0
-
-
-def _scan(baton: Baton, names: Sequence[str], *, everything: bool, files: bool, threads: bool) -> Report:
-    """The scan; of threads, after all that the log has is in git."""
-    if not everything and not threads:
-        return scan(baton, names, files=files)
-    from gitbaton.commands.finding import called, places_of, refs_of, threads_of
-
-    problems: list[Problem] = []
-    with threads_of(baton, problems) as store:
-        places = places_of(baton, store, names)
-        refs = refs_of(baton, places, everything=not names) if threads else None
-        named = called(baton, places, everything=everything)
-        report = scan(baton, everything=everything, files=files, refs=refs, called=named)
-    return replace(report, problems=(*report.problems, *problems))
-
-
-def _placed(baton: Baton, hits: Sequence[Hit]) -> list[Place]:
-    if all(hit.commit is None or hit.checkpoint is not None for hit in hits):
-        return [(hit, None) for hit in hits]
-    from gitbaton.commands.finding import placed, states
-
-    return list(placed(hits, states(baton, hits)))
 
 
 def _document(hit: Hit, state: "Optional[State]") -> Json:

@@ -6,7 +6,7 @@ from gitbaton import terminal
 from gitbaton.codec import timestamp
 from gitbaton.commands.common import AsJson, Newest, Track, checkpoint_of, opened, paged, print_json
 from gitbaton.commands.retaining import marked
-from gitbaton.model import FileState, Stored
+from gitbaton.model import FileState
 from gitbaton.observed import pairs
 from gitbaton.render import age, key_value, quote, quoted, resume_lines, stored_document
 from gitbaton.survey import tests_then
@@ -28,27 +28,21 @@ def command(
         if json:
             print_json({"checkpoint": {**stored_document(stored), "pinned": marked(baton).pinned(stored.id)}})
             return 0
+        c = stored.checkpoint
         with paged(ctx, baton) as paint:
             terminal.say(paint(f"checkpoint {stored.id}", "id"))
-            ago = age(stored.checkpoint.created, baton.clock())
+            created = f"{timestamp(c.created)} ({age(c.created, baton.clock())})"
             marks = (("foreign=yes", stored.foreign_words), ("pinned=yes", marked(baton).pinned(stored.id)))
             for text in (text for text, on in marks if on):
                 terminal.say(text)
-            seen = pairs(stored.checkpoint.observed, tests_then(baton.store, stored), baton.told(stored))
-            said = resume_lines(stored.checkpoint, stored.checkpoint.place.oid or "", None, "", observed=seen)
-            rows = [*_head(stored, ago), *said]
-            for text in quote([*rows, *_files(stored.checkpoint.files)], stored):
+            head = [("kind", c.kind), ("label", c.label or ""), ("created", created), ("previous", c.previous or "")]
+            head += [("commit", stored.commit), ("base", stored.base or "")]
+            head += [("agent", f"{c.agent.name} {c.agent.session or ''}".strip())] if c.agent else []
+            seen = pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))
+            said = resume_lines(c, c.place.oid or "", None, "", observed=seen)
+            for text in quote([*(key_value(*pair) for pair in head), *said, *_files(c.files)], stored):
                 terminal.say(text)
     return 0
-
-
-def _head(stored: Stored, ago: str) -> list[str]:
-    c = stored.checkpoint
-    pairs = [("kind", c.kind), ("label", c.label or ""), ("created", f"{timestamp(c.created)} ({ago})")]
-    pairs += [("previous", c.previous or ""), ("commit", stored.commit), ("base", stored.base or "")]
-    if c.agent:
-        pairs += [("agent", f"{c.agent.name} {c.agent.session or ''}".strip())]
-    return [key_value(key, value) for key, value in pairs]
 
 
 def _files(files: FileState | None) -> list[str]:

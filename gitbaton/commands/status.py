@@ -29,9 +29,19 @@ def command(
     with opened(ctx) as baton:
         tracks, problems = baton.status()
         if json:
-            print_json({"tracks": [_document(t) for t in tracks]})
+            listed: list[Json] = []
+            for t in tracks:
+                item: dict[str, Json] = {"current": t.current, "checkpoint": stored_document(t.stored)}
+                item |= {"live": live_document(t.live), "place": None if t.place is None else path_document(t.place)}
+                listed.append({**item, "remotes": list(t.remotes)} if t.remotes else item)
+            print_json({"tracks": listed})
         elif stable or nul:
-            terminal.write(porcelain(COLUMNS, [_row(t) for t in tracks], nul=nul, foreign=[t.stored for t in tracks]))
+            flat = []
+            for t in tracks:
+                c, said = t.stored.checkpoint, verdict(t.stored, t.live.since)
+                head = ("*" if t.current else "", c.track, t.stored.id, timestamp(c.created), said)
+                flat.append((*head, str(t.live.drift), c.headline, t.place or ""))
+            terminal.write(porcelain(COLUMNS, flat, nul=nul, foreign=[t.stored for t in tracks]))
         elif tracks:
             on, now = colours(ctx, baton), baton.clock()
             colors = [verdict(t.stored, t.live.since) for t in tracks]
@@ -51,21 +61,6 @@ def command(
     return 0
 
 
-def _row(t: TrackStatus) -> tuple[str, ...]:
-    c = t.stored.checkpoint
-    created = timestamp(c.created)
-    return (
-        "*" if t.current else "",
-        c.track,
-        t.stored.id,
-        created,
-        verdict(t.stored, t.live.since),
-        str(t.live.drift),
-        c.headline,
-        t.place or "",
-    )
-
-
 def _cells(baton: Baton, t: TrackStatus, ago: str) -> tuple[str, ...]:
     c, here, place = t.stored.checkpoint, baton.repo.layout.root, t.place or ""
     committed = f"committed as {baton.abbreviate(t.live.head.oid)}"
@@ -80,9 +75,3 @@ def _cells(baton: Baton, t: TrackStatus, ago: str) -> tuple[str, ...]:
         ",".join(words),
         "" if place in ("", here) else plain(os.path.relpath(place, here) if here else place),
     )
-
-
-def _document(t: TrackStatus) -> Json:
-    found: dict[str, Json] = {"current": t.current, "checkpoint": stored_document(t.stored), "live": live_document(t.live)}
-    found["place"] = None if t.place is None else path_document(t.place)
-    return {**found, "remotes": list(t.remotes)} if t.remotes else found

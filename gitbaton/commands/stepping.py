@@ -178,6 +178,12 @@ def ended(at: Desk, outcome: Outcome) -> int:
     return outcome.code
 
 
+def say_forecasts(found: Sequence[Forecast]) -> None:
+    """What would become of each step, one line each."""
+    for item in found:
+        terminal.say(f"{plain(item.step.name)}: {would(item)}")
+
+
 def would(item: Forecast) -> str:
     """What would become of a step, as a half sentence."""
     on, why = ", ".join(plain(name) for name in item.on), f": {because(item.cause)}" if item.cause else ""

@@ -8,7 +8,7 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json, path_document, plain, timestamp
-from gitbaton.commands.common import AsJson, colours, print_json
+from gitbaton.commands.common import AsJson, colours, picked, print_json
 from gitbaton.commands.reporting import because
 from gitbaton.commands.stepping import desk, forecast_document, would
 from gitbaton.errors import UnreadableRunError
@@ -138,26 +138,14 @@ def _side(text: Optional[str], kind: str, short: int) -> str:
 
 def document(report: Report) -> dict[str, Json]:
     """The JSON of a run's steps."""
-    rows: list[Json] = [_row(line) for line in report.lines]
-    return {"run": report.run, "finished": report.finished, "why": list(report.why), "plan": report.plan, "steps": rows}
-
-
-def _row(line: Line) -> dict[str, Json]:
-    return {
-        "step": line.step,
-        "state": line.state,
-        "exit": line.exit,
-        "at": timestamp(line.at) if line.at is not None else None,
-        "duration_ms": line.duration_ms,
-        "key": line.key,
-        "attempts": line.attempts,
-        "nondeterministic": line.nondeterministic,
-        "effect": line.effect,
-        "pid": line.pid,
-        "host": line.host,
-        "moved": [path_document(path) for path in line.moved],
-        "next": {name: item for name, item in forecast_document(line.would).items() if name != "step"},
-    }
+    rows: list[Json] = []
+    for line in report.lines:
+        row = picked(line, "step", "state", "exit")
+        row["at"] = timestamp(line.at) if line.at is not None else None
+        row |= picked(line, "duration_ms", "key", "attempts", "nondeterministic", "effect", "pid", "host")
+        row["moved"] = [path_document(path) for path in line.moved]
+        rows.append({**row, "next": {name: item for name, item in forecast_document(line.would).items() if name != "step"}})
+    return {**picked(report, "run", "finished", "why", "plan"), "steps": rows}
 
 
 def why_document(found: Why) -> dict[str, Json]:

@@ -12,9 +12,9 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
 from gitbaton.columns import padded, width
-from gitbaton.commands.common import AsJson, opened, paged, print_json
+from gitbaton.commands.common import AsJson, opened, paged, picked, print_json
 from gitbaton.commands.retaining import amount
-from gitbaton.commands.threading import EXTRA, fetched, meant, name, store_of
+from gitbaton.commands.threading import EXTRA, fetched, meant, name, said_document, store_of
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.render import age, in_shell, key_value
 from gitbaton.threads.content import Content, Shown, content
@@ -22,6 +22,7 @@ from gitbaton.threads.decoding import SCREEN, WHOLE, Doc
 from gitbaton.threads.reports import Facts, Step, chosen, missing, resolve, steps
 from gitbaton.threads.showing import flat, pretty
 from gitbaton.threads.store import ThreadStore
+from gitbaton.threads.values import Entry
 
 _VERSION = re.compile(r"0*([0-9]+)\.[0-9]\.?[0-9]*\Z")  # 0...04.0.7597: the rest tells versions of one number apart
 _TOLD = ("source", "step", "run_id")
@@ -104,7 +105,17 @@ def _delete(store: ThreadStore, thread: str, elsewhere: dict[str, list[str]], *,
 
 def _show(ctx: typer.Context, baton: Baton, found: Content, place: tuple[str, str], *, json: bool) -> None:
     if json:
-        terminal.write(dumps(_document(found, place), indent=2, allow_nan=False) + "\n")
+        entry, told = found.entry, found.facts
+        head = {"v": 1, "thread": place[0], "namespace": place[1], **picked(entry, "id", "parent"), "commit": _commit(entry)}
+        channels = [{**_stored(shown, "name"), "version": told.version(shown.name) or None} for shown in found.channels]
+        writes = [
+            {"task_path": task.path, "task_id": task.id, "index": shown.index, **_stored(shown, "channel")}
+            for task in found.tasks
+            for shown in task.writes
+        ]
+        ts = said_document(told)["ts"]
+        whole = {**head, "ts": ts, "metadata": found.metadata, "channels": channels, "writes": writes}
+        terminal.write(dumps(whole, indent=2, allow_nan=False) + "\n")
         return
     with paged(ctx, baton) as paint:
         for text in _shown(baton, found, place, paint):
@@ -115,49 +126,33 @@ def _show(ctx: typer.Context, baton: Baton, found: Content, place: tuple[str, st
 
 def _log(ctx: typer.Context, baton: Baton, rows: list[Step], place: tuple[str, str], *, json: bool) -> None:
     if json:
-        listed: list[Json] = [_row(step) for step in rows]
+        listed: list[Json] = []
+        for step in rows:
+            row = {**picked(step.entry, "id", "parent"), "commit": _commit(step.entry), **said_document(step.facts)}
+            row |= {"run_id": step.facts.run or None, "changed": [*step.changed], "writes": step.writes}
+            listed.append({**row, "interrupt": step.waits, "fork": step.fork})
         print_json({"thread": place[0], "namespace": place[1], "checkpoints": listed})
         return
-    cells = [(_ago(baton, step.facts), _made(step.facts)) for step in rows]
+    cells = [(_ago(baton, step.facts), f"{step.facts.source or '?'} {step.facts.step}".rstrip()) for step in rows]
     wide = [max((width(cell[number]) for cell in cells), default=0) for number in (0, 1)]
     with paged(ctx, baton) as paint:
         for step, (ago, made) in zip(rows, cells, strict=True):
             words = [paint(name(step.entry.id), "id"), padded(ago, wide[0], right=True), padded(made, wide[1], right=False)]
-            terminal.say("  ".join([*words, *_details(step, paint)]).rstrip())
+            words += [", ".join(map(name, step.changed))] if step.changed else []
+            words += [counted(step.writes, "write")] if step.writes else []
+            words += [paint("waits at an interrupt", "pending")] if step.waits else []
+            words += [f"run {step.facts.run}"] if step.facts.run else []
+            parent = f"{name(step.entry.parent or '')}{', which is not here' if step.gone else ''}"
+            words += [paint(f"(from {parent})", "drift")] if step.fork else []
+            terminal.say("  ".join(words).rstrip())
 
 
-def _details(step: Step, paint: Paint) -> Iterator[str]:
-    yield from ([", ".join(map(name, step.changed))] if step.changed else [])
-    yield from ([counted(step.writes, "write")] if step.writes else [])
-    yield from ([paint("waits at an interrupt", "pending")] if step.waits else [])
-    yield from ([f"run {step.facts.run}"] if step.facts.run else [])
-    parent = f"{name(step.entry.parent or '')}{', which is not here' if step.gone else ''}"
-    yield from ([paint(f"(from {parent})", "drift")] if step.fork else [])
+def _commit(entry: Entry) -> Optional[str]:
+    return entry.commit.hex() if entry.commit is not None else None
 
 
 def _ago(baton: Baton, told: Facts) -> str:
     return age(told.ts, baton.clock()) if told.ts is not None else "?"
-
-
-def _made(told: Facts) -> str:
-    return f"{told.source or '?'} {told.step}".rstrip()
-
-
-def _row(step: Step) -> Json:
-    told, entry = step.facts, step.entry
-    return {
-        "id": entry.id,
-        "parent": entry.parent,
-        "commit": entry.commit.hex() if entry.commit is not None else None,
-        "ts": timestamp(told.ts) if told.ts is not None else None,
-        "source": told.source or None,
-        "step": number if isinstance(number := told.metadata.get("step"), int) else None,
-        "run_id": told.run or None,
-        "changed": [*step.changed],
-        "writes": step.writes,
-        "interrupt": step.waits,
-        "fork": step.fork,
-    }
 
 
 def _shown(baton: Baton, found: Content, place: tuple[str, str], paint: Paint) -> Iterator[str]:
@@ -166,7 +161,7 @@ def _shown(baton: Baton, found: Content, place: tuple[str, str], paint: Paint) -
     yield paint(f"checkpoint {name(entry.id)}", "id")
     when = f"{timestamp(told.ts)} ({_ago(baton, told)})" if told.ts is not None else ""
     pairs = [("thread", name(place[0])), ("namespace", name(place[1])), ("parent", name(entry.parent or ""))]
-    pairs += [("commit", entry.commit.hex() if entry.commit is not None else "not yet in git"), ("created", when)]
+    pairs += [("commit", _commit(entry) or "not yet in git"), ("created", when)]
     for key, text in pairs:
         yield key_value(key, text)
     for key, doc in found.metadata.items():
@@ -189,27 +184,6 @@ def _value(shown: Shown, more: str, indent: str = "  ") -> Iterator[str]:
     yield f"{indent}{name(shown.name)} ({what})"
     if not shown.why:
         yield from (f"{indent}  {row}" for row in pretty(shown.doc))
-
-
-def _document(found: Content, place: tuple[str, str]) -> dict[str, Doc]:
-    entry, told = found.entry, found.facts
-    writes = [
-        {"task_path": task.path, "task_id": task.id, "index": shown.index, **_stored(shown, "channel")}
-        for task in found.tasks
-        for shown in task.writes
-    ]
-    return {
-        "v": 1,
-        "thread": place[0],
-        "namespace": place[1],
-        "id": entry.id,
-        "parent": entry.parent,
-        "commit": entry.commit.hex() if entry.commit is not None else None,
-        "ts": timestamp(told.ts) if told.ts is not None else None,
-        "metadata": found.metadata,
-        "channels": [{**_stored(shown, "name"), "version": told.version(shown.name) or None} for shown in found.channels],
-        "writes": writes,
-    }
 
 
 def _stored(shown: Shown, called: str) -> dict[str, Doc]:

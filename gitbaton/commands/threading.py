@@ -9,19 +9,20 @@ from typing import Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import decode_track, plain
+from gitbaton.codec import Json, decode_track, plain, timestamp
 from gitbaton.errors import BatonError
 from gitbaton.store.refs import REMOTES, THREADS, remote_ref
 from gitbaton.threads.chain import Chain
 from gitbaton.threads.commits import named
 from gitbaton.threads.health import reader
 from gitbaton.threads.names import cut, late_ref, names_of, ref_of
+from gitbaton.threads.reports import Facts
 from gitbaton.threads.store import ThreadStore
 
 EXTRA = "pip install 'gitbaton[langgraph]' shows values"
 MOST = 200  # characters of a name
 _SHELL = re.compile(r"""^\Z|[\s"'\\$`*?\[\]{}()<>|&;~#!]""")
-_ESCAPES = {"\a": "a", "\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r", '"': '"', "\\": "\\"}
+_ESCAPES = {"\a": r"\a", "\b": r"\b", "\t": r"\t", "\n": r"\n", "\v": r"\v", "\f": r"\f", "\r": r"\r", '"': r"\"", "\\": r"\\"}
 _C_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"\Z')
 _ESCAPE = re.compile(rb'\\([abtnvfr"\\]|[0-3][0-7]{2})')
 
@@ -81,23 +82,25 @@ def meant(text: str, names: Collection[str]) -> str:
 def _quoted(text: str) -> str:
     if text.isprintable() and not _SHELL.search(text):
         return text
-    return '"' + "".join(map(_escaped, text)) + '"'
-
-
-def _escaped(char: str) -> str:
-    if char in _ESCAPES:
-        return "\\" + _ESCAPES[char]
-    return char if char.isprintable() else "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogatepass"))
+    octal = {c: "".join(f"\\{byte:03o}" for byte in c.encode("utf-8", "surrogatepass")) for c in text if not c.isprintable()}
+    return '"' + "".join(_ESCAPES.get(c) or octal.get(c, c) for c in text) + '"'
 
 
 def _unescaped(found: re.Match[bytes]) -> bytes:
-    word = found[1].decode("ascii")
-    return bytes([int(word, 8)]) if word.isdigit() else next(c for c, w in _ESCAPES.items() if w == word).encode()
+    word = found[0].decode("ascii")
+    return next((c.encode() for c, escaped in _ESCAPES.items() if escaped == word), None) or bytes([int(word[1:], 8)])
 
 
 def name(text: str) -> str:
     """A thread's, namespace's or channel's name for people."""
     return plain(text if len(text) <= MOST else text[:MOST] + "...")
+
+
+def said_document(told: Facts) -> dict[str, Json]:
+    """The JSON of what a checkpoint says of itself: when it was made, by what, and in which step."""
+    ts, step = told.ts, told.metadata.get("step")
+    when = timestamp(ts) if ts is not None else None
+    return {"ts": when, "source": told.source or None, "step": step if isinstance(step, int) else None}
 
 
 def unusable(baton: Baton, place: tuple[str, str], remote: str) -> str:

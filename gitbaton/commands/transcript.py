@@ -61,20 +61,15 @@ def _show(ctx: typer.Context, baton: Baton, stored: Stored, raw: bytes, *, json:
         with paged(ctx, baton):
             terminal.write(plain(text, keep=KEPT) if seen else text)
         return
-    rows = _rows(agent, raw, "> " if stored.foreign else "")
-    if not rows:
-        hint = f"'git baton transcript show --json {baton.short(stored.id)}' shows its lines as they are"
-        raise BatonError(f"nothing can be shown of a conversation of '{plain(agent)}'", hint)
-    with paged(ctx, baton):
-        for row in rows:
-            terminal.say(row)
-
-
-def _rows(agent: str, raw: bytes, prefix: str) -> list[str]:
-    """One block a message; what was said is indented, so that it can forge none, and drives no terminal."""
-    rows: list[str] = []
+    rows: list[str] = []  # one block a message; what was said is indented, so that it can forge none, and drives no terminal
+    prefix = "> " if stored.foreign else ""
     for message in messages(agent, raw):
         who = f"tool {plain(message.name)}" if message.who == "tool" else message.who
         said = plain(message.text.replace("\r\n", "\n").strip("\n"), keep=KEPT).split("\n")
         rows += [f"{prefix}{row}".rstrip() for row in (f"{who}:", *(f"    {text}" for text in said), "")]
-    return rows[:-1]
+    if not rows:
+        hint = f"'git baton transcript show --json {baton.short(stored.id)}' shows its lines as they are"
+        raise BatonError(f"nothing can be shown of a conversation of '{plain(agent)}'", hint)
+    with paged(ctx, baton):
+        for row in rows[:-1]:
+            terminal.say(row)

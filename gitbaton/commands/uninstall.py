@@ -26,7 +26,15 @@ def command(
         plan = install.plan_uninstall(baton, purge=purge)
         joined = os.path.lexists(os.path.join(baton.repo.shared_dir, "agents"))
         if purge and plan.steps and not dry_run and not yes:
-            _ask([s.text for s in plan.steps])
+            if not askable():
+                raise UsageError("--purge asks before it deletes, and there is no terminal", NO_TERMINAL)
+            for step in plan.steps:
+                terminal.tell(f"would {step.text}")
+            sys.stderr.write("delete all of this? Type 'yes': ")
+            sys.stderr.flush()
+            terminal.await_input()
+            if sys.stdin.readline().strip() != "yes":
+                raise NoAnswerError("nothing was deleted")
         if not dry_run:
             install.apply(plan)
     print_plan([s.text for s in plan.steps], dry_run=dry_run, nothing="nothing of ours is installed")
@@ -35,16 +43,3 @@ def command(
     if joined:
         terminal.tell("hint: the hooks of coding agents stay: 'git baton agent uninstall --all' takes them back")
     return 0
-
-
-def _ask(texts: list[str]) -> None:
-    """Name what would go, and go on only after a plain yes."""
-    if not askable():
-        raise UsageError("--purge asks before it deletes, and there is no terminal", NO_TERMINAL)
-    for text in texts:
-        terminal.tell(f"would {text}")
-    sys.stderr.write("delete all of this? Type 'yes': ")
-    sys.stderr.flush()
-    terminal.await_input()
-    if sys.stdin.readline().strip() != "yes":
-        raise NoAnswerError("nothing was deleted")
