@@ -171,12 +171,14 @@ def one_of(**choices: bool) -> None:
         raise UsageError(f"{' and '.join(given)} exclude each other")
 
 
-def colours(ctx: typer.Context, baton: Baton) -> bool:
-    """Whether to colour standard output: ``--color``, then NO_COLOR, TERM=dumb, color.baton and color.ui."""
+def colours(ctx: typer.Context, baton: Baton, *, tty: bool | None = None) -> bool:
+    """Whether to colour what goes to a terminal, or not, by default standard output: ``--color``, then NO_COLOR, TERM=dumb,
+    color.baton and color.ui."""
     when = ctx.obj.color
     if when != "auto":
         return bool(when == "always")
-    tty = sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ
+    if tty is None:
+        tty = sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ
     if not tty or "NO_COLOR" in os.environ or os.environ.get("TERM", "dumb") == "dumb":
         return False
     return baton.repo.wants_color(tty=True)

@@ -7,7 +7,7 @@ from gitbaton.codec import Json, plain
 from gitbaton.columns import padded, width
 from gitbaton.commands.common import AsJson, opened, paged, print_json
 from gitbaton.commands.retaining import amount
-from gitbaton.retention.costs import Cost, costs
+from gitbaton.retention.costs import costs
 
 NAMES = {"notes": "notes and pins", "log": "log of threads", "fetched": "fetched from", "track": "track"}
 
@@ -24,17 +24,12 @@ def command(ctx: typer.Context, json: AsJson = False) -> int:
             rows: list[Json] = [{"kind": c.kind, "name": c.name or None, "own": c.own, "shared": c.shared} for c in found]
             print_json({"parts": rows, "own": sum(c.own for c in found)})
             return 0
+        cells = [("OWN", "SHARED", "")]
+        cells += [(amount(c.own), amount(c.shared), f"{NAMES.get(c.kind, c.kind)} {plain(c.name)}".strip()) for c in found]
+        cells += [(amount(sum(c.own for c in found)), "", "in all, without what is shared")]
+        widths = [max(width(row[n]) for row in cells) for n in (0, 1)]
         with paged(ctx, baton):
-            for text in table(found):
-                terminal.say(text)
+            for row in cells:
+                columns = [*(padded(row[n], widths[n], right=True) for n in (0, 1)), row[2]]
+                terminal.say("  ".join(columns).rstrip())
     return 0
-
-
-def table(found: tuple[Cost, ...]) -> list[str]:
-    """The list, in columns: bytes that are a part's own, bytes that it shares, and its name."""
-    cells = [("OWN", "SHARED", "")]
-    cells += [(amount(c.own), amount(c.shared), f"{NAMES.get(c.kind, c.kind)} {plain(c.name)}".strip()) for c in found]
-    cells += [(amount(sum(c.own for c in found)), "", "in all, without what is shared")]
-    widths = [max(width(row[n]) for row in cells) for n in (0, 1)]
-    rows = ([*(padded(row[n], widths[n], right=True) for n in (0, 1)), row[2]] for row in cells)
-    return ["  ".join(row).rstrip() for row in rows]

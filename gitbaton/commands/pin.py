@@ -1,4 +1,4 @@
-"""``git baton pin``."""
+"""``git baton pin``, and what unpin does as it does."""
 
 from typing import Annotated
 
@@ -9,14 +9,19 @@ from gitbaton.commands.common import opened
 from gitbaton.render import line
 from gitbaton.retention.pins import set_pin
 
+Pinned = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint by any name that 'show' takes.")]
 
-def command(
-    ctx: typer.Context,
-    checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint by any name that 'show' takes.")],
-) -> int:
+
+def command(ctx: typer.Context, checkpoint: Pinned) -> int:
     """Exempt a checkpoint from every prune, here and in every clone that hears of it."""
+    return set_and_say(ctx, checkpoint, pinned=True)
+
+
+def set_and_say(ctx: typer.Context, checkpoint: str, *, pinned: bool) -> int:
+    """Set or take back a pin."""
     with opened(ctx) as baton:
-        stored, changed = set_pin(baton, checkpoint, pinned=True)
+        stored, changed = set_pin(baton, checkpoint, pinned=pinned)
         short, step = baton.short(stored.id), line(stored.checkpoint.step)
-        terminal.say(f"pinned {short} {step}" if changed else f"'{short}' is pinned already")
+        same = f"'{short}' is {'pinned already' if pinned else 'not pinned'}"
+        terminal.say(f"{'pinned' if pinned else 'no longer pinned'} {short} {step}" if changed else same)
     return 0

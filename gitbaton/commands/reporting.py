@@ -7,8 +7,6 @@ import time
 from collections.abc import Mapping
 from typing import Any, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain
@@ -264,16 +262,6 @@ def document(event: Event) -> dict[str, Json]:
 def cause_document(cause: Cause) -> dict[str, Json]:
     """The JSON object of why a step is run."""
     return picked(cause, "kind", "path", "old", "new")
-
-
-def lines(ctx: typer.Context, baton: Baton, run: str) -> Lines:
-    """The lines of a run on standard error, with a status line and colours where it is a terminal."""
-    capable = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-    when = ctx.obj.color
-    colored = when == "always" or (
-        when == "auto" and capable and "NO_COLOR" not in os.environ and baton.repo.wants_color(tty=True)
-    )
-    return Lines(baton, run, live=capable, colored=colored)
 
 
 def _columns() -> int:

@@ -186,31 +186,23 @@ def _jobs(run: RunWords) -> int:
     return run.jobs or 1
 
 
-def step_of(name: str, words: StepWords, argv: list[str], prefix: str) -> Step:
+def step_of(called: str, words: StepWords, argv: list[str], prefix: str) -> Step:
     """The step that was asked for in the folder ``prefix`` of the work tree ('' at its top), to which globs and --cwd are
     relative. Raises UsageError that names the option."""
     from gitbaton.running import options as languages
     from gitbaton.running.plans import checked
     from gitbaton.worktree import globs
 
-    fields: dict[str, Any] = {"after": tuple(words.after or ()), "env": tuple(words.env or ())}
+    fields: dict[str, Any] = {"after": tuple(words.after or ()), "env": tuple(words.env or ()), "extra": tuple(words.key or ())}
     fields |= {"reads": tuple(globs.relative(glob, prefix) for glob in words.reads or ())}
     fields |= {"writes": tuple(globs.relative(glob, prefix) for glob in words.writes or ())}
-    for option in ("effect", "compensate", "probe", "verify", "retries", "catch", "isolate", "on_undeclared", "gate", "store"):
-        fields |= {option: item} if (item := getattr(words, option)) is not None else {}
-    fields |= {"checkpoint": words.checkpoint} if words.checkpoint is not None else {}
-    fields |= {"backoff": languages.backoff(words.backoff, "--backoff")} if words.backoff is not None else {}
-    fields |= {"retry_on": languages.retry_on(words.retry_on, "--retry-on")} if words.retry_on is not None else {}
-    for option in ("timeout", "grace"):
-        fields |= {option: languages.duration(item, f"--{option}")} if (item := getattr(words, option)) is not None else {}
+    as_typed = ("effect", "compensate", "probe", "verify", "retries", "catch", "isolate", "on_undeclared", "gate", "checkpoint")
+    fields |= {name: item for name in (*as_typed, "store") if (item := getattr(words, name)) is not None}
+    parsed: dict[str, Callable[[str, str], object]] = {"backoff": languages.backoff, "retry_on": languages.retry_on}
+    parsed |= {"timeout": languages.duration, "grace": languages.duration}
+    for name, parse in parsed.items():
+        if (item := getattr(words, name)) is not None:
+            fields[name] = parse(item, f"--{name.replace('_', '-')}")
     folder = words.cwd if words.cwd and words.cwd[0] == "/" else "/".join(part for part in (prefix, words.cwd) if part) or "."
-    step = Step(
-        name=name,
-        argv=tuple(argv),
-        cwd=folder,
-        extra=tuple(words.key or ()),
-        cache=not words.no_cache,
-        allow_empty=words.allow_empty,
-        **fields,
-    )
-    return checked(step)
+    fields |= {"cwd": folder, "cache": not words.no_cache, "allow_empty": words.allow_empty}
+    return checked(Step(name=called, argv=tuple(argv), **fields))

@@ -10,7 +10,7 @@ from gitbaton import terminal
 from gitbaton.agents.values import agent_of
 from gitbaton.baton import Baton
 from gitbaton.codec import EXTRA_KEY, Json, document
-from gitbaton.commands.common import Porcelain, one_of, opened, print_json, warn_all
+from gitbaton.commands.common import Porcelain, one_of, opened, picked, print_json, warn_all
 from gitbaton.errors import UsageError
 from gitbaton.model import VALIDATIONS
 from gitbaton.render import in_shell, line, porcelain, redacted_document, skipped_lines, stored_document
@@ -123,10 +123,8 @@ def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool) -> int:
     c = stored.checkpoint
     skipped = c.files.skipped if c.files else ()
     if json:
-        warnings: list[Json] = list(snapshot.warnings)
-        print_json(
-            {"checkpoint": stored_document(stored), "redacted": redacted_document(snapshot.redacted), "warnings": warnings}
-        )
+        said: dict[str, Json] = {"checkpoint": stored_document(stored), "redacted": redacted_document(snapshot.redacted)}
+        print_json({**said, **picked(snapshot, "warnings")})
     elif stable:
         changed = str(c.files.changed) if c.files else ""
         row = (c.track, stored.id, c.step, c.previous or "", stored.commit, changed, str(len(skipped)))
@@ -141,16 +139,8 @@ def _show_plan(plan: Plan, *, json: bool, stable: bool) -> int:
     c = plan.checkpoint
     skipped = c.files.skipped if c.files else ()
     if json:
-        warnings: list[Json] = list(plan.warnings)
-        set_current = plan.request.set_current
-        print_json(
-            {
-                "plan": document(c),
-                "redacted": redacted_document(plan.redacted),
-                "set_current": set_current,
-                "warnings": warnings,
-            }
-        )
+        said: dict[str, Json] = {"plan": document(c), "redacted": redacted_document(plan.redacted)}
+        print_json({**said, **picked(plan.request, "set_current"), **picked(plan, "warnings")})
     elif stable:
         terminal.write(porcelain(COLUMNS, [(c.track, "", c.step, "", "", "", str(len(skipped)))], nul=False))
     else:

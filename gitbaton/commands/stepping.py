@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,8 +13,8 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain
-from gitbaton.commands.common import opened
-from gitbaton.commands.reporting import JsonLines, Lines, because, cause_document, lines
+from gitbaton.commands.common import colours, opened
+from gitbaton.commands.reporting import JsonLines, Lines, because, cause_document
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, check_run, chosen, remembered
 from gitbaton.journal.values import Plan, Step
@@ -73,7 +74,9 @@ def desk(
         directory = ctx.obj.repo_root or os.getcwd()
         path = os.path.join(directory, plan) if plan is not None else None
         name = _named(journal, run, top, path) if new else chosen(journal, run)
-        show = JsonLines(name) if json else lines(ctx, baton, name)
+        tty = sys.stderr.isatty()
+        live, colored = tty and os.environ.get("TERM", "dumb") != "dumb", not json and colours(ctx, baton, tty=tty)
+        show = JsonLines(name) if json else Lines(baton, name, live=live, colored=colored)
         try:
             yield Desk(baton=baton, journal=journal, show=show, top=top, directory=directory, planned=planned), name
         except BatonError as error:
