@@ -1,4 +1,4 @@
-"""What the verbs share: opening the repository, colours, the pager, JSON."""
+"""What all verbs share: options, opening the repository, JSON, what is left out, colours, the pager, questions."""
 
 from __future__ import annotations
 
@@ -212,13 +212,18 @@ def askable() -> bool:
     return os.isatty(0) and os.isatty(2)
 
 
-def confirmed(question: str) -> bool:
-    """Whether somebody says yes on the terminal; anything else is no."""
+def answer(prompt: str) -> str:
+    """A line typed on the terminal, asked for on standard error."""
     sys.stdout.flush()
-    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.write(prompt)
     sys.stderr.flush()
     terminal.await_input()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return sys.stdin.readline().strip()
+
+
+def confirmed(question: str) -> bool:
+    """Whether somebody says yes on the terminal; anything else is no."""
+    return answer(f"{question} [y/N] ").lower() in ("y", "yes")
 
 
 def tell_foreign(baton: Baton, *stored: Stored) -> None:

@@ -59,25 +59,18 @@ def _mend(baton: Baton, remote: str | None, *, dry_run: bool, json: bool) -> int
         theirs: list[Json] = [picked(item, "text", "hint") for item in found.theirs]
         print_json({**counts, "refs": refs, "lost": [*lost], "left": [*left], "theirs": theirs})
         return int(amiss)
-    for oid in torn:
-        terminal.say(f"torn: object {oid}")
-    for path in (*found.packs, *found.files):
-        terminal.say(f"damaged: '{plain(path)}'")
-    for name, _ in found.logs:
-        terminal.say(f"log: the log of '{plain(name)}' is written anew without what cannot be read")
+    texts = [f"torn: object {oid}" for oid in torn]
+    texts += [f"damaged: '{plain(path)}'" for path in (*found.packs, *found.files)]
+    texts += [f"log: the log of '{plain(name)}' is written anew without what cannot be read" for name, _ in found.logs]
     if found.objects:
-        terminal.say(f"written: {counted(len(found.objects), 'object')}, {found.found} of them found elsewhere")
-    for move in found.moves:
-        terminal.say(f"ref: '{plain(move.name)}' {(move.new or 'goes')[:10]}: {plain(move.said)}")
-    for item in found.lost:
-        terminal.say(f"lost: {plain(item.where)}: {plain(item.what)}")
+        texts.append(f"written: {counted(len(found.objects), 'object')}, {found.found} of them found elsewhere")
+    texts += [f"ref: '{plain(move.name)}' {(move.new or 'goes')[:10]}: {plain(move.said)}" for move in found.moves]
+    texts += [f"lost: {plain(item.where)}: {plain(item.what)}" for item in found.lost]
     if dry_run and found.lost and remote is None and settings.matching(baton.repo, r"^remote\..*\.url$"):
-        terminal.say("     a remote may still have it: git baton doctor --mend --dry-run --from-remote REMOTE")
-    for item in found.left:
-        terminal.say(f"left as it is: {plain(item.where)}: {plain(item.what)}")
-    for their in found.theirs:
-        terminal.say(f"not ours: {plain(their.text)}")
-        terminal.say(f"     {plain(their.hint)}")
-    if not found.changes and not amiss:
-        terminal.say("nothing is damaged")
+        texts.append("     a remote may still have it: git baton doctor --mend --dry-run --from-remote REMOTE")
+    texts += [f"left as it is: {plain(item.where)}: {plain(item.what)}" for item in found.left]
+    texts += [text for item in found.theirs for text in (f"not ours: {plain(item.text)}", f"     {plain(item.hint)}")]
+    texts += [] if found.changes or amiss else ["nothing is damaged"]
+    for text in texts:
+        terminal.say(text)
     return int(amiss)

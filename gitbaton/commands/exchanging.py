@@ -1,4 +1,4 @@
-"""What push, fetch and sync share: the remote and what is chosen, the question before a first push, and what they say."""
+"""Exchange with a remote (push, fetch, sync): opening it, the question before a first push, what is said and its JSON."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

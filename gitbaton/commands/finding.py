@@ -1,4 +1,4 @@
-"""Secrets in threads: the scan of threads, and where a secret stands, in words. What scan and push share."""
+"""Secrets in threads (scan, push): the scan of threads, and where a secret stands, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verbs of retention share: amounts and counts in words, what is pinned, and the question before anything goes."""
+"""Retention (prune, forget, tracks delete, log, du): amounts, pins, redacted output, the question before anything goes."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What the verbs of runs share: the run that is meant, opened or with its lock held, its steps, and what it came to."""
+"""Runs (run, steps, repair, settle, approve, compensate): opening the one that is meant, its lock, its steps, exit codes."""
 
 import os
 import random

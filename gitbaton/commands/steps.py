@@ -1,6 +1,5 @@
 """``git baton steps``."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Optional
 
@@ -9,11 +8,10 @@ import typer
 from gitbaton import terminal
 from gitbaton.codec import Json, path_document, plain, timestamp
 from gitbaton.commands.common import AsJson, colours, picked, print_json
-from gitbaton.commands.reporting import because
+from gitbaton.commands.reporting import because, spent
 from gitbaton.commands.stepping import desk, forecast_document, would
 from gitbaton.errors import UnreadableRunError
 from gitbaton.journal.values import Cause
-from gitbaton.progress import spent
 from gitbaton.render import age, in_quotes
 from gitbaton.running.report import Line, Report, Why
 
@@ -54,29 +52,24 @@ def command(
             for cause in found.differences:
                 terminal.say(difference(cause, short))
             return 0
+        torn = None
         try:
             report = engine.look(name)
         except UnreadableRunError as error:
-            torn = Report(run=name, finished=False, why=(f"it cannot be read: {error.reason}",), plan=None, lines=())
-            if json:
-                print_json(document(torn))
-            else:
-                terminal.say(ended(torn))
-            raise
+            why_not = f"it cannot be read: {error.reason}"
+            report, torn = Report(run=name, finished=False, why=(why_not,), plan=None, lines=()), error
         if json:
             print_json(document(report))
-            return 0
-        on, now = colours(ctx, at.baton), at.baton.clock()
-        for line in report.lines:
-            head = terminal.paint(standing(line, now), COLORS.get(line.state), on=on)
-            terminal.say(f"{plain(line.step)}: {', '.join([head, *facts(line, now, short)])}")
-        terminal.say(ended(report))
+        else:
+            on, now = colours(ctx, at.baton), at.baton.clock()
+            for line in report.lines:
+                head = terminal.paint(standing(line, now), COLORS.get(line.state), on=on)
+                terminal.say(f"{plain(line.step)}: {', '.join([head, *facts(line, now, short)])}")
+            end = "finished" if report.finished else f"not finished: {'; '.join(map(plain, report.why))}"
+            terminal.say(f"run '{report.run}': {end}")
+        if torn is not None:
+            raise torn
     return 0
-
-
-def ended(report: Report) -> str:
-    """Whether a run is finished, and why not."""
-    return f"run '{report.run}': {'finished' if report.finished else 'not finished: ' + '; '.join(map(plain, report.why))}"
 
 
 def standing(line: Line, now: datetime) -> str:
@@ -100,20 +93,17 @@ def standing(line: Line, now: datetime) -> str:
     return WORDS[line.state]
 
 
-def facts(line: Line, now: datetime, short: int) -> Iterator[str]:
+def facts(line: Line, now: datetime, short: int) -> list[str]:
     """What else is known of a step: exit, age, duration, key, and what is odd about it."""
-    if line.exit is not None and line.state != "failed":
-        yield f"exit {line.exit}"
-    if line.at is not None and line.state != "running":
-        yield age(line.at, now)
-    if line.duration_ms is not None:
-        yield spent(line.duration_ms / 1000)
-    if line.key is not None:
-        yield f"key {line.key[:short]}"
-    if line.nondeterministic:
-        yield "nondeterministic"
-    if line.effect != "none":
-        yield f"effect {line.effect}"
+    said = (
+        f"exit {line.exit}" if line.exit is not None and line.state != "failed" else "",
+        age(line.at, now) if line.at is not None and line.state != "running" else "",
+        spent(line.duration_ms / 1000) if line.duration_ms is not None else "",
+        f"key {line.key[:short]}" if line.key is not None else "",
+        "nondeterministic" if line.nondeterministic else "",
+        f"effect {line.effect}" if line.effect != "none" else "",
+    )
+    return [text for text in said if text]
 
 
 def difference(cause: Cause, short: int) -> str:

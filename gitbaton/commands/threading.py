@@ -1,4 +1,4 @@
-"""What the verbs of threads share: opening their store, values that were stored, and what was only fetched."""
+"""Threads of LangGraph (threads, thread, prune, scan): opening their store, names as typed and shown, what was only fetched."""
 
 import os
 import re

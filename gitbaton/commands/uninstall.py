@@ -1,13 +1,12 @@
 """``git baton uninstall``."""
 
 import os
-import sys
 from typing import Annotated
 
 import typer
 
 from gitbaton import terminal
-from gitbaton.commands.common import DryRun, askable, opened, print_plan
+from gitbaton.commands.common import DryRun, answer, askable, opened, print_plan
 from gitbaton.commands.retaining import NO_TERMINAL
 from gitbaton.errors import NoAnswerError, UsageError
 from gitbaton.install import githooks as install
@@ -30,10 +29,7 @@ def command(
                 raise UsageError("--purge asks before it deletes, and there is no terminal", NO_TERMINAL)
             for step in plan.steps:
                 terminal.tell(f"would {step.text}")
-            sys.stderr.write("delete all of this? Type 'yes': ")
-            sys.stderr.flush()
-            terminal.await_input()
-            if sys.stdin.readline().strip() != "yes":
+            if answer("delete all of this? Type 'yes': ") != "yes":
                 raise NoAnswerError("nothing was deleted")
         if not dry_run:
             install.apply(plan)

@@ -21,7 +21,7 @@ FLOORS = (
     ("codec", "drift", "git", "secrets"),
     ("agents", "worktree"),
     ("config", "render", "columns", "terminal", "store", "rewrites"),
-    ("names", "choosing", "mirror", "survey", "requests", "attribution", "observed", "progress"),
+    ("names", "choosing", "mirror", "survey", "requests", "attribution", "observed"),
     ("briefing",),
     ("baton",),
     ("transcripts", "scanning", "mirrors", "journal", "threads"),

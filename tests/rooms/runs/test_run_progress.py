@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.columns import width
-from gitbaton.progress import LEAST, Progress, pause, spent, ticking
+from gitbaton.commands.reporting import LEAST, Progress, pause, spent, ticking
 
 
 @pytest.mark.parametrize(
