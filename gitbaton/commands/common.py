@@ -17,7 +17,6 @@ from gitbaton.commands import AFTER
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.repo import Repo
 from gitbaton.model import Stored
-from gitbaton.store import tip_ref
 from gitbaton.values import value
 
 if TYPE_CHECKING:
@@ -103,14 +102,6 @@ def checkpoint_of(baton: Baton, name: Optional[str], track: Optional[str]) -> St
     """The checkpoint that an argument and ``--track`` mean; by default the newest of the current track, or the only one."""
     one_meant(name, track)
     return baton.resolve(name, track)
-
-
-def name_of(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
-    """As ``checkpoint_of``, but the name that says it alone, for who resolves it later."""
-    one_meant(name, track)
-    if name is None or (name == "@" and track is not None):
-        return "@" if track is None and baton.current() is not None else tip_ref(baton.tip(track).checkpoint.track)
-    return name if track is None else track + name.removeprefix("@" if name.startswith("@~") else "")
 
 
 def tell_error(why: str, hints: Sequence[str]) -> None:

@@ -53,20 +53,17 @@ def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, j
     found = []
     for name, effect in to_compensate(context, names, plan):
         step = (plan.step(name) if plan is not None else None) or step_of(effect.logged.record)
-        gap = effect.logged.record.compensate is not None and compensation(step, effect) is None
-        found.append((name, compensation(step, effect), gap))
+        line = compensation(step, effect)
+        said = f"would leave the effect of '{name}': nothing undoes it"
+        if line:
+            said = f"would undo the effect of '{name}': {line}"
+        elif line is None and effect.logged.record.compensate is not None:
+            said = f"would stop at the effect of '{name}': the line that undoes it is not recorded in full (a secret)"
+        found.append((name, line, plain(said)))
     if json:
         rows: list[Json] = [{"step": name, "compensate": line} for name, line, _ in found]
         print_json({"run": context.run, "undo": rows})
     else:
-        for name, line, gap in found:
-            if line:
-                said = f"would undo the effect of '{name}': {line}"
-            elif gap:
-                said = f"would stop at the effect of '{name}': the line that undoes it is not recorded in full (a secret)"
-            else:
-                said = f"would leave the effect of '{name}': nothing undoes it"
-            terminal.say(plain(said))
-        if not found:
-            terminal.say("no effect stands")
+        for text in [said for *_, said in found] or ["no effect stands"]:
+            terminal.say(text)
     return 0 if found else 1

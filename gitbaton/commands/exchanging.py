@@ -241,11 +241,11 @@ def _push_text(move: Move) -> str:
 
 def _tell_hits(baton: Baton, done: Pushing) -> None:
     """Where each secret stands, and what can be done."""
-    from gitbaton.commands.finding import REMOVE, hit_place, placed, removes, states
+    from gitbaton.commands.finding import REMOVE, hit_place, placed, removes
     from gitbaton.scanning import scanner
 
     text = scanner(baton).text
-    places = list(placed(done.hits, states(baton, done.hits)))
+    places = list(placed(baton, done.hits))
     for hit, state in places:
         which = "checkpoint " if hit.checkpoint else ""
         place = text(hit_place(baton, hit, state))

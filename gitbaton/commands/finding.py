@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -73,8 +73,9 @@ def scan_threads(baton: Baton, names: Sequence[str], *, alone: bool, files: bool
     return replace(report, problems=(*report.problems, *problems))
 
 
-def states(baton: Baton, hits: Iterable[Hit]) -> dict[str, list[State]]:
-    """The checkpoints of threads that hits stand in, by commit: threads that hold the same have the same commits."""
+def placed(baton: Baton, hits: Sequence[Hit]) -> Iterator[tuple[Hit, State | None]]:
+    """Each hit with the checkpoint of a thread that it stands in, once for each of several, for threads that hold the same
+    have the same commits; None where it is in none."""
     wanted = {hit.commit for hit in hits if hit.commit is not None and hit.checkpoint is None}
     found: dict[str, list[State]] = {}
     refs = [baton.repo.objects.refs(prefix) for prefix in (THREADS, LATE, REMOTES)] if wanted else []
@@ -89,13 +90,8 @@ def states(baton: Baton, hits: Iterable[Hit]) -> dict[str, list[State]]:
         for oid, state in _states(baton, ref, tip, (remote, names), wanted) if names is not None else ():
             if state not in found.setdefault(oid, []):
                 found[oid].append(state)
-    return found
-
-
-def placed(hits: Iterable[Hit], of: Mapping[str, list[State]]) -> Iterator[tuple[Hit, State | None]]:
-    """Each hit with the checkpoint of a thread that it stands in, once for each of several; None where it is in none."""
     for hit in hits:
-        there: Sequence[State | None] = of.get(hit.commit or "", ()) if hit.checkpoint is None else ()
+        there: Sequence[State | None] = found.get(hit.commit or "", ()) if hit.checkpoint is None else ()
         yield from ((hit, state) for state in there or (None,))
 
 

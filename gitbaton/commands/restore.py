@@ -11,13 +11,13 @@ import typer
 from gitbaton import restore, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, path_document, plain
-from gitbaton.commands.common import AsJson, Track, divided, name_of, one_of, opened, print_json, warn_all
+from gitbaton.commands.common import AsJson, Track, divided, one_meant, one_of, opened, print_json, warn_all
 from gitbaton.errors import BatonError, NotFoundError, StoppedError, UsageError
 from gitbaton.model import Op, Stored
 from gitbaton.render import in_quotes, in_shell, quoted
 from gitbaton.restore import intent
 from gitbaton.restore.values import UNMERGED, Order, Plan
-from gitbaton.store import safety_ref
+from gitbaton.store import safety_ref, tip_ref
 from gitbaton.values import replace
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def command(
         one_of(**{name: given, "conversation-only": only})
     typed, directory = checkpoints[0] if checkpoints else None, ctx.obj.repo_root or os.getcwd()
     with opened(ctx, dry_run=dry_run) as baton:
-        order = Order(checkpoint=name_of(baton, typed, track), paths=tuple(paths), directory=directory, foreign=foreign)
+        order = Order(checkpoint=_name(baton, typed, track), paths=tuple(paths), directory=directory, foreign=foreign)
         order = replace(order, exact=exact, index=index, force=force)
         try:
             if not talk and not only:
@@ -76,6 +76,14 @@ def command(
                 raise NotFoundError(error.message, hint) from None
             raise
         return _with_conversation(baton, target, order, files=talk, dry_run=dry_run, json=json)
+
+
+def _name(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
+    """The name that says alone which checkpoint an argument and ``--track`` mean, for who resolves it later."""
+    one_meant(name, track)
+    if name is None or (name == "@" and track is not None):
+        return "@" if track is None and baton.current() is not None else tip_ref(baton.tip(track).checkpoint.track)
+    return name if track is None else track + name.removeprefix("@" if name.startswith("@~") else "")
 
 
 def _with_conversation(baton: Baton, target: Stored, order: Order, *, files: bool, dry_run: bool, json: bool) -> int:

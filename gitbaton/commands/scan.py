@@ -56,9 +56,9 @@ def command(
             report = scan(baton, names, files=files)
         places: list[Place] = [(hit, None) for hit in report.hits]
         if any(hit.commit is not None and hit.checkpoint is None for hit in report.hits):
-            from gitbaton.commands.finding import placed, states
+            from gitbaton.commands.finding import placed
 
-            places = list(placed(report.hits, states(baton, report.hits)))
+            places = list(placed(baton, report.hits))
         if json:
             rows: list[Json] = [_document(hit, state) for hit, state in places]
             print_json({"checkpoints": report.checkpoints, "hits": clean(baton, rows, scanner(baton))})

@@ -13,7 +13,7 @@ from gitbaton.commands.stepping import desk, forecast_document, would
 from gitbaton.errors import UnreadableRunError
 from gitbaton.journal.values import Cause
 from gitbaton.render import age, in_quotes
-from gitbaton.running.report import Line, Report, Why
+from gitbaton.running.report import Line, Report
 
 SHOWN = 3  # outputs that a line names
 WORDS = {
@@ -46,7 +46,11 @@ def command(
         if why is not None:
             found = engine.why(name, why)
             if json:
-                print_json({"run": name, **why_document(found)})
+                rows: list[Json] = []
+                for c in found.differences:
+                    path = path_document(c.path) if c.path is not None else None
+                    rows.append({"kind": c.kind, "path": path, "old": c.old, "new": c.new})
+                print_json({"run": name, **forecast_document(found.would), "differences": rows})
                 return 0
             terminal.say(f"{plain(found.step)}: {would(found.would)}")
             for cause in found.differences:
@@ -136,12 +140,3 @@ def document(report: Report) -> dict[str, Json]:
         row["moved"] = [path_document(path) for path in line.moved]
         rows.append({**row, "next": {name: item for name, item in forecast_document(line.would).items() if name != "step"}})
     return {**picked(report, "run", "finished", "why", "plan"), "steps": rows}
-
-
-def why_document(found: Why) -> dict[str, Json]:
-    """The JSON of why a step would run again."""
-    rows: list[Json] = [
-        {"kind": c.kind, "path": path_document(c.path) if c.path is not None else None, "old": c.old, "new": c.new}
-        for c in found.differences
-    ]
-    return {**forecast_document(found.would), "differences": rows}

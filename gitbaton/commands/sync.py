@@ -6,12 +6,10 @@ from typing import Annotated, Optional
 import typer
 
 from gitbaton import mirrors, sync
-from gitbaton.baton import Baton
 from gitbaton.codec import Json
 from gitbaton.commands import exchanging
 from gitbaton.commands.common import AsJson, opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, DryRun, Scan, Timeout, Tracks, Yes, agreed, exchange
-from gitbaton.git.remotes import Remote
 from gitbaton.sync.push import Manner
 
 
@@ -48,18 +46,14 @@ def command(
                 ends: dict[str, Json] = {"failure": done.failure, "rounds": done.rounds}
                 print_json({"remote": remote.shown, "dry_run": dry_run, **moved, **ends})
             else:
-                _say(baton, remote, done, dry_run=dry_run)
+                exchanging.say_gathered(remote, done.gathered, news_only=True)
+                exchanging.say_joining(baton, done.joining, dry_run=dry_run)
+                for part in done.pushing:
+                    exchanging.say_pushing(baton, remote, part, dry_run=dry_run)
+                if done.failure:
+                    tell_error(f"not pushed: {done.failure}", ())
+                exchanging.say_apart(done.apart, done.pushing)
         if not dry_run:
             warn_all([*baton.refresh(), *mirrors.refresh(baton)])
     parts = (done.gathered.broken, done.joining.broken, done.failure, *(part.refused for part in done.pushing))
     return 1 if any(parts) else 0
-
-
-def _say(baton: Baton, remote: Remote, done: sync.Synced, *, dry_run: bool) -> None:
-    exchanging.say_gathered(remote, done.gathered, news_only=True)
-    exchanging.say_joining(baton, done.joining, dry_run=dry_run)
-    for part in done.pushing:
-        exchanging.say_pushing(baton, remote, part, dry_run=dry_run)
-    if done.failure:
-        tell_error(f"not pushed: {done.failure}", ())
-    exchanging.say_apart(done.apart, done.pushing)

@@ -15,7 +15,7 @@ from gitbaton.store.refs import REMOTES, THREADS, remote_ref
 from gitbaton.threads.chain import Chain
 from gitbaton.threads.commits import named
 from gitbaton.threads.health import reader
-from gitbaton.threads.names import cut, late_ref, names_of, ref_of
+from gitbaton.threads.names import Cut, cut, late_ref, names_of, ref_of
 from gitbaton.threads.reports import Facts
 from gitbaton.threads.store import ThreadStore
 
@@ -23,8 +23,6 @@ EXTRA = "pip install 'gitbaton[langgraph]' shows values"
 MOST = 200  # characters of a name
 _SHELL = re.compile(r"""^\Z|[\s"'\\$`*?\[\]{}()<>|&;~#!]""")
 _ESCAPES = {"\a": r"\a", "\b": r"\b", "\t": r"\t", "\n": r"\n", "\v": r"\v", "\f": r"\f", "\r": r"\r", '"': r"\"", "\\": r"\\"}
-_C_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"\Z')
-_ESCAPE = re.compile(rb'\\([abtnvfr"\\]|[0-3][0-7]{2})')
 
 
 @contextmanager
@@ -70,13 +68,9 @@ def listed(text: str) -> str:
 
 def meant(text: str, names: Collection[str]) -> str:
     """The one of these names that somebody typed, who may have copied it from a list; what was typed, where it is none."""
-    if text in names or not _C_QUOTED.match(text):
+    if text in names or not text.startswith('"'):
         return text
-    try:
-        found = _ESCAPE.sub(_unescaped, text[1:-1].encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return text
-    return found if found in names and _quoted(found) == text else text
+    return next((name for name in names if not isinstance(name, Cut) and _quoted(name) == text), text)
 
 
 def _quoted(text: str) -> str:
@@ -84,11 +78,6 @@ def _quoted(text: str) -> str:
         return text
     octal = {c: "".join(f"\\{byte:03o}" for byte in c.encode("utf-8", "surrogatepass")) for c in text if not c.isprintable()}
     return '"' + "".join(_ESCAPES.get(c) or octal.get(c, c) for c in text) + '"'
-
-
-def _unescaped(found: re.Match[bytes]) -> bytes:
-    word = found[0].decode("ascii")
-    return next((c.encode() for c, escaped in _ESCAPES.items() if escaped == word), None) or bytes([int(word[1:], 8)])
 
 
 def name(text: str) -> str:

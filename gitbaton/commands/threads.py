@@ -3,12 +3,11 @@
 import typer
 
 from gitbaton import terminal
-from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
 from gitbaton.commands.common import AsJson, opened, paged, picked, print_json
 from gitbaton.commands.threading import fetched, listed, name, said_document, store_of, unusable
 from gitbaton.render import age
-from gitbaton.threads.reports import Summary, joins, threads
+from gitbaton.threads.reports import joins, threads
 
 _CHECKED = 50  # threads that were only fetched, and are looked through before anything is promised of them
 
@@ -36,7 +35,11 @@ def command(ctx: typer.Context, json: AsJson = False) -> int:
         else:
             with paged(ctx, baton) as paint:
                 for row in rows:
-                    terminal.say(_line(baton, row, paint("waits at an interrupt", "pending") if row.waits else ""))
+                    told, waits = row.facts, paint("waits at an interrupt", "pending") if row.waits else ""
+                    ago = age(told.ts, baton.clock()) if told.ts is not None else "at an unknown time"
+                    last = " ".join(part for part in (told.source, f"step {told.step}" if told.step else "") if part)
+                    said = ", ".join(part for part in (f"{ago}: {last}" if last else ago, waits) if part)
+                    terminal.say(f"{_named(row.thread, row.namespace)} {counted(row.count, 'checkpoint')}, {said}")
                 for number, ((thread, space), remotes) in enumerate(elsewhere.items()):
                     why = unusable(baton, (thread, space), remotes[0]) if number < _CHECKED else ""
                     said = f"broken there: {plain(why)}" if why else joins(remotes[0])
@@ -48,11 +51,3 @@ def command(ctx: typer.Context, json: AsJson = False) -> int:
 
 def _named(thread: str, namespace: str) -> str:
     return listed(thread) + (f" [{listed(namespace)}]" if namespace else "")
-
-
-def _line(baton: Baton, row: Summary, waits: str) -> str:
-    told = row.facts
-    ago = age(told.ts, baton.clock()) if told.ts is not None else "at an unknown time"
-    last = " ".join(part for part in (told.source, f"step {told.step}" if told.step else "") if part)
-    said = ", ".join(part for part in (f"{ago}: {last}" if last else ago, waits) if part)
-    return f"{_named(row.thread, row.namespace)} {counted(row.count, 'checkpoint')}, {said}"
