@@ -15,11 +15,11 @@ from gitbaton.columns import cut, padded, width
 from gitbaton.commands.common import From, Track, colours, left_out, one_meant, opened, tell_error, warn_all
 from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
 from gitbaton.errors import BatonError, NotFoundError, UsageError
-from gitbaton.survey import Surveyor
 from gitbaton.model import Stored
 from gitbaton.render import age, happened, line, quoted, quoting, sentences, verdict
 from gitbaton.restore.values import Order, Plan, Step
 from gitbaton.rewinding import Changes, Row
+from gitbaton.survey import Surveyor
 from gitbaton.values import replace
 
 if TYPE_CHECKING:
