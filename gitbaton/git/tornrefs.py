@@ -130,10 +130,10 @@ def log_of(repo: Repo, name: str) -> tuple[list[bytes], list[bytes]]:
     return [line for line in lines if _LOG.match(line)], [line for line in lines if not _LOG.match(line)]
 
 
-def logged(line: bytes) -> tuple[Oid, Oid]:
+def logged(line: bytes) -> list[Oid]:
     """What a ref pointed at before and after a line of its log."""
     found = _LOG.match(line)
-    return (found[1].decode(), found[2].decode()) if found is not None else ("", "")
+    return [oid.decode() for oid in found.groups() if oid.strip(b"0")] if found is not None else []
 
 
 def beside(repo: Repo, ours: Iterable[str]) -> Iterator[Oid]:
@@ -155,7 +155,7 @@ def beside(repo: Repo, ours: Iterable[str]) -> Iterator[Oid]:
                 name = os.path.relpath(os.path.join(folder, file_name), os.path.join(place, "logs"))
                 if not name.startswith(own):
                     with open(os.path.join(folder, file_name), "rb") as file:
-                        yield from (oid for line in file.read().splitlines() for oid in logged(line) if oid.strip("0"))
+                        yield from (oid for line in file.read().splitlines() for oid in logged(line))
 
 
 def _folders(parent: str) -> list[str]:

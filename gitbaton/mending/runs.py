@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from gitbaton.codec import counted
 from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import RecordError, UsageError
-from gitbaton.git.objects import NewObject, TreeEntry, commit_data, new_object, parse_commit, parse_tree, tree_data
+from gitbaton.git.objects import Commit, TreeEntry, commit_data, tree_data
 from gitbaton.journal import origins
 from gitbaton.journal.chain import subject
 from gitbaton.journal.codec import decode, encode
 from gitbaton.journal.reading import RECORD
 from gitbaton.journal.state import is_mark
 from gitbaton.journal.values import BLOBS, TREES, Cause, Reads, Record, Writes
-from gitbaton.mending.heap import Heap, Reach
-from gitbaton.mending.pool import Pool
+from gitbaton.mending.survey import Reach, Survey
 from gitbaton.mending.values import Lost, Made
 from gitbaton.model import Oid
 from gitbaton.store.chain import root_objects
@@ -39,19 +38,16 @@ class Held:
 
 
 class Runs:
-    """The runs of one repository. ``theirs``: what the user's own refs reach."""
+    """The runs of one repository."""
 
-    def __init__(self, heap: Heap, pool: Pool, theirs: frozenset[Oid]) -> None:
-        self.heap, self.pool, self.theirs = heap, pool, theirs
-        self.root = root_objects(heap.algorithm)[-1].oid
-        self.made: list[NewObject] = []
+    def __init__(self, survey: Survey) -> None:
+        self.survey, self.root = survey, survey.store.root
 
     def mended(self, run: str, tip: Oid | None, *, torn: bool) -> Made:
         """A run whose ref points at ``tip`` (None: nobody knows). Where a record is gone of which nobody can say what it was,
         the run stays as it is: whoever began it afresh might do for a second time what must not be done twice. ``torn``: there
         is something here that cannot be read, and so could be the newest record where nobody knows which that is. Where nobody
         does, a mark on top of the run says that more may have followed."""
-        self.made = []
         out = way_out(run)
         found, closed, last = self._chain(run, tip)
         lineages = {held.record.lineage for held in found.values()}
@@ -69,22 +65,22 @@ class Runs:
             return Made(new=None, left=f"{said}; {out}")
         lost = [Lost(where=f"run '{run}': record {seq}", what=said) for seq, said in closed.items() if seq not in found]
         said = f"{counted(len(kept), 'record')} can be read"
-        fetched = origins.until(self.pool.store.repo, run)
+        fetched = origins.until(self.survey.repo, run)
         if tip is None and fetched is None:  # nothing was recorded here of a run that was fetched
             kept += [] if is_mark(kept[-1].record) else [_mark(kept[-1], len(kept))]
             said += ", and nobody knows whether more followed"
-        self.made, parent = [], self.root
+        parent = self.root
         for seq, held in enumerate(kept):
-            parent = self._commit(
-                self._with_whole_parts(run, replace(held, record=replace(held.record, seq=seq)), lost), parent
-            )
+            whole = self._with_whole_parts(run, replace(held, record=replace(held.record, seq=seq)), lost)
+            parent = self._commit(whole, parent)
         if fetched is not None and fetched != parent:
             return Made(new=None, left=f"what can be read of it is not what was fetched; {out}")
-        return Made(new=parent, objects=(*root_objects(self.heap.algorithm), *self.made), lost=tuple(lost), said=said)
+        self.survey.add(root_objects(self.survey.algorithm))
+        return Made(new=parent, lost=tuple(lost), said=said)
 
     def _ends(self, tip: Oid | None, kept: Sequence[Held]) -> bool:
         """Whether the newest record is among those that were found: its commit can be read, or they come to its very id."""
-        if tip is None or self.heap.info(tip) is not None:
+        if tip is None or self.survey.info(tip) is not None:
             return True
         parent = self.root
         for held in kept[:-1]:
@@ -96,16 +92,15 @@ class Runs:
     def _chain(self, run: str, tip: Oid | None) -> tuple[dict[int, Held], dict[int, str], int | None]:
         """The records that can be read from the newest commit down; of those that cannot, and by their subject closed a step
         that had begun, that subject; and the number of the newest, where it is known."""
-        oids = self.heap.first_parents(tip) if tip is not None else []
+        oids = self.survey.first_parents(tip) if tip is not None else []
         found: dict[int, Held] = {}
         subjects: dict[int, bytes] = {}
         first = oids.index(self.root) - 1 if self.root in oids else None  # where the newest would be if the last is number 0
         for place, oid in enumerate(oids):
-            item = self.heap.read(oid)
-            if oid == self.root or item is None or item.kind != "commit" or item.data is None:
+            commit = self.survey.commit(oid) if oid != self.root else None
+            if commit is None:
                 continue
-            commit = parse_commit(item.data)
-            held = self._held(run, commit.tree, commit.author, commit.parents[1:], commit.message)
+            held = self._held(run, commit)
             if held is None:
                 subjects[place] = commit.message
             else:
@@ -116,16 +111,15 @@ class Runs:
         said = {first - place: text.decode("utf-8", "replace").strip() for place, text in subjects.items()}
         return found, {seq: text for seq, text in said.items() if _CLOSES.search(text)}, first
 
-    def _held(self, run: str, tree: Oid, author: bytes, keeps: Sequence[Oid], message: bytes) -> Held | None:
-        item = self.heap.read(tree)
-        if item is None or item.kind != "tree" or item.data is None:
-            return None
-        names = {e.name.decode("utf-8", "replace"): e.oid for e in parse_tree(item.data, self.heap.algorithm)}
+    def _held(self, run: str, commit: Commit) -> Held | None:
+        names = {e.name.decode("utf-8", "replace"): e.oid for e in self.survey.entries(commit.tree) or ()}
         record = self._record(run, names.pop(RECORD, ""))
-        return Held(record=record, parts=names, author=author, keeps=tuple(keeps), message=message) if record else None
+        if record is None:
+            return None
+        return Held(record=record, parts=names, author=commit.author, keeps=commit.parents[1:], message=commit.message)
 
     def _record(self, run: str, oid: Oid) -> Record | None:
-        item = self.heap.read(oid, MAX_BYTES) if oid else None
+        item = self.survey.read(oid, MAX_BYTES) if oid else None
         try:
             record = decode(item.data) if item is not None and item.kind == "blob" and item.data else None
         except RecordError:
@@ -134,19 +128,16 @@ class Runs:
 
     def _about(self, run: str) -> list[Held]:
         """The records of a run that lie about: in commits, or only as text."""
-        found: dict[bytes, Held] = {}
-        for commit in self.pool.commits.values():
-            held = self._held(run, commit.tree, commit.author, commit.parents[1:], commit.message)
-            if held is not None:
-                found[encode(held.record)] = held
-        who = next((held.author.rsplit(b" ", 2)[0] for held in found.values()), NOBODY)
-        texts = [self._held(run, tree, b"", (), b"") for tree in self.pool.trees]
-        records = [self._record(run, oid) for oid in self.pool.records]
-        texts += [Held(record=record, parts=_named(record), author=b"") for record in records if record is not None]
-        for held in texts:
-            if held is not None and encode(held.record) not in found:
-                author = who + b" %d +0000" % int(held.record.started.timestamp() // 1)
-                found[encode(held.record)] = replace(held, author=author)
+        held = filter(None, (self._held(run, commit) for commit in self.survey.commits.values()))
+        found = {encode(one.record): one for one in held}
+        who = next((one.author.rsplit(b" ", 2)[0] for one in found.values()), NOBODY)
+        bare = (Commit(tree=tree, parents=(), author=b"", message=b"") for tree in self.survey.run_trees)
+        records = filter(None, (self._record(run, oid) for oid in self.survey.records))
+        texts = [*filter(None, (self._held(run, commit) for commit in bare))]
+        for one in (*texts, *(Held(record=record, parts=_named(record), author=b"") for record in records)):
+            if encode(one.record) not in found:
+                author = who + b" %d +0000" % int(one.record.started.timestamp() // 1)
+                found[encode(one.record)] = replace(one, author=author)
         return list(found.values())
 
     def _with_whole_parts(self, run: str, held: Held, lost: list[Lost]) -> Held:
@@ -154,16 +145,16 @@ class Runs:
         again."""
         record, parts, gone = held.record, dict(held.parts), list[str]()
         for name, oid in held.parts.items():
-            bad = Reach(self.heap, self.theirs, contents=True).walk([oid]).bad
+            bad = Reach(self.survey, self.survey.theirs, contents=True).walk([oid]).bad
             if bad:
                 del parts[name]
                 gone.append(name)
                 paths = ", ".join(sorted(path.decode("utf-8", "replace") for path in bad.values() if path))
                 lost.append(Lost(where=f"run '{run}': record {record.seq}", what=f"{name} {paths}".strip()))
-        keeps = tuple(oid for oid in held.keeps if not Reach(self.heap, self.theirs, contents=True).walk([oid]).bad)
+        keeps = tuple(oid for oid in held.keeps if not Reach(self.survey, self.survey.theirs, contents=True).walk([oid]).bad)
         if not gone:
             return replace(held, keeps=keeps)
-        empty = self._made("tree", b"")
+        empty = self.survey.make("tree", b"")
         changes: dict[str, object] = {"redacted": True}
         if record.reads is not None and "reads" in gone:
             changes["reads"] = Reads(globs=record.reads.globs, tree=empty, n=0)
@@ -181,21 +172,15 @@ class Runs:
     def _commit(self, held: Held, parent: Oid) -> Oid:
         """Put a record on top of a commit; the same record in the same place is the same commit."""
         try:
-            raw = self._made("blob", encode(held.record))
+            raw = self.survey.make("blob", encode(held.record))
         except UsageError as error:
             raise RecordError(error.message) from None
-        modes = {name: b"40000" if name in TREES else b"100644" for name in held.parts}
-        entries = [TreeEntry(mode=modes[name], name=name.encode(), oid=oid) for name, oid in held.parts.items()]
-        tree = self._made("tree", tree_data([*entries, TreeEntry(mode=b"100644", name=RECORD.encode(), oid=raw)]))
+        parts = [(b"40000" if name in TREES else b"100644", name, oid) for name, oid in held.parts.items()]
+        entries = [TreeEntry(mode=mode, name=name.encode(), oid=oid) for mode, name, oid in (*parts, (b"100644", RECORD, raw))]
+        tree = self.survey.make("tree", tree_data(entries))
         text = held.message or subject(held.record)
         data = commit_data(tree=tree, parents=(parent, *held.keeps), author=held.author, message=text)
-        return self._made("commit", data)
-
-    def _made(self, kind: str, data: bytes) -> Oid:
-        item = new_object(self.heap.algorithm, kind, data)  # type: ignore[arg-type]
-        self.made.append(item)
-        self.heap.add([item])
-        return item.oid
+        return self.survey.make("commit", data)
 
 
 def way_out(run: str) -> str:

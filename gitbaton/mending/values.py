@@ -68,12 +68,10 @@ class Mend:
 
 @value
 class Made:
-    """What became of one ref: where it is to point (None: nowhere), the objects for it, and what is lost. ``renamed``:
-    checkpoints that could only be kept with less in them, each with the id that it has now."""
+    """What became of one ref: where it is to point (None: nowhere), what is lost; ``said``: why, for people; ``left``: why it
+    stays as it is instead."""
 
     new: Oid | None
-    objects: tuple[NewObject, ...] = ()
     lost: tuple[Lost, ...] = ()
     said: str = ""
-    renamed: tuple[tuple[Oid, Oid], ...] = ()
     left: str = ""

@@ -57,9 +57,9 @@ class Store(Chains):
         try:
             return self.tip(track)
         except RecordError as error:
-            from gitbaton.store import salvage
+            from gitbaton.store import sound
 
-            found = salvage.newest(self, track)
+            found = sound.newest(self, track)
             if found is None:
                 raise RecordError(error.message, MENDS) from None
             said = "the newest checkpoint that can be read is shown"

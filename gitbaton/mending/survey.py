@@ -1,0 +1,348 @@
+"""Survey of a damaged repository: every object that can be read, what the user's refs reach, which of ours are broken, and what
+lies about that can replace them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from copy import copy
+from functools import cached_property
+from glob import escape, glob
+
+from gitbaton.codec import decode
+from gitbaton.errors import GitError, GitTimeoutError, RecordError
+from gitbaton.git import settings
+from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.objects import (
+    MAX_READ,
+    Commit,
+    Kind,
+    NewObject,
+    Object,
+    TreeEntry,
+    is_oid,
+    new_object,
+    object_id,
+    parse_commit,
+    parse_tree,
+)
+from gitbaton.git.repo import Repo
+from gitbaton.git.torn import index_is_torn
+from gitbaton.git.tornfiles import BROKEN, Pack, Spare, listed, torn
+from gitbaton.git.tornrefs import beside, lying
+from gitbaton.mending.values import UNFINISHED
+from gitbaton.model import Oid, Stored
+from gitbaton.retention.looking import known
+from gitbaton.store import NOTES, Store, sound
+from gitbaton.store.chain import root_objects
+from gitbaton.store.sound import OURS, is_ours
+from gitbaton.store.values import MAX_COMMIT
+
+LARGEST = 256 << 20
+_BATCH = 2000
+_TREE, _LINK = b"40000", b"160000"
+_JSON = b'{\n  "v": 1,\n'
+
+
+class Survey(BinaryObjects):
+    """A repository as if it were mended, behind the door that all readers know: objects of ``made`` are there, torn ones are
+    not, and refs point where ``pointing`` says. ``store`` reads through it.
+
+    ``ours``: our refs as they lie on disk; ``found``: those of ``made`` that were found elsewhere; ``theirs``: what the user's
+    refs, HEADs, indexes and logs reach, of which ``their_bad`` cannot be read, each with a path; ``their_all``: whether that is
+    known to be all; ``bad``: what of ours cannot be read, ``seen``: what could not at first; ``ends``: commits whose parents a
+    shallow clone does not have; ``promised``: whether a remote promised what is missing, as to a partial clone; ``unfinished``:
+    the marks of mends that were killed.
+    """
+
+    def __init__(self, repo: Repo) -> None:
+        super().__init__(repo.git, repo.layout.git_dir, repo.layout.common_dir, repo.layout.algorithm)
+        self.repo, self.torn, self.lying = repo, torn(repo), lying(repo)
+        self.ours = {name: ref for name, ref in self.lying.items() if is_ours(name)}
+        self.pointing = {name: ref.oid for name, ref in self.lying.items() if ref.oid is not None}
+        mended = copy(repo)
+        mended.objects = self
+        self.store = Store(mended)
+        self.made: dict[Oid, NewObject] = {}
+        self.found: set[Oid] = set()
+        self.bad: dict[Oid, bytes] = {}
+        self.spare: Spare | None = None
+        self.packs: list[Pack] = []
+        self.promised = bool(settings.matching(repo, r"^remote\..*\.(promisor|partialclonefilter)$"))
+        self.unfinished = tuple(glob(os.path.join(escape(repo.shared_dir), BROKEN, "*", UNFINISHED)))
+        self.worktrees = list(settings.worktrees(repo))
+        try:
+            with open(os.path.join(repo.layout.common_dir, "shallow"), encoding="ascii") as file:
+                self.ends = frozenset(file.read().split())
+        except OSError:
+            self.ends = frozenset()
+
+    def look(self, folder: str, remote: str | None) -> list[str]:
+        """Walk from the user's refs, then from ours; find elsewhere what of ours cannot be read: in packs that git cannot use,
+        work trees and ``remote``, unpacked into ``folder``. What went wrong comes back. Called once, before anything else."""
+        theirs = Reach(self).walk(self._their_roots())
+        self.their_bad, self.theirs = theirs.bad, frozenset(theirs.good | theirs.bad.keys())
+        self.their_all = not self.torn_indexes and theirs.bad.keys() <= theirs.leaves
+        items = [*root_objects(self.algorithm), new_object(self.algorithm, "blob", b"")]
+        self.add(item for item in items if self.info(item.oid) is None)
+        roots = [ref.oid for name, ref in self.ours.items() if ref.oid is not None and known(name)]
+        reach = Reach(self, self.theirs, contents=True).walk(roots)
+        warnings: list[str] = []
+        seen = set(reach.bad)
+        if reach.bad or self.torn.keys() - self.theirs or self.unfinished:
+            spare = self.spare = Spare(self.repo, os.path.join(folder, "objects"))
+            self.packs = spare.unpack()
+            for _, git_dir, root in self.worktrees:
+                if root:
+                    spare.take(git_dir, root)
+            warnings += spare.fetch(remote) if remote is not None else []
+            reach = Reach(self, self.theirs, contents=True).walk(roots)
+        self.bad, self.seen = reach.bad, frozenset(seen | reach.bad.keys() | self.found)
+        self._fine = {*self.theirs, *(() if reach.bad else reach.good)}
+        return warnings
+
+    def _their_roots(self) -> dict[Oid, bytes]:
+        """Where what the user's refs, HEADs, indexes and logs reach begins, each with its path where that is known."""
+        roots = {ref.oid: b"" for name, ref in self.lying.items() if name not in self.ours and ref.oid}
+        logged = set(beside(self.repo, (*OURS, NOTES)))  # a log may name what is long collected
+        roots |= {oid: b"" for oid in logged if self.info(oid) is not None or oid in self.torn}
+        self.torn_indexes: list[tuple[str, str | None]] = []
+        for _, git_dir, root in self.worktrees:
+            index = os.path.join(git_dir, "index")
+            if index_is_torn(index, self.algorithm):
+                self.torn_indexes.append((git_dir, root))
+                continue
+            git = self.repo.git.changed({"GIT_DIR": git_dir, "GIT_INDEX_FILE": index})
+            for row in git.run("ls-files", "-s", "-z").out.split(b"\0")[:-1]:
+                facts, _, path = row.partition(b"\t")
+                if not facts.startswith(_LINK):
+                    roots[facts.split(b" ")[1].decode("ascii")] = path
+        roots.pop(object_id(self.algorithm, "blob", b""), None)  # stands for what is only to be added
+        return roots
+
+    def close(self) -> None:
+        """See Objects."""
+        super().close()
+        if self.spare is not None:
+            self.spare.close()
+
+    def broken(self, name: str) -> bool:
+        """Whether a ref of ours holds no id, leads to what such a ref never does, or to what cannot be read and is not the
+        user's."""
+        oid = self.ours[name].oid
+        return oid is None or bool(sound.broken(self.store, {name: oid})) or self.astray(oid)
+
+    def astray(self, oid: Oid) -> bool:
+        """Whether an object leads to what cannot be read and is not the user's; what does not is not looked at again."""
+        found = Reach(self, self._fine, contents=True).walk([oid])
+        self.bad |= found.bad
+        self._fine |= set() if found.bad else found.good
+        return bool(found.bad)
+
+    def add(self, objects: Iterable[NewObject]) -> None:
+        """Have objects here that are to be written."""
+        for item in objects:
+            self.made[item.oid] = item
+            self.bad.pop(item.oid, None)
+
+    def make(self, kind: Kind, data: bytes) -> Oid:
+        """Have an object here that is to be written; its id."""
+        item = new_object(self.algorithm, kind, data)
+        self.add([item])
+        return item.oid
+
+    def find(self, wanted: Iterable[Oid]) -> int:
+        """Look for objects that are not here among the spare ones; how many were found."""
+        spare, items = self.spare, list[NewObject]()
+        for oid in wanted:
+            found = spare.read(oid, LARGEST) if spare is not None else None
+            if found is not None and found.data is not None and object_id(self.algorithm, found.kind, found.data) == oid:
+                items.append(NewObject(oid=oid, kind=found.kind, data=found.data))
+        self.add(items)
+        self.found |= {item.oid for item in items}
+        return len(items)
+
+    def info(self, spec: str) -> Object | None:
+        """See Objects."""
+        return self.read(spec, 0)
+
+    def read(self, spec: str, limit: int = MAX_READ) -> Object | None:
+        """See Objects; what is torn is not there."""
+        oid = spec if is_oid(self.algorithm, spec) else self.pointing.get(spec)
+        if oid is None:
+            return None
+        if oid not in self.made:
+            found = self.lies(oid, limit)
+            if found is not None or not self.find([oid]):
+                return found
+        made = self.made[oid]
+        size = len(made.data)
+        return Object(oid=oid, kind=made.kind, size=size, data=made.data if size <= limit else None)
+
+    def lies(self, oid: Oid, limit: int = 0) -> Object | None:
+        """As ``read``, of an object that lies in the repository."""
+        try:
+            found = super().info(oid)
+            if found is not None and (found.size <= limit or oid in self.torn):
+                found = self._ask().contents(found)
+        except GitTimeoutError:
+            raise
+        except GitError:
+            return None
+        if found is not None and oid in self.torn and object_id(self.algorithm, found.kind, found.data or b"") != oid:
+            return None
+        return found
+
+    def read_many(self, oids: Sequence[Oid], limit: int = MAX_READ) -> Iterator[Object | None]:
+        """See Objects."""
+        apart = {oid for oid in oids if oid in self.made or oid in self.torn}
+        rest = super().read_many([oid for oid in oids if oid not in apart], limit)
+        for oid in oids:
+            found = None if oid in apart else next(rest)
+            yield self.read(oid, limit) if found is None else found
+
+    def refs(self, *prefixes: str) -> dict[str, Oid]:
+        """See Objects."""
+        return {name: oid for name, oid in self.pointing.items() if name.startswith(prefixes)}
+
+    def first_parents(self, start: Oid, limit: int | None = None) -> list[Oid]:
+        """See Objects."""
+        return self._step_by_step(start, limit)
+
+    def commit(self, oid: Oid | None) -> Commit | None:
+        """A commit, taken apart; None for what cannot be read, or is none."""
+        found = self.read(oid, LARGEST) if oid else None
+        try:
+            return parse_commit(found.data) if found is not None and found.kind == "commit" and found.data is not None else None
+        except RecordError:
+            return None
+
+    def entries(self, tree: Oid) -> list[TreeEntry] | None:
+        """What a tree holds; None for what cannot be read, or is none."""
+        found = self.read(tree, LARGEST)
+        try:
+            return parse_tree(found.data, self.algorithm) if found and found.kind == "tree" and found.data is not None else None
+        except RecordError:
+            return None
+
+    @cached_property
+    def _listed(self) -> dict[Oid, tuple[str, int]]:
+        """The objects that lie here, reachable or not, but those of the user's; each with its type and size."""
+        found = listed(self.repo)
+        if self.packs and self.spare is not None:
+            self.find(oid for oid in self.spare.oids() if oid not in found)
+        found |= {oid: (item.kind, len(item.data)) for oid, item in self.made.items()}
+        return {oid: what for oid, what in found.items() if oid not in self.theirs}
+
+    def _of(self, kind: Kind) -> Iterator[tuple[Oid, bytes]]:
+        oids = [oid for oid, (is_, size) in self._listed.items() if is_ == kind and size <= MAX_COMMIT]
+        for oid, found in zip(oids, self.read_many(oids, MAX_COMMIT), strict=True):
+            if found is not None and found.data is not None:
+                yield oid, found.data
+
+    @cached_property
+    def commits(self) -> dict[Oid, Commit]:
+        """Every commit that lies here and is not the user's, taken apart."""
+        found: dict[Oid, Commit] = {}
+        for oid, data in self._of("commit"):
+            try:
+                found[oid] = parse_commit(data)
+            except RecordError:
+                continue
+        return found
+
+    @cached_property
+    def run_trees(self) -> tuple[Oid, ...]:
+        """Every such tree that could be that of a record of a run."""
+        return tuple(oid for oid, data in self._of("tree") if b" record.json\0" in data)
+
+    @cached_property
+    def sides(self) -> tuple[Oid, ...]:
+        """Every such tree that could lie beside the index of a checkpoint."""
+        names = (b" after\0", b" raw\0", b" flags\0", b" touched\0", b"40000 1\0", b"40000 2\0", b"40000 3\0")
+        return tuple(oid for oid, data in self._of("tree") if any(name in data for name in names))
+
+    @cached_property
+    def records(self) -> dict[Oid, bytes]:
+        """Every such blob that begins as a record of ours does."""
+        return {oid: data for oid, data in self._of("blob") if data.startswith(_JSON)}
+
+    @cached_property
+    def checkpoints(self) -> dict[Oid, list[Stored]]:
+        """Every such commit that is a checkpoint, by the checkpoint's id: one that was written again has several."""
+        found: dict[Oid, list[Stored]] = {}
+        for stored in sound.checkpoints(self.store, list(self.commits)):
+            found.setdefault(stored.id, []).append(stored)
+        return found
+
+    @cached_property
+    def texts(self) -> dict[Oid, Stored]:
+        """Every such blob that is a checkpoint's JSON, by its id, without a commit."""
+        found: dict[Oid, Stored] = {}
+        for oid, data in self.records.items():
+            try:
+                found[oid] = Stored(id=oid, commit="", base=None, tree="", raw=data, checkpoint=decode(data))
+            except RecordError:
+                continue
+        return found
+
+
+class Reach:
+    """What some objects lead to: ``good`` can be read, ``bad`` cannot, each with a path at which it was met. ``stop``: what is
+    known already, with all that it leads to. With ``contents`` blobs are read, too, and not only looked up."""
+
+    def __init__(self, survey: Survey, stop: Set[Oid] = frozenset(), *, contents: bool = False) -> None:
+        self.survey, self.stop, self.contents = survey, stop, contents
+        self.good: set[Oid] = set()
+        self.bad: dict[Oid, bytes] = {}
+        self.leaves: set[Oid] = set()  # those of the bad ones that are files, and lead to nothing
+
+    def walk(self, roots: Iterable[Oid] | Mapping[Oid, bytes]) -> Reach:
+        """Go on from some objects, each with its path where that is known."""
+        deeper: list[tuple[Oid, bytes]]
+        deeper = list(roots.items()) if isinstance(roots, Mapping) else [(oid, b"") for oid in roots]
+        blobs: dict[Oid, bytes] = {}
+        while deeper:
+            level = {oid: path for oid, path in deeper if self._new(oid)}
+            deeper, oids = [], list(level)
+            for start in range(0, len(oids), _BATCH):
+                part = oids[start : start + _BATCH]
+                for oid, found in zip(part, self.survey.read_many(part, LARGEST), strict=True):
+                    self._take(oid, found, level[oid])
+                    deeper += self._below(oid, found, level[oid], blobs)
+        asked = [oid for oid in blobs if self._new(oid)]
+        for oid, found in zip(asked, self.survey.read_many(asked, LARGEST if self.contents else 0), strict=True):
+            self._take(oid, found, blobs[oid])
+            self.leaves |= {oid} & self.bad.keys()
+        return self
+
+    def _new(self, oid: Oid) -> bool:
+        return oid not in self.good and oid not in self.bad and oid not in self.stop
+
+    def _take(self, oid: Oid, found: Object | None, path: bytes) -> None:
+        if found is None and (oid in self.survey.torn or not self.survey.promised):
+            self.bad[oid] = path
+        else:
+            self.good.add(oid)
+
+    def _below(self, oid: Oid, found: Object | None, path: bytes, blobs: dict[Oid, bytes]) -> list[tuple[Oid, bytes]]:
+        """What an object leads to: files come into ``blobs``, the rest comes back."""
+        if found is None or found.data is None:
+            return []
+        try:
+            if found.kind == "commit":
+                commit = parse_commit(found.data)
+                parents = commit.parents if oid not in self.survey.ends else ()
+                return [(commit.tree, path), *((parent, path) for parent in parents)]
+            if found.kind == "tag":
+                return [(found.data[7 : found.data.index(b"\n")].decode("ascii", "replace"), path)]
+            entries = parse_tree(found.data, self.survey.algorithm) if found.kind == "tree" else []
+        except (RecordError, ValueError):
+            self.good.discard(oid)
+            self.bad[oid] = path
+            return []
+        inside = path + b"/" if path else b""
+        for entry in entries:
+            if entry.mode not in (_TREE, _LINK):
+                blobs.setdefault(entry.oid, inside + entry.name)
+        return [(entry.oid, inside + entry.name) for entry in entries if entry.is_tree]
