@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import OID, Object, digest
+from gitbaton.git.objects import OID, digest
 from gitbaton.git.repo import Repo, lock_file, make_folder
 from gitbaton.git.run import Git, base_environment, checked
 from gitbaton.git.torn import STAMP, boot, is_hollow
@@ -46,31 +45,18 @@ def since_start(repo: Repo) -> Mapping[Oid, str]:
         since: float | None = os.stat(stamp).st_mtime
     except FileNotFoundError:
         since = None
-    if since is None:
-        found = {oid: path for oid, path in loose(repo) if _hollow(path)}
-    else:
-        found = {oid: path for oid, path in loose(repo) if _written(path) >= since and not _whole(repo, oid, path)}
+    found: dict[Oid, str] = {}
+    for oid, path in loose(repo):
+        try:
+            if is_hollow(path) if since is None else os.stat(path).st_mtime >= since and not _whole(repo, oid, path):
+                found[oid] = path
+        except FileNotFoundError:  # git has just collected it
+            continue
     if not found:
         with open(lock_file(repo, stamp), "wb") as file:  # one that is not whole says as much as none
             file.truncate()
             file.write(boot().encode("ascii"))
     return found
-
-
-def _hollow(path: str) -> bool:
-    """As ``is_hollow``; what git has just collected is not."""
-    try:
-        return is_hollow(path)
-    except FileNotFoundError:
-        return False
-
-
-def _written(path: str) -> float:
-    """When a file was last written; 0 for one that git has just collected."""
-    try:
-        return os.stat(path).st_mtime
-    except FileNotFoundError:
-        return 0.0
 
 
 def set_aside(repo: Repo, found: Mapping[Oid, str]) -> list[Oid]:
@@ -153,7 +139,8 @@ class Pack:
 
 
 class Spare:
-    """Objects beside the repository, in a folder of their own: what packs, work trees and a remote still hold."""
+    """Objects beside the repository, in a folder of their own, read through ``door``: what packs, work trees and a remote still
+    hold."""
 
     def __init__(self, repo: Repo, folder: str) -> None:
         self.repo, self.folder = repo, folder
@@ -162,13 +149,6 @@ class Spare:
         self.git = Git(repo.git.directory, {**env, "GIT_OBJECT_DIRECTORY": folder}, config=repo.git.config)
         layout = repo.layout
         self.door = BinaryObjects(self.git, layout.git_dir, layout.common_dir, layout.algorithm)
-
-    def read(self, oid: Oid, limit: int) -> Object | None:
-        """An object that lies here; None for any other."""
-        try:
-            return self.door.read(oid, limit)
-        except GitError:
-            return None
 
     def oids(self) -> list[Oid]:
         """The objects that lie here."""
@@ -214,28 +194,3 @@ class Spare:
         said = fetching.run("fetch", "-q", "--no-tags", "--", address, "refs/baton/*:refs/baton/*", "refs/heads/*:refs/heads/*")
         notes = fetching.run("fetch", "-q", "--no-tags", "--", address, "refs/notes/checkpoints:refs/notes/checkpoints")
         return [] if said.code == 0 or notes.code == 0 else [f"'{remote}' gives nothing: {said.fatal()}"]
-
-    def close(self) -> None:
-        """Let go of processes."""
-        self.door.close()
-
-
-def sync_objects(repo: Repo, oids: Iterable[Oid]) -> None:
-    """Have the files of objects on disk, with their folders. Raises OSError."""
-    paths = [os.path.join(repo.objects_dir, oid[:2], oid[2:]) for oid in oids]
-    there = [path for path in paths if os.path.exists(path)]
-    sync_paths([*there, *sorted({os.path.dirname(path) for path in there})])
-
-
-def index_pack(repo: Repo, path: str) -> None:
-    """Make the index of a pack that has none. Raises GitError."""
-    checked(repo.git.run("index-pack", path), "index-pack")
-
-
-def keep_copy(repo: Repo, target: str, data: bytes) -> None:
-    """Keep bytes that are to be replaced, on disk. Raises OSError."""
-    make_folder(repo, os.path.dirname(target))
-    with open(target, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from glob import escape, glob
 
 from gitbaton.errors import RefConflictError
+from gitbaton.git import reffiles
 from gitbaton.git.objects import OID
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
@@ -39,21 +41,13 @@ def lying(repo: Repo) -> dict[str, Lying]:
         text, _, packed = os.fsdecode(line).partition(" ")
         if packed.startswith("refs/"):
             found[packed] = Lying(name=packed, oid=text if OID.match(text) else None)
-    for folder, folders, files in os.walk(os.path.join(common, "refs")):
-        folders.sort()
-        for file in files:
-            path = os.path.join(folder, file)
-            name = os.path.relpath(path, common)
-            if not file.endswith(".lock") and os.path.isfile(path):
-                found[name] = _lying(name, path)
+    for name in sorted(reffiles.lying(repo, "refs")):
+        path = os.path.join(common, name)
+        if os.path.isfile(path):
+            raw = _read(path)
+            text = raw.decode("ascii", "replace").rstrip()
+            found[name] = Lying(name=name, oid=text if OID.match(text) and text.strip("0") else None, raw=raw)
     return found
-
-
-def _lying(name: str, path: str) -> Lying:
-    raw = _read(path)
-    text = raw.decode("ascii", "replace").rstrip()
-    whole = OID.match(text) is not None and bool(text.strip("0"))
-    return Lying(name=name, oid=text if whole else None, raw=raw)
 
 
 def _read(path: str) -> bytes:
@@ -78,26 +72,10 @@ def bad_lines(repo: Repo) -> list[bytes]:
     return [line for line in packed_lines(repo) if not _PACKED.match(line)]
 
 
-def without_lines(repo: Repo, gone: Iterable[bytes]) -> None:
-    """Write git's file of packed refs anew without some lines, under its lock. Raises RefConflictError, OSError."""
-    path, gone = os.path.join(repo.layout.common_dir, "packed-refs"), frozenset(gone)
-    kept = [line for line in packed_lines(repo) if line not in gone]
-    _under_lock(path, b"".join(line + b"\n" for line in kept))
-
-
-def put_ref(repo: Repo, name: str, oid: Oid | None, raw: bytes) -> None:
-    """Put a file with an id in the place of a ref's file that holds ``raw`` and no id, or take the file away (None), as git
-    does it: under the lock beside it, whole or not at all, on disk. Raises RefConflictError, OSError."""
+def put_file(repo: Repo, name: str, data: bytes | None, expected: bytes | None = None) -> None:
+    """Put bytes in the place of a file of git's in the common directory, or take it away (None), as git does it: under the lock
+    beside it, whole or not at all, on disk. ``expected``: what it must hold. Raises RefConflictError, OSError."""
     path = os.path.join(repo.layout.common_dir, *name.split("/"))
-    _under_lock(path, f"{oid}\n".encode() if oid is not None else None, raw)
-
-
-def put_log(repo: Repo, name: str, lines: Iterable[bytes]) -> None:
-    """Write the log of a ref of ours anew. Raises RefConflictError, OSError."""
-    _under_lock(os.path.join(repo.layout.common_dir, "logs", *name.split("/")), b"".join(line + b"\n" for line in lines))
-
-
-def _under_lock(path: str, data: bytes | None, expected: bytes | None = None) -> None:
     lock = path + ".lock"
     try:
         fd = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
@@ -140,23 +118,11 @@ def beside(repo: Repo, ours: Iterable[str]) -> Iterator[Oid]:
     """The ids beside refs that keep objects of the user's: HEAD and its like in each work tree, and every log of refs but
     ``ours``."""
     common, own = repo.layout.common_dir, tuple(ours)
-    places = [common, *_folders(os.path.join(common, "worktrees"))]
-    for place in places:
+    for place in (common, *glob(os.path.join(escape(common), "worktrees", "*"))):
         for name in _PSEUDO:
-            try:
-                with open(os.path.join(place, name), "rb") as file:
-                    yield from (
-                        text for text in re.findall(r"\b[0-9a-f]{40,64}\b", file.read(1 << 20).decode("ascii", "replace"))
-                    )
-            except OSError:
-                continue
-        for folder, _, files in os.walk(os.path.join(place, "logs")):
-            for file_name in files:
-                name = os.path.relpath(os.path.join(folder, file_name), os.path.join(place, "logs"))
-                if not name.startswith(own):
-                    with open(os.path.join(folder, file_name), "rb") as file:
-                        yield from (oid for line in file.read().splitlines() for oid in logged(line))
-
-
-def _folders(parent: str) -> list[str]:
-    return [os.path.join(parent, name) for name in sorted(os.listdir(parent))] if os.path.isdir(parent) else []
+            yield from re.findall(r"\b[0-9a-f]{40,64}\b", _read(os.path.join(place, name)).decode("ascii", "replace"))
+        logs = os.path.join(place, "logs")
+        for path in (os.path.join(folder, file_name) for folder, _, files in os.walk(logs) for file_name in files):
+            if not os.path.relpath(path, logs).startswith(own):
+                with open(path, "rb") as file:
+                    yield from (oid for line in file.read().splitlines() for oid in logged(line))

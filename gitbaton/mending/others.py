@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from gitbaton.codec import counted, entry, parse_note
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.notes import walk
-from gitbaton.git.objects import Commit, Kind, NewObject, TreeEntry, commit_data
+from gitbaton.git.objects import Commit, NewObject, TreeEntry, commit_data
 from gitbaton.mending.survey import LARGEST, Reach, Survey
 from gitbaton.mending.values import Lost, Made
 from gitbaton.model import Oid, Stored, Transcript
@@ -22,7 +22,7 @@ from gitbaton.threads.codec import rows_of
 from gitbaton.threads.commits import AUTHOR, entry_of
 from gitbaton.threads.health import reader
 from gitbaton.threads.late import Batch, Late
-from gitbaton.threads.values import Entry, Id
+from gitbaton.threads.values import Entry
 from gitbaton.transcripts import layout
 from gitbaton.values import replace
 
@@ -59,7 +59,10 @@ def thread(survey: Survey, ref: str, tip: Oid | None, taken: Iterable[Oid], *, o
         lost.append(Lost(where=f"'{ref}'", what="a checkpoint or more"))
     names = next((made.names for made in whole.values()), b"")
     puts = {id: Entry(id, e.parent, e.ck, e.md, e.channels, rest=e.rest, names=e.names) for id, e in whole.items()}
-    rows: dict[str, Sequence[Batch]] = {id: _rows(read, made) for id, made in whole.items() if made.written}
+    rows: dict[str, Sequence[Batch]] = {}
+    for id, made in whole.items():
+        if made.written:
+            rows[id] = [(tuple(row for task, oid in made.written.items() for row in rows_of(read(oid)[1], task)), True)]
     built = rebuild(chain, puts, rows, Late(read, algorithm, None), names=names)
     survey.add(NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in built.objects)
     new = built.tip.hex() if built.tip is not None else None
@@ -88,11 +91,6 @@ def _whole(survey: Survey, made: Entry) -> bool:
         return False
     found = survey.read_many([oid.hex() for oid in oids], LARGEST)
     return all(item is not None and item.data is not None for item in found)
-
-
-def _rows(read: Callable[[Id], tuple[Kind, bytes]], made: Entry) -> list[Batch]:
-    blobs = {task: read(oid)[1] for task, oid in made.written.items()}
-    return [(tuple(row for task, data in blobs.items() for row in rows_of(data, task)), True)]
 
 
 def late(survey: Survey, ref: str, tip: Oid | None) -> Made:
@@ -194,7 +192,11 @@ def notes(survey: Survey, tip: Oid | None, said: Iterable[Stored], dropped: Call
     if last is not None and not Reach(survey, contents=True).walk([last.tree]).bad:
         older = []
     for commit in ([last] if last is not None else []) + older:
-        for target, blob in _walk(survey, commit.tree):
+        try:
+            rows = list(walk(survey, commit.tree))
+        except BatonError:
+            continue
+        for target, blob in rows:
             found = survey.read(blob, LARGEST)
             if found is not None and found.kind == "blob" and found.data is not None:
                 texts.setdefault(target, found.data)
@@ -215,10 +217,3 @@ def notes(survey: Survey, tip: Oid | None, said: Iterable[Stored], dropped: Call
     survey.add(objects)
     lost = (Lost(where="notes", what="older states of them"),)
     return Made(new=change.new if change is not None else None, lost=lost, said=f"{counted(len(texts), 'note')} written")
-
-
-def _walk(survey: Survey, root: Oid) -> list[tuple[Oid, Oid]]:
-    try:
-        return list(walk(survey, root))
-    except BatonError:
-        return []

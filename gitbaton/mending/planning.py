@@ -162,8 +162,8 @@ class _Plan:
 
     def _is_chain(self, oid: Oid | None) -> bool:
         """Whether a commit is a checkpoint, and what it follows goes down to the root."""
-        whole = oid is not None and next(checkpoints(self.survey.store, [oid]), None) is not None
-        return whole and self.survey.first_parents(oid or "")[-1] == self.survey.store.root
+        store = self.survey.store
+        return oid is not None and any(checkpoints(store, [oid])) and self.survey.first_parents(oid)[-1] == store.root
 
     def _fits(self, name: str) -> Callable[[Checkpoint], bool] | None:
         """Which checkpoints that lie about are of a chain; None for a ref of another kind."""
@@ -184,17 +184,19 @@ class _Plan:
             run = run_of(name.removeprefix(RUNS)) if name.startswith(RUNS) else None
             talk = conversation_name(name) if name.startswith(TRANSCRIPTS) else None
             tip = survey.ours[name].oid
-            if not survey.broken(name):
-                try:
-                    _ = read(survey, survey.store.root, run, tip, ()) if run is not None and tip is not None else ()
-                except RecordError as error:  # all its objects are here: nothing can be put in its place
-                    self._settle(name, Made(new=None, left=f"{error.message}, so it stays unfinished; {way_out(run or '')}"))
+            broken = survey.broken(name)
+            if run is None and not broken:
                 continue
             info = survey.info(tip) if tip is not None else None
             oid = tip if info is None or info.kind == "commit" else None
-            if run is not None:
+            if run is not None and broken:
                 torn = bool(survey.torn.keys() - survey.theirs) or bool(survey.packs)
                 self._settle(name, runs.mended(run, oid, torn=torn))
+            elif run is not None:
+                try:
+                    read(survey, survey.store.root, run, tip or "", ())
+                except RecordError as error:  # all its objects are here: nothing can be put in its place
+                    self._settle(name, Made(new=None, left=f"{error.message}, so it stays unfinished; {way_out(run)}"))
             elif name in threads:
                 rest = [other for other in threads if other != name]
                 taken = Reach(survey).walk(survey.pointing[other] for other in rest if other in survey.pointing).good

@@ -124,7 +124,7 @@ class Survey(BinaryObjects):
         """See Objects."""
         super().close()
         if self.spare is not None:
-            self.spare.close()
+            self.spare.door.close()
 
     def broken(self, name: str) -> bool:
         """Whether a ref of ours holds no id, leads to what such a ref never does, or to what cannot be read and is not the
@@ -153,9 +153,8 @@ class Survey(BinaryObjects):
 
     def find(self, wanted: Iterable[Oid]) -> int:
         """Look for objects that are not here among the spare ones; how many were found."""
-        spare, items = self.spare, list[NewObject]()
-        for oid in wanted:
-            found = spare.read(oid, LARGEST) if spare is not None else None
+        oids, items = list(wanted), list[NewObject]()
+        for oid, found in zip(oids, self.spare.door.read_many(oids, LARGEST), strict=True) if self.spare is not None else ():
             if found is not None and found.data is not None and object_id(self.algorithm, found.kind, found.data) == oid:
                 items.append(NewObject(oid=oid, kind=found.kind, data=found.data))
         self.add(items)

@@ -48,6 +48,17 @@ def test_a_power_cut_leaves_the_newest_hollow_and_a_mend_goes_on_below_it(repo: 
     repo.fsck()
 
 
+def test_where_the_commit_of_head_is_gone_the_newest_is_made_again_from_its_json(repo: Sandbox) -> None:
+    ids = taken(repo, 2)
+    for name in (TRACK, "HEAD"):
+        file_of(repo, name).unlink()
+    done = repo.baton("doctor", "--mend")
+    assert "2 checkpoints can be read\n" in done.out and "lost: " not in done.out
+    assert done.code == 1 and "of your own history, cannot be read" in done.out
+    with repo.open() as baton:
+        assert [stored.id for stored in baton.store.history("t").items] == ids
+
+
 @pytest.mark.deep
 def test_a_gap_is_a_line_of_the_log(repo: Sandbox) -> None:
     ids = taken(repo, 6)
