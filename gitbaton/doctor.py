@@ -30,6 +30,7 @@ from gitbaton.values import value
 MANY = 1000
 STALE_LOCK = 10.0
 LOCK_WAIT = 5.0
+_FIX, _INSTALL = "git baton doctor --fix", "git baton install"
 
 
 @value
@@ -65,27 +66,36 @@ def examine(baton: Baton) -> list[Finding]:
             found += check(baton)
         except (BatonError, OSError, ValueError) as error:
             mend = next(iter(error.hints), "") if isinstance(error, BatonError) else ""
-            text = f"cannot be looked at: {plain(str(error))}"
-            found.append(Finding(name=check.__name__.strip("_"), ok=False, text=text, mend=mend))
+            found.append(_amiss(check.__name__.strip("_"), f"cannot be looked at: {plain(str(error))}", mend))
     return found
+
+
+def _amiss(name: str, text: str, mend: str) -> Finding:
+    return Finding(name=name, ok=False, text=text, mend=mend)
+
+
+def _fine(name: str, text: str) -> Finding:
+    return Finding(name=name, ok=True, text=text)
 
 
 def fix(baton: Baton) -> list[str]:
     """Repair what is behind its chain and remove stale locks; what could not be done comes back. Raises BatonError."""
-    tracks = baton.store.chains()[0]
-    names = tuple(ref for track in tracks for ref in (chain_ref(track), tip_ref(track)))
-    names += tuple(baton.repo.objects.refs(RUNS))
-    with baton.repo.lock((*names, NOTES), wait=LOCK_WAIT):  # taking it removes stale lock files beside these refs
+    with baton.repo.lock(tuple(_locked(baton)), wait=LOCK_WAIT):  # taking it removes stale lock files beside these refs
         rewrites.trim(baton.repo)
     return baton.refresh()
+
+
+def _locked(baton: Baton) -> list[str]:
+    """The refs beside which a killed process may have left a lock file."""
+    tracks = (ref for track in baton.store.chains()[0] for ref in (chain_ref(track), tip_ref(track)))
+    return [*tracks, NOTES, *baton.repo.objects.refs(RUNS)]
 
 
 def _settings(baton: Baton) -> Iterator[Finding]:
     wrong: list[str] = []
     config.load(baton.repo, wrong.append)
     for text in wrong:
-        key = text.split(" ", 1)[0]
-        yield Finding(name="settings", ok=False, text=f"{text}; hooks take the default", mend=f"git config {key} ...")
+        yield _amiss("settings", f"{text}; hooks take the default", f"git config {text.split(' ', 1)[0]} ...")
 
 
 def _doors(baton: Baton) -> Iterator[Finding]:
@@ -93,49 +103,41 @@ def _doors(baton: Baton) -> Iterator[Finding]:
 
     major, minor = settings.version(baton.repo)
     text = f"gitbaton {__version__}, git {major}.{minor}"
-    if (major, minor) < (2, 36):
-        yield Finding(name="git", ok=False, text=f"{text}; git 2.36 or newer is needed", mend="upgrade git")
-    else:
-        yield Finding(name="git", ok=True, text=text)
+    old = (major, minor) < (2, 36)
+    yield _amiss("git", f"{text}; git 2.36 or newer is needed", "upgrade git") if old else _fine("git", text)
     with Baton(baton.repo.layout.root or baton.repo.layout.git_dir) as other:
         opened = type(other.repo.objects).__name__ == "Libgit2Objects"
-    said = "libgit2 opens this repository" if opened else "libgit2 does not open this repository; the git binary serves"
-    yield Finding(name="doors", ok=True, text=said)
+    closed = "libgit2 does not open this repository; the git binary serves"
+    yield _fine("doors", "libgit2 opens this repository" if opened else closed)
     on_path = shutil.which("git-baton")
-    missing = Finding(name="path", ok=False, text="git-baton is not on PATH: hooks stay silent", mend="put it on PATH")
-    yield Finding(name="path", ok=True, text=f"git-baton is '{on_path}'") if on_path else missing
+    missing = _amiss("path", "git-baton is not on PATH: hooks stay silent", "put it on PATH")
+    yield _fine("path", f"git-baton is '{on_path}'") if on_path else missing
 
 
 def _hooks(baton: Baton) -> Iterator[Finding]:
     """Whether git reaches each of our scripts, once."""
-    repo, folder = baton.repo, install.hooks_folder(baton.repo)
-    way = install.route(repo)
-    called: dict[str, list[str]] = {event: [] for event in install.EVENTS}
-    for event, found in called.items():
-        if way == "config" and install.has_config_hook(repo, event):
-            found.append("the configuration")
+    repo, way, called = baton.repo, install.route(baton.repo), dict[str, list[str]]()
+    for event in install.EVENTS:
         hook = install.caller(repo, event)
-        if hook is not None:
-            found.append(f"'{hook}'")
+        called[event] = ["the configuration"] if way == "config" and install.has_config_hook(repo, event) else []
+        called[event] += [f"'{hook}'"] if hook is not None else []
     missing = [event for event, found in called.items() if not found]
     twice = [event for event, found in called.items() if len(found) > 1]
+    names, more = ", ".join(missing), "install prints the lines to add"
     if missing and way == "foreign":
-        text = f"the hooks in '{folder}' do not call ours: {', '.join(missing)}; install prints the lines to add"
-        yield Finding(name="hooks", ok=False, text=text, mend="git baton install")
+        yield _amiss("hooks", f"the hooks in '{install.hooks_folder(repo)}' do not call ours: {names}; {more}", _INSTALL)
     elif missing:
-        text = f"git does not call ours: {', '.join(missing)}"
-        yield Finding(name="hooks", ok=False, text=text, mend="git baton install")
+        yield _amiss("hooks", f"git does not call ours: {names}", _INSTALL)
     else:
-        yield Finding(name="hooks", ok=True, text=f"called from {called[install.EVENTS[0]][0]}")
+        yield _fine("hooks", f"called from {called[install.EVENTS[0]][0]}")
     if twice:
-        text = f"called twice, from {' and '.join(called[twice[0]])}: {', '.join(twice)}"
-        yield Finding(name="hooks-once", ok=False, text=text, mend="git baton install")
+        yield _amiss("hooks-once", f"called twice, from {' and '.join(called[twice[0]])}: {', '.join(twice)}", _INSTALL)
     for event, data in install.scripts().items() if len(missing) < len(called) else ():
         path = os.path.join(install.script_folder(repo), event)
         there = read(path)
         if there != data or not os.access(path, os.X_OK):
             what = "is missing" if there is None else "is of another version" if there != data else "cannot be executed"
-            yield Finding(name="scripts", ok=False, text=f"'{path}' {what}", mend="git baton install")
+            yield _amiss("scripts", f"'{path}' {what}", _INSTALL)
 
 
 def _notes(baton: Baton) -> Iterator[Finding]:
@@ -145,49 +147,46 @@ def _notes(baton: Baton) -> Iterator[Finding]:
     ):
         covered = bool(install.COVERING & set(settings.all_values(baton.repo, key)))
         text = f"set, so {purpose}" if covered else "not set" if needed else f"not set, so {lost}"
-        yield Finding(name=key, ok=covered or not needed, text=text, mend="" if covered else "git baton install")
-    mode = settings.all_values(baton.repo, "notes.rewriteMode")[-1:]
-    if mode == ["cat_sort_uniq"]:
+        yield Finding(name=key, ok=covered or not needed, text=text, mend="" if covered else _INSTALL)
+    if settings.all_values(baton.repo, "notes.rewriteMode")[-1:] == ["cat_sort_uniq"]:
         text = "cat_sort_uniq sorts the lines of entries when commits are squashed"
-        yield Finding(name="notes.rewriteMode", ok=False, text=text, mend="git config notes.rewriteMode concatenate")
+        yield _amiss("notes.rewriteMode", text, "git config notes.rewriteMode concatenate")
 
 
 def _latest(baton: Baton) -> Iterator[Finding]:
     where = baton.latest
-    if where is None:
-        return
-    tracked = settings.tracked(baton.repo, where.paths())
+    tracked = settings.tracked(baton.repo, where.paths()) if where is not None else ()
     if tracked:
         text = f"'{tracked[0]}' is tracked by git, so it is not ours and is not written"
-        yield Finding(name="latest", ok=False, text=text, mend=f"git rm --cached '{tracked[0]}'")
-        return
-    stale = baton.latest_is_stale()
-    text = "LATEST is behind the tracks" if stale else "LATEST says what the tracks say"
-    yield Finding(name="latest", ok=not stale, text=text, mend="git baton export" if stale else "")
+        yield _amiss("latest", text, f"git rm --cached '{tracked[0]}'")
+    elif where is not None and baton.latest_is_stale():
+        yield _amiss("latest", "LATEST is behind the tracks", "git baton export")
+    elif where is not None:
+        yield _fine("latest", "LATEST says what the tracks say")
 
 
 def _refs(baton: Baton) -> Iterator[Finding]:
     store = baton.store
     tips, refs = store.tips(), own_refs(store)
-    strays = fetched.strays(store)
-    known = {problem.where for problem in (*tips.problems, *strays)}
-    strangers = [(ref, wrong) for ref, wrong in strange(store, refs) if ref not in known]
+    problems = [*tips.problems, *fetched.strays(store)]
+    known = {problem.where for problem in problems}
+    strangers = [wrong for ref, wrong in strange(store, refs) if ref not in known]
     torn_ones = _broken(baton, refs)
     broken = {ref: why for ref, why in torn_ones.items() if ref not in known}
-    for problem in (*tips.problems, *strays):
+    for problem in problems:
         mend = MENDS if known_name(problem.where) or problem.where in torn_ones else ""
-        yield Finding(name="refs", ok=False, text=f"'{problem.where}' is left alone: {problem.reason}", mend=mend)
+        yield _amiss("refs", f"'{problem.where}' is left alone: {problem.reason}", mend)
     try:
         meta.read(store)
     except RecordError as error:  # then nothing is synced, pruned or pinned
-        yield Finding(name="refs", ok=False, text=plain(error.message), mend=MENDS)
+        yield _amiss("refs", plain(error.message), MENDS)
         broken.pop(META, None)
     for ref, why in broken.items():
-        yield Finding(name="refs", ok=False, text=f"'{plain(ref)}' is left alone: {why}", mend=MENDS)
-    for _, wrong in strangers:  # nor is anything pruned or forgotten
-        yield Finding(name="refs", ok=False, text=wrong.message, mend=next(iter(wrong.hints), ""))
-    if not tips.problems and not strangers and not strays and not broken:
-        yield Finding(name="refs", ok=True, text=f"{counted(len(tips.items), 'track')}, every ref in our namespace is ours")
+        yield _amiss("refs", f"'{plain(ref)}' is left alone: {why}", MENDS)
+    for wrong in strangers:  # nor is anything pruned or forgotten
+        yield _amiss("refs", wrong.message, next(iter(wrong.hints), ""))
+    if not problems and not strangers and not broken:
+        yield _fine("refs", f"{counted(len(tips.items), 'track')}, every ref in our namespace is ours")
 
 
 def _broken(baton: Baton, refs: Mapping[str, Oid]) -> dict[str, str]:
@@ -206,13 +205,11 @@ def _broken(baton: Baton, refs: Mapping[str, Oid]) -> dict[str, str]:
 def _derived(baton: Baton) -> Iterator[Finding]:
     behind = baton.store.behind(baton.store.tips().items)
     if intent.pending(baton.repo):
-        text = "a change of several refs was begun and is not finished"
-        yield Finding(name="derived", ok=False, text=text, mend="git baton doctor --fix")
+        yield _amiss("derived", "a change of several refs was begun and is not finished", _FIX)
     for stored in behind:
-        text = f"the tip or note of track '{stored.checkpoint.track}' is behind its chain"
-        yield Finding(name="derived", ok=False, text=text, mend="git baton doctor --fix")
+        yield _amiss("derived", f"the tip or note of track '{stored.checkpoint.track}' is behind its chain", _FIX)
     if not behind:
-        yield Finding(name="derived", ok=True, text="tips and notes are up to date")
+        yield _fine("derived", "tips and notes are up to date")
 
 
 def _runs_here(baton: Baton) -> Iterator[Finding]:
@@ -227,9 +224,9 @@ def _runs_here(baton: Baton) -> Iterator[Finding]:
             unfinished += not fold(journal.records(run)).finished
         except BatonError as error:
             unfinished += 1
-            yield Finding(name="runs", ok=False, text=plain(error.message), mend=MENDS)
+            yield _amiss("runs", plain(error.message), MENDS)
     if runs:
-        yield Finding(name="runs", ok=True, text=f"{counted(len(runs), 'run')}, {unfinished} unfinished")
+        yield _fine("runs", f"{counted(len(runs), 'run')}, {unfinished} unfinished")
 
 
 def _threads(baton: Baton) -> Iterator[Finding]:
@@ -242,23 +239,17 @@ def _threads(baton: Baton) -> Iterator[Finding]:
             rows = list(checked(other.repo.objects, baton.repo.layout.algorithm, refs))
         for row in rows:
             if row.wrong:
-                text = f"thread '{row.thread}' cannot be read: {row.wrong} ('{row.ref}')"
-                yield Finding(name="threads", ok=False, text=plain(text), mend=MENDS)
-        names = {row.thread for row in rows}
-        yield Finding(
-            name="threads",
-            ok=True,
-            text=f"{counted(len(names), 'thread')}, {counted(sum(row.count for row in rows), 'checkpoint')}",
-        )
+                yield _amiss("threads", plain(f"thread '{row.thread}' cannot be read: {row.wrong} ('{row.ref}')"), MENDS)
+        count = counted(sum(row.count for row in rows), "checkpoint")
+        yield _fine("threads", f"{counted(len({row.thread for row in rows}), 'thread')}, {count}")
     if waits:
         text = f"records of the log that git does not have yet: {waits}; if nobody is at work, 'git baton threads' stores them"
-        yield Finding(name="threads-log", ok=True, text=text)
+        yield _fine("threads-log", text)
         for thread, wrong in sorted(stuck(folder, baton.repo.objects).items()):
             text = f"thread '{thread}' cannot be brought into git: {wrong}; the log keeps what it has of it"
-            yield Finding(name="threads-log", ok=False, text=plain(text), mend="git fsck")
+            yield _amiss("threads-log", plain(text), "git fsck")
     for path in left(baton.repo):
-        text = f"'{path}' keeps a pack for a process that has ended"
-        yield Finding(name="threads-packs", ok=False, text=text, mend="git baton threads")
+        yield _amiss("threads-packs", f"'{path}' keeps a pack for a process that has ended", "git baton threads")
 
 
 def _claims(baton: Baton) -> Iterator[Finding]:
@@ -268,25 +259,22 @@ def _claims(baton: Baton) -> Iterator[Finding]:
     for path, held in Claims(baton.repo).elsewhere():
         text = f"step '{held.step}' of run '{held.run}' is claimed by process {held.pid} on '{held.host}', another machine"
         mend = f"if nothing of it runs there any more: mv {shlex.quote(path)} {shlex.quote(path)}.over"
-        yield Finding(name="claims", ok=False, text=plain(text), mend=plain(mend))
+        yield _amiss("claims", plain(text), plain(mend))
 
 
 def _locks(baton: Baton) -> Iterator[Finding]:
-    layout = baton.repo.layout
-    names = [*(ref for track in baton.store.chains()[0] for ref in (chain_ref(track), tip_ref(track))), NOTES]
-    names += baton.repo.objects.refs(RUNS)
-    paths = [os.path.join(layout.common_dir, *ref.split("/")) + ".lock" for ref in names]
-    stale = []
-    for path in (*paths, os.path.join(layout.git_dir, CURRENT) + ".lock"):
+    layout, stale = baton.repo.layout, []
+    paths = [os.path.join(layout.common_dir, *ref.split("/")) for ref in _locked(baton)]
+    for path in (f"{path}.lock" for path in (*paths, os.path.join(layout.git_dir, CURRENT))):
         try:
             if time.time() - os.stat(path).st_mtime > STALE_LOCK:
                 stale.append(path)
         except FileNotFoundError:
             continue
     for path in stale:
-        yield Finding(name="locks", ok=False, text=f"'{path}' is a stale lock", mend="git baton doctor --fix")
+        yield _amiss("locks", f"'{path}' is a stale lock", _FIX)
     if not stale:
-        yield Finding(name="locks", ok=True, text="no stale locks")
+        yield _fine("locks", "no stale locks")
 
 
 def _history(baton: Baton) -> Iterator[Finding]:
@@ -298,13 +286,13 @@ def _history(baton: Baton) -> Iterator[Finding]:
             continue
         total += len(oids) - 1
         if torn := baton.store.torn(track, oids):
-            yield Finding(name="history", ok=False, text=torn, mend=MENDS)
+            yield _amiss("history", torn, MENDS)
     algorithm = [text for _, text in settings.matching(baton.repo, r"^fetch\.negotiationalgorithm$")]
     if total > MANY and algorithm[-1:] != ["skipping"]:
-        text = f"{total} checkpoints make 'git fetch' negotiate longer"
-        yield Finding(name="history", ok=False, text=text, mend="git config fetch.negotiationAlgorithm skipping")
+        mend = "git config fetch.negotiationAlgorithm skipping"
+        yield _amiss("history", f"{total} checkpoints make 'git fetch' negotiate longer", mend)
     else:
-        yield Finding(name="history", ok=True, text=counted(total, "checkpoint"))
+        yield _fine("history", counted(total, "checkpoint"))
 
 
 def _filters(baton: Baton) -> Iterator[Finding]:
@@ -321,10 +309,9 @@ def _filters(baton: Baton) -> Iterator[Finding]:
         if path is not None:
             amiss = True
             what = f"'{command}' cannot run" if command else "it has no command"
-            text = f"'{path}' needs the filter '{name}', and {what}"
-            yield Finding(name="filters", ok=False, text=text, mend=f"install and configure '{name}'")
+            yield _amiss("filters", f"'{path}' needs the filter '{name}', and {what}", f"install and configure '{name}'")
     if not amiss:
-        yield Finding(name="filters", ok=True, text="every filter that is needed can run")
+        yield _fine("filters", "every filter that is needed can run")
 
 
 def _runs(command: str) -> bool:
