@@ -64,8 +64,7 @@ def set_aside(repo: Repo, found: Mapping[Oid, str]) -> list[Oid]:
     Raises OSError."""
     place = os.path.join(repo.shared_dir, BROKEN, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), "objects")
     for oid, path in found.items():
-        make_folder(repo, place)
-        move(path, os.path.join(place, oid))
+        move(repo, path, os.path.join(place, oid))
     return list(found)
 
 
@@ -108,9 +107,9 @@ def indexed(repo: Repo, pack: str) -> tuple[Oid, ...]:
     return tuple(row.split(b" ")[1].decode("ascii") for row in rows if row.count(b" ") > 0)
 
 
-def move(path: str, target: str) -> None:
-    """Move a file of ours, durably; where it is gone already, nothing. Raises OSError."""
-    os.makedirs(os.path.dirname(target), exist_ok=True)
+def move(repo: Repo, path: str, target: str) -> None:
+    """Move a file into a folder of ours, durably; where it is gone already, nothing. Raises OSError."""
+    make_folder(repo, os.path.dirname(target))
     try:
         os.replace(path, target)
     except FileNotFoundError:

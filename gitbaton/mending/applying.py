@@ -43,7 +43,7 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
             for pack in mend.packs:
                 checked(repo.git.run("index-pack", pack), "index-pack")
             for oid, path in mend.torn:
-                move(path, os.path.join(place, "objects", oid))
+                move(repo, path, os.path.join(place, "objects", oid))
             git = repo.git.changed({}, "core.fsync=all", "core.fsyncMethod=fsync")
             with closing(BinaryObjects(git, repo.layout.git_dir, common, repo.layout.algorithm)) as door:
                 for start in range(0, len(mend.objects), FEW):  # as files: git may think that a torn pack has them
@@ -51,7 +51,7 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
                 written = [os.path.join(repo.objects_dir, item.oid[:2], item.oid[2:]) for item in mend.objects]
                 sync_paths([*written, *sorted({os.path.dirname(path) for path in written})], missing=True)
                 for path in mend.files:
-                    move(path, os.path.join(place, os.path.relpath(path, common)))
+                    move(repo, path, os.path.join(place, os.path.relpath(path, common)))
                 for name, lines in mend.logs:
                     with open(os.path.join(common, "logs", name), "rb") as file:
                         put(repo, os.path.join(place, "logs", name), file.read(), sync=True)
