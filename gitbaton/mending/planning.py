@@ -148,12 +148,10 @@ class _Plan:
             if fits is None or (name in survey.ours and not survey.broken(name) and self._is_chain(oid)):
                 continue
             track = track_of(name) if name.startswith(CHAINS) else None
-            if name.startswith(REMOTES) and (oid is None or survey.info(oid) is None):
-                self._settle(name, _FETCH)
-            elif track is None:
-                self._settle(name, chains.mended(f"'{plain(name)}'", oid, None, fits))
-            else:
-                self._settle(name, chains.mended(f"track '{plain(track)}'", oid, survey.pointing.get(tip_ref(track)), fits))
+            where = f"track '{plain(track)}'" if track is not None else f"'{plain(name)}'"
+            tip = survey.pointing.get(tip_ref(track)) if track is not None else None
+            gone = name.startswith(REMOTES) and (oid is None or survey.info(oid) is None)
+            self._settle(name, _FETCH if gone else chains.mended(where, oid, tip, fits))
         pins = {new: self.said.pins[oid] for oid, new in chains.renamed.items() if oid in self.said.pins}
         if pins:  # a pin holds for what is left of its checkpoint
             self.said = store_meta.union(self.said, store_meta.Meta(pins=pins))

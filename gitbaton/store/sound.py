@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from gitbaton.errors import RecordError
 from gitbaton.git import usage
-from gitbaton.git.tornfiles import listed
 from gitbaton.model import Oid, Stored
 from gitbaton.store.chain import Chains
 from gitbaton.store.refs import CHAINS, META, NOTES, REMOTES, RUNS, SAFETY, THREADS, TIPS, TRANSCRIPTS
@@ -82,6 +81,8 @@ def checkpoints(store: Chains, oids: Sequence[Oid]) -> Iterator[Stored]:
 def newest(store: Chains, track: str) -> Stored | None:
     """The newest checkpoint of a track among all commits that lie here, reachable or not, for where its ref is broken; a
     foreign one where a remote has it. One look at every object. Raises GitError."""
+    from gitbaton.git.tornfiles import listed
+
     oids = [oid for oid, (kind, size) in listed(store.repo).items() if kind == "commit" and size <= MAX_COMMIT]
     found = (s for s in checkpoints(store, oids) if s.checkpoint.track == track and s.checkpoint.kind != "safety")
     last = max(found, key=lambda stored: (stored.checkpoint.created, stored.id), default=None)
