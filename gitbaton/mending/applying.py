@@ -50,8 +50,8 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
                     write_few(door, mend.objects[start : start + FEW])
                 written = [os.path.join(repo.objects_dir, item.oid[:2], item.oid[2:]) for item in mend.objects]
                 sync_paths([*written, *sorted({os.path.dirname(path) for path in written})], missing=True)
-                for path in mend.files:
-                    move(repo, path, os.path.join(place, os.path.relpath(path, common)))
+                for path in mend.files:  # those of LATEST lie outside
+                    move(repo, path, os.path.join(place, os.path.relpath(path, common).lstrip("./")))
                 for name, lines in mend.logs:
                     with open(os.path.join(common, "logs", name), "rb") as file:
                         put(repo, os.path.join(place, "logs", name), file.read(), sync=True)

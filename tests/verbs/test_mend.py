@@ -59,6 +59,17 @@ def test_where_the_commit_of_head_is_gone_the_newest_is_made_again_from_its_json
         assert [stored.id for stored in baton.store.history("t").items] == ids
 
 
+def test_what_is_put_aside_of_latest_lies_with_the_rest(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "--step", "one")
+    halves = [path for path in (repo.path / "runtime/checkpoints").iterdir() if path.is_file()]
+    for path in halves:
+        path.write_bytes(path.read_bytes()[:10])
+    repo.ok("doctor", "--mend")
+    aside = (repo.path / ".git/baton/broken").glob("*/runtime/checkpoints/*")
+    assert sorted(path.name for path in aside) == sorted(path.name for path in halves) != []
+    assert all(path.stat().st_size > 10 for path in halves)
+
+
 @pytest.mark.deep
 def test_a_gap_is_a_line_of_the_log(repo: Sandbox) -> None:
     ids = taken(repo, 6)
