@@ -16,7 +16,7 @@ from gitbaton.git import settings, usage
 from gitbaton.git.packkeep import left
 from gitbaton.git.tornfiles import torn
 from gitbaton.install import githooks as install
-from gitbaton.install.hookfiles import read
+from gitbaton.install.files import read
 from gitbaton.model import Oid
 from gitbaton.retention.looking import known as known_name
 from gitbaton.retention.looking import strange

@@ -9,9 +9,9 @@ from gitbaton import terminal
 from gitbaton.codec import Json, check_track, path_document, plain
 from gitbaton.commands.common import DryRun, one_of, opened, print_json, print_plan, say_findings, warn_all
 from gitbaton.errors import BatonError, NotARepositoryError, UsageError
-from gitbaton.install import agents, trust
-from gitbaton.install.agents import Place
-from gitbaton.install.steps import share
+from gitbaton.install import agents, codex, levels
+from gitbaton.install.levels import Place
+from gitbaton.install.plan import Plan, apply, share
 
 TAKEN = {  # which options an action takes
     "install": {"user", "project", "all", "track", "agents-md", "trust", "dry-run"},
@@ -60,12 +60,12 @@ def command(
         return 0
     track = check_track(track) if track else track
     plan = agents.plan_install(where, clients, track=track, agents_md=agents_md, trusted=give)
-    question = trust.question(where, clients, track, os.getcwd()) if give else None
+    question = codex.question(where, clients, track, os.getcwd()) if give else None
     _carry_out(ctx, where, plan, dry_run, "everything is in place")
     if not dry_run:
-        warn_all(agents.doubled(agents.rows(_places(ctx))))
+        warn_all(levels.doubled(levels.rows(_places(ctx))))
     if question is not None:
-        terminal.say(trust.offered(question) if dry_run else trust.given(question))
+        terminal.say(codex.offered(question) if dry_run else codex.given(question))
     return 0
 
 
@@ -89,21 +89,21 @@ def _places(ctx: typer.Context, *, user: bool = True, project: bool = True) -> l
     try:
         with opened(ctx) as baton:
             layout, shared = baton.repo.layout, baton.repo.shared_dir
-            return agents.places(os.environ, layout.root, layout.git_dir, shared, user=user, project=project)
+            return levels.places(os.environ, layout.root, layout.git_dir, shared, user=user, project=project)
     except NotARepositoryError:
         if not user:
             raise
     except BatonError:
         if project:
             raise
-    return agents.places(os.environ, None, None, None, user=True, project=False)
+    return levels.places(os.environ, None, None, None, user=True, project=False)
 
 
-def _carry_out(ctx: typer.Context, where: Place, plan: agents.Plan, dry_run: bool, nothing: str) -> None:
+def _carry_out(ctx: typer.Context, where: Place, plan: Plan, dry_run: bool, nothing: str) -> None:
     if dry_run or not plan.steps:
         print_plan([step.text for step in plan.steps], dry_run=dry_run, nothing=nothing)
     else:
-        agents.apply(plan, lambda text: terminal.say(plain(text)))
+        apply(plan, lambda text: terminal.say(plain(text)))
     warn_all(plan.notices)
     for remark in plan.remarks:
         terminal.tell(f"hint: {plain(remark)}")
@@ -113,8 +113,8 @@ def _carry_out(ctx: typer.Context, where: Place, plan: agents.Plan, dry_run: boo
 
 
 def _list(places: list[Place], *, json: bool) -> int:
-    rows = agents.rows(places)
-    here = {row.client.name: agents.program(row.client, places[0].env) is not None for row in rows}
+    rows = levels.rows(places)
+    here = {row.client.name: levels.program(row.client, places[0].env) is not None for row in rows}
     if json:
         items: list[Json] = []
         for row in rows:

@@ -7,10 +7,8 @@ import typer
 from gitbaton import terminal
 from gitbaton.commands.common import DryRun, opened, print_plan
 from gitbaton.errors import UsageError
-from gitbaton.install import fetchspecs
 from gitbaton.install import githooks as install
-from gitbaton.install.steps import share
-from gitbaton.values import replace
+from gitbaton.install.plan import apply, share
 
 
 def command(
@@ -24,11 +22,9 @@ def command(
     if remote is not None and not fetch:
         raise UsageError(f"unexpected argument '{remote}'", "a remote is named with --fetch")
     with opened(ctx) as baton:
-        plan = install.plan_install(baton, display=display)
-        more = fetchspecs.plan(baton, remote).steps if fetch else ()
-        plan = replace(plan, steps=(*plan.steps, *more))
+        plan = install.plan_install(baton, display=display, fetch=fetch, remote=remote)
         if not dry_run:
-            install.apply(plan)
+            apply(plan)
             share(baton.repo)
     print_plan([s.text for s in plan.steps], dry_run=dry_run, nothing="everything is in place")
     for notice in plan.notices:

@@ -10,6 +10,7 @@ from gitbaton.commands.common import DryRun, answer, askable, opened, print_plan
 from gitbaton.commands.retaining import NO_TERMINAL
 from gitbaton.errors import NoAnswerError, UsageError
 from gitbaton.install import githooks as install
+from gitbaton.install.plan import apply
 
 
 def command(
@@ -32,7 +33,7 @@ def command(
             if answer("delete all of this? Type 'yes': ") != "yes":
                 raise NoAnswerError("nothing was deleted")
         if not dry_run:
-            install.apply(plan)
+            apply(plan)
     print_plan([s.text for s in plan.steps], dry_run=dry_run, nothing="nothing of ours is installed")
     for notice in plan.notices:
         terminal.warn(notice)

@@ -9,14 +9,13 @@ from typing import Any
 
 from gitbaton.agents.clients import folder
 from gitbaton.agents.settings import Document, MalformedError
-from gitbaton.errors import BatonError
+from gitbaton.errors import BatonError, GitTimeoutError
 from gitbaton.git.settings import everywhere
-from gitbaton.install import trust
-from gitbaton.install.agentfiles import bytes_of
-from gitbaton.install.agentplaces import EVERYWHERE, ONLY_USED, Place, shown
-from gitbaton.install.agentrows import Row, doubled, program, rows
-from gitbaton.install.appserver import says
-from gitbaton.values import value
+from gitbaton.install import codex
+from gitbaton.install.files import read
+from gitbaton.install.levels import EVERYWHERE, ONLY_USED, Place, Row, doubled, program, rows, shown
+from gitbaton.system.process import begin
+from gitbaton.values import replace, value
 
 SECONDS = 5.0
 _FIND = "command -v git-baton && { git-baton --version >/dev/null 2>&1 && echo runs; true; }"
@@ -45,21 +44,20 @@ def examine(places: Iterable[Place], cwd: str) -> list[Finding]:
         result += _row(row, known[row.level], root, cwd)
         if row.level == "project" and not row.client.upward:
             result += _start(row, known[row.level], found, cwd)
-    result += [Finding(name="levels", ok=False, text=text, mend=_keep_one(text)) for text in doubled(found)]
-    return result
-
-
-def _keep_one(text: str) -> str:
-    return text.rpartition("keep one: ")[2]
+    twice = doubled(found)
+    return [*result, *(Finding(name="levels", ok=False, text=text, mend=text.rpartition("keep one: ")[2]) for text in twice)]
 
 
 def _path(env: Mapping[str, str]) -> Finding:
     """Whether a shell that is no login shell finds our program, and it runs."""
     mend = "put it on the PATH that your clients are started with"
     try:
-        where, *runs = (says(["sh", "-c", _FIND], env, SECONDS) or "\n").splitlines()
+        said = begin(["sh", "-c", _FIND], env, SECONDS).finish()
     except BatonError as error:
-        return Finding(name="path", ok=False, text=error.message, mend=mend)
+        late = isinstance(error, GitTimeoutError)
+        text = "'sh' did not end in its time and was stopped" if late else error.message
+        return Finding(name="path", ok=False, text=text, mend=mend)
+    where, *runs = (os.fsdecode(said.out) if said.code == 0 else "\n").splitlines()
     if not where:
         return Finding(name="path", ok=False, text="a shell does not find git-baton, so every hook stays silent", mend=mend)
     text = f"a shell finds git-baton, '{where}'"
@@ -91,20 +89,9 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding
         if not everywhere(cwd):
             text = f"such hooks {ONLY_USED}; {EVERYWHERE} lets them act in every one"
         yield Finding(name=f"{name} reach", ok=True, text=text)
-    for finding in _own(row, where, root, cwd):
-        yield Finding(name=f"{name} {finding.name}", ok=finding.ok, text=finding.text, mend=finding.mend)
-
-
-def _own(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding]:
-    """What this client alone asks for."""
-    if row.client.name == "claude":
-        yield from _claude(row, where, root)
-    elif row.client.name == "codex":
-        yield from _codex(row, where, cwd)
-    elif row.client.name == "gemini":
-        yield from _gemini(row, where, root)
-    elif row.client.name == "copilot":
-        yield from _copilot(row, where)
+    asks = {"claude": _claude, "codex": _codex, "gemini": _gemini, "copilot": _copilot}.get(row.client.name)
+    for finding in asks(row, where, root, cwd) if asks else ():
+        yield replace(finding, name=f"{name} {finding.name}")
 
 
 def _start(row: Row, where: Place, found: list[Row], cwd: str) -> Iterator[Finding]:
@@ -121,7 +108,7 @@ def _start(row: Row, where: Place, found: list[Row], cwd: str) -> Iterator[Findi
 def _settings(path: str) -> dict[str, Any]:
     """The settings of a client; nothing where they cannot be read."""
     try:
-        document = Document((bytes_of(path) or b"").decode("utf-8"), comments=True)
+        document = Document((read(path) or b"").decode("utf-8"), comments=True)
         data = document.plain(document.root) if document.root is not None else {}
     except (ValueError, MalformedError, RecursionError):
         return {}
@@ -141,7 +128,7 @@ def _said(layers: list[tuple[str, dict[str, Any]]], *keys: str) -> tuple[str, ob
     return next(((path, on) for path, on in found if isinstance(on, bool)), ("", None))
 
 
-def _claude(row: Row, where: Place, root: str | None) -> Iterator[Finding]:
+def _claude(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding]:
     layers = _layers(row, where, root, ".claude/settings.local.json", ".claude/settings.json")
     path, off = _said(layers, "disableAllHooks")
     if off is True:
@@ -149,18 +136,18 @@ def _claude(row: Row, where: Place, root: str | None) -> Iterator[Finding]:
         yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
 
 
-def _codex(row: Row, where: Place, cwd: str) -> Iterator[Finding]:
-    codex = program(row.client, where.env)
-    if codex is None:
+def _codex(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding]:
+    found = program(row.client, where.env)
+    if found is None:
         return  # said already
-    wanted = trust.wanted(row.client, row.tracks[0] if row.tracks else None)
-    of = trust.Question(program=codex, env=where.env, cwd=where.root or cwd, path=row.path, wanted=wanted)
+    wanted = codex.wanted(row.client, row.tracks[0] if row.tracks else None)
+    of = codex.Question(program=found, env=where.env, cwd=where.root or cwd, path=row.path, wanted=wanted)
     try:
-        listed = trust.asked(of)
+        listed = codex.asked(of)
     except BatonError as error:
         yield Finding(name="trust", ok=False, text=f"cannot be asked: {error.message}", mend="codex app-server")
         return
-    open_ones = [item for item in listed if item.status not in trust.TRUSTED]
+    open_ones = [item for item in listed if item.status not in codex.TRUSTED]
     line = f"git baton agent install codex --{row.level} --trust"
     if len(listed) < len(wanted) and where.root is not None:
         text = f"codex lists {len(listed)} of our {len(wanted)} hooks: it does not trust this project"
@@ -172,7 +159,7 @@ def _codex(row: Row, where: Place, cwd: str) -> Iterator[Finding]:
         yield Finding(name="trust", ok=True, text=f"codex trusts our {len(wanted)} hooks")
 
 
-def _gemini(row: Row, where: Place, root: str | None) -> Iterator[Finding]:
+def _gemini(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding]:
     home, layers = os.path.abspath(folder(row.client, where.env)), _layers(row, where, root, row.client.project)
     path, on = _said(layers, "hooksConfig", "enabled")
     if on is False:
@@ -199,7 +186,7 @@ def _gemini_rule(rules: dict[str, Any], root: str) -> bool | None:
     return answer
 
 
-def _copilot(row: Row, where: Place) -> Iterator[Finding]:
+def _copilot(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding]:
     if where.root is None or where.env.get("COPILOT_ALLOW_ALL") == "true":
         return
     home, root = os.path.abspath(folder(row.client, where.env)), where.root

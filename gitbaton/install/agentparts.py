@@ -11,7 +11,7 @@ from gitbaton.agents.settings import BOM, Edit, MalformedError
 from gitbaton.errors import BatonError
 from gitbaton.install import agentmerge
 from gitbaton.install.agentmerge import Found, Merged
-from gitbaton.install.hookfiles import read
+from gitbaton.install.files import digest, read
 
 SKILL_MARK = "<!-- gitbaton:skill -->"
 PLUGIN_MARK = "// gitbaton:plugin"
@@ -30,16 +30,11 @@ def shipped(name: str) -> str:
     return data.decode("utf-8")
 
 
-def digest_of(text: str) -> str:
-    """What the list of shipped texts has of a text, whatever its line ends."""
-    from gitbaton.install.hookfiles import digest
-
-    return digest(text.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
-
-
 def is_shipped(name: str, text: str) -> bool:
-    """Whether a version of ours has shipped this text under a name."""
-    return f"{digest_of(text)} {name}" in shipped("shipped").splitlines() or text.replace("\r\n", "\n") == shipped(name)
+    """Whether a version of ours has shipped this text under a name, whatever its line ends."""
+    plain = text.replace("\r\n", "\n")
+    listed = f"{digest(plain.encode('utf-8', 'surrogateescape'))} {name}"
+    return listed in shipped("shipped").splitlines() or plain == shipped(name)
 
 
 class Part:

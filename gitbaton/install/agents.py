@@ -3,55 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
-from gitbaton.agents.clients import CLIENTS, LEVELS, Client, folder
+from gitbaton.agents.clients import CLIENTS, Client, folder
+from gitbaton.agents.settings import MalformedError, undone
 from gitbaton.errors import BatonError, NoAnswerError, UsageError
-from gitbaton.install.agentdraft import Draft, Plan
-from gitbaton.install.agentfiles import bytes_of, drop_folders
-from gitbaton.install.agentplaces import (
+from gitbaton.install.agentmerge import Found
+from gitbaton.install.files import File, check_unchanged, check_writable, digest, make_folders, read, write
+from gitbaton.install.levels import (
     EVERYWHERE,
     ONLY_USED,
     Place,
+    Target,
     block_target,
+    found_in,
     hooks_target,
     path_of,
-    place,
+    program,
+    refused,
+    row,
     shown,
     skill_paths,
     skill_target,
+    text_of,
 )
-from gitbaton.install.agentrecords import check_all
-from gitbaton.install.agentrows import Row, doubled, installed, on_machine, program, row, rows
-
-__all__ = ["Place", "Plan", "Row", "apply", "chosen", "doubled", "named", "place", "places", "plan_install", "plan_uninstall"]
-__all__ += ["program", "rows"]
-
-
-def places(
-    env: Mapping[str, str],
-    root: str | None,
-    git_dir: str | None,
-    shared: str | None,
-    *,
-    user: bool = True,
-    project: bool = True,
-) -> list[Place]:
-    """The levels asked for, the project's first; of both, those that there are. Raises BatonError when there is none."""
-    found, errors = [], []
-    for level in LEVELS:
-        if user if level == "user" else project:
-            try:
-                found.append(place(level, env, root, git_dir, shared))
-            except BatonError as error:
-                errors.append(error)
-    if not found:
-        raise errors[-1]
-    return found
+from gitbaton.install.manifest import Manifests, Record
+from gitbaton.install.plan import Draft, Plan
+from gitbaton.values import replace
 
 
 def named(names: Sequence[str], where: Place, *, every: bool, install: bool) -> list[Client]:
-    """The clients of these names; with ``every`` those found on this machine (``install``), or installed at a level.
+    """The clients of these names; with ``every`` those found on this machine (``install``: a program is on PATH, or a folder in
+    the user's home), or installed at a level.
 
     Raises UsageError for a name of none, NoAnswerError when no client is found to install.
     """
@@ -61,8 +45,10 @@ def named(names: Sequence[str], where: Place, *, every: bool, install: bool) -> 
         raise UsageError(f"'{wrong[0]}' is not an agent; it can be one of {', '.join(known)}")
     if not every:
         return [known[name] for name in dict.fromkeys(names)]
-    found = on_machine(where.env) if install else installed(where)
-    if not found and install:
+    if not install:
+        return [client for client in CLIENTS if row(where, client).state != "not installed"]
+    found = [client for client in CLIENTS if program(client, where.env) or os.path.isdir(folder(client, where.env))]
+    if not found:
         raise NoAnswerError("no client of a coding agent is found on this machine", "name the agents to install")
     return found
 
@@ -80,6 +66,128 @@ def chosen(where: Place, client: Client, track: str | None) -> str | None:
     return there.tracks[0] if there.tracks else None
 
 
+class _Draft(Draft):
+    """A plan in the making, at one place: what each file will be, what is remembered of it, what is left alone and said."""
+
+    def __init__(self, where: Place) -> None:
+        super().__init__()
+        self.manifests = Manifests(*where.manifests)
+        self.folders: list[str] = []
+        self.seen: set[str] = set()
+
+    def plan(self, remarks: Iterable[str] = ()) -> Plan:
+        """The plan."""
+        remarks, folders = tuple(remarks) if self.steps else (), tuple(self.folders)
+        return replace(super().plan(), remarks=remarks, locked=self.manifests.locked, folders=folders)
+
+    def spare(self, path: str) -> bool:
+        """Leave a file out of the plan from here on; whether it was left out or met before: two names may lead to one."""
+        real = os.path.realpath(path)
+        before = real in self.seen
+        self.seen.add(real)
+        return before
+
+    def put(self, target: Target) -> None:
+        """Plan to have a part in its file. Raises BatonError for a file that must be refused."""
+        file, text = target.file, text_of(target)
+        there = found_in(target)
+        if self.spare(file.real) or not self._may_replace(target, text, there):
+            return
+        exact, old = self.manifests.exact(file), self.manifests.of(file)
+        base = undone(text, exact.edits) if exact and exact.edits is not None and not target.part.whole else text
+        try:
+            merged = target.part.put(base)
+        except (MalformedError, RecursionError) as error:
+            raise refused(target, error) from None
+        if merged.text == text and file.data is not None:
+            return
+        first = exact is not None or there.count == 0
+        record = Record(
+            digest=digest(merged.text.encode("utf-8", target.part.errors)),
+            edits=merged.edits if first and not target.part.whole else None,
+            made=merged.made if first else (*old.made, *merged.made) if old and old.made is not None else None,
+            created=exact.created if exact else file.data is None or bool(old and old.created and not first),
+            folders=old.folders if old else (),
+        )
+        self._change(target, _said(target, there), merged.text, record)
+
+    def take(self, target: Target) -> None:
+        """Plan to have a part out of its file, and the file away if install made it and nothing else is in it."""
+        file, text = target.file, text_of(target)
+        there = found_in(target)
+        self.foreign(file.shown, there.foreign)
+        if file.data is None or there.count == 0 or self.spare(file.real):
+            return
+        exact, old = self.manifests.exact(file), self.manifests.of(file)
+        if exact is None and not target.part.known(text):
+            self.notices.append(f"{target.part.kept(file.shown)} changed since it was installed, and stays")
+            return
+        if exact is not None and exact.edits is not None:
+            after = undone(text, exact.edits)
+            gone = exact.created
+        else:
+            after = target.part.take(text, old.made if old else None).text
+            bare = old is not None and old.created and target.part.is_bare(after, old.made or ())
+            gone = target.part.whole or bare or (old is None and target.part.fresh(text))
+        if gone:
+            self.folders += old.folders if old else ()
+            self.folders += [os.path.dirname(file.real)] if os.path.basename(file.real) == "SKILL.md" else []
+        what = f"remove '{file.shown}'" if gone else f"take {target.about} out of '{file.shown}'"
+        self._change(target, what, None if gone else after)
+
+    def _change(self, target: Target, what: str, after: str | None, record: Record | None = None) -> None:
+        """Plan new text for a file, or none; ``record`` is what is remembered of it from then on."""
+        check_writable(target.file, gone=after is None)
+        data = after.encode("utf-8", target.part.errors) if after is not None else None
+        run = partial(_carry_out, target.file, data, record, self.manifests)
+        self.step(what, run, partial(check_unchanged, target.file, data))
+
+    def _may_replace(self, target: Target, text: str, there: Found) -> bool:
+        """Whether a part may be written: what is there of it is as we wrote it, and a file of our own is ours."""
+        file = target.file
+        self.foreign(file.shown, there.foreign)
+        if file.data is None:
+            return True
+        if target.part.whole and there.count == 0:
+            self.notices.append(f"'{file.shown}' is not ours, and is left as it is")
+            return False
+        if there.count and self.manifests.exact(file) is None and not target.part.known(text):
+            self.notices.append(f"{target.part.kept(file.shown)} changed since it was installed, and is left as it is")
+            return False
+        return True
+
+    def foreign(self, shown: str, lines: Iterable[str]) -> None:
+        """Tell of lines of the user's own that call us."""
+        for line in lines:
+            words = line if len(line) <= 60 else line[:57] + "..."
+            self.notices.append(f"'{shown}' has a line of your own that names our hook, and it is left as it is: {words}")
+
+
+def _said(target: Target, there: Found) -> str:
+    """What the user is told of a part that is put into its file, a change of its track included."""
+    shown, track = target.file.shown, target.part.track
+    if there.count == 0:
+        return f"{'write' if target.file.data is None else 'add'} {target.about} to '{shown}'"
+    now, *before = ("no track" if name is None else f"track '{name}'" for name in (track, *there.tracks))
+    changed = f", {now} instead of {' and '.join(before)}" if there.tracks != (track,) else ""
+    return f"renew {target.about} in '{shown}'{changed}"
+
+
+def _carry_out(file: File, after: bytes | None, record: Record | None, manifests: Manifests) -> None:
+    """Write or remove one file, and remember or forget it. Raises BatonError, OSError."""
+    if check_unchanged(file, after):
+        return  # another install was faster
+    if record is not None:  # before the file: one that is remembered and unwritten does no harm
+        made = make_folders(os.path.dirname(file.real))
+        manifests.put(file.real, replace(record, folders=(*record.folders, *made)))
+    if after is None:
+        os.unlink(file.real)
+    else:
+        write(file.real, after, file.mode, file.owner)
+    if record is None:
+        manifests.put(file.real, None)
+
+
 def plan_install(
     where: Place,
     clients: Sequence[Client],
@@ -92,7 +200,7 @@ def plan_install(
 
     ``track`` as ``chosen`` takes it; ``trusted``: Codex will be told to trust the hooks.
     """
-    draft = Draft(where)
+    draft = _Draft(where)
     for client in clients:
         draft.put(hooks_target(where, client, chosen(where, client, track)))
     for path in skill_paths(where, clients, shared=True):
@@ -107,7 +215,7 @@ def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = Fal
 
     ``every``: also skills and a block that were left by clients that are not installed any more.
     """
-    draft = Draft(where)
+    draft = _Draft(where)
     for client in clients:
         draft.take(hooks_target(where, client, None))
     rest = [row(where, client) for client in CLIENTS if client not in clients]
@@ -133,30 +241,8 @@ def _left(where: Place, clients: Sequence[Client]) -> Iterator[str]:
     for client in clients:
         config = os.path.join(os.path.abspath(folder(client, where.env)), "config.toml")
         real = os.fsencode(f"{os.path.realpath(path_of(where, client))}:")
-        if client.name == "codex" and real in (bytes_of(config) or b""):
+        if client.name == "codex" and real in (read(config) or b""):
             yield f"'{shown(where, config)}' still names these hooks below [hooks.state]; without them it lets nothing run"
-
-
-def apply(plan: Plan, done: Callable[[str], None] = lambda text: None) -> None:
-    """Carry out a plan, unless a file has changed meanwhile: then nothing is written. ``done`` is told each step after it.
-
-    Raises BatonError; the steps told by then stay, and the next run goes on from there.
-    """
-    if not plan.steps:
-        return
-    about, count = "the records of what is installed cannot be written", 0
-    try:
-        with plan.records.locked():
-            check_all(plan.changes)
-            for step in plan.steps:
-                about = step.text
-                step.run()
-                done(step.text)
-                count += 1
-    except OSError as error:
-        stays = [f"{count} of {len(plan.steps)} steps are done and stay; run it again for the rest"] if count else []
-        raise BatonError(f"{about}: {error.strerror or error}", *stays) from None
-    drop_folders(plan.folders)
 
 
 def _remarks(where: Place, clients: Sequence[Client], *, agents_md: bool, trusted: bool) -> list[str]:
@@ -184,4 +270,4 @@ def _reads_no_agents_md(root: str) -> bool:
     """Whether there is a CLAUDE.md that does not lead to AGENTS.md."""
     path = os.path.join(root, "CLAUDE.md")
     same = os.path.realpath(path) == os.path.realpath(os.path.join(root, "AGENTS.md"))
-    return os.path.isfile(path) and not same and b"@AGENTS.md" not in (bytes_of(path) or b"")
+    return os.path.isfile(path) and not same and b"@AGENTS.md" not in (read(path) or b"")

@@ -1,23 +1,27 @@
-"""Install and uninstall: hooks and notes settings, planned first, applied after, taken back exactly."""
+"""Install and uninstall for git: hooks, notes settings, refspecs; planned first, applied after, taken back exactly."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from functools import partial
 
 from gitbaton import mirror
 from gitbaton.baton import Baton
 from gitbaton.codec import counted
-from gitbaton.errors import BatonError
+from gitbaton.errors import BatonError, UsageError
 from gitbaton.git import settings
 from gitbaton.git.objects import RefChange
+from gitbaton.git.remotes import default, names
 from gitbaton.git.repo import Repo
-from gitbaton.install.fetchspecs import added
-from gitbaton.install.hookfiles import Manifest, digest, is_ours, keep, read, write
-from gitbaton.install.steps import Plan, Step
-from gitbaton.store import CURRENT, NOTES
+from gitbaton.install.files import digest, drop_folders, keep, read, write
+from gitbaton.install.manifest import Manifest, Record
+from gitbaton.install.plan import Draft, Plan
+from gitbaton.store import CHAINS, CURRENT, NOTES
+from gitbaton.store.refs import META, remote_ref
 
+MARK = b"\n# gitbaton: 1\n"
 EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
 LEGACY = ".baton-legacy"
 ASIDE = (".legacy", ".old")  # where pre-commit (which goes on calling it) and lefthook move a hook that is in their way
@@ -27,29 +31,18 @@ OURS = ("refs/baton/", "refs/checkpoints/")
 STATE = ("detached", "quiet")  # what the hook scripts keep in a git directory for themselves
 
 
-class _Draft:
+class _Draft(Draft):
     """A plan in the making, for one repository."""
 
     def __init__(self, repo: Repo) -> None:
+        super().__init__()
         self.repo = repo
-        self.made = Manifest(os.path.join(repo.shared_dir, "installed"))
-        self.steps: list[Step] = []
-        self.notices: list[str] = []
-
-    def step(self, text: str, run: Callable[[], None]) -> None:
-        self.steps.append(Step(text=text, run=run))
-
-    def plan(self) -> Plan:
-        return Plan(steps=tuple(self.steps), notices=tuple(self.notices))
+        self.made = Manifest(os.path.join(repo.shared_dir, "installed"), "hooks")
 
 
-def apply(plan: Plan) -> None:
-    """Carry out a plan. Raises BatonError; what was done by then is repeated harmlessly by the next run."""
-    for step in plan.steps:
-        try:
-            step.run()
-        except OSError as error:
-            raise BatonError(f"{step.text}: {error.strerror or error}") from None
+def is_ours(data: bytes | None) -> bool:
+    """Whether the bytes of a hook carry our mark."""
+    return data is not None and MARK in data[:200]
 
 
 def scripts() -> dict[str, bytes]:
@@ -121,8 +114,12 @@ def _mentions(data: bytes | None, event: str) -> bool:
     return any(wanted in row and not row.lstrip().startswith(b"#") for row in (data or b"").splitlines())
 
 
-def plan_install(baton: Baton, *, display: bool = True) -> Plan:
-    """What ``install`` changes here; nothing when everything is in place."""
+def plan_install(baton: Baton, *, display: bool = True, fetch: bool = False, remote: str | None = None) -> Plan:
+    """What ``install`` changes here; nothing when everything is in place.
+
+    ``fetch``: also the refspecs by which a plain ``git fetch`` brings what others pushed, from ``remote``, by default the one
+    that git fetches from. Raises UsageError for what is no configured remote.
+    """
     draft = _Draft(baton.repo)
     repo, way, shipped = baton.repo, route(baton.repo), scripts()
     for event, data in shipped.items():
@@ -140,7 +137,19 @@ def plan_install(baton: Baton, *, display: bool = True) -> Plan:
     for key in ("notes.displayRef", "notes.rewriteRef") if display else ("notes.rewriteRef",):
         if not COVERING & set(settings.all_values(repo, key)):
             _add_config(draft, key, GLOB)
+    if fetch:
+        name = default(repo, pushing=False) if remote is None else remote
+        if name not in names(repo):
+            raise UsageError(f"'{name}' is no configured remote", "'git remote' lists them")
+        for text in refspecs(name):
+            _add_config(draft, f"remote.{name}.fetch", text)
     return draft.plan()
+
+
+def refspecs(remote: str) -> tuple[str, ...]:
+    """The refspecs for a configured remote: globs, which are silent where the remote has nothing of the kind."""
+    tracks, meta, notes = (remote_ref(remote, rest) for rest in ("tracks/*", "meta*", "notes*"))
+    return f"+{CHAINS}*:{tracks}", f"+{META}*:{meta}", f"+{NOTES}*:{notes}"
 
 
 def _put(draft: _Draft, path: str, data: bytes) -> None:
@@ -149,15 +158,22 @@ def _put(draft: _Draft, path: str, data: bytes) -> None:
         return
 
     def run() -> None:
-        draft.made.add_hook(path, data)
+        folder = os.path.dirname(path)
+        if not os.path.isdir(folder):
+            draft.made.folders.append(folder)
+        draft.made.put(path, Record(digest=digest(data)))  # before the file, and the folder that has to be made for it
+        os.makedirs(folder, exist_ok=True)
         write(path, data, 0o755)
 
     draft.step(f"write '{path}'", run)
 
 
 def _add_config(draft: _Draft, key: str, text: str) -> None:
+    if text in settings.local_values(draft.repo, key):
+        return
+
     def run() -> None:
-        draft.made.add_config(key, text)
+        draft.made.put_value(key, text, here=True)
         settings.add_local(draft.repo, key, text)
 
     draft.step(f"add {key} = {text} to the repository's configuration", run)
@@ -168,7 +184,7 @@ def _remove_config(draft: _Draft, pairs: Iterable[tuple[str, str]]) -> None:
 
         def run(key: str = key, text: str = text) -> None:
             settings.remove_local(draft.repo, key, text)
-            draft.made.drop_config(key, text)
+            draft.made.put_value(key, text, here=False)
 
         draft.step(f"remove {key} = {text} from the repository's configuration", run)
 
@@ -195,9 +211,8 @@ def _config_hooks(draft: _Draft) -> None:
         command = guarded(os.path.join(script_folder(draft.repo), event))
         there = settings.local_values(draft.repo, f"{name}.command")
         _remove_config(draft, [(f"{name}.command", text) for text in there if text != command])
-        for key, text in ((f"{name}.event", event), (f"{name}.command", command)):
-            if text not in settings.local_values(draft.repo, key):
-                _add_config(draft, key, text)
+        _add_config(draft, f"{name}.event", event)
+        _add_config(draft, f"{name}.command", command)
         path = os.path.join(hooks_folder(draft.repo), event)
         if _mentions(read(path), event) and not is_ours(read(path)):
             draft.notices.append(f"'{path}' calls our script, too; take that line out, or it runs twice")
@@ -211,7 +226,8 @@ def _hook_file(draft: _Draft, event: str, data: bytes) -> None:
     if found is not None and found != path:
         return _put(draft, found, data)  # pre-commit has moved ours aside, and calls it
     if is_ours(there):
-        if there is not None and there != data and draft.made.changed(path, there):
+        known = draft.made.files.get(path)
+        if there is not None and there != data and known is not None and known.digest != digest(there):
             draft.notices.append(f"'{path}' was changed since it was installed and is left as it is")
             return None
     elif found is not None:
@@ -245,7 +261,8 @@ def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
     if made.lost and (_config_hook_values(repo) or os.path.isdir(script_folder(repo)) or draft.steps):
         keys = ("notes.displayRef", "notes.rewriteRef")
         config = _config_hook_values(repo) + [(key, GLOB) for key in keys if GLOB in settings.local_values(repo, key)]
-        config += added(baton)
+        fetched = [(f"remote.{name}.fetch", text) for name in names(repo) for text in refspecs(name)]
+        config += [(key, text) for key, text in fetched if text in settings.local_values(repo, key)]
     _remove_config(draft, config)
     hidden = _hidden(baton)
     for event in EVENTS:
@@ -276,14 +293,7 @@ def _remove(draft: _Draft, path: str) -> None:
 
 def _remove_folder(draft: _Draft, folder: str) -> None:
     """A folder that we made; what somebody else put into it keeps it."""
-
-    def run() -> None:
-        try:
-            os.rmdir(folder)
-        except OSError:
-            return
-
-    draft.step(f"remove the folder '{folder}' if nothing else is in it", run)
+    draft.step(f"remove the folder '{folder}' if nothing else is in it", partial(drop_folders, (folder,)))
 
 
 def _take_scripts(draft: _Draft, shipped: dict[str, bytes]) -> None:
@@ -293,7 +303,8 @@ def _take_scripts(draft: _Draft, shipped: dict[str, bytes]) -> None:
         places = [path for path in (top, *(top + end for end in ASIDE)) if is_ours(read(path))]
         for path in places:
             there = read(path) or b""
-            if digest(there) not in (digest(data), draft.made.hooks.get(top), draft.made.hooks.get(path)):
+            known = [draft.made.files[name].digest for name in (top, path) if name in draft.made.files]
+            if digest(there) not in (digest(data), *known):
                 draft.notices.append(f"'{path}' was changed since it was installed and stays")
                 continue
             _restore(draft, path, top + LEGACY if path == places[0] else "")
@@ -313,7 +324,7 @@ def _restore(draft: _Draft, path: str, kept: str) -> None:
             os.rename(kept, path)
         else:
             os.unlink(path)
-        draft.made.drop_hook(path)
+        draft.made.put(path, None)
 
     back = f" and '{kept}', which stands there again" if double else f", and put '{kept}' back in its place" if there else ""
     draft.step(f"remove '{path}'{back}", run)
@@ -362,34 +373,32 @@ def _staying(draft: _Draft, paths: Iterable[str]) -> None:
 
 def _purge(draft: _Draft, baton: Baton, hidden: Iterable[str]) -> None:
     """Every ref, note and file of ours, named."""
+    import shutil
+
     repo = baton.repo
     for name, oid in sorted(repo.objects.refs(*OURS, NOTES.rsplit("/", 1)[0] + "/").items()):
         if name.startswith(OURS) or name == NOTES:
             what = f"'{name}' ({oid})" if name != NOTES else f"'{name}' ({oid}) with every note in it, also those of others"
-            draft.step(f"delete the ref {what}", _deletion(repo, name, oid))
+            draft.step(f"delete the ref {what}", partial(_delete_ref, repo, name, oid))
     where = baton.latest
     for prefix, git_dir, root in settings.worktrees(repo):
         if settings.current_ref(repo, git_dir, CURRENT):
             draft.step(f"delete '{prefix}{CURRENT}'", partial(settings.delete_current, repo, git_dir, CURRENT))
         if root:
             _purge_files(draft, root, hidden)
-        if os.path.isdir(os.path.join(git_dir, "baton")):
-            draft.step(f"remove '{os.path.join(git_dir, 'baton')}'", _tree_removal(os.path.join(git_dir, "baton")))
+        own = os.path.join(git_dir, "baton")
+        if os.path.isdir(own):
+            draft.step(f"remove '{own}'", partial(shutil.rmtree, own))
     if where is not None and where.inside is None:
         for name in () if mirror.foreign(where) else mirror.NAMES:
             _remove(draft, os.path.join(where.directory, name))
-        exported = [name for name in _listed(where.directory) if name.startswith(mirror.EXPORTED)]
+        exported = list[str]()
+        with suppress(OSError):
+            exported += [name for name in os.listdir(where.directory) if name.startswith(mirror.EXPORTED)]
         if exported:
             draft.notices.append(
                 f"exported history outside the work tree stays: {counted(len(exported), 'file')} in '{where.directory}'"
             )
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def _purge_files(draft: _Draft, root: str, hidden: Iterable[str]) -> None:
@@ -407,17 +416,8 @@ def _purge_files(draft: _Draft, root: str, hidden: Iterable[str]) -> None:
             folder = os.path.dirname(folder)
 
 
-def _deletion(repo: Repo, name: str, oid: str) -> Callable[[], None]:
-    def delete() -> None:
-        if oid.strip("0"):
-            repo.objects.update([RefChange(name=name, new=None, old=oid)])
-        else:  # broken: git itself would not delete it
-            repo.drop_broken(name)
-
-    return delete
-
-
-def _tree_removal(folder: str) -> Callable[[], None]:
-    import shutil
-
-    return partial(shutil.rmtree, folder)
+def _delete_ref(repo: Repo, name: str, oid: str) -> None:
+    if oid.strip("0"):
+        repo.objects.update([RefChange(name=name, new=None, old=oid)])
+    else:  # broken: git itself would not delete it
+        repo.drop_broken(name)

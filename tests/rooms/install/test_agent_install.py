@@ -12,6 +12,8 @@ import pytest
 
 from gitbaton.agents.clients import CLIENTS, entries
 from gitbaton.install import agents
+from gitbaton.install.levels import place
+from gitbaton.install.plan import apply
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 from tests.rooms.install.test_settings_merge import TABLE
@@ -231,10 +233,10 @@ def test_a_change_between_plan_and_apply_is_refused(repo: Sandbox) -> None:
     repo.write(FILES["claude"], "{}")
     with repo.open() as baton:
         layout = baton.repo.layout
-        where = agents.place("project", os.environ, layout.root, layout.git_dir, baton.repo.shared_dir)
+        where = place("project", os.environ, layout.root, layout.git_dir, baton.repo.shared_dir)
         plan = agents.plan_install(where, CLIENTS)
         repo.write(FILES["cursor"], '{"version": 1}')
         before = both(repo)
         with pytest.raises(Exception, match=r"'\.cursor/hooks\.json' has just been changed by somebody else"):
-            agents.apply(plan)
+            apply(plan)
     assert both(repo) == before

@@ -14,9 +14,10 @@ import pytest
 from gitbaton.agents.clients import CLIENTS
 from gitbaton.agents.settings import MalformedError
 from gitbaton.errors import BatonError
-from gitbaton.install import agentfiles, agents, trust
-from gitbaton.install.agentfiles import File, check_writable, look, write
+from gitbaton.install import agents, codex, levels
 from gitbaton.install.agentmerge import merge
+from gitbaton.install.files import MAX_BYTES, File, check_writable, look, read, write
+from gitbaton.install.plan import apply
 from tests.kit import Outcome, Sandbox
 from tests.rooms.install.test_agent_install import FILES, home
 from tests.rooms.install.test_agent_install_refused import expect_refusal
@@ -70,7 +71,7 @@ def test_the_size_is_limited_wherever_something_is_read(repo: Sandbox) -> None:
         (home() / name).write_text(big)
     found = findings(repo.baton("agent", "doctor", "--json"))
     assert "claude project hooks" not in found and "gemini project hooks" not in found
-    assert agentfiles.bytes_of(str(home() / ".claude/settings.json")) is None
+    assert len(read(str(home() / ".claude/settings.json")) or b"") == MAX_BYTES
 
 
 def test_nothing_is_read_behind_a_link_that_is_refused(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +89,8 @@ def test_nothing_is_read_behind_a_link_that_is_refused(repo: Sandbox, tmp_path: 
     monkeypatch.setattr(os, "open", watched)
     with repo.open() as baton:
         layout = baton.repo.layout
-        where = agents.place("project", os.environ, layout.root, layout.git_dir, baton.repo.shared_dir)
-        row = next(row for row in agents.rows([where]) if row.client.name == "claude")
+        where = levels.place("project", os.environ, layout.root, layout.git_dir, baton.repo.shared_dir)
+        row = next(row for row in levels.rows([where]) if row.client.name == "claude")
     assert row.state == "not installed" and "leads out of the work tree" in row.reason
     assert not any("outside" in path for path in opened)
 
@@ -138,11 +139,11 @@ def test_a_failure_half_way_names_what_was_done(repo: Sandbox, monkeypatch: pyte
 
     with repo.open() as baton:
         layout = baton.repo.layout
-        where = agents.place("project", os.environ, layout.root, layout.git_dir, baton.repo.shared_dir)
+        where = levels.place("project", os.environ, layout.root, layout.git_dir, baton.repo.shared_dir)
         plan = agents.plan_install(where, [c for c in CLIENTS if c.name in ("claude", "cursor")])
         monkeypatch.setattr(os, "replace", failing)
         with pytest.raises(BatonError, match=r"to '\.cursor/hooks\.json': No space left on device") as error:
-            agents.apply(plan, done.append)
+            apply(plan, done.append)
         monkeypatch.undo()
     assert error.value.hints == ("1 of 4 steps are done and stay; run it again for the rest",)
     assert done == ["write the hooks of Claude Code to '.claude/settings.json'"]
@@ -215,8 +216,8 @@ def test_an_odd_hook_in_an_answer_is_not_ours(repo: Sandbox, tmp_path: Path, odd
     )
     program.write_text(f"#!/bin/sh\ncat '{tmp_path}/answer'\ncat >/dev/null\n")
     program.chmod(0o755)
-    of = trust.Question(program=str(program), env=os.environ, cwd=str(repo.path), path="/y", wanted=frozenset(("x",)))
-    assert trust.asked(of) == []
+    of = codex.Question(program=str(program), env=os.environ, cwd=str(repo.path), path="/y", wanted=frozenset(("x",)))
+    assert codex.asked(of) == []
     if "key" not in odd:
         return  # the verbs once
     path = {"PATH": f"{program.parent}:{os.environ['PATH']}"}

@@ -166,7 +166,7 @@ def test_a_server_that_never_answers_is_stopped(
     repo: Sandbox, codex: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from gitbaton.errors import BatonError
-    from gitbaton.install.appserver import Peer
+    from gitbaton.install.codex import Peer
 
     program = str(tmp_path / "programs/codex")
     with (

@@ -109,11 +109,12 @@ def test_purge_asks_on_a_terminal(repo: Sandbox, answer: str, code: int) -> None
 def test_t17_a_ref_that_moved_meanwhile_is_not_deleted(repo: Sandbox) -> None:
     from gitbaton.errors import BatonError
     from gitbaton.install import githooks as install
+    from gitbaton.install.plan import apply
 
     repo.ok("snapshot", "--track", "t", "--step", "s")
     with repo.open() as baton:
         plan = install.plan_uninstall(baton, purge=True)
         repo.ok("snapshot", "--track", "t", "--step", "newer")
         with pytest.raises(BatonError):
-            install.apply(plan)
+            apply(plan)
     assert "refs/baton/tracks/t" in "".join(everything(repo))

@@ -43,12 +43,13 @@ def test_purge_names_and_removes_all_of_it_before_it_unhides(exported: Sandbox, 
 def test_a_purge_that_fails_half_way_leaves_what_is_left_hidden(exported: Sandbox) -> None:
     from gitbaton.errors import BatonError
     from gitbaton.install import githooks as install
+    from gitbaton.install.plan import apply
 
     with exported.open() as baton:
         plan = install.plan_uninstall(baton, purge=True)
         exported.ok("snapshot", "--track", "t", "--step", "newer")
         with pytest.raises(BatonError):
-            install.apply(plan)
+            apply(plan)
     assert exported.git("status", "--porcelain") == ""
 
 

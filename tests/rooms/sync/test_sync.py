@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -61,18 +62,22 @@ def test_t20_install_fetch_is_taken_back_exactly(far: Far) -> None:
     a = far.first
     a.git("remote", "add", "up/stream", str(far.remote.path))
     before = (a.path / ".git/config").read_bytes()
-    for words in (("--fetch",), ("--fetch", "up/stream"), ("--fetch",)):
-        ok(a, "install", *words)
-    assert a.git("config", "--get-all", "remote.up/stream.fetch").splitlines()[1:] == [
-        "+refs/baton/tracks/*:refs/baton/remotes/up%2Fstream/tracks/*",
-        "+refs/baton/meta*:refs/baton/remotes/up%2Fstream/meta*",
-        "+refs/notes/checkpoints*:refs/baton/remotes/up%2Fstream/notes*",
-    ]
-    assert len(a.git("config", "--get-all", "remote.origin.fetch").splitlines()) == 4
-    assert a.try_git("config", "remote.origin.push").code == 1
-    (a.path / ".git/baton/installed").unlink()  # and where nobody remembers
-    ok(a, "uninstall")
-    assert (a.path / ".git/config").read_bytes().replace(b"[notes]\n", b"") == before
+    for remembered in (True, False):
+        for words in (("--fetch",), ("--fetch", "up/stream"), ("--fetch",)):
+            ok(a, "install", *words)
+        assert a.git("config", "--get-all", "remote.up/stream.fetch").splitlines()[1:] == [
+            "+refs/baton/tracks/*:refs/baton/remotes/up%2Fstream/tracks/*",
+            "+refs/baton/meta*:refs/baton/remotes/up%2Fstream/meta*",
+            "+refs/notes/checkpoints*:refs/baton/remotes/up%2Fstream/notes*",
+        ]
+        assert len(a.git("config", "--get-all", "remote.origin.fetch").splitlines()) == 4
+        assert a.try_git("config", "remote.origin.push").code == 1
+        manifest = a.path / ".git/baton/installed"
+        assert {key for key, _ in json.loads(manifest.read_bytes())["config"]} >= {"notes.rewriteRef", "remote.origin.fetch"}
+        if not remembered:
+            manifest.unlink()
+        ok(a, "uninstall")
+        assert (a.path / ".git/config").read_bytes().replace(b"[notes]\n", b"") == before
     assert a.here("install", "--fetch", "nowhere").code == a.here("install", "origin").code == 129
 
 

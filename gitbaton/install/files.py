@@ -1,4 +1,4 @@
-"""Files of other programs that install changes: looked at first, and written whole, with what they have kept."""
+"""Files that install changes: looked at first, written whole with what they have kept, and the folders made for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterable
 
 from gitbaton.errors import BatonError
-from gitbaton.system.files import write_atomic
+from gitbaton.system.files import sync_paths, write_atomic
 from gitbaton.values import value
 
 MAX_BYTES = 4 << 20
@@ -28,6 +28,22 @@ class File:
     links: int = 1
 
 
+def read(path: str, limit: int = MAX_BYTES) -> bytes | None:
+    """The first bytes of a file, at most ``limit`` (-1: all); None when it is not there or cannot be read."""
+    try:
+        with open(path, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK)) as file:  # waits for no pipe
+            return file.read(limit)
+    except (OSError, ValueError):
+        return None
+
+
+def digest(data: bytes) -> str:
+    """What a manifest remembers of a file's bytes."""
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
 def look(path: str, shown: str, *, inside: str | None = None, git_dir: str | None = None) -> File:
     """A file that may be changed, symbolic links followed; ``inside``: it must not lead out of that directory.
 
@@ -39,44 +55,49 @@ def look(path: str, shown: str, *, inside: str | None = None, git_dir: str | Non
         raise BatonError(f"'{shown}' leads out of the work tree, to '{real}'")
     if git_dir is not None and _below(real, os.path.realpath(git_dir)):
         raise BatonError(f"'{shown}' leads into the repository's own directory")
+    found = _read_plain(real, shown)
+    if found is None:
+        mask = os.umask(0o022)
+        os.umask(mask)
+        return File(shown=shown, real=real, data=None, mode=0o666 & ~mask)
+    data, entry = found
+    mode, owner = stat.S_IMODE(entry.st_mode), (entry.st_uid, entry.st_gid)
+    return File(shown=shown, real=real, data=data, mode=mode, owner=owner, links=entry.st_nlink)
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+def _read_plain(path: str, shown: str) -> tuple[bytes, os.stat_result] | None:
+    """A plain file of no great size, whole; None where there is none. Raises BatonError for what cannot be read."""
     try:
-        data, found = _read(real, shown)
+        _check_plain(os.stat(path), shown)
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())  # another one may stand there by now
+            _check_plain(found, shown)
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        return File(shown=shown, real=real, data=None, mode=_new_mode())
+        return None
     except OSError as error:
         raise BatonError(f"'{shown}' cannot be read: {error.strerror}") from None
-    mode, owner = stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid)
-    return File(shown=shown, real=real, data=data, mode=mode, owner=owner, links=found.st_nlink)
-
-
-def _read(path: str, shown: str) -> tuple[bytes, os.stat_result]:
-    """The bytes of a plain file of no great size. Raises BatonError for any other, OSError."""
-    found = os.stat(path)
-    _plain(found, shown)
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        found = os.fstat(file.fileno())  # another one may stand there by now
-        _plain(found, shown)
-        data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise BatonError(f"'{shown}' is over {MAX_BYTES >> 20} MiB")
     return data, found
 
 
-def _plain(found: os.stat_result, shown: str) -> None:
+def _check_plain(found: os.stat_result, shown: str) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise BatonError(f"'{shown}' is {'a directory' if stat.S_ISDIR(found.st_mode) else 'not a plain file'}")
 
 
-def bytes_of(path: str) -> bytes | None:
-    """The bytes of a plain file, symbolic links followed; None when there is none, or one that is too large."""
-    try:
-        return _read(path, path)[0]
-    except (OSError, ValueError, BatonError):
-        return None
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(os.path.join(folder, ""))
+def check_unchanged(file: File, after: bytes | None) -> bool:
+    """Whether the file has the bytes it is to have already. Raises BatonError when it is not what it was, either."""
+    found = _read_plain(file.real, file.shown)
+    now = found[0] if found else None
+    if now not in (file.data, after):
+        raise BatonError(f"'{file.shown}' has just been changed by somebody else, and is left as it is", "run it again")
+    return now == after
 
 
 def check_writable(file: File, *, gone: bool) -> None:
@@ -102,27 +123,8 @@ def check_writable(file: File, *, gone: bool) -> None:
             raise BatonError(f"'{file.shown}' belongs to somebody else, and is left as it is")
 
 
-def _new_mode() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def check_unchanged(file: File, after: bytes | None) -> bool:
-    """Whether the file has the bytes it is to have already. Raises BatonError when it is not what it was, either."""
-    try:
-        now: bytes | None = _read(file.real, file.shown)[0]
-    except FileNotFoundError:
-        now = None
-    except OSError as error:
-        raise BatonError(f"'{file.shown}' cannot be read: {error.strerror}") from None
-    if now not in (file.data, after):
-        raise BatonError(f"'{file.shown}' has just been changed by somebody else, and is left as it is", "run it again")
-    return now == after
-
-
 def write(path: str, data: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Write a file whole or not at all, with its mode and owner. Raises OSError."""
+    """Write a file whole or not at all, with its mode and owner, and on disk. Raises OSError."""
 
     def made(fd: int) -> None:
         found = os.fstat(fd)
@@ -132,6 +134,15 @@ def write(path: str, data: bytes, mode: int, owner: tuple[int, int] | None = Non
 
     temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
     write_atomic(path, data, temporary=temporary, mode=mode & 0o600, sync=True, made=made)
+
+
+def keep(path: str, kept: str) -> None:
+    """Let a hook have a second name before ours takes its place, so that it runs at every moment. Raises OSError."""
+    try:
+        os.link(path, kept, follow_symlinks=False)
+    except OSError:  # a file system without hard links
+        os.rename(path, kept)
+    sync_paths([os.path.dirname(kept)])
 
 
 def make_folders(folder: str) -> list[str]:
