@@ -71,7 +71,7 @@ def run() -> NoReturn:
 def _run(words: list[str]) -> int:
     terminal.prepare()
     if words[:1] == ["hook"] and len(words) > 2:  # a hook is waited for: no typer
-        from gitbaton.hooks.dispatch import dispatch
+        from gitbaton.hooks import dispatch
 
         dispatch(words[1:])
         return 0

@@ -12,7 +12,7 @@ def command(
     ] = None,
 ) -> int:
     """What clients and hook scripts call; it never fails. A client's payload is read from standard input."""
-    from gitbaton.hooks.dispatch import dispatch
+    from gitbaton.hooks import dispatch
 
     dispatch([*words, *(["--track", track] if track else [])])
     return 0

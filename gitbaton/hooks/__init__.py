@@ -1,1 +1,15 @@
 """What git and the coding agents call. A guard never breaks the guarded: whatever goes wrong, the caller goes on."""
+
+from __future__ import annotations
+
+
+def dispatch(words: list[str]) -> None:
+    """``git baton hook CALLER EVENT ARGS``. Never raises."""
+    if words[:1] == ["git"]:
+        from gitbaton.hooks import githooks
+
+        githooks.run(words[1:])
+    elif len(words) > 1:
+        from gitbaton.hooks import agent
+
+        agent.run(words)

@@ -10,7 +10,7 @@ from gitbaton import terminal
 from gitbaton.agents.translate import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
-from gitbaton.hooks.deadline import AgainError, DeadlineError, deadline
+from gitbaton.hooks.guard import AgainError, DeadlineError, deadline, log
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -66,8 +66,6 @@ class _Work:
     def log(self, text: str) -> None:
         """A line in the log of the repository, where one was found."""
         if self.repo is not None:
-            from gitbaton.hooks.logbook import log
-
             log(self.repo, f"hook {self.call.agent} {self.call.event}: {text}")
 
     def close(self) -> None:
@@ -116,14 +114,9 @@ def _opened(work: _Work, event: Event) -> bool:
     """Find the repository in which an event happened; False where there is none, or where nobody uses gitbaton."""
     if event.child or event.moment in ("other", "compacted"):
         return False
-    return any(_opened_at(work, event, place) for place in _places(event))
-
-
-def _places(event: Event) -> list[str]:
-    """Where the agent works: the payload's directory, else its project, where that one is gone or has no baton."""
-    told = [event.cwd, *(value for name, value in os.environ.items() if name == f"{event.agent.upper()}_PROJECT_DIR")]
-    known = [place for place in dict.fromkeys(told) if place]
-    return [place for place in known if os.path.isdir(place)] if known else [os.getcwd()]
+    # the payload's directory, else the agent's project, where that one is gone or has no baton
+    told = [place for place in (event.cwd, os.environ.get(f"{event.agent.upper()}_PROJECT_DIR")) if place]
+    return any(_opened_at(work, event, place) for place in dict.fromkeys(told or [os.getcwd()]) if os.path.isdir(place))
 
 
 def _opened_at(work: _Work, event: Event, place: str) -> bool:
@@ -131,31 +124,32 @@ def _opened_at(work: _Work, event: Event, place: str) -> bool:
 
     says = event.inject in ("full", "short")  # first, even where a checkpoint follows
     work.ahead = begin(place, "look" if says else "capture" if event.moment in _ENDS else "nothing")
-    from gitbaton.git.repo import discover  # and much besides, while git works
+    import gitbaton.hooks.sessions  # and much besides, while git works
+    from gitbaton.git.repo import discover
 
-    _import_for(event)
+    if says:
+        import gitbaton.briefing
+        import gitbaton.choosing
+        import gitbaton.worktree.filedrift
+    elif event.moment in _ENDS:
+        import gitbaton.hooks.auto
+        import gitbaton.worktree.capture  # noqa: F401
+
     try:
         repo = discover(place if work.ahead or event.cwd else None, door="binary", ahead=work.ahead)
     except NotARepositoryError:
         return False
     root = repo.layout.root
-    if root is None or not (os.path.isdir(repo.shared_dir) or _used(repo) or _wanted(repo, root, event.agent)):
+    used = root is not None and (
+        os.path.isdir(repo.shared_dir)
+        or bool(repo.git.run("for-each-ref", "--count=1", "--format=x", "refs/baton/tracks/").out)  # our folder is gone
+        or _wanted(repo, root, event.agent)
+    )
+    if not used:
         repo.close()
         return False
     work.repo = repo
     return True
-
-
-def _import_for(event: Event) -> None:
-    """Import what an event needs, now that git is at work."""
-
-    if event.inject in ("full", "short") or event.moment in _ENDS:
-        pass
-
-
-def _used(repo: Repo) -> bool:
-    """Whether there is a track, though our own folder is gone."""
-    return bool(repo.git.run("for-each-ref", "--count=1", "--format=x", "refs/baton/tracks/").out)
 
 
 def _wanted(repo: Repo, root: str, agent: str) -> bool:
@@ -175,7 +169,6 @@ def _wanted(repo: Repo, root: str, agent: str) -> bool:
 def _attend(work: _Work, event: Event) -> None:
     """Say first, keep then: the client can have its text while the checkpoint is still being taken."""
     from gitbaton.hooks import sessions
-    from gitbaton.hooks.telling import tell
 
     assert work.repo is not None
     repo, session = work.repo, sessions.load(work.repo, event)
@@ -185,6 +178,8 @@ def _attend(work: _Work, event: Event) -> None:
             session = _nudged(work, event, session)
         if event.inject in ("full", "short") or flagged:
             try:
+                from gitbaton.hooks.telling import tell
+
                 until = work.begun + TELLING_SECONDS - time.monotonic()
                 terminal.emit(answer(event, tell(repo, event, work.call.track, until, work.log)))
             except Exception as error:  # what cannot be said must not keep a checkpoint back
@@ -246,7 +241,7 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
     from gitbaton.config import load
     from gitbaton.hooks import auto, sessions
 
-    repo, now = work.repo, auto.now()
+    repo, now = work.repo, int(time.time())
     assert repo is not None
     repo.prefetch_settings()
     settings = load(repo, work.log)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,8 +16,7 @@ from gitbaton.codec import Json, document, first_line, parse_transcript, transcr
 from gitbaton.errors import ScanError, UnchangedError
 from gitbaton.git.repo import Repo, lock_file
 from gitbaton.git.treediff import differences
-from gitbaton.hooks.deadline import AgainError
-from gitbaton.hooks.logbook import log
+from gitbaton.hooks.guard import AgainError, log
 from gitbaton.hooks.sessions import Session, facts_path
 from gitbaton.model import Agent, Carried, Checkpoint, Observed, Stored, Told
 from gitbaton.requests import Request
@@ -273,8 +271,3 @@ def _told(c: Checkpoint) -> dict[str, Json]:
     files = document(c)["files"]
     assert isinstance(files, dict)
     return {key: item for key, item in files.items() if key not in ("changed", "worktree")}
-
-
-def now() -> int:
-    """Seconds since 1970."""
-    return int(time.time())

@@ -10,8 +10,8 @@ from gitbaton.codec import Note, parse_note, plain
 from gitbaton.errors import RefConflictError
 from gitbaton.git import settings
 from gitbaton.git.objects import OID
-from gitbaton.hooks.logbook import log
-from gitbaton.model import Live, Oid, Stored
+from gitbaton.hooks.guard import log
+from gitbaton.model import Head, Oid, Stored
 from gitbaton.survey import Surveyor
 
 WAIT = 2.0
@@ -39,7 +39,12 @@ def drift_lines(baton: Baton, event: str) -> list[str]:
         return []
     if event == "post-commit":
         return [f"warning: checkpoint '{_step(stored)}' of track '{plain(track)}' is behind: {live.drift}"]
-    lines = [_then(baton, stored), _now(baton, live)]
+    c = stored.checkpoint
+    track, then, now = plain(c.track), _place(baton, c.place), _place(baton, live.head)
+    lines = [
+        f"warning: HEAD has left the checkpoint '{_step(stored)}' of track '{track}', taken on {then}",
+        f"warning: HEAD is now {now}: {live.drift}",
+    ]
     muted = not baton.repo.boolean("advice.batondrift", default=True)
     return lines if muted else [*lines, "hint: git baton resume --live"]
 
@@ -49,15 +54,8 @@ def _step(stored: Stored) -> str:
     return f"> {said}" if stored.foreign_words else said
 
 
-def _then(baton: Baton, stored: Stored) -> str:
-    c = stored.checkpoint
-    place = f"{c.place.branch or 'detached'} {baton.abbreviate(c.place.oid)}".rstrip()
-    return f"warning: HEAD has left the checkpoint '{_step(stored)}' of track '{plain(c.track)}', taken on {plain(place)}"
-
-
-def _now(baton: Baton, live: Live) -> str:
-    place = f"{live.head.branch or 'detached'} {baton.abbreviate(live.head.oid)}".rstrip()
-    return f"warning: HEAD is now {plain(place)}: {live.drift}"
+def _place(baton: Baton, head: Head) -> str:
+    return plain(f"{head.branch or 'detached'} {baton.abbreviate(head.oid)}".rstrip())
 
 
 def carry(baton: Baton, pairs: list[tuple[Oid, Oid]]) -> None:

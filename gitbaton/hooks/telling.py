@@ -15,7 +15,7 @@ from gitbaton.config import load
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo
 from gitbaton.git.treediff import finished, started
-from gitbaton.hooks.deadline import DeadlineError, deadline
+from gitbaton.hooks.guard import DeadlineError, deadline
 from gitbaton.hooks.sessions import has_ended
 from gitbaton.model import Drift, Head, Live, Oid, Stored
 from gitbaton.running.current import unfinished

@@ -1,4 +1,4 @@
-"""A hook's own time limit: whoever waits for it waits no longer, whatever git or a disk are doing."""
+"""Guard: a hook's time limit, and its log. Whatever git or a disk are doing, the caller waits no longer and sees no error."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from datetime import UTC, datetime
 
 from gitbaton.errors import BatonError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from gitbaton.git.repo import Repo
+
+LOG_BYTES = 1 << 20
 GRACE = 0.5  # seconds in which what was begun may be cleaned up
 
 
@@ -53,3 +60,17 @@ def deadline(seconds: float) -> Iterator[None]:
     finally:
         if not (over and outer):
             hand_back()
+
+
+def log(repo: Repo, text: str) -> None:
+    """One line in the log of the repository, ``<common dir>/baton/log``; a log over 1 MiB starts anew. Never raises."""
+    from gitbaton.codec import plain, timestamp
+    from gitbaton.git.repo import add
+
+    path = os.path.join(repo.shared_dir, "log")
+    try:
+        if os.path.exists(path) and os.stat(path).st_size > LOG_BYTES:
+            os.replace(path, path + ".old")
+        add(repo, path, f"{timestamp(datetime.now(UTC))} {plain(text)}\n".encode("utf-8", "replace"))
+    except (OSError, BatonError):
+        pass
