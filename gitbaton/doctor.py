@@ -17,7 +17,7 @@ from gitbaton.git.packkeep import left
 from gitbaton.git.tornfiles import torn
 from gitbaton.install import githooks as install
 from gitbaton.install.files import read
-from gitbaton.model import Oid
+from gitbaton.model import Finding, Oid
 from gitbaton.retention.looking import known as known_name
 from gitbaton.retention.looking import strange
 from gitbaton.store import CURRENT, NOTES, chain_ref, fetched, intent, meta, sound, tip_ref
@@ -25,22 +25,11 @@ from gitbaton.store.refs import META, RUNS
 from gitbaton.store.sound import own_refs
 from gitbaton.threads.health import checked, stuck, waiting
 from gitbaton.threads.names import LATE, THREADS
-from gitbaton.values import value
 
 MANY = 1000
 STALE_LOCK = 10.0
 LOCK_WAIT = 5.0
 _FIX, _INSTALL = "git baton doctor --fix", "git baton install"
-
-
-@value
-class Finding:
-    """One thing that was looked at. ``ok`` is False where something should be mended; ``mend`` is the line that does it."""
-
-    name: str
-    ok: bool
-    text: str
-    mend: str = ""
 
 
 def examine(baton: Baton) -> list[Finding]:

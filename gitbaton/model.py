@@ -373,3 +373,14 @@ class Live:
     unsaved: tuple[str, ...] = ()
     since: Since | None = None
     tests: tuple[tuple[str, ...] | None, ...] = ()
+
+
+@value
+class Finding:
+    """One thing that a doctor looked at. ``ok`` is False where it would not run, or should be mended; ``mend`` is the line that
+    does it."""
+
+    name: str
+    ok: bool
+    text: str
+    mend: str = ""

@@ -1,4 +1,4 @@
-"""What a coding agent's client calls: tell the model where things stand, and take the checkpoints that nobody asks for."""
+"""Agents' hooks: tell the model where things stand, and take the checkpoints that nobody asks for."""
 
 from __future__ import annotations
 

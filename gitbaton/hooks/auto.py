@@ -1,4 +1,4 @@
-"""Checkpoints that nobody asked for: when one is due, what it says of itself, and whose words it carries."""
+"""Automatic checkpoints: when one is due, what it says of itself, and whose words it carries."""
 
 from __future__ import annotations
 

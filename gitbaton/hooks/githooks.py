@@ -1,4 +1,4 @@
-"""What git's hook scripts call when there is something to say. Whatever goes wrong, git's command succeeds."""
+"""Git's hooks: warn of drift, carry notes over rewrites. Whatever goes wrong, git's command succeeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one session of a client leaves for its next hook: a small file in the git directory of its work tree."""
+"""Session state: what one session of a client leaves for its next hook, in a small file in its work tree's git directory."""
 
 from __future__ import annotations
 
@@ -42,6 +42,9 @@ class Session:
     nudged: str = ""
 
 
+_KINDS = {name: type(getattr(Session(), name)) for name in Session.__annotations__}
+
+
 def opening(prompt: str, redact: Callable[[str], str]) -> str:
     """The beginning of the first line of what the user said, redacted before it is cut: of half a key nobody could tell that
     it is one. What holds no word of a secret is not given to ``redact``, which takes time."""
@@ -77,12 +80,8 @@ def _read(path: str) -> Session:
             found = parse(file.read(_MAX_BYTES))
     except (OSError, RecordError):
         return Session()
-    if not isinstance(found, dict):
-        return Session()
-    texts = {name: item for name in ("task", "prompt", "words", "nudged") if isinstance(item := found.get(name), str)}
-    numbers = {name: item for name in ("taken", "turns") if isinstance(item := found.get(name), int)}
-    flags = {name: found.get(name) is True for name in ("compacted", "ended")}
-    return replace(Session(), **texts, **flags, **numbers)
+    known = {name: item for name, item in found.items() if name in _KINDS} if isinstance(found, dict) else {}
+    return replace(Session(), **{name: item for name, item in known.items() if type(item) is _KINDS[name]})
 
 
 def save(repo: Repo, event: Event, **changes: object) -> Session:
@@ -92,9 +91,7 @@ def save(repo: Repo, event: Event, **changes: object) -> Session:
     after = replace(before, **changes)
     path = _path(repo.own_dir, event.agent, event.session)
     if after != before:
-        document: dict[str, Json] = {"task": after.task, "prompt": after.prompt, "compacted": after.compacted}
-        document |= {"ended": after.ended, "taken": after.taken, "turns": after.turns, "words": after.words}
-        document |= {"nudged": after.nudged} if after.nudged else {}
+        document: dict[str, Json] = {name: getattr(after, name) for name in _KINDS if name != "nudged" or after.nudged}
         put(repo, path, canonical(document), fresh=f".{os.getpid()}", mode=0o600)
     else:
         with suppress(FileNotFoundError):

@@ -14,21 +14,12 @@ from gitbaton.git.settings import everywhere
 from gitbaton.install import codex
 from gitbaton.install.files import read
 from gitbaton.install.levels import EVERYWHERE, ONLY_USED, Place, Row, doubled, program, rows, shown
+from gitbaton.model import Finding
 from gitbaton.system.process import begin
-from gitbaton.values import replace, value
+from gitbaton.values import replace
 
 SECONDS = 5.0
 _FIND = "command -v git-baton && { git-baton --version >/dev/null 2>&1 && echo runs; true; }"
-
-
-@value
-class Finding:
-    """One thing that was looked at. ``ok`` is False where something would not run; ``mend`` is the line that helps."""
-
-    name: str
-    ok: bool
-    text: str
-    mend: str = ""
 
 
 def examine(places: Iterable[Place], cwd: str) -> list[Finding]:
@@ -172,18 +163,11 @@ def _gemini(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Find
     unasked = _inner(layers[-1][1], "security", "folderTrust", "enabled") is False
     if where.root is None or unasked or where.env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
         return
-    rules = where.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(home, "trustedFolders.json")
-    yield _trusted(_gemini_rule(_settings(rules), where.root) is True, "gemini", where.root)
-
-
-def _gemini_rule(rules: dict[str, Any], root: str) -> bool | None:
-    """What the longest rule that covers a folder says; None without one."""
-    best, answer = -1, None
-    for path, level in rules.items():
-        covered = os.path.dirname(path) if level == "TRUST_PARENT" else path
-        if len(path) > best and _covers(covered, root):
-            best, answer = len(path), level in ("TRUST_FOLDER", "TRUST_PARENT")
-    return answer
+    rules = _settings(where.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(home, "trustedFolders.json"))
+    covered = {path: os.path.dirname(path) if level == "TRUST_PARENT" else path for path, level in rules.items()}
+    longest = max((path for path in rules if _covers(covered[path], where.root)), key=len, default=None)
+    trusted = longest is not None and rules[longest] in ("TRUST_FOLDER", "TRUST_PARENT")
+    yield _trusted(trusted, "gemini", where.root)
 
 
 def _copilot(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Our entries into the text of a client's settings, and out of it again. Pure."""
+"""Merge: our entries into the text of a client's settings, and out of it again. Pure."""
 
 from __future__ import annotations
 

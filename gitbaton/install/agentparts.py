@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Collection
@@ -112,38 +113,25 @@ class Whole(Part):
 
     def put(self, text: str) -> Merged:
         """The file; git may have given its lines other ends."""
-        written = self._written(self.track)
+        named = f"const TRACK = {json.dumps(self.track)}"
+        written = _TRACK.sub(lambda _: named, shipped(self.name), count=1)
         return Merged(text=text if text.replace("\r\n", "\n") == written else written)
 
     def find(self, text: str) -> Found:
-        """Whether it is ours."""
+        """Whether it is ours, and the track that it names."""
         if self.mark not in text.splitlines():
             return NONE
-        return Found(count=1, tracks=(self._named(text),))
-
-    def fresh(self, text: str) -> bool:
-        """Whether it is as this version writes it, for whatever track."""
-        return text.replace("\r\n", "\n") == self._written(self._named(text))
+        named = _TRACK.search(text.replace("\r\n", "\n"))
+        try:
+            track = json.loads(named.group(1)) if named else None
+        except ValueError:
+            track = None
+        return Found(count=1, tracks=(track,))
 
     def known(self, text: str) -> bool:
         """Whether it is as some version wrote it, for whatever track."""
         plain = text.replace("\r\n", "\n")
         return is_shipped(self.name, _TRACK.sub(_NO_TRACK, plain, count=1) if self.mark == PLUGIN_MARK else plain)
-
-    def _written(self, track: str | None) -> str:
-        import json
-
-        return _TRACK.sub(lambda _: f"const TRACK = {json.dumps(track)}", shipped(self.name), count=1)
-
-    def _named(self, text: str) -> str | None:
-        import json
-
-        found = _TRACK.search(text.replace("\r\n", "\n"))
-        try:
-            named = json.loads(found.group(1)) if found else None
-        except ValueError:
-            return None
-        return named if isinstance(named, str) else None
 
 
 class Block(Part):

@@ -65,8 +65,13 @@ def asked(of: Question) -> list[Trust]:
         return _ours(peer, of)
 
 
-def give(of: Question) -> int:
-    """Let Codex trust our hooks; how many it trusts anew. Raises BatonError when it does not.
+def offered(of: Question) -> str:
+    """What ``given`` would do, for a dry run."""
+    return f"would let codex trust our {len(of.wanted)} hooks, through its app server"
+
+
+def given(of: Question) -> str:
+    """Let Codex trust our hooks; what was done, in a line. Raises BatonError when it does not.
 
     A line that only resembles ours is not trusted.
     """
@@ -84,18 +89,9 @@ def give(of: Question) -> int:
             left = [item for item in _ours(peer, of) if item.status not in TRUSTED]
             if left:
                 raise BatonError(f"codex was told to trust our hooks and still does not trust {len(left)} of them")
-        return len(open_ones)
-
-
-def offered(of: Question) -> str:
-    """What ``given`` would do, for a dry run."""
-    return f"would let codex trust our {len(of.wanted)} hooks, through its app server"
-
-
-def given(of: Question) -> str:
-    """Let Codex trust our hooks; what was done, in a line. Raises BatonError as ``give`` does."""
-    count = give(of)
-    return f"codex trusts our {len(of.wanted)} hooks, {count} of them anew" if count else "codex trusts our hooks already"
+    if not open_ones:
+        return "codex trusts our hooks already"
+    return f"codex trusts our {len(of.wanted)} hooks, {len(open_ones)} of them anew"
 
 
 def wanted(client: Client, track: str | None) -> frozenset[str]:

@@ -257,13 +257,11 @@ def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
     draft = _Draft(baton.repo)
     repo, made = baton.repo, draft.made
     _take_scripts(draft, scripts())
-    config = [(key, text) for key, text in made.config if text in settings.local_values(repo, key)]
+    config = made.config
     if made.lost and (_config_hook_values(repo) or os.path.isdir(script_folder(repo)) or draft.steps):
-        keys = ("notes.displayRef", "notes.rewriteRef")
-        config = _config_hook_values(repo) + [(key, GLOB) for key in keys if GLOB in settings.local_values(repo, key)]
-        fetched = [(f"remote.{name}.fetch", text) for name in names(repo) for text in refspecs(name)]
-        config += [(key, text) for key, text in fetched if text in settings.local_values(repo, key)]
-    _remove_config(draft, config)
+        config = [*_config_hook_values(repo), ("notes.displayRef", GLOB), ("notes.rewriteRef", GLOB)]
+        config += [(f"remote.{name}.fetch", text) for name in names(repo) for text in refspecs(name)]
+    _remove_config(draft, [(key, text) for key, text in config if text in settings.local_values(repo, key)])
     hidden = _hidden(baton)
     for event in EVENTS:
         _remove(draft, os.path.join(script_folder(repo), event))
