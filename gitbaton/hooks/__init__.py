@@ -6,9 +6,9 @@ from __future__ import annotations
 def dispatch(words: list[str]) -> None:
     """``git baton hook CALLER EVENT ARGS``. Never raises."""
     if words[:1] == ["git"]:
-        from gitbaton.hooks import githooks
+        from gitbaton.hooks import git
 
-        githooks.run(words[1:])
+        git.run(words[1:])
     elif len(words) > 1:
         from gitbaton.hooks import agent
 

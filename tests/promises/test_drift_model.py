@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from gitbaton import Baton
 from gitbaton.agents.values import Event
 from gitbaton.hooks import auto
-from gitbaton.hooks.githooks import drift_lines
+from gitbaton.hooks.git import drift_lines
 from gitbaton.hooks.sessions import Session
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
