@@ -20,9 +20,8 @@ from gitbaton.model import Stored
 from gitbaton.values import value
 
 if TYPE_CHECKING:
-    from gitbaton import doctor
     from gitbaton.git.repo import Door
-    from gitbaton.install import agentdoctor
+    from gitbaton.model import Finding
     from gitbaton.store import Problem
 
 # Options and arguments of several verbs.
@@ -131,7 +130,7 @@ def left_out(problems: Iterable[Problem]) -> None:
         terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
 
 
-def say_findings(found: Sequence[doctor.Finding] | Sequence[agentdoctor.Finding], *, json: bool) -> int:
+def say_findings(found: Sequence[Finding], *, json: bool) -> int:
     """What a doctor found, and the line that mends it; the exit code."""
     amiss = any(not f.ok for f in found)
     if json:
