@@ -1,25 +1,9 @@
-"""Tracks between machines: what a remote has, fetching it, joining it, and pushing what it lacks."""
+"""Tracks, threads, runs and conversations between machines: fetch what a remote has, join it, and push what it lacks."""
 
-from gitbaton.sync.fetching import fetch
-from gitbaton.sync.join import join
-from gitbaton.sync.naming import is_thread, named
+from gitbaton.sync.fetch import fetch
+from gitbaton.sync.look import is_thread, named
 from gitbaton.sync.push import push
-from gitbaton.sync.rounds import sync
-from gitbaton.sync.values import Choice, Exposure, Fetched, Gathered, Joining, Move, Pushing, Synced
+from gitbaton.sync.retry import sync
+from gitbaton.sync.values import Choice, Synced
 
-__all__ = [
-    "Choice",
-    "Exposure",
-    "Fetched",
-    "Gathered",
-    "Joining",
-    "Move",
-    "Pushing",
-    "Synced",
-    "fetch",
-    "is_thread",
-    "join",
-    "named",
-    "push",
-    "sync",
-]
+__all__ = ["Choice", "Synced", "fetch", "is_thread", "named", "push", "sync"]

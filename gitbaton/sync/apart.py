@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gitbaton.baton import Baton
-from gitbaton.codec import decode_track
 from gitbaton.errors import BatonError, GitError, GitTimeoutError, RecordError, RemoteError
 from gitbaton.git.remotes import Connection
 from gitbaton.model import Oid
-from gitbaton.store import CHAINS, NOTES, TIPS, Store, chain_ref, meta, sound
+from gitbaton.store import NOTES, Store, chain_ref, meta, sound
 from gitbaton.store.meta import Meta
-from gitbaton.store.refs import REMOTES
+from gitbaton.store.refs import track_of
+from gitbaton.sync.look import own
 from gitbaton.sync.values import Choice
 from gitbaton.values import replace
 
@@ -30,7 +30,8 @@ def apart(baton: Baton, line: Connection, choice: Choice) -> dict[str, str]:
     not see them when it fetches."""
     found = sound.broken(baton.store, sound.own_refs(baton.store))
     line.hidden |= found.keys()
-    return {ref: why for ref, why in found.items() if _takes(choice, ref)}
+    tracks = {ref: track_of(own(ref)) for ref in found}
+    return {ref: why for ref, why in found.items() if (name := tracks[ref]) is None or choice.takes(("track", name))}
 
 
 def more_apart(baton: Baton, line: Connection, error: BatonError, there: Mapping[str, Oid] = sound.NONE) -> dict[str, str]:
@@ -57,13 +58,4 @@ def torn_notes(store: Store) -> dict[str, str]:
 
 def without(choice: Choice, tracks: Mapping[str, object], left: Mapping[str, str]) -> Choice:
     """A choice of some tracks without those whose chain is broken."""
-    return replace(choice, tracks=tuple(sorted(t for t in tracks if choice.takes(t) and chain_ref(t) not in left)))
-
-
-def _takes(choice: Choice, ref: str) -> bool:
-    """Whether a ref is none of a track's, or of one that the choice takes."""
-    remote, room, rest = ref.removeprefix(REMOTES).partition("/tracks/")
-    fetched = ref.startswith(REMOTES) and bool(room) and bool(remote)
-    name = rest if fetched else ref.removeprefix(CHAINS).removeprefix(TIPS) if ref.startswith((CHAINS, TIPS)) else None
-    track = decode_track(name) if name is not None else None
-    return track is None or choice.takes(track)
+    return replace(choice, tracks=tuple(sorted(t for t in tracks if choice.takes(("track", t)) and chain_ref(t) not in left)))

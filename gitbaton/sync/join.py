@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
-from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.codec import Note, decode_track, entry, parse_note
+from gitbaton.codec import decode_track, entry
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git.notes import walk
 from gitbaton.git.objects import RefChange
 from gitbaton.model import Oid
-from gitbaton.store import NOTES, Store, chain_ref, intent, tip_ref
+from gitbaton.store import NOTES, chain_ref, intent, tip_ref
 from gitbaton.store import meta as metas
+from gitbaton.store.fetched import SLACK
 from gitbaton.store.join import Link, marks, news
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.store.revision import Revision
 from gitbaton.store.sound import NONE
-from gitbaton.sync.fetching import FUTURE
 from gitbaton.sync.look import Seen, said
+from gitbaton.sync.notes import more_notes, track_in
 from gitbaton.sync.values import Choice, Joined, Joining, Late
 
 
@@ -32,7 +31,7 @@ def join(
     rest goes on, and so are those of which a ref here is ``apart``, because it is broken. Raises RecordError where tombstones
     cannot be read: then nothing is joined.
     """
-    tracks = {track: oid for track, oid in seen.tracks.items() if choice.takes(track)}
+    tracks = {track: oid for track, oid in seen.tracks.items() if choice.takes(("track", track))}
     refs = [ref for track in tracks for ref in (chain_ref(track), tip_ref(track))]
     held = write or intent.pending(baton.repo)
     with baton.repo.lock((*refs, META, NOTES)) if held else nullcontext():
@@ -54,7 +53,7 @@ class _Plan:
 
     def __init__(self, baton: Baton, seen: Seen, apart: Mapping[str, str]) -> None:
         self.store, self.seen, self.apart = baton.store, seen, apart
-        self.limit: datetime = baton.clock() + FUTURE
+        self.limit = baton.clock() + SLACK
         self.revision = Revision(self.store)
         self.revision.noted = NOTES not in apart
         before = self.revision.meta
@@ -72,21 +71,17 @@ class _Plan:
             self.rows.append(Joined(track=track, problem="it is broken here"))
             return
         try:
-            links, late = self._links(track, oid)
+            found = news(self.store, track, oid)
         except (RecordError, GitError) as error:
             self.rows.append(Joined(track=track, problem=error.message))
             return
-        if links or late:
-            self._join(track, links, late)
+        late = tuple(Late(id=link.id, created=link.created) for link in found if link.created > self.limit)
+        if found:
+            self._join(track, [link for link in found if link.created <= self.limit], late)
 
     def _is_apart(self, track: str) -> bool:
         names = (chain_ref(track), tip_ref(track))
         return any(ref == name or ref.startswith(name + "/") for ref in self.apart for name in names)
-
-    def _links(self, track: str, oid: Oid) -> tuple[list[Link], tuple[Late, ...]]:
-        found = news(self.store, track, oid)
-        late = tuple(Late(id=link.id, created=link.created) for link in found if link.created > self.limit)
-        return [link for link in found if link.created <= self.limit], late
 
     def _join(self, track: str, links: list[Link], late: tuple[Late, ...]) -> None:
         try:
@@ -107,7 +102,7 @@ class _Plan:
         below = remote_ref(remote, "tracks/")
         for ref, oid in self.store.objects.refs(below).items() if self.revision.meta.drops else ():
             track = decode_track(ref.removeprefix(below))
-            if track is not None and choice.takes(track) and track not in self.seen.tracks and ref not in self.apart:
+            if track is not None and choice.takes(("track", track)) and track not in self.seen.tracks and ref not in self.apart:
                 oids = self.store.objects.first_parents(oid)
                 found = list(marks(self.store, oids[:-1]))
                 if oids[-1] == self.store.root and all(mark and self.revision.meta.dropped(mark[1]) for mark in found):
@@ -122,10 +117,11 @@ class _Plan:
 
     def notes(self) -> None:
         """Text in the remote's notes that ours do not have; where it cannot be read, a warning."""
-        if self.seen.notes is None or NOTES in self.apart:
+        theirs = self.seen.refs.get(NOTES)
+        if theirs is None or NOTES in self.apart:
             return
         try:
-            self.revision.notes(more_notes(self.store, self.seen.notes, self._entry))
+            self.revision.notes(more_notes(self.store, theirs, self._entry))
         except RecordError as error:
             self.warnings.append(f"the remote's notes are left out: {error.message}")
 
@@ -137,7 +133,7 @@ class _Plan:
         """
         if oid in self.fresh:  # which get theirs as they are joined
             return None
-        track = text.partition(b"\ntrack: ")[2].partition(b"\n")[0].decode("utf-8", "replace")
+        track = track_in(text)
         if track not in self.known:
             tip = self.store.chains()[0].get(track) if not self._is_apart(track) else None
             oids = self.store.objects.first_parents(tip) if tip is not None else []
@@ -157,40 +153,3 @@ class _Plan:
         tips = {track: oid for track, oid in self.tips.items() if oid}
         warnings = (*self.warnings, *self.revision.warnings)
         return Joining(rows=tuple(self.rows), tips=tips, meta=self.revision.meta, warnings=warnings)
-
-
-def note_blobs(store: Store, commit: Oid | None) -> dict[Oid, list[Oid]]:
-    """The blobs of every note that a commit of notes holds, by the object they are for. Raises RecordError."""
-    tree = store.tree_of(commit)
-    if commit is not None and tree is None:
-        raise RecordError(f"{commit} is not a commit of notes")
-    found: dict[Oid, list[Oid]] = {}
-    for target, blob in walk(store.objects, tree) if tree else ():
-        found.setdefault(target, []).append(blob)
-    return found
-
-
-def more_notes(store: Store, commit: Oid, entry_of: Callable[[Oid, Oid, bytes], bytes | None]) -> Mapping[Oid, bytes]:
-    """The notes of a commit of notes as far as ours say less; an entry that we have in that note is as we have it, and each
-    other one is what ``entry_of`` makes of it, from the object that the note is for, the id, and the text."""
-    theirs, ours = note_blobs(store, commit), note_blobs(store, store.notes_tree()[0])
-    result = {}
-    for target, blobs in theirs.items():
-        if blobs == ours.get(target):
-            continue
-        known = parse_note(note_text(store, ours.get(target, [])))
-        fetched = parse_note(note_text(store, blobs))
-        have = {oid for oid, _ in known.entries}
-        made = [(oid, entry_of(target, oid, text)) for oid, text in fetched.entries if oid not in have]
-        entries = tuple((oid, text) for oid, text in made if text is not None)
-        if entries or fetched.preamble:
-            result[target] = Note(preamble=fetched.preamble, entries=entries, older=fetched.older).render()
-    return result
-
-
-def note_text(store: Store, blobs: Sequence[Oid]) -> bytes:
-    """The text of a note, whose blobs these are. Raises RecordError for one that cannot be read."""
-    read = [found.data for found in store.objects.read_many(blobs) if found is not None and found.kind == "blob"]
-    if len(read) != len(blobs) or None in read:
-        raise RecordError("a note cannot be read")
-    return b"\n".join(data for data in read if data is not None)

@@ -1,127 +1,172 @@
-"""What a remote has: its refs sorted into rooms, and those that gitbaton does not write, which nobody uses."""
+"""Refs of an exchange: of which item each is, which a remote has, and which of them names and options choose."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from gitbaton.codec import decode_track, encode_track
-from gitbaton.errors import RecordError
-from gitbaton.git.remotes import Connection
+from gitbaton.baton import Baton
+from gitbaton.codec import check_track, decode_track, plain
+from gitbaton.errors import NotFoundError, RecordError, RemoteError, UsageError
+from gitbaton.git.remotes import Connection, place_address
 from gitbaton.journal.names import run_of
 from gitbaton.model import Oid
 from gitbaton.store import CHAINS, NOTES, Store
 from gitbaton.store import meta as metas
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META, REMOTES, RUNS, SAFETY, TRANSCRIPTS, remote_ref, track_of
-from gitbaton.sync.values import Choice
-from gitbaton.threads.names import LATE, THREADS, names_of
+from gitbaton.sync.values import Choice, Item
+from gitbaton.threads.names import LATE, THREADS, names_of, ref_of
 from gitbaton.values import replace, value
 
-_OURS = "refs/baton/"
+OURS = "refs/baton/"
 _OTHERS = (SAFETY, REMOTES)  # of no concern to anybody else, also where somebody mirrored them
-_THREAD = re.compile(r"refs/baton/(?:remotes/[^/]+/(?:joined/[0-9a-f]{16}/)?)?((?:threads|late)/.+)")
+_FETCHED = re.compile(r"refs/baton/remotes/[^/]+/(?:joined/[0-9a-f]{16}/(?=threads/|late/))?")
 _TALK = re.compile(r"[a-z][a-z0-9_-]*/([^/]+)\Z")
+_SHOWN = 100
+
+
+def item_of(ref: str) -> Item | None:
+    """The item that a ref of ours is of, here or at a remote; None for one that is of none, or is not as we write it."""
+    if ref.startswith(CHAINS):
+        track = track_of(ref)
+        return ("track", track) if track is not None else None
+    if ref.startswith(RUNS):
+        run = run_of(ref.removeprefix(RUNS))
+        return ("run", run) if run is not None else None
+    if ref.startswith(TRANSCRIPTS):
+        match = _TALK.match(ref.removeprefix(TRANSCRIPTS))
+        return ("transcript", ref) if match is not None and decode_track(match[1]) is not None else None
+    names = names_of(ref)
+    return ("thread", *names) if names is not None else None
+
+
+def own(ref: str) -> str:
+    """The ref that one below refs/baton/remotes stands for; any other as it is."""
+    return _FETCHED.sub(OURS, ref, count=1)
+
+
+def here(remote: str, ref: str) -> str:
+    """Where a ref of a remote lies once it is fetched."""
+    return remote_ref(remote, "notes" if ref == NOTES else ref.removeprefix(OURS))
+
+
+def room(line: Connection, place: str | None = None) -> str:
+    """The folder of refs that say how threads stood when a remote and we had the same, after a join or a push: one for each
+    address, since what is not at another one was not removed there."""
+    shown = place_address(line.repo, place or line.remote.fetch)
+    digest = hashlib.sha256(shown.encode("utf-8", "surrogateescape")).hexdigest()
+    return remote_ref(line.remote.name, f"joined/{digest[:16]}/")
 
 
 @value
 class Seen:
-    """The refs of a remote: all that were listed; the tracks among them; conversations, threads and runs by ref; and refs
-    in our namespace that gitbaton does not write."""
+    """The refs of a remote: all that were listed; the items of those that are of one; the tracks among them; and refs in our
+    namespace that gitbaton does not write."""
 
     refs: Mapping[str, Oid]
+    items: Mapping[str, Item]
     tracks: Mapping[str, Oid]
-    others: Mapping[str, Oid]
     strange: tuple[str, ...]
 
-    @property
-    def meta(self) -> Oid | None:
-        """What the remote says is pinned and dropped."""
-        return self.refs.get(META)
-
-    @property
-    def notes(self) -> Oid | None:
-        """The remote's notes."""
-        return self.refs.get(NOTES)
+    def chosen(self, choice: Choice) -> dict[str, Item]:
+        """The refs of items that a choice takes."""
+        return {ref: item for ref, item in self.items.items() if choice.takes(item)}
 
 
 def look(line: Connection, place: str | None = None, *, everything: bool = False) -> Seen:
     """Ask a remote, or one of its push addresses, for the refs in our rooms, or for all. Raises RemoteError."""
-    return sort(line.listed(*(() if everything else (_OURS + "*", NOTES)), place=place))
-
-
-def sort(refs: Mapping[str, Oid]) -> Seen:
-    """Refs of a remote put into their rooms. Pure."""
-    tracks: dict[str, Oid] = {}
-    others: dict[str, Oid] = {}
-    strange = []
-    for ref, oid in refs.items():
-        if ref.startswith(CHAINS):
-            track = track_of(ref)
-            if track is None:
-                strange.append(ref)
-            else:
-                tracks[track] = oid
-        elif _is_other(ref):
-            others[ref] = oid
-        elif ref.startswith(_OURS) and ref != META and not ref.startswith(_OTHERS):
-            strange.append(ref)
-    return Seen(refs=refs, tracks=tracks, others=others, strange=tuple(strange))
-
-
-def _is_other(ref: str) -> bool:
-    if ref.startswith(TRANSCRIPTS):
-        match = _TALK.match(ref.removeprefix(TRANSCRIPTS))
-        return match is not None and decode_track(match.group(1)) is not None
-    if ref.startswith(RUNS):
-        return run_of(ref.removeprefix(RUNS)) is not None
-    return names_of(ref) is not None
-
-
-def thread_of(ref: str) -> str | None:
-    """The thread, as its refs name it, that a ref is of: here, at a remote, or where what is known of one lies; None for any
-    other ref."""
-    found = _THREAD.fullmatch(ref)
-    name = names_of(_OURS + found[1]) if found is not None else None
-    return name[0] if name is not None else None
-
-
-def taken(refs: Mapping[str, Oid], choice: Choice) -> Mapping[str, Oid]:
-    """Refs without those of threads that a choice does not take."""
-    if choice.named is None:
-        return refs
-    kept = {None, *choice.named}
-    return {ref: oid for ref, oid in refs.items() if thread_of(ref) in kept}
-
-
-def narrowed(seen: Seen, choice: Choice) -> Seen:
-    """A remote as if the threads that a choice does not take were of no concern."""
-    return replace(seen, others=taken(seen.others, choice)) if choice.named is not None else seen
+    refs = line.listed(*(() if everything else (OURS + "*", NOTES)), place=place)
+    items = {ref: item for ref in refs if (item := item_of(ref)) is not None}
+    tracks = {item[1]: refs[ref] for ref, item in items.items() if item[0] == "track"}
+    ours = (ref for ref in refs if ref.startswith(OURS) and ref != META and not ref.startswith(_OTHERS))
+    return Seen(refs=refs, items=items, tracks=tracks, strange=tuple(ref for ref in ours if ref not in items))
 
 
 def said(store: Store, seen: Seen) -> Meta:
     """What a remote says is pinned and dropped. Raises RecordError where that cannot be read: then nothing may be exchanged."""
     try:
-        return metas.read(store, seen.meta) if seen.meta is not None else metas.NOTHING
+        return metas.read(store, seen.refs[META]) if META in seen.refs else metas.NOTHING
     except RecordError as error:
         raise RecordError(f"the remote's '{META}' cannot be used, and nothing is joined or pushed: {error.message}") from None
 
 
-def chosen(seen: Seen, choice: Choice) -> dict[str, Oid]:
-    """The refs of a remote that a choice takes: tracks, what is said of them, and by its options the rest."""
-    found = {CHAINS + encode_track(track): oid for track, oid in seen.tracks.items() if choice.takes(track)}
-    found |= {ref: oid for ref, oid in ((META, seen.meta), (NOTES, seen.notes)) if oid is not None}
-    return found | besides(seen, choice)
+def flush(baton: Baton) -> None:
+    """Bring into git what savers have in their log, one that was killed, too. Raises BatonError."""
+    if pending(baton):
+        from gitbaton.threads.store import ThreadStore
+
+        with ThreadStore(baton.repo) as store:
+            store.flush()
 
 
-def besides(seen: Seen, choice: Choice) -> dict[str, Oid]:
-    """The refs of a remote, besides those of tracks, that a choice takes by its options."""
-    asked = ((TRANSCRIPTS, choice.transcripts), (THREADS, choice.threads), (LATE, choice.threads), (RUNS, choice.runs))
-    rooms = tuple(room for room, wanted in asked if wanted)
-    return {ref: oid for ref, oid in seen.others.items() if rooms and ref.startswith(rooms)}
+def pending(baton: Baton) -> bool:
+    """Whether there is a log, so that there may be more than the refs say."""
+    return os.path.isdir(os.path.join(baton.repo.shared_dir, "wal"))
 
 
-def here(remote: str, ref: str) -> str:
-    """Where a ref of a remote lies once it is fetched."""
-    rest = "notes" if ref == NOTES else ref.removeprefix(_OURS)
-    return remote_ref(remote, rest)
+def named(
+    baton: Baton,
+    line: Connection,
+    choice: Choice,
+    names: Sequence[str],
+    *,
+    ours: bool = True,
+    places: Sequence[str | None] = (None,),
+    write: bool = True,
+) -> Choice:
+    """A choice of what these names mean: a track that is here or there, else a thread that is. With a thread among them it
+    takes only the threads that are named, and only the tracks; with tracks alone these, and all threads.
+
+    ``ours``: what is here counts, besides what was fetched; ``places``: the addresses that are looked at; one of several that
+    gives no answer is passed over. With ``write`` what savers have in their log is flushed first. Raises NotFoundError for a
+    name that is neither, RemoteError.
+    """
+    if not (names and choice.threads):
+        return choice
+    if ours and write:
+        flush(baton)
+    known = _items(baton.repo.objects.refs(*((THREADS, LATE) if ours else ()), remote_ref(line.remote.name)))
+    known |= {("track", track) for track in baton.store.chains()[0]} if ours else set()
+    meant = [_meant(name, known) for name in names]
+    if any(item is None or item[0] != "track" for item in meant):
+        for place in places:
+            try:
+                known |= _items(look(line, place).refs)
+            except RemoteError:
+                if len(places) == 1:
+                    raise
+        meant = [_meant(name, known) for name in names]
+    for name, item in zip(names, meant, strict=True):
+        if item is None:
+            shown = plain(name if len(name) <= _SHOWN else name[:_SHOWN] + "...")
+            where = " here or at" if ours else " at"
+            hint = ("what savers have not flushed yet is not counted",) if ours and not write and pending(baton) else ()
+            raise NotFoundError(f"there is no track and no thread '{shown}'{where} '{plain(line.remote.shown)}'", *hint)
+    tracks = dict.fromkeys(item[1] for item in meant if item is not None and item[0] == "track")
+    threads = frozenset(item[1] for item in meant if item is not None and item[0] == "thread")
+    return replace(choice, tracks=tuple(tracks), named=threads or None)
+
+
+def is_thread(baton: Baton, name: str) -> bool:
+    """Whether the refs here have a thread of this name."""
+    return _meant(name, _items(baton.repo.objects.refs(THREADS, LATE))) is not None
+
+
+def _items(refs: Iterable[str]) -> set[Item]:
+    """The items of refs here, fetched or at a remote, of threads without their namespaces."""
+    return {item[:2] for ref in refs if (item := item_of(own(ref))) is not None}
+
+
+def _meant(name: str, known: Collection[Item]) -> Item | None:
+    """The track, else the thread, of those ``known`` that a name means; None where it means neither."""
+    for kind in ("track", "thread"):
+        try:
+            item = ("track", check_track(name)) if kind == "track" else item_of(ref_of(name, ""))
+        except UsageError:
+            continue
+        if item is not None and item[:2] in known:
+            return item[:2]
+    return None

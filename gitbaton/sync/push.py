@@ -7,7 +7,6 @@ from contextlib import ExitStack
 
 from gitbaton import scanning
 from gitbaton.baton import Baton
-from gitbaton.codec import encode_track
 from gitbaton.errors import (
     MENDS,
     BatonError,
@@ -29,16 +28,15 @@ from gitbaton.store import meta as metas
 from gitbaton.store.fetched import SLACK
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META
-from gitbaton.sync import runs, threads
-from gitbaton.sync.agreed import RUN_ROOM, THREAD_ROOM, agreed, remember
+from gitbaton.sync import threads
 from gitbaton.sync.apart import apart, more_apart, require_meta, torn_notes, without
-from gitbaton.sync.exposure import counted, exposure, present
-from gitbaton.sync.look import Seen, besides, here, look, narrowed, said, taken
-from gitbaton.sync.moves import Comparison
-from gitbaton.sync.published import keeps, meta_move, notes_move, other_moves
-from gitbaton.sync.threadmoves import Moves
-from gitbaton.sync.values import Choice, Exposure, Move, Pushing
-from gitbaton.threads.names import LATE, THREADS, late_ref, names_of, ref_of
+from gitbaton.sync.consent import agreed, counted, exposure, present, remember
+from gitbaton.sync.logs import run_moves, talk_moves
+from gitbaton.sync.look import OURS, Seen, flush, here, look, pending, room, said
+from gitbaton.sync.notes import keeps, meta_move, notes_move
+from gitbaton.sync.tracks import Comparison
+from gitbaton.sync.values import Choice, Exposure, Item, Move, Pushing
+from gitbaton.threads.names import LATE, THREADS, late_ref, ref_of
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -72,24 +70,19 @@ class Plan:
     keeps: str = ""
 
     @property
-    def sends(self) -> dict[str, tuple[Oid | None, Oid | None]]:
-        """The moves of the remote's refs: from what was seen to what it gets."""
-        return {move.ref: (move.seen, move.new) for move in self.moves if move.changes}
-
-    @property
     def parts(self) -> list[dict[str, tuple[Oid | None, Oid | None]]]:
-        """The same, as it is sent: all at once, but for threads that are too many for that; what is no thread's goes first."""
-        threads: dict[str, list[str]] = {}
-        parts: list[list[str]] = [[]]
+        """The moves of the remote's refs, from what was seen to what it gets, as they are sent: all at once, but for threads
+        that are too many for that; what is no thread's goes first."""
+        sends: dict[str | None, dict[str, tuple[Oid | None, Oid | None]]] = {None: {}}
         for move in self.moves:
             if move.changes:
-                (parts[0] if move.thread is None else threads.setdefault(move.thread, [])).append(move.ref)
-        for refs in threads.values():
+                sends.setdefault(move.thread, {})[move.ref] = (move.seen, move.new)
+        parts = [sends.pop(None)]
+        for refs in sends.values():
             if len(parts[-1]) + len(refs) > _AT_ONCE:
-                parts.append([])
-            parts[-1] += refs
-        sends = self.sends
-        return [{ref: sends[ref] for ref in part} for part in parts if part]
+                parts.append({})
+            parts[-1] |= refs
+        return [part for part in parts if part]
 
 
 def push(
@@ -118,7 +111,7 @@ def push(
         with baton.repo.lock(()):
             baton.store.settle()
     if manner.write and choice.threads:
-        threads.flush(baton)
+        flush(baton)
     left = apart(baton, line, choice)
     found, problems = baton.store.chains()
     mine = metas.read(baton.store) if meta is None else meta
@@ -128,7 +121,7 @@ def push(
         place.refs = refs
         place.seen = seen if place.place == line.remote.fetch else None
         place.warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems if p.where not in left)
-        place.leave(left)
+        place.left |= left
     try:
         done = (places[0].push(),) if len(places) == 1 else tuple(place.one_of_several() for place in places)
     except GitError as error:
@@ -156,23 +149,21 @@ class _Place:
         self.refs: Mapping[str, Oid] | None = None
         self.there: Mapping[str, Oid] = {}
         self.warnings: tuple[str, ...] = ()
-        self.agreed: frozenset[tuple[str, str]] = frozenset()
+        self.agreed: frozenset[Item] = frozenset()
         self.left: dict[str, str] = {}
         self.shown = line.remote.shown
-
-    def leave(self, broken: Mapping[str, str]) -> None:
-        """Leave refs here alone that are broken."""
-        self.left |= broken
 
     def push(self) -> Pushing:
         """Carry it out; where that fails because refs here lead to what cannot be read, once more without them."""
         try:
             done = self._push()
         except BatonError as error:
-            more = more_apart(self.baton, self.line, error, self._tracks_there())
+            # Tracks that are there may have to be written again, because something of them is dropped.
+            there = {ref: oid for ref, oid in self.there.items() if ref.startswith(CHAINS)}
+            more = more_apart(self.baton, self.line, error, there)
             if not more:
                 raise
-            self.leave(more)
+            self.left |= more
             try:
                 done = self._push()
             except BatonError as again:  # git itself asks what the remote has of it
@@ -181,13 +172,14 @@ class _Place:
         told = {move.ref for move in done.moves if move.broken}
         return replace(done, apart={ref: why for ref, why in self.left.items() if ref not in told})
 
-    def _tracks_there(self) -> dict[str, Oid]:
-        """The tracks of the remote that may have to be written again, because something of them is dropped."""
-        return {ref: oid for ref, oid in self.there.items() if ref.startswith(CHAINS)}
-
     def _push(self) -> Pushing:
-        """Carry it out: first as it should be, then, where the server refuses rewriting, by adding only."""
-        done = self._try(rewriting=True) or self._try(rewriting=False)
+        """Carry it out: first as it should be, then, where the server refuses rewriting, by adding only. What is written for an
+        attempt stays until our refs of the remote's name it."""
+        for rewriting in (True, False):
+            with ExitStack() as keeping:
+                done = self._attempt(keeping, rewriting=rewriting)
+            if done is not None:
+                break
         assert done is not None  # only rewriting can be refused so that another attempt is worth it
         return done
 
@@ -200,40 +192,41 @@ class _Place:
                 raise
             return Pushing(moves=(), failure=error.message)
 
-    def _try(self, *, rewriting: bool) -> Pushing | None:
-        """One attempt; None when rewriting is refused. What is written for it stays until our refs of the remote's name it."""
-        with ExitStack() as keeping:
-            return self._attempt(keeping, rewriting=rewriting)
-
     def _attempt(self, keeping: ExitStack, *, rewriting: bool) -> Pushing | None:
+        """One attempt; None when rewriting is refused."""
         seen = self._look()
         self.there = seen.refs
-        chosen = without(self.choice, {**self.ours, **seen.tracks}, self.left) if self.left else self.choice
-        made = self.plan(seen, chosen, rewriting=rewriting)
+        left = without(self.choice, {**self.ours, **seen.tracks}, self.left)
+        made = self.plan(seen, left if self.left else self.choice, rewriting=rewriting)
         haves = _Haves(self.baton, seen, made.moves)
         keeping.enter_context(stored(self.baton.repo, made.objects))
-        known = self._known(made.moves)
+        moving = {move.item for move in made.moves if move.changes and move.item is not None}
+        known = agreed(self.baton.repo, self.line.remote.name, self.place, moving)
         public = haves.ask(lambda oids: exposure(self.baton, made.moves, oids, known), lambda found: found is None)
         declined = self._declined(public)
         result = Pushing(moves=made.moves, exposure=public, warnings=made.warnings)
         if declined is not None:
             result = replace(result, declined=declined.names, private=declined.threads)
-        if declined is not None and not self.manner.partly:
-            return result
-        if declined is not None:
-            made = self.plan(seen, self._without(seen, declined), rewriting=rewriting)
+            if not self.manner.partly:
+                return result
+            tracks = tuple(track for track in left.tracks or () if track not in declined.tracks)
+            rest = replace(self.choice, tracks=tracks, kept=frozenset(declined.threads))
+            made = self.plan(seen, rest, rewriting=rewriting)
             keeping.enter_context(stored(self.baton.repo, made.objects))
         planned = made.moves
-        moves = haves.ask(lambda oids: counted(self.baton, planned, oids, public), _brings_nothing)
+        moves = haves.ask(
+            lambda oids: counted(self.baton, planned, oids, public),
+            lambda found: not any(move.commits or move.untracked for move in found),
+        )
         made = replace(made, moves=moves)
-        result = replace(result, moves=made.moves, warnings=made.warnings, keeps=made.keeps)
-        wants = [new for _, new in made.sends.values() if new is not None]
-        named = {f"name of {threads.called(name)}": "\n".join(name) for name in threads.new(made.moves)}
+        result = replace(result, moves=moves, warnings=made.warnings, keeps=made.keeps)
+        wants = [move.new for move in moves if move.changes and move.new is not None]
+        hits: Sequence[scanning.Hit] = ()
         if self.manner.scan and wants:
+            fresh = [(move.thread, move.namespace) for move in moves if move.thread is not None and move.action == "new"]
+            named = {f"name of {threads.called(name)}": "\n".join(name) for name in fresh}
             hits = haves.ask(lambda oids: scanning.lacking(self.baton, wants, oids, named), lambda found: not found)
-        else:
-            hits = ()
-        if hits or not self.manner.write or not made.sends:
+        if hits or not self.manner.write or not made.parts:
             return replace(result, hits=hits)
         return self._send(result, made, rewriting=rewriting)
 
@@ -243,7 +236,7 @@ class _Place:
         if known is not None:
             return known
         for _ in range(ATTEMPTS):
-            seen = narrowed(look(self.line, self.place, everything=True), self.choice)
+            seen = look(self.line, self.place, everything=True)
             for track in self.choice.tracks or ():
                 if chain_ref(track) not in self.left and track not in self.ours and track not in seen.tracks:
                     raise NotFoundError(f"there is no track '{track}'")
@@ -253,33 +246,28 @@ class _Place:
 
     def _unknown(self, seen: Seen) -> list[str]:
         """Refs of the remote whose objects are needed, and no ref of ours holds them."""
-        remote = self.line.remote.name
+        remote, objects = self.line.remote.name, self.baton.repo.objects
         known = self.baton.store.held(remote)
-        tracks = {CHAINS + encode_track(track): (track, oid) for track, oid in seen.tracks.items() if self.choice.takes(track)}
-        wanted = {ref: oid for ref, (track, oid) in tracks.items() if track in self.ours or here(remote, ref) in known}
-        if self.mine.drops:  # what is forgotten may lie in a track that is only there
-            objects = self.baton.repo.objects
-            wanted |= {ref: oid for ref, (_, oid) in tracks.items() if objects.info(oid) is None}
-        wanted |= {ref: seen.refs[ref] for ref in (META, NOTES) if ref in seen.refs}
-        mine = self.baton.repo.objects.refs(THREADS, LATE) if self.choice.threads else {}
-        others = besides(seen, self.choice)  # of threads, those that are nowhere here are not compared
-        wanted |= {ref: oid for ref, oid in others.items() if not threads.is_thread(ref) or self._compares(ref, mine)}
+        mine = objects.refs(THREADS, LATE) if self.choice.threads else {}
         held = {*known.values(), *self.ours.values(), *mine.values()}
-        return [ref for ref, oid in wanted.items() if oid not in held]
-
-    def _compares(self, ref: str, mine: Mapping[str, Oid]) -> bool:
-        """Whether a thread's ref is compared with one of ours."""
-        name = names_of(ref)
-        return name is not None and (ref_of(*name) in mine or late_ref(*name) in mine)
+        wanted = [ref for ref in (META, NOTES) if ref in seen.refs]
+        for ref, item in seen.chosen(self.choice).items():
+            needed = True
+            if item[0] == "track":
+                needed = item[1] in self.ours or here(remote, ref) in known
+                # What is forgotten may lie in a track that is only there.
+                needed = needed or (self.mine.drops and objects.info(seen.refs[ref]) is None)
+            elif item[0] == "thread":  # those that are nowhere here are not compared
+                needed = ref_of(*item[1:]) in mine or late_ref(*item[1:]) in mine
+            wanted += [ref] if needed else []
+        return [ref for ref in wanted if seen.refs[ref] not in held]
 
     def _threads(self, seen: Seen, choice: Choice, *, rewriting: bool) -> tuple[list[Move], tuple[str, ...]]:
         """The moves of threads, and what is to be said of them."""
-        held = threads.known(self.baton, self.line.remote.name) if self.refs is None else self.refs
-        with threads.Trade(self.baton, self.line, seen, place=self.place, refs=taken(held, choice)) as trade:
-            made = Moves(trade, choice, rewriting=rewriting, apart=self.left)
-            found = made.all()
-            said = made.warnings
-        if not self.manner.write and threads.pending(self.baton):
+        with threads.Trade(self.baton, self.line, seen, choice, place=self.place, refs=self.refs) as trade:
+            made = threads.Moves(trade, rewriting=rewriting, apart=self.left)
+            found, said = made.all(), made.warnings
+        if not self.manner.write and pending(self.baton):
             said = (*said, "what savers have not flushed yet is not counted")
         return found, said
 
@@ -289,39 +277,28 @@ class _Place:
         both = metas.union(self.mine, said(store, seen))
         limit = self.baton.clock() + SLACK
         compared = Comparison(store, seen, self.ours, (self.mine, both), self.shown, limit, rewriting=rewriting)
-        moves = compared.moves(choice)
-        objects, warnings, left = list(compared.objects), [], ""
-        ours = seen.meta is not None or bool(seen.tracks)
+        moves, objects, warnings, left = compared.moves(choice), compared.objects, list(self.warnings), ""
+        ours = META in seen.refs or bool(seen.tracks)
         if ours or any(move.action != "refused" for move in moves):  # else nothing of ours is wanted there
             told, more = meta_move(store, seen, both)
-            moves, objects = [*moves, *([told] if told else [])], [*objects, *more]
+            moves, objects = [*moves, *told], [*objects, *more]
         try:
-            noted, more = notes_move(self.baton, compared, moves) if NOTES not in self.left else (None, [])
+            noted, more = notes_move(self.baton, compared, moves) if NOTES not in self.left else ([], [])
             left = keeps(store, compared, moves)
-            moves, objects = [*moves, *([noted] if noted else [])], [*objects, *more]
+            moves, objects = [*moves, *noted], [*objects, *more]
         except RecordError as error:
-            self.leave(torn_notes(store))
+            self.left |= torn_notes(store)
             warnings += [f"no notes are pushed: {error.message}"] if NOTES not in self.left else []
         public = {m.track: m.new for m in moves if m.track is not None and m.action not in ("delete", "refused") and m.new}
-        moves += other_moves(self.baton, seen, choice, public, self.left)
-        moves += runs.moves(self.baton, seen, self.shown, self.left) if choice.runs else []
+        moves += talk_moves(self.baton, seen, public, self.left) if choice.transcripts else []
+        moves += run_moves(self.baton, seen, self.shown, self.left) if choice.runs else []
         traded, words = self._threads(seen, choice, rewriting=rewriting) if choice.threads else ([], ())
         moves, warnings = [*moves, *traded], [*warnings, *words]
         pruned = sum(move.dropped - move.forgotten for move in moves if not rewriting and move.action != "refused")
         if pruned:
             which = "a checkpoint that was" if pruned == 1 else f"{pruned} checkpoints that were"
             warnings.append(f"'{self.shown}' refuses rewriting and keeps {which} removed here")
-        return Plan(moves=tuple(moves), objects=tuple(objects), warnings=(*self.warnings, *warnings), keeps=left)
-
-    def _known(self, moves: Sequence[Move]) -> frozenset[str]:
-        """The refs of the tracks, runs and threads that somebody here has agreed to push to this place."""
-        moving = [move for move in moves if move.changes]
-        repo, remote = self.baton.repo, self.line.remote.name
-        tracks = agreed(repo, remote, self.place, [move.track for move in moving if move.track is not None])
-        ran = agreed(repo, remote, self.place, [move.run for move in moving if move.run is not None], room=RUN_ROOM)
-        told = {move.thread for move in moving if move.thread is not None}
-        told = set(agreed(repo, remote, self.place, sorted(told), room=THREAD_ROOM))
-        return frozenset(m.ref for m in moving if m.track in tracks or m.run in ran or m.thread in told)
+        return Plan(moves=tuple(moves), objects=tuple(objects), warnings=tuple(warnings), keeps=left)
 
     def _declined(self, public: Exposure | None) -> Exposure | None:
         """What nobody agrees to make public. A dry run asks nobody."""
@@ -332,11 +309,6 @@ class _Place:
             return None
         return public
 
-    def _without(self, seen: Seen, declined: Exposure) -> Choice:
-        tracks = set(without(self.choice, {**self.ours, **seen.tracks}, self.left).tracks or ())
-        kept = frozenset(declined.threads)
-        return replace(self.choice, tracks=tuple(sorted(tracks.difference(declined.tracks))), kept=kept)
-
     def _send(self, result: Pushing, made: Plan, *, rewriting: bool) -> Pushing | None:
         moves, rows = {move.ref: move for move in made.moves}, list[Pushed]()
         try:
@@ -346,8 +318,9 @@ class _Place:
             # Not after each part: git's time for the next one goes with the number of refs here.
             done = [moves[row.ref] for row in rows if not row.kind]
             self._remember(done, {item.oid for item in made.objects})
-            if result.exposure is not None:
-                self._agreed(result, result.exposure, done)
+            if result.exposure is not None and not (result.declined or result.private):
+                sent = result.exposure.asked.intersection(move.item for move in done)
+                remember(self.baton.repo, self.line.remote.name, self.place, sorted(sent))
         failed = [row for row in rows if row.kind]
         if not failed:
             return result
@@ -368,19 +341,14 @@ class _Place:
         hints = [f"refs that were pushed all the same: {done:,}"] if done else []
         return RemoteError(told.get(row.kind, f"'{self.shown}' refuses '{row.ref}': {row.reason}"), *hints, kind=row.kind)
 
-    def _agreed(self, result: Pushing, public: Exposure, done: Sequence[Move]) -> None:
-        """Remember what was sent with somebody's agreement."""
-        tracks, runs, talks = ({getattr(move, kind) for move in done} for kind in ("track", "run", "thread"))
-        rooms = (("", public.tracks, result.declined, tracks), (RUN_ROOM, public.runs, result.declined, runs))
-        for room, names, declined, there in (*rooms, (THREAD_ROOM, public.threads, result.private, talks)):
-            sent = sorted(there.intersection(names).difference(declined))
-            remember(self.baton.repo, self.line.remote.name, self.place, sent, room=room)
-
     def _remember(self, moves: Sequence[Move], written: Collection[Oid]) -> None:
         """Our refs of the remote's, as it has them now; of threads also what both sides have. ``written``: what git keeps."""
         remote, repo = self.line.remote.name, self.baton.repo
         refs = {here(remote, move.ref): move.new for move in moves}
-        refs |= self._both(moves)
+        names = {(move.thread, move.namespace) for move in moves if move.thread is not None}
+        folder = room(self.line, self.place) if names else ""
+        for ref in (ref for name in names for ref in (ref_of(*name), late_ref(*name))):
+            refs[folder + ref.removeprefix(OURS)] = refs.get(here(remote, ref), self.there.get(ref))
         refs = {ref: new for ref, new in refs.items() if ref not in self.line.hidden}
         with repo.lock(tuple(refs)):
             known = self.baton.store.pointing((*refs, *(move.ref for move in moves)))
@@ -394,14 +362,6 @@ class _Place:
                     publish(repo, [change], held=tuple(known.values()))
                 except CollectedError:  # it was pruned here while it was sent, and git has collected it: a fetch brings it
                     continue
-
-    def _both(self, moves: Sequence[Move]) -> dict[str, Oid | None]:
-        """How threads stand on both sides after these moves, by the refs that note it."""
-        now = {move.ref: move.new for move in moves}
-        names = {(move.thread, move.namespace) for move in moves if move.thread is not None}
-        refs = [ref for name in names for ref in (ref_of(*name), late_ref(*name))]
-        folder = threads.room(self.line, self.place) if refs else ""
-        return {threads.below(folder, ref): now[ref] if ref in now else self.there.get(ref) for ref in refs}
 
 
 class _Haves:
@@ -435,10 +395,6 @@ class _Haves:
         if self._all is None:
             self._all = present(self.baton, list(self.seen.refs.values()))
         return question(self._all)
-
-
-def _brings_nothing(moves: Sequence[Move]) -> bool:
-    return not any(move.commits or move.untracked for move in moves)
 
 
 def _refuses(row: Pushed) -> bool:

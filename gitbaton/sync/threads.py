@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.baton import Baton
-from gitbaton.codec import plain
-from gitbaton.errors import BatonError
-from gitbaton.git.objects import RefChange
+from gitbaton.codec import counted, plain
+from gitbaton.errors import MENDS, BatonError, RefConflictError
+from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.packs import Packs
-from gitbaton.git.remotes import Connection, place_address
+from gitbaton.git.remotes import Connection
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store.refs import remote_ref
-from gitbaton.sync.look import Seen, here
+from gitbaton.store.sound import NONE
+from gitbaton.sync.look import OURS, Seen, flush, here, room
 from gitbaton.sync.threeway import Apart, Place, Side, apart, broken
-from gitbaton.sync.values import FetchedThread, Move
+from gitbaton.sync.values import Choice, FetchedThread, JoinedThread, Move
 from gitbaton.threads.chain import Entries
 from gitbaton.threads.commits import named
 from gitbaton.threads.health import reader
+from gitbaton.threads.late import Object
 from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
 from gitbaton.values import replace
 
-_OURS = "refs/baton/"
-_JOINED = "joined/"
 _MOST = 100  # characters of a name
-_ROOM = re.compile(r"joined/[0-9a-f]{16}/")
+_SOME = 5  # threads that are named in a warning
+_TRIES = 20
 Name = tuple[str, str]
 """A thread and a namespace."""
 
@@ -38,91 +36,44 @@ def joins(shown: str) -> str:
     return f"git baton sync --threads {in_shell(shown)}"
 
 
-def forgets(shown: str) -> str:
-    """What makes a thread that is gone at a remote one that it never had."""
-    command = f"git baton fetch --threads --prune {in_shell(shown)}"
-    return f"'{command}' forgets that it was there; then it is pushed as a new one"
-
-
-def room(line: Connection, place: str | None = None) -> str:
-    """Below which folder of a remote's it lies how threads stood when both sides had the same, after a join or a push: one for
-    each address, since what is not at another one was not removed there."""
-    shown = place_address(line.repo, place or line.remote.fetch)
-    digest = hashlib.sha256(shown.encode("utf-8", "surrogateescape")).hexdigest()
-    return remote_ref(line.remote.name, f"{_JOINED}{digest[:16]}/")
-
-
-def below(folder: str, ref: str) -> str:
-    """Where a ref of a thread lies below a folder that ``room`` gave."""
-    return folder + ref.removeprefix(_OURS)
-
-
-def is_thread(ref: str) -> bool:
-    """Whether a ref of ours is that of a thread's chain or late writes."""
-    return ref.startswith((THREADS, LATE))
-
-
-def flush(baton: Baton) -> None:
-    """Bring into git what savers have in their log, one that was killed, too. Raises BatonError."""
-    if pending(baton):
-        from gitbaton.threads.store import ThreadStore
-
-        with ThreadStore(baton.repo) as store:
-            store.flush()
-
-
-def pending(baton: Baton) -> bool:
-    """Whether there is a log, so that there may be more than the refs say."""
-    return os.path.isdir(os.path.join(baton.repo.shared_dir, "wal"))
-
-
-def known(baton: Baton, remote: str) -> dict[str, Oid]:
-    """The refs of threads here, and of how they stood when a remote had the same."""
-    return baton.repo.objects.refs(THREADS, LATE, remote_ref(remote, _JOINED))
-
-
 def called(name: Name) -> str:
     """A namespace of a thread in words."""
     thread, namespace = (plain(part if len(part) <= _MOST else part[: _MOST - 3] + "...") for part in name)
     return f"thread '{thread}'" + (f" (namespace '{namespace}')" if namespace else "")
 
 
-def new(moves: Sequence[Move]) -> list[Name]:
-    """The threads whose names a push makes known."""
-    return [(move.thread, move.namespace) for move in moves if move.thread is not None and move.action == "new"]
-
-
-def _places(refs: Mapping[str, Oid], below: str = _OURS) -> dict[Name, Place]:
-    """The places of threads, of refs below a prefix."""
+def _places(refs: Mapping[str, Oid], choice: Choice, folder: str = OURS) -> dict[Name, Place]:
+    """The places of the threads that a choice takes, of refs below a folder."""
     found: dict[Name, Place] = {}
     for ref, oid in refs.items():
-        own = _OURS + ref.removeprefix(below) if ref.startswith(below) else ""
+        own = OURS + ref.removeprefix(folder) if ref.startswith(folder) else ""
         name = names_of(own)
-        if name is not None:
+        if name is not None and choice.takes(("thread", *name)):
             old = found.get(name, Place())
             found[name] = replace(old, late=oid) if own.startswith(LATE) else replace(old, tip=oid)
     return found
 
 
 class Trade:
-    """The threads here beside those of a remote, or of ``place``, one of its push addresses, whose objects are here. ``refs``:
-    those of threads, instead of what is here now. A context manager."""
+    """The threads that a choice takes: here, and at a remote or ``place``, one of its push addresses, whose objects are here.
+    ``refs``: those of threads, instead of what is here now. A context manager."""
 
     def __init__(
         self,
         baton: Baton,
         line: Connection,
         seen: Seen,
+        choice: Choice,
         *,
         place: str | None = None,
         refs: Mapping[str, Oid] | None = None,
     ) -> None:
-        self.baton, self.remote, self.shown = baton, line.remote.name, line.remote.shown
+        self.baton, self.choice, self.remote, self.shown = baton, choice, line.remote.name, line.remote.shown
         self.room = room(line, place)
         # What was joined from where is fetched was once ours: it tells as well what has been removed here.
         self.rooms = (self.room,) if place is None else (room(line), self.room)
         self.objects, self.packs, self.entries = baton.repo.objects, Packs(baton.repo), Entries()
-        self.theirs = _places(seen.others)
+        self.theirs = _places(seen.refs, choice)
         self.look(refs)
 
     def __enter__(self) -> Trade:
@@ -132,30 +83,11 @@ class Trade:
         self.packs.close()
 
     def look(self, refs: Mapping[str, Oid] | None = None) -> None:
-        """Look at what is here anew."""
-        self.refs = dict(refs if refs is not None else known(self.baton, self.remote))
-        self.ours = _places(self.refs)
-        self.bases = {name: place for folder in self.rooms for name, place in _places(self.refs, folder).items()}
-        self.elsewhere = self.bases.keys() - _places(self.refs, self.room).keys()
-
-    def put(self, name: Name, place: Place, base: Place) -> list[RefChange]:
-        """Have a namespace stand elsewhere here, and note what both sides have; the refs that must move for it, those that note
-        it at last."""
-        refs = ref_of(*name), late_ref(*name)
-        wanted = dict(zip(refs, (place.tip, place.late), strict=True))
-        wanted |= {below(self.room, ref): oid for ref, oid in zip(refs, (base.tip, base.late), strict=True)}
-        self.ours[name], self.bases[name] = place, base
-        changes = []
-        for ref, oid in wanted.items():
-            old = self.refs.pop(ref, None)
-            if oid is not None:
-                self.refs[ref] = oid
-            changes += [RefChange(name=ref, new=oid, old=old)] if oid != old else []
-        return changes
-
-    def names(self) -> list[Name]:
-        """All namespaces of threads that are here or there, or were both."""
-        return sorted({*self.ours, *self.theirs, *self.bases})
+        """Look at what is here anew: threads, and how they stood when a remote had the same."""
+        self.refs = dict(self.objects.refs(THREADS, LATE, remote_ref(self.remote, "joined/")) if refs is None else refs)
+        self.ours = _places(self.refs, self.choice)
+        self.bases = {n: place for folder in self.rooms for n, place in _places(self.refs, self.choice, folder).items()}
+        self.elsewhere = self.bases.keys() - _places(self.refs, self.choice, self.room).keys()
 
     def three(self, name: Name) -> tuple[Place, Place, Place]:
         """Where a namespace stands here, there, and stood when both had the same."""
@@ -183,16 +115,55 @@ class Trade:
         """A name for people: what a ref does not hold, as one of the places says it."""
         return _whole(name, *map(self.side, places or self.three(name)))
 
+    def move(self, name: Name, place: Place, objects: Sequence[Object] = (), *, write: bool) -> None:
+        """Have a namespace stand at ``place`` here, and note what the remote has. Without ``write`` no ref moves. Raises
+        RefConflictError."""
+        there, refs, changes = self.three(name)[1], (ref_of(*name), late_ref(*name)), []
+        wanted = dict(zip(refs, (place.tip, place.late), strict=True))
+        wanted |= {self.room + ref.removeprefix(OURS): oid for ref, oid in zip(refs, (there.tip, there.late), strict=True)}
+        self.ours[name], self.bases[name] = place, there
+        for ref, oid in wanted.items():
+            old = self.refs.pop(ref, None)
+            if oid is not None:
+                self.refs[ref] = oid
+            changes += [RefChange(name=ref, new=oid, old=old)] if oid != old else []
+        if not write:
+            self.objects.write([NewObject(oid=item[1].hex(), kind=item[0], data=item[2]) for item in objects])
+        elif changes:
+            kept = self.packs.write(objects)
+            try:
+                with self.baton.repo.lock(tuple(change.name for change in changes)):
+                    # One by one: who is killed before what both have is noted joins once more, and loses nothing.
+                    self.objects.update(*([change] for change in changes))
+            finally:
+                kept.release()
 
-def gathered(baton: Baton, line: Connection, seen: Seen, before: Mapping[str, Oid]) -> tuple[FetchedThread, ...]:
+
+def _whole(name: Name, *sides: Side) -> Name:
+    for side in sides if any(isinstance(part, Cut) for part in name) else ():
+        try:
+            name = named(name, side.chain.head())
+        except BatonError:
+            continue
+    return name
+
+
+def whole(line: Connection, names: Iterable[Name], before: Mapping[str, Oid], choice: Choice) -> list[Name]:
+    """Names for people of threads that are gone at a remote: what a ref does not hold, as the chain says it that lay here."""
+    places = {**_places(before, choice, room(line)), **_places(before, choice, here(line.remote.name, OURS))}
+    read, algorithm = reader(line.repo.objects), line.repo.layout.algorithm
+    return [_whole(name, Side(read, algorithm, places.get(name, Place()))) for name in names]
+
+
+def fetched(baton: Baton, line: Connection, seen: Seen, before: Mapping[str, Oid], choice: Choice) -> list[FetchedThread]:
     """What a fetch has brought of each thread of a remote; ``before``: what lay here. One that is not as we write it is
     broken, and nothing uses it."""
-    old = _places(before, here(line.remote.name, _OURS))
-    with Trade(baton, line, seen) as trade:
-        return tuple(_gathered(trade, name, place, old.get(name, Place())) for name, place in sorted(trade.theirs.items()))
+    old = _places(before, choice, here(line.remote.name, OURS))
+    with Trade(baton, line, seen, choice) as trade:
+        return [_fetched(trade, name, place, old.get(name, Place())) for name, place in sorted(trade.theirs.items())]
 
 
-def _gathered(trade: Trade, name: Name, place: Place, old: Place) -> FetchedThread:
+def _fetched(trade: Trade, name: Name, place: Place, old: Place) -> FetchedThread:
     shown = trade.whole(name, place)
     row = FetchedThread(thread=shown[0], namespace=shown[1], state="same")
     mine, _, base = trade.three(name)
@@ -213,37 +184,177 @@ def _gathered(trade: Trade, name: Name, place: Place, old: Place) -> FetchedThre
     return replace(row, state="rewritten", count=sum(1 for entry in now.chain.walk() if entry.id not in have))
 
 
-def gone(line: Connection, seen: Seen, before: Mapping[str, Oid]) -> tuple[Name, ...]:
-    """The threads that were fetched from a remote, or exchanged with it, and are there no more."""
-    known = {*_places(before, here(line.remote.name, _OURS)), *_places(before, room(line))}
-    return tuple(sorted(known - _places(seen.others).keys()))
+def join(
+    baton: Baton, line: Connection, seen: Seen, choice: Choice, *, sound: Collection[Name] = (), write: bool = True
+) -> tuple[tuple[JoinedThread, ...], Mapping[str, Oid]]:
+    """Make one of the threads that a remote has, whose objects are here, and of those here; what came of each, and the refs
+    of threads afterwards. What only one side did is taken; where both did something, both clones get the same. ``sound``: those
+    that were looked at just now, and are as we write them. Without ``write`` only say what it would be.
+
+    A thread that is broken there or here is listed and left out. One that was deleted here, and is there as it was when both
+    had the same, stays away; where it went on there, it comes back. Raises BatonError when the log cannot be flushed.
+    """
+    if write:
+        flush(baton)
+    with Trade(baton, line, seen, choice) as trade:
+        rows = [_try_to_join(trade, name, known=name in sound, write=write) for name in sorted(trade.theirs)]
+        return tuple(row for row in rows if row is not None), trade.refs
 
 
-def whole(line: Connection, names: Sequence[Name], before: Mapping[str, Oid]) -> list[Name]:
-    """Such names for people: what a ref does not hold, as the chain says it that lay here."""
-    places = {**_places(before, room(line)), **_places(before, here(line.remote.name, _OURS))}
-    read, algorithm = reader(line.repo.objects), line.repo.layout.algorithm
-    return [_whole(name, Side(read, algorithm, places.get(name, Place()))) for name in names]
-
-
-def _whole(name: Name, *sides: Side) -> Name:
-    for side in sides if any(isinstance(part, Cut) for part in name) else ():
+def _try_to_join(trade: Trade, name: Name, *, known: bool, write: bool) -> JoinedThread | None:
+    """Join one namespace of a thread, again where a saver was at work on it; None where nothing is new here."""
+    thread, namespace = trade.whole(name)
+    row = JoinedThread(thread=thread, namespace=namespace)
+    for left in range(_TRIES, 0, -1):
         try:
-            name = named(name, side.chain.head())
-        except BatonError:
-            continue
-    return name
+            return _join(trade, name, row, known=known, write=write)
+        except RefConflictError as error:
+            if left == 1:
+                return replace(row, problem=error.message)
+            flush(trade.baton)
+            trade.look()
+        except BatonError as error:
+            return replace(row, problem=error.message)
+    return None
 
 
-def drops(remote: str, seen: Seen, names: Sequence[Name], before: Mapping[str, Oid]) -> list[RefChange]:
-    """What lets go of fetched threads, and of late writes that the others' chains hold by now."""
-    wanted, fetched = set(names), here(remote, _OURS)
-    found = []
-    for ref, oid in before.items():
-        rest = ref.removeprefix(fetched)
-        own = _OURS + _ROOM.sub("", rest, count=1)
-        name = names_of(own)
-        late = own.startswith(LATE) and own not in seen.others and own == _OURS + rest
-        if name is not None and (name in wanted or late):
-            found.append(RefChange(name=ref, new=None, old=oid))
-    return found
+def _join(trade: Trade, name: Name, row: JoinedThread, *, known: bool, write: bool) -> JoinedThread | None:
+    mine, there, base = trade.three(name)
+    if mine == there:
+        reason = trade.broken(name, mine, base) if mine != base else ""
+        if reason:
+            return replace(row, problem=f"it is broken here and there: {reason}")
+        trade.move(name, mine, write=write)
+        return None
+    if not mine and there == base:
+        return None
+    reason = "" if known else trade.broken(name, there, mine, base)
+    if reason:
+        return replace(row, problem=f"it is broken there: {reason}")
+    if not mine:
+        trade.move(name, there, write=write)
+        added = trade.side(there).length
+        return replace(row, added=added, changed=int(not added), back=bool(base))
+    reason = trade.broken(name, mine, base)
+    if reason:
+        return replace(row, problem=f"it is broken here: {reason}")
+    if there == base:
+        return None
+    apart = trade.apart(name)
+    if apart.ours and apart.theirs:
+        made = apart.theirs.made(trade.side(there))
+        tip, late = (oid.hex() if oid is not None else None for oid in (made.tip, made.late_tip))
+        trade.move(name, Place(tip=tip, late=late), made.objects, write=write)
+    else:
+        trade.move(name, mine if apart.theirs else there, write=write)
+    if not apart.ours:
+        return None
+    changed = apart.changed or int(not apart.added and not apart.removed)
+    return replace(row, added=apart.added, removed=apart.removed, changed=changed, was=mine.tip)
+
+
+class Moves:
+    """What a push does with each thread: a new one, a step forward, a rewriting with a lease, an end, nothing, or a refusal.
+    Where not ``rewriting``, the remote's refs only go forward. ``apart``: refs here that lead to what cannot be read, each with
+    why."""
+
+    def __init__(self, trade: Trade, *, rewriting: bool, apart: Mapping[str, str] = NONE) -> None:
+        self.trade, self.choice, self.shown, self.rewriting, self.apart = trade, trade.choice, trade.shown, rewriting, apart
+        self.kept: set[Name] = set()
+        self.gone: set[Name] = set()
+
+    def all(self) -> list[Move]:
+        """All moves, in the order of names."""
+        names, kept = sorted({*self.trade.ours, *self.trade.theirs, *self.trade.bases}), self.choice.kept
+        return [move for name in names if not kept or self.trade.whole(name)[0] not in kept for move in self._of(name)]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What stays as it is, and somebody might not expect, in words, after ``all``."""
+        found = []
+        if self.kept:
+            how = f"'git baton push --threads --prune {in_shell(self.shown)}' deletes what was deleted here"
+            found.append(f"{self._listed(self.kept, self.trade.ours)} deleted here, and still at {self.shown}: {how}")
+        if self.gone:
+            gone = self._listed(self.gone, self.trade.theirs)
+            found.append(f"{gone} gone at {self.shown}, here all the same, and not pushed again: {self._forgets}")
+        return tuple(found)
+
+    @property
+    def _forgets(self) -> str:
+        """What makes a thread that is gone at the remote one that it never had."""
+        command = f"git baton fetch --threads --prune {in_shell(self.shown)}"
+        return f"'{command}' forgets that it was there; then it is pushed as a new one"
+
+    def _listed(self, names: Iterable[Name], there: Iterable[Name]) -> str:
+        """Threads in words, with the verb; of one that is ``there`` in other namespaces, the namespace."""
+        left = {thread for thread, _ in there}
+        whole = {name: self.trade.whole(name) for name in names}
+        threads = sorted({whole[name] if name[0] in left else (whole[name][0], "") for name in names})
+        shown = ", ".join(map(called, threads[:_SOME]))
+        more = f" and {len(threads) - _SOME} more" if len(threads) > _SOME else ""
+        return f"{shown}{more} {'is' if len(threads) == 1 else 'are'}"
+
+    def _of(self, name: Name) -> list[Move]:
+        mine, there, base = self.trade.three(name)
+        if mine == there or not (mine or base):
+            return []
+        it, at = called(self.trade.whole(name)), self.shown
+        if not mine and not self.choice.prune:
+            self.kept.add(name)
+            return []
+        if not mine:
+            went_on = f"{it}, which was deleted here, went on at {at}"
+            return self._pair(name, None) if there == base else self._refused(name, went_on, joins(at))
+        if not there and base and name not in self.trade.elsewhere:
+            if mine != base:
+                return self._refused(name, f"{it} is gone at {at}, and went on here", self._forgets)
+            self.gone.add(name)
+            return []
+        reason = self.trade.broken(name, mine, base)
+        reason = reason or self.apart.get(ref_of(*name), "") or self.apart.get(late_ref(*name), "")
+        if reason:
+            return self._refused(name, f"{it} is broken here: {reason}", MENDS, broken=True)
+        if not there:
+            return self._pair(name, None)
+        reason = self.trade.broken(name, there, mine, base)
+        if reason:
+            hint = "who has the thread whole can push it from there"
+            return self._refused(name, f"{it} is broken at {at}: {reason}", hint)
+        try:
+            apart = self.trade.apart(name)
+        except BatonError as error:
+            return self._refused(name, f"{it} cannot be compared: {error.message}", joins(at))
+        if there != base and not apart.theirs:
+            return []  # all that is here is there
+        if there != base and apart.ours:
+            n = apart.added
+            lacks = f"{at} has {counted(n, 'checkpoint')} of {it} that {'is' if n == 1 else 'are'} not here"
+            return self._refused(name, lacks if n else f"{it} was changed here and at {at}", joins(at), count=n or 1)
+        return self._pair(name, apart)
+
+    def _refused(self, name: Name, reason: str, hint: str, *, count: int = 0, broken: bool = False) -> list[Move]:
+        seen = self.trade.three(name)[1]
+        thread, namespace = self.trade.whole(name)
+        move = Move(ref=ref_of(*name), action="refused", seen=seen.tip, thread=thread, namespace=namespace)
+        return [replace(move, count=count, reason=reason, hint=hint, broken=broken)]
+
+    def _pair(self, name: Name, apart: Apart | None) -> list[Move]:
+        """The moves of both refs from what is there to what is here."""
+        (mine, there, _), (thread, namespace) = self.trade.three(name), self.trade.whole(name)
+        pairs = ((ref_of(*name), there.tip, mine.tip), (late_ref(*name), there.late, mine.late))
+        forward = self.trade.side(there).is_below(self.trade.side(mine))
+        found = []
+        for ref, seen, new in pairs:
+            if seen != new:
+                action = "delete" if new is None else "new" if seen is None else "rewrite"
+                action = "forward" if action == "rewrite" and forward and new == mine.tip else action
+                found.append(Move(ref=ref, action=action, seen=seen, new=new, thread=thread, namespace=namespace))
+        if not self.rewriting and any(move.action in ("rewrite", "delete") for move in found):
+            reason = f"{self.shown} refuses rewriting, and {called((thread, namespace))} was rewritten here"
+            return self._refused(name, reason, "whoever runs it can let our refs be rewritten")
+        if found and found[0].ref == ref_of(*name):
+            count = apart.new if apart is not None else self.trade.side(mine).length
+            dropped = apart.gone if apart is not None else self.trade.side(there).length
+            found[0] = replace(found[0], count=count, dropped=dropped)
+        return found

@@ -11,12 +11,16 @@ from gitbaton.store.meta import Meta
 from gitbaton.store.sound import NONE
 from gitbaton.values import value
 
+Item = tuple[str, ...]
+"""One thing to exchange, its kind first: ``track`` and its name, ``run`` and its name, ``thread``, its name and a namespace,
+``transcript`` and its ref."""
+
 
 @value
 class Choice:
     """What is to be exchanged: these tracks (None: all), and conversations, threads and runs besides. ``named``: only these
-    threads, as ``look.thread_of`` gives them; ``kept``: threads that stay here all the same; ``prune``: threads that were
-    deleted here are to be deleted there."""
+    threads, as their refs name them; ``kept``: threads that stay here all the same; ``prune``: threads that were deleted here
+    are to be deleted there."""
 
     tracks: tuple[str, ...] | None = None
     transcripts: bool = False
@@ -26,9 +30,13 @@ class Choice:
     kept: frozenset[str] = frozenset()
     prune: bool = False
 
-    def takes(self, track: str) -> bool:
-        """Whether a track is among them."""
-        return self.tracks is None or track in self.tracks
+    def takes(self, item: Item) -> bool:
+        """Whether an item is among them."""
+        if item[0] == "track":
+            return self.tracks is None or item[1] in self.tracks
+        if item[0] == "thread":
+            return self.threads and (self.named is None or item[1] in self.named)
+        return self.runs if item[0] == "run" else self.transcripts
 
 
 @value
@@ -164,8 +172,8 @@ class Exposure:
         return (*self.tracks, *self.runs)
 
     @property
-    def asked(self) -> frozenset[tuple[str, str]]:
-        """What needs somebody's agreement: a kind and a name each."""
+    def asked(self) -> frozenset[Item]:
+        """What needs somebody's agreement; threads without their namespaces."""
         kinds = (("track", self.tracks), ("run", self.runs), ("thread", self.threads))
         return frozenset((kind, name) for kind, names in kinds for name in names)
 
@@ -198,6 +206,12 @@ class Move:
     reason: str = ""
     hint: str = ""
     broken: bool = False
+
+    @property
+    def item(self) -> Item | None:
+        """What it moves that somebody must agree to, as in Exposure; None for conversations, and what is said of tracks."""
+        kinds = (("track", self.track), ("run", self.run), ("thread", self.thread))
+        return next(((kind, name) for kind, name in kinds if name is not None), None)
 
     @property
     def changes(self) -> bool:

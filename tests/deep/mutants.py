@@ -113,16 +113,16 @@ retention retention/forgetting.py: carriers come back by sync
 +revision = drawn_up(baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.ids)
 
 sync sync/push.py: secrets that were seen go
--if hits or not self.manner.write or not made.sends:
-+if not self.manner.write or not made.sends:
+-if hits or not self.manner.write or not made.parts:
++if not self.manner.write or not made.parts:
 
-sync sync/exposure.py: nobody agrees to runs
--runs = [move for move in moves if move.run is not None and move.changes and move.ref not in agreed]
-+runs = [move for move in moves if move.run is not None and move.changes and move.ref in agreed]
+sync sync/consent.py: nobody agrees to runs
+-runs = [move for move in fresh if move.run is not None]
++runs = [move for move in moves if move.run is not None and move.item in agreed]
 
-sync sync/fetching.py: fetch prunes without being asked
--drops = [RefChange(name=known[track], new=None, old=before[known[track]]) for track in gone] if prune else []
-+drops = [RefChange(name=known[track], new=None, old=before[known[track]]) for track in gone]
+sync sync/fetch.py: fetch prunes without being asked
+-lost |= {ref for ref, item in fetched.items() if item in gone} if prune else set()
++lost |= {ref for ref, item in fetched.items() if item in gone}
 
 transcripts transcripts/proofs.py: what was forgotten is forgotten
 -if old and not _says_forgotten(entry.path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.sync.exposure import exposure
+from gitbaton.sync.consent import exposure
 from gitbaton.sync.values import Move
 from gitbaton.threads.store import ThreadStore
 from tests.kit.clones import State
@@ -260,4 +260,4 @@ def test_what_is_counted_before_a_first_push(far: Far) -> None:
         everything = sum(int(n) for n in a.git("cat-file", "--batch-all-objects", "--batch-check=%(objectsize:disk)").split())
         assert 0 < found.bytes <= everything
         forward = Move(ref=CHAINS + "t", track="t", action="forward", new=tip)
-        assert exposure(baton, [forward], [], {CHAINS + "t"}) is None and exposure(baton, [forward], []) is not None
+        assert exposure(baton, [forward], [], {("track", "t")}) is None and exposure(baton, [forward], []) is not None

@@ -1,4 +1,4 @@
-"""Sync: fetch, join, push; and again, a bounded number of times, when somebody was faster."""
+"""Sync: fetch, join, push; retry after a lost race, a bounded number of times."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable
 from gitbaton.baton import Baton
 from gitbaton.errors import NoAnswerError, RemoteError
 from gitbaton.git.remotes import Connection
-from gitbaton.sync import threadjoin
+from gitbaton.sync import threads
 from gitbaton.sync.apart import require_meta
-from gitbaton.sync.fetching import fetch
+from gitbaton.sync.fetch import fetch
 from gitbaton.sync.join import join
 from gitbaton.sync.push import Manner, push
 from gitbaton.sync.values import Choice, Gathered, Joining, Pushing, Synced
@@ -38,7 +38,7 @@ def sync(
         refs = None
         if choice.threads:
             sound = {(row.thread, row.namespace) for row in gathered.threads if row.state != "broken"}
-            told, held = threadjoin.join(baton, line, seen, sound=sound, write=manner.write)
+            told, held = threads.join(baton, line, seen, choice, sound=sound, write=manner.write)
             joining, refs = replace(joining, threads=told), None if manner.write else held
         done = _after(done, gathered, joining, number)
         if not line.remote.push:

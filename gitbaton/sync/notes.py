@@ -1,0 +1,149 @@
+"""What goes along with tracks: pins and tombstones, and notes, to a remote those of public checkpoints only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from gitbaton.baton import Baton
+from gitbaton.codec import Note, parse_note
+from gitbaton.errors import RecordError
+from gitbaton.git.notes import walk
+from gitbaton.git.objects import NewObject
+from gitbaton.model import Oid
+from gitbaton.store import NOTES, Store
+from gitbaton.store import meta as metas
+from gitbaton.store.bundle import plan_notes
+from gitbaton.store.join import marks
+from gitbaton.store.meta import Meta
+from gitbaton.store.refs import META
+from gitbaton.store.write import NOBODY
+from gitbaton.sync.look import Seen, said
+from gitbaton.sync.tracks import Comparison
+from gitbaton.sync.values import Move
+
+
+class _There(Store):
+    """This repository with the notes of a remote in the place of its own."""
+
+    notes: Oid | None = None
+
+    def notes_tree(self) -> tuple[Oid | None, Oid | None]:
+        """The remote's commit of notes and its tree."""
+        return self.notes, self.tree_of(self.notes)
+
+
+def meta_move(store: Store, seen: Seen, both: Meta) -> tuple[list[Move], list[NewObject]]:
+    """What the remote is told of pins and tombstones: all that both sides know, on top of what it has."""
+    if both == said(store, seen):
+        return [], []
+    old = seen.refs.get(META)
+    objects = metas.objects_for(store, both, (old,) if old is not None else ())
+    return [Move(ref=META, action="forward" if old is not None else "new", seen=old, new=objects[-1].oid)], objects
+
+
+def keeps(store: Store, compared: Comparison, moves: Sequence[Move]) -> str:
+    """What is forgotten and stays on a remote that lets nothing be rewritten, in words; empty for nothing."""
+    if compared.rewriting or not compared.both.forgotten:
+        return ""
+    count, there = sum(move.forgotten for move in moves), _There(store.repo)
+    there.notes = compared.seen.refs.get(NOTES)
+    noted = plan_notes(there, {}, b"", b"", compared.both.forgotten)[1] if there.notes_tree()[1] else None
+    parts = [f"{count} forgotten checkpoint{'' if count == 1 else 's'}"] if count else []
+    parts += ["notes of forgotten checkpoints"] if noted else []
+    return " and ".join(parts)
+
+
+def notes_move(baton: Baton, compared: Comparison, moves: Sequence[Move]) -> tuple[list[Move], list[NewObject]]:
+    """The remote's notes with the entries of our public checkpoints, and without those of dropped ones.
+
+    Our own notes, whose history names tracks that stay here, never go. Where an entry must go, the commit has no parent; where
+    the server refuses rewriting, it stays.
+    """
+    store = _There(baton.repo)
+    store.notes = old = compared.seen.refs.get(NOTES)
+    if old is not None and store.notes_tree()[1] is None:
+        raise RecordError("the remote's notes are no commit")
+    public = {m.track: m for m in moves if m.track and m.track in compared.ours and m.action not in ("delete", "refused")}
+    texts = dict(_texts(baton.store, compared, public))
+    both = compared.both
+    removed = (both.forgotten | both.pruned) if compared.rewriting else frozenset[Oid]()
+    removed = frozenset(oid for oid in removed if both.dropped(oid))
+    author = NOBODY + b" %d +0000" % int(baton.clock().timestamp())
+    objects, change = plan_notes(store, texts, author, b"checkpoints pushed\n", removed)
+    if change is None or change.new is None:
+        return [], []
+    action = "new" if old is None else "forward" if b"\nparent " in objects[-1].data else "rewrite"
+    return [Move(ref=NOTES, action=action, seen=old, new=change.new)], objects
+
+
+def _texts(store: Store, compared: Comparison, public: Collection[str]) -> Iterable[tuple[Oid, bytes]]:
+    """The remote's notes as they must be, as far as they lack an entry of ours in one of the ``public`` tracks."""
+    both = compared.both
+    fresh: dict[str, frozenset[Oid]] = {}
+    known: dict[str, frozenset[Oid]] = {}
+
+    def is_public(oid: Oid, text: bytes) -> bool:
+        track = track_in(text)
+        if both.dropped(oid) or track not in public:
+            return False
+        if track not in fresh:
+            found = marks(store, compared.added.get(track, []))
+            fresh[track] = frozenset(mark[1] for mark in found if mark is not None)
+        if oid not in fresh[track] and track not in known:  # what the remote has already is seldom asked for
+            known[track] = frozenset(compared.ids(track, compared.ours[track]))
+        return oid in fresh[track] or oid in known[track]
+
+    ours, theirs = note_blobs(store, store.notes_tree()[0]), note_blobs(store, compared.seen.refs.get(NOTES))
+    for target, blobs in ours.items():
+        if blobs == theirs.get(target):
+            continue
+        note, there = parse_note(note_text(store, blobs)), parse_note(note_text(store, theirs.get(target, [])))
+        have = dict(there.entries)
+        more = {oid for oid, text in note.entries if oid not in have and is_public(oid, text)}
+        if more:
+            kept = {oid: text for oid, text in have.items() if not (compared.rewriting and both.dropped(oid))}
+            own = tuple((oid, kept.get(oid, text)) for oid, text in note.entries if oid in more or oid in kept)
+            rest = tuple(item for item in kept.items() if item[0] not in dict(own))
+            yield target, Note(preamble=there.preamble, entries=(*own, *rest), older=there.older).render()
+
+
+def track_in(text: bytes) -> str:
+    """The track that an entry of a note is of, as it says; empty where it says none."""
+    return text.partition(b"\ntrack: ")[2].partition(b"\n")[0].decode("utf-8", "replace")
+
+
+def note_blobs(store: Store, commit: Oid | None) -> dict[Oid, list[Oid]]:
+    """The blobs of every note that a commit of notes holds, by the object they are for. Raises RecordError."""
+    tree = store.tree_of(commit)
+    if commit is not None and tree is None:
+        raise RecordError(f"{commit} is not a commit of notes")
+    found: dict[Oid, list[Oid]] = {}
+    for target, blob in walk(store.objects, tree) if tree else ():
+        found.setdefault(target, []).append(blob)
+    return found
+
+
+def more_notes(store: Store, commit: Oid, entry_of: Callable[[Oid, Oid, bytes], bytes | None]) -> Mapping[Oid, bytes]:
+    """The notes of a commit of notes as far as ours say less; an entry that we have in that note is as we have it, and each
+    other one is what ``entry_of`` makes of it, from the object that the note is for, the id, and the text."""
+    theirs, ours = note_blobs(store, commit), note_blobs(store, store.notes_tree()[0])
+    result = {}
+    for target, blobs in theirs.items():
+        if blobs == ours.get(target):
+            continue
+        known = parse_note(note_text(store, ours.get(target, [])))
+        fetched = parse_note(note_text(store, blobs))
+        have = {oid for oid, _ in known.entries}
+        made = [(oid, entry_of(target, oid, text)) for oid, text in fetched.entries if oid not in have]
+        entries = tuple((oid, text) for oid, text in made if text is not None)
+        if entries or fetched.preamble:
+            result[target] = Note(preamble=fetched.preamble, entries=entries, older=fetched.older).render()
+    return result
+
+
+def note_text(store: Store, blobs: Sequence[Oid]) -> bytes:
+    """The text of a note, whose blobs these are. Raises RecordError for one that cannot be read."""
+    read = [found.data for found in store.objects.read_many(blobs) if found is not None and found.kind == "blob"]
+    if len(read) != len(blobs) or None in read:
+        raise RecordError("a note cannot be read")
+    return b"\n".join(data for data in read if data is not None)
