@@ -18,15 +18,20 @@ _LARGEST = 256 << 20  # bytes of a note, also of one that somebody else wrote
 
 
 def plan_notes(
-    store: Store, notes: Mapping[Oid, bytes], author: bytes, message: bytes, removed: Collection[Oid] = ()
+    store: Store,
+    notes: Mapping[Oid, bytes],
+    author: bytes,
+    message: bytes,
+    removed: Collection[Oid] = (),
+    onto: tuple[Oid | None, Oid | None] | None = None,
 ) -> tuple[list[NewObject], RefChange | None]:
     """The objects to write so that each text is the note of its commit, and the move of the notes ref, None when it stays.
 
     The entries of the checkpoints ``removed`` go from all notes, wherever git has copied them, and then the new commit has no
-    parent, so that it does not lead to the old text. Reads only. ``author`` has a date. Raises RecordError when something
-    else stands at the ref.
+    parent, so that it does not lead to the old text. Reads only. ``author`` has a date; ``onto``: a commit of notes and its
+    tree instead of ours. Raises RecordError when something else stands at the ref.
     """
-    old, tree = store.notes_tree()
+    old, tree = store.notes_tree() if onto is None else onto
     pending = _Pending(store.objects)
     blobs = _without(store.objects, tree, removed) if tree and removed else {}
     if tree and blobs:

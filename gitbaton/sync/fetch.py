@@ -110,8 +110,7 @@ def _gathered(baton: Baton, line: Connection, planned: Plan, choice: Choice) -> 
     rows += [Fetched(track=item[1], state=state) for item in planned.gone if item[0] == "track"]
     ran = fetched_runs(baton, line.remote.name, seen, before) if choice.runs else []
     ran += [FetchedRun(run=item[1], state=state) for item in planned.gone if item[0] == "run"]
-    brought = threads.fetched(baton, line, seen, before, choice) if choice.threads else []
-    lost = [(item[1], item[2]) for item in planned.gone if item[0] == "thread"]
-    brought += [FetchedThread(thread=t, namespace=n, state=state) for t, n in threads.whole(line, lost, before, choice)]
+    lost = [FetchedThread(thread=item[1], namespace=item[2], state=state) for item in planned.gone if item[0] == "thread"]
+    brought = threads.fetched(baton, line, seen, before, choice, lost) if choice.threads else []
     others = sum(1 for ref in planned.moves if not ref.startswith(CHAINS))
     return Gathered(rows=tuple(rows), strange=seen.strange, others=others, runs=tuple(ran), threads=tuple(brought))

@@ -1,4 +1,4 @@
-"""Joining what was fetched into our own tracks: chains, tombstones and pins, notes; planned whole, then written."""
+"""Join: merge what was fetched into what is here; tracks, pins and tombstones, and notes planned whole, then written."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import decode_track, entry
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import RefChange
+from gitbaton.git.remotes import Connection
 from gitbaton.model import Oid
 from gitbaton.store import NOTES, chain_ref, intent, tip_ref
 from gitbaton.store import meta as metas
@@ -16,36 +17,40 @@ from gitbaton.store.fetched import SLACK
 from gitbaton.store.join import Link, marks, news
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.store.revision import Revision
-from gitbaton.store.sound import NONE
+from gitbaton.sync import threads
 from gitbaton.sync.look import Seen, said
 from gitbaton.sync.notes import more_notes, track_in
-from gitbaton.sync.values import Choice, Joined, Joining, Late
+from gitbaton.sync.values import Choice, Gathered, Joined, Joining, Late
+from gitbaton.values import replace
 
 
-def join(
-    baton: Baton, remote: str, seen: Seen, choice: Choice, *, apart: Mapping[str, str] = NONE, write: bool = True
-) -> Joining:
+def join(baton: Baton, line: Connection, seen: Seen, gathered: Gathered, choice: Choice, *, write: bool) -> Joining:
     """Make one of what a remote has, whose objects are here, and of what is here. Without ``write`` only say what it would be.
 
-    A chain that is broken, a name that differs only in case, and checkpoints from the future are listed and left out; the
-    rest goes on, and so are those of which a ref here is ``apart``, because it is broken. Raises RecordError where tombstones
-    cannot be read: then nothing is joined.
+    A chain that is broken, a name that differs only in case, and checkpoints from the future are listed and left out, and so
+    are those of which a ref here is apart, because it is broken; the rest goes on. Raises RecordError where tombstones cannot
+    be read: then nothing is joined.
     """
     tracks = {track: oid for track, oid in seen.tracks.items() if choice.takes(("track", track))}
     refs = [ref for track in tracks for ref in (chain_ref(track), tip_ref(track))]
     held = write or intent.pending(baton.repo)
     with baton.repo.lock((*refs, META, NOTES)) if held else nullcontext():
         said = baton.store.settle() if write else []  # before anything is planned on what it moves
-        planned = _Plan(baton, seen, apart)
+        planned = _Plan(baton, seen, gathered.apart)
         planned.warnings += said
-        planned.gone(remote, choice)
+        planned.gone(line.remote.name, choice)
         for track, oid in sorted(tracks.items()):
             planned.track(track, oid)
         planned.rest()
         planned.notes()
         if write:
             planned.revision.apply()
-        return planned.result(write=write)
+        done = planned.result(write=write)
+    if not choice.threads:
+        return done
+    sound = {(row.thread, row.namespace) for row in gathered.threads if row.state != "broken"}
+    told, after = threads.join(baton, line, seen, choice, sound=sound, write=write)
+    return replace(done, threads=told, refs=None if write else after)
 
 
 class _Plan:

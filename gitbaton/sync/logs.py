@@ -12,13 +12,12 @@ from gitbaton.journal.reading import read
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store.refs import RUNS, TRANSCRIPTS
-from gitbaton.store.sound import NONE
 from gitbaton.sync.look import Seen, here
 from gitbaton.sync.values import FetchedRun, Move
 from gitbaton.transcripts.layout import sessions_of
 
 
-def run_moves(baton: Baton, seen: Seen, shown: str, apart: Mapping[str, str] = NONE) -> list[Move]:
+def run_moves(baton: Baton, seen: Seen, shown: str, apart: Mapping[str, str]) -> list[Move]:
     """What a push to the remote ``shown`` does with each run that is here. A broken one stays here, and so does one of which
     a ref is ``apart``, with why."""
     found = []
@@ -65,7 +64,7 @@ def fetched_runs(baton: Baton, remote: str, seen: Seen, before: Mapping[str, Oid
     return rows
 
 
-def talk_moves(baton: Baton, seen: Seen, tracks: Mapping[str, Oid], apart: Collection[str] = ()) -> list[Move]:
+def talk_moves(baton: Baton, seen: Seen, tracks: Mapping[str, Oid], apart: Collection[str]) -> list[Move]:
     """What a push does with each conversation that checkpoints of these tracks name, but for refs that are ``apart``."""
     objects = baton.repo.objects
     found = objects.refs(TRANSCRIPTS)

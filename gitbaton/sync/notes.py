@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, parse_note
@@ -22,16 +22,6 @@ from gitbaton.sync.tracks import Comparison
 from gitbaton.sync.values import Move
 
 
-class _There(Store):
-    """This repository with the notes of a remote in the place of its own."""
-
-    notes: Oid | None = None
-
-    def notes_tree(self) -> tuple[Oid | None, Oid | None]:
-        """The remote's commit of notes and its tree."""
-        return self.notes, self.tree_of(self.notes)
-
-
 def meta_move(store: Store, seen: Seen, both: Meta) -> tuple[list[Move], list[NewObject]]:
     """What the remote is told of pins and tombstones: all that both sides know, on top of what it has."""
     if both == said(store, seen):
@@ -45,9 +35,9 @@ def keeps(store: Store, compared: Comparison, moves: Sequence[Move]) -> str:
     """What is forgotten and stays on a remote that lets nothing be rewritten, in words; empty for nothing."""
     if compared.rewriting or not compared.both.forgotten:
         return ""
-    count, there = sum(move.forgotten for move in moves), _There(store.repo)
-    there.notes = compared.seen.refs.get(NOTES)
-    noted = plan_notes(there, {}, b"", b"", compared.both.forgotten)[1] if there.notes_tree()[1] else None
+    count, theirs = sum(move.forgotten for move in moves), compared.seen.refs.get(NOTES)
+    onto = (theirs, store.tree_of(theirs))
+    noted = plan_notes(store, {}, b"", b"", compared.both.forgotten, onto)[1] if onto[1] else None
     parts = [f"{count} forgotten checkpoint{'' if count == 1 else 's'}"] if count else []
     parts += ["notes of forgotten checkpoints"] if noted else []
     return " and ".join(parts)
@@ -59,17 +49,17 @@ def notes_move(baton: Baton, compared: Comparison, moves: Sequence[Move]) -> tup
     Our own notes, whose history names tracks that stay here, never go. Where an entry must go, the commit has no parent; where
     the server refuses rewriting, it stays.
     """
-    store = _There(baton.repo)
-    store.notes = old = compared.seen.refs.get(NOTES)
-    if old is not None and store.notes_tree()[1] is None:
+    store, old = baton.store, compared.seen.refs.get(NOTES)
+    tree = store.tree_of(old)
+    if old is not None and tree is None:
         raise RecordError("the remote's notes are no commit")
     public = {m.track: m for m in moves if m.track and m.track in compared.ours and m.action not in ("delete", "refused")}
-    texts = dict(_texts(baton.store, compared, public))
+    texts = dict(_texts(store, compared, public))
     both = compared.both
     removed = (both.forgotten | both.pruned) if compared.rewriting else frozenset[Oid]()
     removed = frozenset(oid for oid in removed if both.dropped(oid))
     author = NOBODY + b" %d +0000" % int(baton.clock().timestamp())
-    objects, change = plan_notes(store, texts, author, b"checkpoints pushed\n", removed)
+    objects, change = plan_notes(store, texts, author, b"checkpoints pushed\n", removed, (old, tree))
     if change is None or change.new is None:
         return [], []
     action = "new" if old is None else "forward" if b"\nparent " in objects[-1].data else "rewrite"
@@ -93,11 +83,7 @@ def _texts(store: Store, compared: Comparison, public: Collection[str]) -> Itera
             known[track] = frozenset(compared.ids(track, compared.ours[track]))
         return oid in fresh[track] or oid in known[track]
 
-    ours, theirs = note_blobs(store, store.notes_tree()[0]), note_blobs(store, compared.seen.refs.get(NOTES))
-    for target, blobs in ours.items():
-        if blobs == theirs.get(target):
-            continue
-        note, there = parse_note(note_text(store, blobs)), parse_note(note_text(store, theirs.get(target, [])))
+    for target, note, there in _differing(store, store.notes_tree()[0], compared.seen.refs.get(NOTES)):
         have = dict(there.entries)
         more = {oid for oid, text in note.entries if oid not in have and is_public(oid, text)}
         if more:
@@ -112,27 +98,11 @@ def track_in(text: bytes) -> str:
     return text.partition(b"\ntrack: ")[2].partition(b"\n")[0].decode("utf-8", "replace")
 
 
-def note_blobs(store: Store, commit: Oid | None) -> dict[Oid, list[Oid]]:
-    """The blobs of every note that a commit of notes holds, by the object they are for. Raises RecordError."""
-    tree = store.tree_of(commit)
-    if commit is not None and tree is None:
-        raise RecordError(f"{commit} is not a commit of notes")
-    found: dict[Oid, list[Oid]] = {}
-    for target, blob in walk(store.objects, tree) if tree else ():
-        found.setdefault(target, []).append(blob)
-    return found
-
-
 def more_notes(store: Store, commit: Oid, entry_of: Callable[[Oid, Oid, bytes], bytes | None]) -> Mapping[Oid, bytes]:
     """The notes of a commit of notes as far as ours say less; an entry that we have in that note is as we have it, and each
     other one is what ``entry_of`` makes of it, from the object that the note is for, the id, and the text."""
-    theirs, ours = note_blobs(store, commit), note_blobs(store, store.notes_tree()[0])
     result = {}
-    for target, blobs in theirs.items():
-        if blobs == ours.get(target):
-            continue
-        known = parse_note(note_text(store, ours.get(target, [])))
-        fetched = parse_note(note_text(store, blobs))
+    for target, fetched, known in _differing(store, commit, store.notes_tree()[0]):
         have = {oid for oid, _ in known.entries}
         made = [(oid, entry_of(target, oid, text)) for oid, text in fetched.entries if oid not in have]
         entries = tuple((oid, text) for oid, text in made if text is not None)
@@ -141,9 +111,27 @@ def more_notes(store: Store, commit: Oid, entry_of: Callable[[Oid, Oid, bytes], 
     return result
 
 
-def note_text(store: Store, blobs: Sequence[Oid]) -> bytes:
-    """The text of a note, whose blobs these are. Raises RecordError for one that cannot be read."""
+def _differing(store: Store, *commits: Oid | None) -> Iterator[tuple[Oid, Note, Note]]:
+    """The notes of the first of two commits of notes that are not the second's, each with the object that it is for, and beside
+    the other's. Raises RecordError for what is none, or cannot be read."""
+    notes: list[dict[Oid, list[Oid]]] = []
+    for commit in commits:
+        tree = store.tree_of(commit)
+        if commit is not None and tree is None:
+            raise RecordError(f"{commit} is not a commit of notes")
+        found: dict[Oid, list[Oid]] = {}
+        for target, blob in walk(store.objects, tree) if tree else ():
+            found.setdefault(target, []).append(blob)
+        notes.append(found)
+    for target, blobs in notes[0].items():
+        others = notes[1].get(target, [])
+        if blobs != others:
+            yield target, _note(store, blobs), _note(store, others)
+
+
+def _note(store: Store, blobs: Sequence[Oid]) -> Note:
+    """A note, whose blobs these are. Raises RecordError for one that cannot be read."""
     read = [found.data for found in store.objects.read_many(blobs) if found is not None and found.kind == "blob"]
     if len(read) != len(blobs) or None in read:
         raise RecordError("a note cannot be read")
-    return b"\n".join(data for data in read if data is not None)
+    return parse_note(b"\n".join(data for data in read if data is not None))

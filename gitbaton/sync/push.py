@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 
 from gitbaton import scanning
@@ -58,31 +58,6 @@ class Manner:
     scan: bool = True
     write: bool = True
     partly: bool = False
-
-
-@value
-class Plan:
-    """What a push to one place does: its moves, the objects that must be written for them, and what stays (as in Pushing)."""
-
-    moves: tuple[Move, ...]
-    objects: tuple[NewObject, ...]
-    warnings: tuple[str, ...]
-    keeps: str = ""
-
-    @property
-    def parts(self) -> list[dict[str, tuple[Oid | None, Oid | None]]]:
-        """The moves of the remote's refs, from what was seen to what it gets, as they are sent: all at once, but for threads
-        that are too many for that; what is no thread's goes first."""
-        sends: dict[str | None, dict[str, tuple[Oid | None, Oid | None]]] = {None: {}}
-        for move in self.moves:
-            if move.changes:
-                sends.setdefault(move.thread, {})[move.ref] = (move.seen, move.new)
-        parts = [sends.pop(None)]
-        for refs in sends.values():
-            if len(parts[-1]) + len(refs) > _AT_ONCE:
-                parts.append({})
-            parts[-1] |= refs
-        return [part for part in parts if part]
 
 
 def push(
@@ -197,38 +172,37 @@ class _Place:
         seen = self._look()
         self.there = seen.refs
         left = without(self.choice, {**self.ours, **seen.tracks}, self.left)
-        made = self.plan(seen, left if self.left else self.choice, rewriting=rewriting)
+        made, objects = self.plan(seen, left if self.left else self.choice, rewriting=rewriting)
         haves = _Haves(self.baton, seen, made.moves)
-        keeping.enter_context(stored(self.baton.repo, made.objects))
+        keeping.enter_context(stored(self.baton.repo, objects))
         moving = {move.item for move in made.moves if move.changes and move.item is not None}
         known = agreed(self.baton.repo, self.line.remote.name, self.place, moving)
-        public = haves.ask(lambda oids: exposure(self.baton, made.moves, oids, known), lambda found: found is None)
-        declined = self._declined(public)
-        result = Pushing(moves=made.moves, exposure=public, warnings=made.warnings)
-        if declined is not None:
-            result = replace(result, declined=declined.names, private=declined.threads)
-            if not self.manner.partly:
-                return result
-            tracks = tuple(track for track in left.tracks or () if track not in declined.tracks)
-            rest = replace(self.choice, tracks=tracks, kept=frozenset(declined.threads))
-            made = self.plan(seen, rest, rewriting=rewriting)
-            keeping.enter_context(stored(self.baton.repo, made.objects))
         planned = made.moves
+        public = haves.ask(lambda oids: exposure(self.baton, planned, oids, known), lambda found: found is None)
+        made = replace(made, exposure=public)
+        if public is not None and not self._agree(public):
+            if not self.manner.partly:
+                return replace(made, declined=public.names, private=public.threads, keeps="")
+            tracks = tuple(track for track in left.tracks or () if track not in public.tracks)
+            rest = replace(self.choice, tracks=tracks, kept=frozenset(public.threads))
+            made, objects = self.plan(seen, rest, rewriting=rewriting)
+            keeping.enter_context(stored(self.baton.repo, objects))
+            made = replace(made, exposure=public, declined=public.names, private=public.threads)
+        sent = made.moves
         moves = haves.ask(
-            lambda oids: counted(self.baton, planned, oids, public),
+            lambda oids: counted(self.baton, sent, oids, public),
             lambda found: not any(move.commits or move.untracked for move in found),
         )
         made = replace(made, moves=moves)
-        result = replace(result, moves=moves, warnings=made.warnings, keeps=made.keeps)
         wants = [move.new for move in moves if move.changes and move.new is not None]
         hits: Sequence[scanning.Hit] = ()
         if self.manner.scan and wants:
             fresh = [(move.thread, move.namespace) for move in moves if move.thread is not None and move.action == "new"]
             named = {f"name of {threads.called(name)}": "\n".join(name) for name in fresh}
             hits = haves.ask(lambda oids: scanning.lacking(self.baton, wants, oids, named), lambda found: not found)
-        if hits or not self.manner.write or not made.parts:
-            return replace(result, hits=hits)
-        return self._send(result, made, rewriting=rewriting)
+        if hits or not self.manner.write or not any(move.changes for move in moves):
+            return replace(made, hits=tuple(hits))
+        return self._send(made, {item.oid for item in objects}, rewriting=rewriting)
 
     def _look(self) -> Seen:
         """What the remote has, and its objects that a comparison needs; what is known already counts once."""
@@ -271,8 +245,9 @@ class _Place:
             said = (*said, "what savers have not flushed yet is not counted")
         return found, said
 
-    def plan(self, seen: Seen, choice: Choice, *, rewriting: bool) -> Plan:
-        """What to move. Raises RecordError where the remote's tombstones cannot be read."""
+    def plan(self, seen: Seen, choice: Choice, *, rewriting: bool) -> tuple[Pushing, list[NewObject]]:
+        """What to move, and the objects that must be written for it. Raises RecordError where the remote's tombstones cannot be
+        read."""
         store = self.baton.store
         both = metas.union(self.mine, said(store, seen))
         limit = self.baton.clock() + SLACK
@@ -298,32 +273,32 @@ class _Place:
         if pruned:
             which = "a checkpoint that was" if pruned == 1 else f"{pruned} checkpoints that were"
             warnings.append(f"'{self.shown}' refuses rewriting and keeps {which} removed here")
-        return Plan(moves=tuple(moves), objects=tuple(objects), warnings=tuple(warnings), keeps=left)
+        return Pushing(moves=tuple(moves), warnings=tuple(warnings), keeps=left), objects
 
-    def _declined(self, public: Exposure | None) -> Exposure | None:
-        """What nobody agrees to make public. A dry run asks nobody."""
-        if public is None or not self.manner.write or public.asked <= self.agreed or self.baton.settings.push:
-            return None
-        if self.manner.agree(public):
-            self.agreed = public.asked
-            return None
-        return public
+    def _agree(self, public: Exposure) -> bool:
+        """Whether that may become public. A dry run asks nobody."""
+        if not self.manner.write or public.asked <= self.agreed or self.baton.settings.push:
+            return True
+        agrees = self.manner.agree(public)
+        self.agreed = public.asked if agrees else self.agreed
+        return agrees
 
-    def _send(self, result: Pushing, made: Plan, *, rewriting: bool) -> Pushing | None:
+    def _send(self, made: Pushing, written: Collection[Oid], *, rewriting: bool) -> Pushing | None:
+        """Move the remote's refs; None where it refuses rewriting. ``written``: the objects that git keeps for it."""
         moves, rows = {move.ref: move for move in made.moves}, list[Pushed]()
         try:
-            for part in made.parts:
+            for part in _parts(made.moves):
                 rows += self.line.push(part, self.place)
         finally:
             # Not after each part: git's time for the next one goes with the number of refs here.
             done = [moves[row.ref] for row in rows if not row.kind]
-            self._remember(done, {item.oid for item in made.objects})
-            if result.exposure is not None and not (result.declined or result.private):
-                sent = result.exposure.asked.intersection(move.item for move in done)
+            self._remember(done, written)
+            if made.exposure is not None and not (made.declined or made.private):
+                sent = made.exposure.asked.intersection(move.item for move in done)
                 remember(self.baton.repo, self.line.remote.name, self.place, sorted(sent))
         failed = [row for row in rows if row.kind]
         if not failed:
-            return result
+            return made
         if any(row.kind == "stale" for row in failed):
             hint = threads.joins(self.shown) if self.choice.threads else f"git baton sync {in_shell(self.shown)}"
             raise RemoteError(f"somebody else pushed to '{self.shown}' meanwhile", hint, kind="stale")
@@ -362,6 +337,21 @@ class _Place:
                     publish(repo, [change], held=tuple(known.values()))
                 except CollectedError:  # it was pruned here while it was sent, and git has collected it: a fetch brings it
                     continue
+
+
+def _parts(moves: Iterable[Move]) -> list[dict[str, tuple[Oid | None, Oid | None]]]:
+    """The moves of the remote's refs, from what was seen to what it gets, as they are sent: all at once, but for threads that
+    are too many for that; what is no thread's goes first."""
+    sends: dict[str | None, dict[str, tuple[Oid | None, Oid | None]]] = {None: {}}
+    for move in moves:
+        if move.changes:
+            sends.setdefault(move.thread, {})[move.ref] = (move.seen, move.new)
+    parts = [sends.pop(None)]
+    for refs in sends.values():
+        if len(parts[-1]) + len(refs) > _AT_ONCE:
+            parts.append({})
+        parts[-1] |= refs
+    return [part for part in parts if part]
 
 
 class _Haves:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from gitbaton.baton import Baton
 from gitbaton.errors import NoAnswerError, RemoteError
 from gitbaton.git.remotes import Connection
-from gitbaton.sync import threads
 from gitbaton.sync.apart import require_meta
 from gitbaton.sync.fetch import fetch
 from gitbaton.sync.join import join
@@ -34,17 +33,12 @@ def sync(
     done: Synced | None = None
     for number in range(1, ROUNDS + 1):
         seen, gathered = fetch(baton, line, choice, ours=baton.store.chains()[0], write=manner.write)
-        joining = join(baton, line.remote.name, seen, choice, apart=gathered.apart, write=manner.write)
-        refs = None
-        if choice.threads:
-            sound = {(row.thread, row.namespace) for row in gathered.threads if row.state != "broken"}
-            told, held = threads.join(baton, line, seen, choice, sound=sound, write=manner.write)
-            joining, refs = replace(joining, threads=told), None if manner.write else held
+        joining = join(baton, line, seen, gathered, choice, write=manner.write)
         done = _after(done, gathered, joining, number)
         if not line.remote.push:
             return done
         try:
-            pushing = push(baton, line, choice, manner, ours=joining.tips, meta=joining.meta, seen=seen, refs=refs)
+            pushing = push(baton, line, choice, manner, ours=joining.tips, meta=joining.meta, seen=seen, refs=joining.refs)
         except RemoteError as error:
             done = replace(done, failure=error.message)
             if error.kind != "stale":

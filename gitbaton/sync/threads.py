@@ -13,13 +13,11 @@ from gitbaton.git.remotes import Connection
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store.refs import remote_ref
-from gitbaton.store.sound import NONE
 from gitbaton.sync.look import OURS, Seen, flush, here, room
 from gitbaton.sync.threeway import Apart, Place, Side, apart, broken
 from gitbaton.sync.values import Choice, FetchedThread, JoinedThread, Move
 from gitbaton.threads.chain import Entries
 from gitbaton.threads.commits import named
-from gitbaton.threads.health import reader
 from gitbaton.threads.late import Object
 from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
 from gitbaton.values import replace
@@ -113,7 +111,12 @@ class Trade:
 
     def whole(self, name: Name, *places: Place) -> Name:
         """A name for people: what a ref does not hold, as one of the places says it."""
-        return _whole(name, *map(self.side, places or self.three(name)))
+        for place in (places or self.three(name)) if any(isinstance(part, Cut) for part in name) else ():
+            try:
+                name = named(name, self.side(place).chain.head())
+            except BatonError:
+                continue
+        return name
 
     def move(self, name: Name, place: Place, objects: Sequence[Object] = (), *, write: bool) -> None:
         """Have a namespace stand at ``place`` here, and note what the remote has. Without ``write`` no ref moves. Raises
@@ -139,28 +142,20 @@ class Trade:
                 kept.release()
 
 
-def _whole(name: Name, *sides: Side) -> Name:
-    for side in sides if any(isinstance(part, Cut) for part in name) else ():
-        try:
-            name = named(name, side.chain.head())
-        except BatonError:
-            continue
-    return name
-
-
-def whole(line: Connection, names: Iterable[Name], before: Mapping[str, Oid], choice: Choice) -> list[Name]:
-    """Names for people of threads that are gone at a remote: what a ref does not hold, as the chain says it that lay here."""
-    places = {**_places(before, choice, room(line)), **_places(before, choice, here(line.remote.name, OURS))}
-    read, algorithm = reader(line.repo.objects), line.repo.layout.algorithm
-    return [_whole(name, Side(read, algorithm, places.get(name, Place()))) for name in names]
-
-
-def fetched(baton: Baton, line: Connection, seen: Seen, before: Mapping[str, Oid], choice: Choice) -> list[FetchedThread]:
-    """What a fetch has brought of each thread of a remote; ``before``: what lay here. One that is not as we write it is
-    broken, and nothing uses it."""
+def fetched(
+    baton: Baton, line: Connection, seen: Seen, before: Mapping[str, Oid], choice: Choice, gone: Iterable[FetchedThread]
+) -> list[FetchedThread]:
+    """What a fetch has brought of each thread of a remote, and those that are ``gone`` there, by names for people; ``before``:
+    what lay here. One that is not as we write it is broken, and nothing uses it."""
     old = _places(before, choice, here(line.remote.name, OURS))
+    known = {**_places(before, choice, room(line)), **old}
     with Trade(baton, line, seen, choice) as trade:
-        return [_fetched(trade, name, place, old.get(name, Place())) for name, place in sorted(trade.theirs.items())]
+        rows = [_fetched(trade, name, place, old.get(name, Place())) for name, place in sorted(trade.theirs.items())]
+        for row in gone:
+            name = row.thread, row.namespace
+            thread, namespace = trade.whole(name, known.get(name, Place()))
+            rows.append(replace(row, thread=thread, namespace=namespace))
+    return rows
 
 
 def _fetched(trade: Trade, name: Name, place: Place, old: Place) -> FetchedThread:
@@ -258,7 +253,7 @@ class Moves:
     Where not ``rewriting``, the remote's refs only go forward. ``apart``: refs here that lead to what cannot be read, each with
     why."""
 
-    def __init__(self, trade: Trade, *, rewriting: bool, apart: Mapping[str, str] = NONE) -> None:
+    def __init__(self, trade: Trade, *, rewriting: bool, apart: Mapping[str, str]) -> None:
         self.trade, self.choice, self.shown, self.rewriting, self.apart = trade, trade.choice, trade.shown, rewriting, apart
         self.kept: set[Name] = set()
         self.gone: set[Name] = set()

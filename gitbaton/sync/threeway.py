@@ -17,11 +17,13 @@ from gitbaton.values import value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
 
     from gitbaton.git.objects import Algorithm, Kind
 
     Read = Callable[[Id], tuple[Kind, bytes]]
     Rows = Mapping[tuple[str, int], Row]
+    T = TypeVar("T")
 
 
 @value
@@ -211,30 +213,26 @@ def _ancestors(side: Side, result: Mapping[str, Version], all_: Mapping[str, Ver
     return {id: all_[id] for id in found if id in all_ and id not in result}
 
 
-def _version(mine: Version | None, other: Version | None, before: Version | None) -> Version | None:
+def _three(mine: T | None, other: T | None, before: T | None, both: Callable[[T, T], T]) -> T | None:
+    """What one thing becomes: where only one side has changed it since ``before``, what that side has; where both have, what
+    is there counts more than what was removed, and of two things ``both`` makes one."""
     if mine == other or other == before:
         return mine
     if mine == before or mine is None:
         return other
-    if other is None:
-        return mine
-    entry = _chosen(mine, other, before)
-    rows = dict(mine.rows)
-    for name, row in other.rows.items():
-        own, old = mine.rows.get(name), before.rows.get(name) if before is not None else None
-        rows[name] = row if own is None or own == old else own if row == old else max(own, row)
-    return Version(entry, rows)
+    return both(mine, other) if other is not None else mine
 
 
-def _chosen(mine: Version, other: Version, before: Version | None) -> Entry | None:
-    said = before.said if before is not None else None
-    if mine.said == other.said or other.said == said:
-        return mine.entry
-    if mine.said == said or mine.said is None:
-        return other.entry
-    if other.said is None:
-        return mine.entry
-    return max(mine, other, key=lambda version: version.said or ()).entry
+def _version(mine: Version | None, other: Version | None, before: Version | None) -> Version | None:
+    def merged(mine: Version, other: Version) -> Version:
+        said = _three(mine.said, other.said, before.said if before is not None else None, max)
+        rows = dict(mine.rows)
+        for name, row in other.rows.items():
+            old = before.rows.get(name) if before is not None else None
+            rows[name] = _three(rows.get(name, row), row, old, max) or row
+        return Version(mine.entry if said == mine.said else other.entry, rows)
+
+    return _three(mine, other, before, merged)
 
 
 def _change(side: Mapping[str, Version], result: Mapping[str, Version]) -> Change:
@@ -259,8 +257,8 @@ def bare(entry: Entry) -> Entry:
     return Entry(entry.id, entry.parent, entry.ck, entry.md, entry.channels, rest=entry.rest, names=entry.names)
 
 
-def checked(side: Side, known: Sequence[Side]) -> list[Entry]:
-    """The checkpoints of a chain, newest first, that none of the ``known`` has, with all that they hold looked at.
+def _check(side: Side, known: Sequence[Side]) -> None:
+    """Look at the checkpoints of a chain that none of the ``known`` has, and at all that they hold.
 
     Raises RecordError where something is not as we write it, GitError where it is missing.
     """
@@ -290,7 +288,6 @@ def checked(side: Side, known: Sequence[Side]) -> list[Entry]:
             rows_of(_blob(side.read, oid), task)
     for id in side.late.ids():
         side.late.of(id)
-    return found
 
 
 def _look(side: Side, entry: Entry) -> None:
@@ -314,7 +311,7 @@ def _look(side: Side, entry: Entry) -> None:
 def broken(side: Side, *known: Side) -> str:
     """Why nobody can use what a side has; empty where everything is as we write it. What the ``known`` have is."""
     try:
-        checked(side, known)
+        _check(side, known)
     except BatonError as error:
         return error.message
     return ""

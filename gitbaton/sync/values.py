@@ -137,13 +137,15 @@ class JoinedThread:
 
 @value
 class Joining:
-    """What joining came to; ``tips`` are the chains of all tracks afterwards, ``meta`` what is pinned and dropped."""
+    """What joining came to; ``tips`` are the chains of all tracks afterwards, ``meta`` what is pinned and dropped; ``refs``:
+    those of threads afterwards, where it was only planned."""
 
     rows: tuple[Joined, ...]
     tips: dict[str, Oid]
     meta: Meta
     warnings: tuple[str, ...] = ()
     threads: tuple[JoinedThread, ...] = ()
+    refs: Mapping[str, Oid] | None = None
 
     @property
     def broken(self) -> bool:
