@@ -12,9 +12,8 @@ from gitbaton.model import Oid
 from gitbaton.store import CHAINS, NOTES
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync import threads, tracks
-from gitbaton.sync.apart import apart, more_apart
 from gitbaton.sync.logs import fetched_runs
-from gitbaton.sync.look import Seen, here, item_of, look, own, room
+from gitbaton.sync.look import Seen, broken_refs, here, item_of, look, more_broken_refs, own, room
 from gitbaton.sync.values import Choice, Fetched, FetchedRun, FetchedThread, Gathered, Item
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace, value
@@ -73,11 +72,11 @@ def fetch(
 
     Without ``write`` only objects come, and no ref of ours moves. Raises as ``plan``.
     """
-    left = apart(baton, line, choice)
+    left = broken_refs(baton, line, choice)
     try:
         seen, gathered = _fetch(baton, line, choice, prune=prune, ours=ours, write=write)
     except RemoteError as error:
-        more = more_apart(baton, line, error)
+        more = more_broken_refs(baton, line, error, {})
         if not more:
             raise
         left |= more

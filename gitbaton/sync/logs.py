@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping
 from gitbaton.baton import Baton
 from gitbaton.codec import encode_track
 from gitbaton.errors import MENDS, BatonError, RecordError
-from gitbaton.journal.names import run_of
 from gitbaton.journal.reading import read
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store.refs import RUNS, TRANSCRIPTS
-from gitbaton.sync.look import Seen, here
+from gitbaton.sync.look import Seen, here, item_of
 from gitbaton.sync.values import FetchedRun, Move
 from gitbaton.transcripts.layout import sessions_of
+from gitbaton.values import replace
 
 
 def run_moves(baton: Baton, seen: Seen, shown: str, apart: Mapping[str, str]) -> list[Move]:
@@ -22,29 +22,27 @@ def run_moves(baton: Baton, seen: Seen, shown: str, apart: Mapping[str, str]) ->
     a ref is ``apart``, with why."""
     found = []
     for ref, oid in sorted(baton.repo.objects.refs(RUNS).items()):
-        run = run_of(ref.removeprefix(RUNS))
-        if run is not None and seen.refs.get(ref) != oid:
-            found.append(_run_move(baton, run, ref, oid, seen.refs.get(ref), shown, apart.get(ref, "")))
+        item, old = item_of(ref), seen.refs.get(ref)
+        if item is None or old == oid:
+            continue
+        move = Move(ref=ref, run=item[1], action="refused", seen=old)
+        try:
+            if ref in apart:
+                raise RecordError(apart[ref])
+            records = read(baton.repo.objects, baton.store.root, item[1], oid, ())
+        except BatonError as error:
+            reason = f"run '{item[1]}' is broken here: {error.message}"
+            found.append(replace(move, reason=reason, broken=True, hint=MENDS))
+            continue
+        numbers = {logged.commit: number for number, logged in enumerate(records, 1)}
+        at = numbers.get(old) if old is not None else 0
+        if at is not None:
+            action = "forward" if at else "new"
+            found.append(replace(move, action=action, new=oid, count=len(records) - at))
+        else:
+            reason = f"run '{item[1]}' has records there that are not here"
+            found.append(replace(move, reason=reason, hint=f"git baton fetch --runs {in_shell(shown)}"))
     return found
-
-
-def _run_move(baton: Baton, run: str, ref: str, oid: Oid, seen: Oid | None, shown: str, why: str) -> Move:
-    try:
-        if why:
-            raise RecordError(why)
-        records = read(baton.repo.objects, baton.store.root, run, oid, ())
-    except BatonError as error:
-        reason = f"run '{run}' is broken here: {error.message}"
-        return Move(ref=ref, run=run, action="refused", seen=seen, reason=reason, broken=True, hint=MENDS)
-    if seen is None:
-        return Move(ref=ref, run=run, action="new", new=oid, count=len(records))
-    at = next((number for number, logged in enumerate(records, 1) if logged.commit == seen), None)
-    if at is None:
-        reason = f"run '{run}' has records there that are not here"
-        return Move(
-            ref=ref, run=run, action="refused", seen=seen, reason=reason, hint=f"git baton fetch --runs {in_shell(shown)}"
-        )
-    return Move(ref=ref, run=run, action="forward", seen=seen, new=oid, count=len(records) - at)
 
 
 def fetched_runs(baton: Baton, remote: str, seen: Seen, before: Mapping[str, Oid]) -> list[FetchedRun]:

@@ -1,4 +1,4 @@
-"""Refs of an exchange: of which item each is, which a remote has, and which of them names and options choose."""
+"""Refs of an exchange: the item of each, which a remote has, which are broken here, and which names and options choose."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.codec import check_track, decode_track, plain
-from gitbaton.errors import NotFoundError, RecordError, RemoteError, UsageError
+from gitbaton.errors import BatonError, GitError, GitTimeoutError, NotFoundError, RecordError, RemoteError, UsageError
 from gitbaton.git.remotes import Connection, place_address
 from gitbaton.journal.names import run_of
 from gitbaton.model import Oid
-from gitbaton.store import CHAINS, NOTES, Store
+from gitbaton.store import CHAINS, NOTES, Store, sound
 from gitbaton.store import meta as metas
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META, REMOTES, RUNS, SAFETY, TRANSCRIPTS, remote_ref, track_of
@@ -91,6 +91,46 @@ def said(store: Store, seen: Seen) -> Meta:
         return metas.read(store, seen.refs[META]) if META in seen.refs else metas.NOTHING
     except RecordError as error:
         raise RecordError(f"the remote's '{META}' cannot be used, and nothing is joined or pushed: {error.message}") from None
+
+
+def require_meta(baton: Baton, what: str) -> Meta:
+    """What is pinned and dropped here. Raises RecordError that says ``what`` is not done where that cannot be read: it protects
+    others, and so it is looked at before anything is written."""
+    try:
+        return metas.read(baton.store)
+    except RecordError as error:
+        raise RecordError(f"nothing is {what}: {error.message}", *error.hints) from None
+
+
+def broken_refs(baton: Baton, line: Connection, choice: Choice) -> dict[str, str]:
+    """The refs here that are broken, each with why, but for those of tracks that a choice does not take. From now on git does
+    not see them when it fetches."""
+    found = sound.broken(baton.store, sound.own_refs(baton.store))
+    line.hidden |= found.keys()
+    tracks = {ref: track_of(own(ref)) for ref in found}
+    return {ref: why for ref, why in found.items() if (name := tracks[ref]) is None or choice.takes(("track", name))}
+
+
+def more_broken_refs(baton: Baton, line: Connection, error: BatonError, there: Mapping[str, Oid]) -> dict[str, str]:
+    """After an error that may come of it: the refs here, and those ``there`` whose objects are here, that lead to what cannot
+    be read and were not known yet."""
+    if isinstance(error, RemoteError):
+        local = error.kind in ("other", "read-only")  # a pack that ends early is one that a server cannot unpack
+    else:
+        local = isinstance(error, GitError | RecordError) and not isinstance(error, GitTimeoutError)
+    if not local:
+        return {}
+    store = baton.store
+    known = {ref: oid for ref, oid in there.items() if store.objects.info(oid) is not None}
+    refs = {ref: oid for ref, oid in {**known, **sound.own_refs(store)}.items() if ref not in line.hidden}
+    found = sound.astray(store, refs, sound.theirs(store))
+    line.hidden |= found.keys()
+    return found
+
+
+def torn_notes(store: Store) -> dict[str, str]:
+    """Our notes, where they lead to what cannot be read, with why."""
+    return sound.astray(store, {ref: oid for ref, oid in sound.own_refs(store).items() if ref == NOTES}, sound.theirs(store))
 
 
 def flush(baton: Baton) -> None:

@@ -29,13 +29,25 @@ from gitbaton.store.fetched import SLACK
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META
 from gitbaton.sync import threads
-from gitbaton.sync.apart import apart, more_apart, require_meta, torn_notes, without
 from gitbaton.sync.consent import agreed, counted, exposure, present, remember
 from gitbaton.sync.logs import run_moves, talk_moves
-from gitbaton.sync.look import OURS, Seen, flush, here, look, pending, room, said
+from gitbaton.sync.look import (
+    OURS,
+    Seen,
+    broken_refs,
+    flush,
+    here,
+    look,
+    more_broken_refs,
+    pending,
+    require_meta,
+    room,
+    said,
+    torn_notes,
+)
 from gitbaton.sync.notes import keeps, meta_move, notes_move
 from gitbaton.sync.tracks import Comparison
-from gitbaton.sync.values import Choice, Exposure, Item, Move, Pushing
+from gitbaton.sync.values import Choice, Exposure, Item, Joining, Move, Pushing
 from gitbaton.threads.names import LATE, THREADS, late_ref, ref_of
 from gitbaton.values import replace, value
 
@@ -66,15 +78,13 @@ def push(
     choice: Choice,
     manner: Manner,
     *,
-    ours: Mapping[str, Oid] | None = None,
-    meta: Meta | None = None,
+    joining: Joining | None = None,
     seen: Seen | None = None,
-    refs: Mapping[str, Oid] | None = None,
     tries: int = 2,
 ) -> tuple[Pushing, ...]:
-    """Push to every place of a remote. ``ours`` and ``meta``: the chains and tombstones to push instead of those here, ``refs``
-    those of threads; ``seen``: all that the remote was just found to have, fetched. What savers have in their log is flushed
-    first where threads are pushed. ``tries``: how often it is begun anew where git collects beside it.
+    """Push to every place of a remote. ``joining``: what was just joined, or would be, is pushed instead of what is here;
+    ``seen``: all that the remote was just found to have, fetched. What savers have in their log is flushed first where threads
+    are pushed. ``tries``: how often it is begun anew where git collects beside it.
 
     Raises RemoteError when it cannot be reached or refuses all; NotFoundError for a track that is nowhere; NoAnswerError where
     baton.push is false; RecordError where tombstones cannot be read; ScanError.
@@ -87,13 +97,12 @@ def push(
             baton.store.settle()
     if manner.write and choice.threads:
         flush(baton)
-    left = apart(baton, line, choice)
+    left = broken_refs(baton, line, choice)
     found, problems = baton.store.chains()
-    mine = metas.read(baton.store) if meta is None else meta
-    chains = dict(found if ours is None else ours)
-    places = [_Place(baton, line, place, choice, manner, chains, mine) for place in line.remote.push]
+    ours, mine = (found, metas.read(baton.store)) if joining is None else (joining.tips, joining.meta)
+    places = [_Place(baton, line, place, choice, manner, ours, mine) for place in line.remote.push]
     for place in places:
-        place.refs = refs
+        place.refs = joining.refs if joining is not None else None
         place.seen = seen if place.place == line.remote.fetch else None
         place.warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems if p.where not in left)
         place.left |= left
@@ -107,9 +116,9 @@ def push(
         if not tries or not broken or baton.store.chains()[0] == found:
             return done
     # What was to be sent, or what the remote was known to have, is pruned here since, and git has collected it.
-    if ours is not None and baton.store.chains()[0] != found:
+    if joining is not None and baton.store.chains()[0] != found:
         raise RemoteError("tracks here moved while they were pushed", kind="stale")
-    return push(baton, line, choice, manner, ours=ours, meta=meta, seen=seen, refs=refs, tries=tries - 1)
+    return push(baton, line, choice, manner, joining=joining, seen=seen, tries=tries - 1)
 
 
 class _Place:
@@ -135,7 +144,7 @@ class _Place:
         except BatonError as error:
             # Tracks that are there may have to be written again, because something of them is dropped.
             there = {ref: oid for ref, oid in self.there.items() if ref.startswith(CHAINS)}
-            more = more_apart(self.baton, self.line, error, there)
+            more = more_broken_refs(self.baton, self.line, error, there)
             if not more:
                 raise
             self.left |= more
@@ -171,8 +180,10 @@ class _Place:
         """One attempt; None when rewriting is refused."""
         seen = self._look()
         self.there = seen.refs
-        left = without(self.choice, {**self.ours, **seen.tracks}, self.left)
-        made, objects = self.plan(seen, left if self.left else self.choice, rewriting=rewriting)
+        names = sorted(track for track in {*self.ours, *seen.tracks} if self.choice.takes(("track", track)))
+        tracks = tuple(track for track in names if chain_ref(track) not in self.left)
+        chosen = replace(self.choice, tracks=tracks) if self.left else self.choice
+        made, objects = self.plan(seen, chosen, rewriting=rewriting)
         haves = _Haves(self.baton, seen, made.moves)
         keeping.enter_context(stored(self.baton.repo, objects))
         moving = {move.item for move in made.moves if move.changes and move.item is not None}
@@ -183,7 +194,7 @@ class _Place:
         if public is not None and not self._agree(public):
             if not self.manner.partly:
                 return replace(made, declined=public.names, private=public.threads, keeps="")
-            tracks = tuple(track for track in left.tracks or () if track not in public.tracks)
+            tracks = tuple(track for track in tracks if track not in public.tracks)
             rest = replace(self.choice, tracks=tracks, kept=frozenset(public.threads))
             made, objects = self.plan(seen, rest, rewriting=rewriting)
             keeping.enter_context(stored(self.baton.repo, objects))

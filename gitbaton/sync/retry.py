@@ -9,9 +9,9 @@ from collections.abc import Callable
 from gitbaton.baton import Baton
 from gitbaton.errors import NoAnswerError, RemoteError
 from gitbaton.git.remotes import Connection
-from gitbaton.sync.apart import require_meta
 from gitbaton.sync.fetch import fetch
 from gitbaton.sync.join import join
+from gitbaton.sync.look import require_meta
 from gitbaton.sync.push import Manner, push
 from gitbaton.sync.values import Choice, Gathered, Joining, Pushing, Synced
 from gitbaton.values import replace
@@ -38,7 +38,7 @@ def sync(
         if not line.remote.push:
             return done
         try:
-            pushing = push(baton, line, choice, manner, ours=joining.tips, meta=joining.meta, seen=seen, refs=joining.refs)
+            pushing = push(baton, line, choice, manner, joining=joining, seen=seen)
         except RemoteError as error:
             done = replace(done, failure=error.message)
             if error.kind != "stale":
@@ -68,13 +68,11 @@ def _after(before: Synced | None, gathered: Gathered, joining: Joining, number: 
     """One more round: what the first ones brought is not forgotten."""
     if before is None:
         return Synced(gathered=gathered, joining=joining)
-    news = tuple(row for row in gathered.rows if row.state != "same")
-    names = {row.track for row in news}
-    kept = tuple(row for row in before.gathered.rows if row.track not in names)
-    fresh = tuple(row for row in gathered.threads if row.state != "same")
-    found = {(row.thread, row.namespace) for row in fresh}
-    more = tuple(row for row in before.gathered.threads if (row.thread, row.namespace) not in found)
-    gathered = replace(gathered, rows=(*kept, *news), threads=(*more, *fresh))
+    news = {row.track: row for row in gathered.rows if row.state != "same"}
+    fresh = {(row.thread, row.namespace): row for row in gathered.threads if row.state != "same"}
+    rows = (*(row for row in before.gathered.rows if row.track not in news), *news.values())
+    more = (row for row in before.gathered.threads if (row.thread, row.namespace) not in fresh)
+    gathered = replace(gathered, rows=rows, threads=(*more, *fresh.values()))
     said = (*before.joining.threads, *joining.threads)
     joining = replace(joining, rows=(*before.joining.rows, *joining.rows), threads=said)
     return Synced(gathered=gathered, joining=joining, rounds=number)

@@ -34,10 +34,7 @@ class Place:
     late: Oid | None = None
 
     def __bool__(self) -> bool:
-        return self != _NOWHERE
-
-
-_NOWHERE = Place()
+        return self.tip is not None or self.late is not None
 
 
 class Version:
@@ -70,7 +67,7 @@ class Side:
     """One of the three."""
 
     def __init__(self, read: Read, algorithm: Algorithm, place: Place, entries: Entries | None = None) -> None:
-        self.read, self.place = read, place
+        self.read = read
         self.chain = Chain(read, algorithm, _id(place.tip), entries)
         self.late = Late(read, algorithm, _id(place.late))
 
@@ -105,18 +102,14 @@ class Side:
 
     def versions(self, floor: str | None, more: Collection[str]) -> dict[str, Version]:
         """The checkpoints above ``floor``, and those of ``more``, as far as they are here."""
-        found = {}
+        entries: dict[str, Entry | None] = {}
         for entry in self.chain.walk():
             if floor is not None and entry.id <= floor:
                 break
-            found[entry.id] = Version(entry, self.rows(entry.id, entry))
-        for id in more:
-            if id not in found:
-                entry_ = self.chain.find(id)
-                rows = self.rows(id, entry_)
-                if entry_ is not None or rows:
-                    found[id] = Version(entry_, rows)
-        return found
+            entries[entry.id] = entry
+        entries |= {id: self.chain.find(id) for id in more if id not in entries}
+        found = {id: Version(entry, self.rows(id, entry)) for id, entry in entries.items()}
+        return {id: version for id, version in found.items() if version.entry is not None or version.rows}
 
     def rows(self, id: str, entry: Entry | None) -> Rows:
         """The writes that belong to a checkpoint."""
