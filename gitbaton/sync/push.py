@@ -100,7 +100,7 @@ def push(
     left = broken_refs(baton, line, choice)
     found, problems = baton.store.chains()
     ours, mine = (found, metas.read(baton.store)) if joining is None else (joining.tips, joining.meta)
-    places = [_Place(baton, line, place, choice, manner, ours, mine) for place in line.remote.push]
+    places = [_Push(baton, line, place, choice, manner, ours, mine) for place in line.remote.push]
     for place in places:
         place.refs = joining.refs if joining is not None else None
         place.seen = seen if place.place == line.remote.fetch else None
@@ -121,7 +121,7 @@ def push(
     return push(baton, line, choice, manner, joining=joining, seen=seen, tries=tries - 1)
 
 
-class _Place:
+class _Push:
     """A push to one address."""
 
     def __init__(
@@ -247,15 +247,6 @@ class _Place:
             wanted += [ref] if needed else []
         return [ref for ref in wanted if seen.refs[ref] not in held]
 
-    def _threads(self, seen: Seen, choice: Choice, *, rewriting: bool) -> tuple[list[Move], tuple[str, ...]]:
-        """The moves of threads, and what is to be said of them."""
-        with threads.Trade(self.baton, self.line, seen, choice, place=self.place, refs=self.refs) as trade:
-            made = threads.Moves(trade, rewriting=rewriting, apart=self.left)
-            found, said = made.all(), made.warnings
-        if not self.manner.write and pending(self.baton):
-            said = (*said, "what savers have not flushed yet is not counted")
-        return found, said
-
     def plan(self, seen: Seen, choice: Choice, *, rewriting: bool) -> tuple[Pushing, list[NewObject]]:
         """What to move, and the objects that must be written for it. Raises RecordError where the remote's tombstones cannot be
         read."""
@@ -278,8 +269,12 @@ class _Place:
         public = {m.track: m.new for m in moves if m.track is not None and m.action not in ("delete", "refused") and m.new}
         moves += talk_moves(self.baton, seen, public, self.left) if choice.transcripts else []
         moves += run_moves(self.baton, seen, self.shown, self.left) if choice.runs else []
-        traded, words = self._threads(seen, choice, rewriting=rewriting) if choice.threads else ([], ())
-        moves, warnings = [*moves, *traded], [*warnings, *words]
+        if choice.threads:
+            with threads.Trade(self.baton, self.line, seen, choice, place=self.place, refs=self.refs) as trade:
+                traded = threads.Moves(trade, rewriting=rewriting, apart=self.left)
+                moves, warnings = [*moves, *traded.all()], [*warnings, *traded.warnings]
+            if not self.manner.write and pending(self.baton):
+                warnings.append("what savers have not flushed yet is not counted")
         pruned = sum(move.dropped - move.forgotten for move in moves if not rewriting and move.action != "refused")
         if pruned:
             which = "a checkpoint that was" if pruned == 1 else f"{pruned} checkpoints that were"
@@ -313,7 +308,8 @@ class _Place:
         if any(row.kind == "stale" for row in failed):
             hint = threads.joins(self.shown) if self.choice.threads else f"git baton sync {in_shell(self.shown)}"
             raise RemoteError(f"somebody else pushed to '{self.shown}' meanwhile", hint, kind="stale")
-        if rewriting and any(moves[row.ref].action in ("rewrite", "delete") and _refuses(row) for row in failed):
+        alone = [row for row in failed if row.kind in ("hook", "rewrite", "other") and _ATOMIC not in row.reason]
+        if rewriting and any(moves[row.ref].action in ("rewrite", "delete") for row in alone):  # it may be that alone
             return None
         raise self._error(failed, len(done))
 
@@ -396,8 +392,3 @@ class _Haves:
         if self._all is None:
             self._all = present(self.baton, list(self.seen.refs.values()))
         return question(self._all)
-
-
-def _refuses(row: Pushed) -> bool:
-    """Whether a refusal may be one of rewriting alone."""
-    return row.kind in ("hook", "rewrite", "other") and _ATOMIC not in row.reason

@@ -113,8 +113,8 @@ retention retention/forgetting.py: carriers come back by sync
 +revision = drawn_up(baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.ids)
 
 sync sync/push.py: secrets that were seen go
--if hits or not self.manner.write or not made.parts:
-+if not self.manner.write or not made.parts:
+-if hits or not self.manner.write or not any(move.changes for move in moves):
++if not self.manner.write or not any(move.changes for move in moves):
 
 sync sync/consent.py: nobody agrees to runs
 -runs = [move for move in fresh if move.run is not None]
