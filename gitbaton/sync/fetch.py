@@ -13,7 +13,7 @@ from gitbaton.store import CHAINS, NOTES
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync import threads, tracks
 from gitbaton.sync.logs import fetched_runs
-from gitbaton.sync.look import Seen, broken_refs, here, item_of, look, more_broken_refs, own, room
+from gitbaton.sync.look import OURS, Seen, broken_refs, here, item_of, look, more_broken_refs, own, room
 from gitbaton.sync.values import Choice, Fetched, FetchedRun, FetchedThread, Gathered, Item
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace, value
@@ -46,7 +46,8 @@ def plan(baton: Baton, line: Connection, choice: Choice, *, prune: bool = False,
     wanted = [ref for ref in (*seen.chosen(choice), META, NOTES) if ref in seen.refs]
     moves = {ref: here(remote, ref) for ref in wanted if before.get(here(remote, ref)) != seen.refs[ref]}
     fetched = {ref: item for ref in before if (item := item_of(own(ref))) is not None and choice.takes(item)}
-    at = {ref: item for ref, item in fetched.items() if ref == here(remote, own(ref)) or ref.startswith(room(line))}
+    joined = room(line) if choice.threads else here(remote, OURS)  # of what stood at another address nothing is gone here
+    at = {ref: item for ref, item in fetched.items() if ref == here(remote, own(ref)) or ref.startswith(joined)}
     kept = {item for item in at.values() if item[0] != "transcript"}
     gone = kept.difference(seen.items.values())
     for track in choice.tracks or ():

@@ -93,11 +93,11 @@ def said(store: Store, seen: Seen) -> Meta:
         raise RecordError(f"the remote's '{META}' cannot be used, and nothing is joined or pushed: {error.message}") from None
 
 
-def require_meta(baton: Baton, what: str) -> Meta:
-    """What is pinned and dropped here. Raises RecordError that says ``what`` is not done where that cannot be read: it protects
+def require_meta(baton: Baton, what: str) -> None:
+    """Raise RecordError that says ``what`` is not done where it cannot be read what is pinned and dropped here: that protects
     others, and so it is looked at before anything is written."""
     try:
-        return metas.read(baton.store)
+        metas.read(baton.store)
     except RecordError as error:
         raise RecordError(f"nothing is {what}: {error.message}", *error.hints) from None
 
