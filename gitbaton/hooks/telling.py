@@ -64,7 +64,8 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
         return reminder(scene)
     active = others(islice(baton.store.newest(stored), _LOOKED), event.session, now)
     seen = baton.exported([s for s in active if s.checkpoint.agent is None or not has_ended(repo, s.checkpoint.agent)])
-    scene = replace(scene, others=seen, waiting=_waits(repo), runs=_runs(baton))
+    waiting = os.path.lexists(os.path.join(repo.own_dir, "restore"))
+    scene = replace(scene, others=seen, waiting=waiting, runs=_runs(baton))
     return brief(_more(baton, scene, comparing) if stored.checkpoint.observed is not None else scene)
 
 
@@ -163,7 +164,3 @@ def _worded(baton: Baton) -> list[Stored]:
     near = within_reach(baton.store)
     tips = (s for s in baton.store.tips().items if s.checkpoint.track in near)
     return [s for s in tips if s.checkpoint.kind == "manual" or s.checkpoint.carried is not None]
-
-
-def _waits(repo: Repo) -> bool:
-    return os.path.lexists(os.path.join(repo.own_dir, "restore"))
