@@ -15,6 +15,7 @@ from gitbaton.store import NOTES
 from gitbaton.store import meta as store_meta
 from gitbaton.store.bundle import plan_notes
 from gitbaton.store.meta import Meta
+from gitbaton.store.refs import THREADS
 from gitbaton.store.write import NOBODY
 from gitbaton.threads.build import rebuild
 from gitbaton.threads.chain import Chain
@@ -32,17 +33,22 @@ _NOTES = (b"checkpoint ", b"checkpoints ", b"notes ", b"Notes ")  # how the mess
 _MESSAGE = b"notes mended\n"
 
 
-def thread(survey: Survey, ref: str, tip: Oid | None, taken: Iterable[Oid], *, others: bool) -> Made:
-    """The chain of a thread: each checkpoint that is whole, in the order of their ids. ``taken``: the commits of other threads'
-    chains. A commit does not say whose it is, so where the newest one cannot be read, what lies about is taken only where it
-    can be of this thread alone: not with ``others`` of which that is so, too."""
+def thread(survey: Survey, ref: str, tip: Oid | None) -> Made:
+    """The chain of a thread: each checkpoint that is whole, in the order of their ids. A commit does not say whose it is, so
+    where the newest one cannot be read, what lies about and no other thread reaches is taken only where it can be of this
+    thread alone: not where another has lost its newest one, too."""
     read, algorithm = reader(survey), survey.algorithm
     chain = Chain(read, algorithm, None)
     found: dict[str, Entry] = {}
     due = [tip] if tip is not None and survey.info(tip) is not None else []
-    gone, due = not due, due or _heads(survey, set(taken))
-    if gone and due and (others or len(due) > 1):
-        return Made(new=None, left="its newest checkpoint cannot be read, and nobody knows which chain that lies about is its")
+    gone = not due
+    if gone:
+        others = [name for name in survey.ours if name.startswith(THREADS) and name != ref]
+        due = _heads(survey, Reach(survey).walk(survey.pointing[name] for name in others if name in survey.pointing).good)
+        unknown = any(survey.info(survey.ours[name].oid or "") is None for name in others)
+        if due and (unknown or len(due) > 1):
+            left = "its newest checkpoint cannot be read, and nobody knows which chain that lies about is its"
+            return Made(new=None, left=left)
     while due:
         oid = due.pop(0)
         try:
@@ -134,9 +140,8 @@ def conversation(survey: Survey, ref: str, tip: Oid | None, agent: str, session:
     number, _, oid, whole, commit, kept = max(found, key=lambda item: item[:3])
     said, cut = f"{counted(number, 'part')} can be read", number < len(kept.chunks)
     if whole:
-        return Made(
-            new=oid, lost=() if oid == tip else (Lost(where=f"'{ref}'", what="the end of the conversation"),), said=said
-        )
+        ended = Lost(where=f"'{ref}'", what="the end of the conversation")
+        return Made(new=oid, lost=() if oid == tip else (ended,), said=said)
     lost = (Lost(where=f"'{ref}'", what=f"the conversation from part {number + 1} on"),) if cut else ()
     if number == 0:
         return Made(new=None, lost=lost, said="nothing of it can be read")

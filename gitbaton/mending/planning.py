@@ -177,7 +177,6 @@ class _Plan:
     def _records(self) -> None:
         """Runs, threads, conversations, and what else was fetched."""
         survey, runs = self.survey, Runs(self.survey)
-        threads = [name for name in survey.ours if name.startswith(THREADS)]
         for name in sorted(name for name in survey.ours if name not in self.settled and known(name)):
             run = run_of(name.removeprefix(RUNS)) if name.startswith(RUNS) else None
             talk = conversation_name(name) if name.startswith(TRANSCRIPTS) else None
@@ -188,18 +187,14 @@ class _Plan:
             info = survey.info(tip) if tip is not None else None
             oid = tip if info is None or info.kind == "commit" else None
             if run is not None and broken:
-                torn = bool(survey.torn.keys() - survey.theirs) or bool(survey.packs)
-                self._settle(name, runs.mended(run, oid, torn=torn))
+                self._settle(name, runs.mended(run, oid))
             elif run is not None:
                 try:
                     read(survey, survey.store.root, run, tip or "", ())
                 except RecordError as error:  # all its objects are here: nothing can be put in its place
                     self._settle(name, Made(new=None, left=f"{error.message}, so it stays unfinished; {way_out(run)}"))
-            elif name in threads:
-                rest = [other for other in threads if other != name]
-                taken = Reach(survey).walk(survey.pointing[other] for other in rest if other in survey.pointing).good
-                lost = any(survey.info(survey.ours[other].oid or "") is None for other in rest)
-                self._settle(name, others.thread(survey, name, oid, taken, others=lost))
+            elif name.startswith(THREADS):
+                self._settle(name, others.thread(survey, name, oid))
             elif name.startswith(LATE):
                 self._settle(name, others.late(survey, name, tip))
             elif talk is not None:

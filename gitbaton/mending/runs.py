@@ -43,17 +43,18 @@ class Runs:
     def __init__(self, survey: Survey) -> None:
         self.survey, self.root = survey, survey.store.root
 
-    def mended(self, run: str, tip: Oid | None, *, torn: bool) -> Made:
+    def mended(self, run: str, tip: Oid | None) -> Made:
         """A run whose ref points at ``tip`` (None: nobody knows). Where a record is gone of which nobody can say what it was,
-        the run stays as it is: whoever began it afresh might do for a second time what must not be done twice. ``torn``: there
-        is something here that cannot be read, and so could be the newest record where nobody knows which that is. Where nobody
-        does, a mark on top of the run says that more may have followed."""
+        the run stays as it is: whoever began it afresh might do for a second time what must not be done twice. Where nobody
+        knows which record is the newest, it could be anything here that cannot be read; else a mark on top of the run says that
+        more may have followed."""
         out = way_out(run)
         found, closed, last = self._chain(run, tip)
         lineages = {held.record.lineage for held in found.values()}
         for held in self._about(run):
             if not lineages or held.record.lineage in lineages:
                 found.setdefault(held.record.seq, held)
+        torn = bool(self.survey.torn.keys() - self.survey.theirs) or bool(self.survey.packs)
         known = len({held.record.lineage for held in found.values()}) == 1 and (tip is not None or not torn)
         if not found:
             return Made(new=None, left=f"nothing of it can be read, so it stays unfinished; {out}")

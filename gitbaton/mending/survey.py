@@ -70,7 +70,9 @@ class Survey(BinaryObjects):
         self.packs: list[Pack] = []
         self.promised = bool(settings.matching(repo, r"^remote\..*\.(promisor|partialclonefilter)$"))
         self.unfinished = tuple(glob(os.path.join(escape(repo.shared_dir), BROKEN, "*", UNFINISHED)))
-        self.worktrees = list(settings.worktrees(repo))
+        self.worktrees = settings.worktrees(repo)
+        places = ((git_dir, root) for _, git_dir, root in self.worktrees)
+        self.torn_indexes = [at for at in places if index_is_torn(os.path.join(at[0], "index"), self.algorithm)]
         try:
             with open(os.path.join(repo.layout.common_dir, "shallow"), encoding="ascii") as file:
                 self.ends = frozenset(file.read().split())
@@ -106,13 +108,10 @@ class Survey(BinaryObjects):
         roots = {ref.oid: b"" for name, ref in self.lying.items() if name not in self.ours and ref.oid}
         logged = set(beside(self.repo, (*OURS, NOTES)))  # a log may name what is long collected
         roots |= {oid: b"" for oid in logged if self.info(oid) is not None or oid in self.torn}
-        self.torn_indexes: list[tuple[str, str | None]] = []
         for _, git_dir, root in self.worktrees:
-            index = os.path.join(git_dir, "index")
-            if index_is_torn(index, self.algorithm):
-                self.torn_indexes.append((git_dir, root))
+            if (git_dir, root) in self.torn_indexes:
                 continue
-            git = self.repo.git.changed({"GIT_DIR": git_dir, "GIT_INDEX_FILE": index})
+            git = self.repo.git.changed({"GIT_DIR": git_dir, "GIT_INDEX_FILE": os.path.join(git_dir, "index")})
             for row in git.run("ls-files", "-s", "-z").out.split(b"\0")[:-1]:
                 facts, _, path = row.partition(b"\t")
                 if not facts.startswith(_LINK):
