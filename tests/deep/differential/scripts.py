@@ -75,7 +75,7 @@ compensate --run job
 run --continue job
 journal verify job
 journal prune
-journal export job
+journal export job --output out/exported
 journal list
 """
 KEEP = """
