@@ -1,4 +1,4 @@
-"""Attribution: whose work a path's present content is: ours, another track's, or that of a later commit.
+"""Attribution, for restores: whose work a path's present content is: ours, another track's, or that of a later commit.
 
 Ours is what the track captured before anybody committed it, and an edit upon our own that nobody has captured. What the track's
 whole-tree captures merely hold, because a merge or another agent brought it, is nobody's own.

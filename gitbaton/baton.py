@@ -1,4 +1,4 @@
-"""The Python API: take snapshots, hand the baton over, and say whether the ground has moved."""
+"""An open repository: plan, lock and record a checkpoint; resume, verify, LATEST. The Python API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Drift: a checkpoint's git state against the present one, as words of a closed list. Pure."""
+"""Drift: a checkpoint's git state against the present one, as words of a closed list. Pure.
+
+The list is in checkpoint_protocol.md. A new word counts as a move of HEAD, for which ``verify`` exits 1 and hooks warn, unless
+``model.Drift.moved`` leaves it out.
+"""
 
 from __future__ import annotations
 

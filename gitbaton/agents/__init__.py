@@ -1,1 +1,1 @@
-"""Pure translators between what coding agents send and expect, and our values."""
+"""Coding agents' clients, without I/O: payloads of hooks, transcripts, settings files, and commands that are tests."""

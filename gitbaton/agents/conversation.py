@@ -1,4 +1,4 @@
-"""What the clients' transcripts look like: the one place that knows. Pure: bytes and values in, bytes and values out."""
+"""Transcripts as messages, to show or to give a new session; what else they tell is read by records.py."""
 
 from __future__ import annotations
 

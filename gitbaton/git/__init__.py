@@ -1,1 +1,1 @@
-"""Git: the binary, libgit2, objects, refs, packs, notes and remotes. Only this room reads or writes a repository."""
+"""Git: the binary, libgit2, objects, refs, packs, notes and remotes. The index and linked work trees are in ``worktree``."""

@@ -1,4 +1,4 @@
-"""Background maintenance: repack many objects or packs, and prune once a day."""
+"""Background maintenance: repacks many objects or packs, and starts our automatic prune once a day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publish refs crash-safely: new objects in one kept pack on disk, then the refs, then git may collect as it likes."""
+"""Move refs crash-safely: new objects in one kept pack on disk, then the refs, then git may collect as it likes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Git settings that install and doctor ask for and change: versions, the hooks path, single values."""
+"""Small questions to git, and small changes: its version, single settings, its work trees, the last move of HEAD."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def run(words: list[str]) -> None:
     """``git baton hook AGENT EVENT``: the payload is on standard input, the answer goes to standard output.
 
     Never raises, and ends within two seconds; what went wrong is in ``<common dir>/baton/log``. A checkpoint that takes
-    longer is begun anew by a process of its own, which nobody waits for.
+    longer is begun anew by a process of its own, which nobody waits for and which has two minutes.
     """
     call = parse_call(words)
     if call is None or os.environ.get("GIT_BATON") == "0":

@@ -1,4 +1,4 @@
-"""Guard: a hook's time limit, and its log. Whatever git or a disk are doing, the caller waits no longer and sees no error."""
+"""Guard: runs a hook within a time limit that its caller names, and keeps the log. The guarded sees no error."""
 
 from __future__ import annotations
 

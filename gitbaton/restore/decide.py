@@ -1,4 +1,4 @@
-"""Decisions: what becomes of each path. Pure; the facts were collected before."""
+"""Decisions: which action each path gets (write, create, remove, keep, refuse). Whose a path is (conflict): plan.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of a restore: order, plan and result."""
+"""Values of a restore: order, step, plan and result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Automatic prune: old automatic checkpoints beyond the last 200 of a track, in a process of its own."""
+"""Automatic prune, once its process runs: whether it pays, its lock and its log. The rule is rules.keep_auto."""
 
 from __future__ import annotations
 

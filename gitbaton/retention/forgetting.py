@@ -19,7 +19,7 @@ from gitbaton.retention.cleaning import cleaned
 from gitbaton.retention.looking import Conversation, Found, copies, existing
 from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, survey
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
-from gitbaton.store.bundle import plan_notes
+from gitbaton.store.notes import plan_notes
 from gitbaton.store.refs import META, REMOTES
 from gitbaton.store.safety import beside
 from gitbaton.store.sound import NONE, own_refs, theirs

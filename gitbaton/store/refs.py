@@ -1,4 +1,4 @@
-"""Ref names."""
+"""Refs of ours below refs/baton: chains, tips, pins, safety, runs, conversations, and what was fetched."""
 
 from __future__ import annotations
 

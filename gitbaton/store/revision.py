@@ -12,9 +12,9 @@ from gitbaton.git.loose import stow
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
 from gitbaton.store import foreign, intent, meta
-from gitbaton.store.bundle import merged_note, plan_notes
 from gitbaton.store.fetched import SLACK, dropping
 from gitbaton.store.join import Joined, Link, joined, links, marks
+from gitbaton.store.notes import merged_note, plan_notes
 from gitbaton.store.read import Store
 from gitbaton.store.refs import CURRENT, META, TIPS, tip_ref
 from gitbaton.store.write import NOBODY

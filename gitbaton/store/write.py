@@ -1,4 +1,4 @@
-"""Writing a track: objects, then the chain, then what is derived from it. The caller holds the lock."""
+"""Append a checkpoint: ``contents`` before the lock, ``append`` under it: objects, the chain, then note and tip."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from gitbaton.sync.fetch import fetch
 from gitbaton.sync.look import is_thread, named
 from gitbaton.sync.push import push
-from gitbaton.sync.retry import sync
+from gitbaton.sync.rounds import sync
 from gitbaton.sync.values import Choice, Synced
 
 __all__ = ["Choice", "Synced", "fetch", "is_thread", "named", "push", "sync"]

@@ -12,9 +12,9 @@ from gitbaton.git.objects import NewObject
 from gitbaton.model import Oid
 from gitbaton.store import NOTES, Store
 from gitbaton.store import meta as metas
-from gitbaton.store.bundle import plan_notes
 from gitbaton.store.join import marks
 from gitbaton.store.meta import Meta
+from gitbaton.store.notes import plan_notes
 from gitbaton.store.refs import META
 from gitbaton.store.write import NOBODY
 from gitbaton.sync.look import Seen, said

@@ -36,7 +36,7 @@ class Choice:
             return self.tracks is None or item[1] in self.tracks
         if item[0] == "thread":
             return self.threads and (self.named is None or item[1] in self.named)
-        return self.runs if item[0] == "run" else self.transcripts
+        return {"run": self.runs, "transcript": self.transcripts}[item[0]]
 
 
 @value

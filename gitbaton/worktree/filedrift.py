@@ -1,4 +1,4 @@
-"""File drift: which paths differ from captured trees. A stat finds candidates, and only those are hashed."""
+"""Changed files: which paths differ from captured trees. A stat finds candidates, and only those are hashed."""
 
 from __future__ import annotations
 

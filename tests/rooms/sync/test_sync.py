@@ -14,7 +14,7 @@ from gitbaton.errors import RemoteError
 from gitbaton.git.remotes import Connection, find
 from gitbaton.sync import Choice, sync
 from gitbaton.sync.push import Manner
-from gitbaton.sync.retry import ROUNDS
+from gitbaton.sync.rounds import ROUNDS
 from tests.kit.clones import Clone
 from tests.kit.far import CHAINS, META, NOTES, Far, forget, noted_steps, ok, snap, steps
 from tests.kit.repos import Sandbox
@@ -139,7 +139,7 @@ def test_two_syncs_that_race(far: Far) -> None:
 @pytest.mark.deep
 def test_rounds_are_bounded(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ROUNDS == 5
-    monkeypatch.setattr("gitbaton.sync.retry.ROUNDS", 2)
+    monkeypatch.setattr("gitbaton.sync.rounds.ROUNDS", 2)
     a, b = far.first, far.clone()
     snap(a, "mine")
     pauses: list[float] = []
