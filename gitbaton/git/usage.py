@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from gitbaton.errors import RecordError
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import OID, NewObject, zero
+from gitbaton.git.objects import NewObject, zero
 from gitbaton.git.reffiles import lying
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import checked
@@ -22,7 +22,6 @@ _MISSING = "--missing=allow-promisor"
 _FRAME = 32  # bytes of a pack around its objects
 _SAID = re.compile(r"(?:error|fatal): ")
 _NAMED = re.compile(r"\b[0-9a-f]{2}/?[0-9a-f]{38,}\b")
-_HASHED = re.compile(r"[0-9a-f]{2}\Z")
 
 
 @value
@@ -136,17 +135,6 @@ def _blocks(process: Process) -> Iterator[bytes]:
         if not block:
             return
         yield block
-
-
-def loose(repo: Repo) -> frozenset[Oid]:
-    """The objects that have a file of their own."""
-    top, found = repo.objects_dir, list[str]()
-    for folder in filter(_HASHED.match, os.listdir(top)):
-        try:
-            found += [folder + rest for rest in os.listdir(os.path.join(top, folder))]
-        except FileNotFoundError:  # git has just removed a folder that it found empty
-            continue
-    return frozenset(oid for oid in found if OID.match(oid))
 
 
 def packed(repo: Repo, new: Iterable[NewObject], old: Mapping[Oid, bytes]) -> int:

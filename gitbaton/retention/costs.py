@@ -11,6 +11,7 @@ from gitbaton.errors import GitError
 from gitbaton.git import usage
 from gitbaton.git.objects import NewObject, RefChange, parse_commit, parse_tree
 from gitbaton.git.repo import Repo
+from gitbaton.git.tornfiles import loose
 from gitbaton.git.usage import Size
 from gitbaton.model import Oid
 from gitbaton.retention.looking import Found, existing, kind_of
@@ -111,9 +112,9 @@ def _freed(store: Store, found: Found, objects: Sequence[NewObject], changes: Se
     # The JSON of checkpoints that were once a track's newest: git has them as blobs, and nothing refers to them.
     ids = {stored.id for chain in (*found.tracks, *found.safety) for stored in chain.items}
     gone |= usage.sizes(store.repo, [oid for oid in ids if oid not in stays and oid not in found.sizes])
-    loose = usage.loose(store.repo)
+    apart = {oid for oid, _ in loose(store.repo)}
     entry = _ENTRY[store.objects.algorithm]
-    before = sum(size.bytes + (entry if oid not in loose else 0) for oid, size in gone.items())
+    before = sum(size.bytes + (entry if oid not in apart else 0) for oid, size in gone.items())
     paths, now = _packed_anew(store, found, gone, stays)
     then = usage.packed(store.repo, new.values(), paths) + entry * len(new)
     return max(before + sum(size.bytes for size in now.values()) - then, 0)

@@ -11,7 +11,6 @@ from itertools import pairwise
 from gitbaton.codec import decode, payload, timestamp
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import Algorithm, Commit, NewObject, RefChange, commit_data, new_object, object_id, parse_commit
-from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Stored
 from gitbaton.store.chain import root_objects
 from gitbaton.store.meta import NOTHING, Meta
@@ -235,17 +234,6 @@ def _below(store: Store, own: Sequence[Oid], kept: int) -> tuple[Oid, Oid]:
     if tree is None:
         raise RecordError(f"commit {own[kept - 1]} cannot be read")
     return own[kept - 1], tree
-
-
-def insert(store: Store, track: str, more: Iterable[Link]) -> int:
-    """Carry out what ``joined`` plans, and nothing that is derived from the chain; how many ids were new.
-
-    Raises RefConflictError when somebody moved the chain meanwhile.
-    """
-    plan = joined(store, track, more)
-    if plan.change is not None:
-        publish(store.repo, [plan.change], new=plan.objects)
-    return plan.added
 
 
 def merged(have: Iterable[Link], more: Iterable[Link]) -> list[Link]:

@@ -13,10 +13,11 @@ from gitbaton import Baton
 from gitbaton.codec import encode, message
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.model import Checkpoint, FileState, IndexState
-from gitbaton.store.join import Link, insert
+from gitbaton.store.join import Link
 from gitbaton.values import replace
 from tests.bench.baton import SNAPSHOT, make
 from tests.bench.harness import Row, pair
+from tests.kit.state import insert
 
 _DAY = 86_400
 

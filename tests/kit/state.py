@@ -7,11 +7,14 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gitbaton.git.publish import publish
+from gitbaton.store import Store
+from gitbaton.store.join import Link, joined
 from tests.kit.repos import Outcome, Sandbox
 
 OURS = ("refs/baton/", "refs/checkpoints/", "refs/notes/checkpoints")
@@ -190,3 +193,14 @@ def spoken(done: Outcome, prefix: str = "") -> dict[str, str]:
 def forget_what_no_ref_holds(box: Sandbox) -> None:
     """The sharpest gc there is; reflogs stay, whatever their age."""
     box.git("-c", "gc.reflogExpire=never", "-c", "gc.reflogExpireUnreachable=never", "gc", "-q", "--prune=now")
+
+
+def insert(store: Store, track: str, more: Iterable[Link]) -> int:
+    """Carry out what ``joined`` plans, and nothing that is derived from the chain; how many ids were new.
+
+    Raises RefConflictError when somebody moved the chain meanwhile.
+    """
+    plan = joined(store, track, more)
+    if plan.change is not None:
+        publish(store.repo, [plan.change], new=plan.objects)
+    return plan.added

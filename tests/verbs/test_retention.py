@@ -20,10 +20,11 @@ from gitbaton.retention.auto import work
 from gitbaton.retention.pruning import apply, plan, prune
 from gitbaton.retention.rules import Rules, Wish
 from gitbaton.store.intent import pending
-from gitbaton.store.join import Link, insert, links
+from gitbaton.store.join import Link, links
 from gitbaton.store.meta import read as read_meta
 from gitbaton.store.safety import steps
 from tests.kit import Sandbox
+from tests.kit.state import insert
 from tests.kit.tiers import FULL, some
 from tests.promises.test_crash import DRIVER, age_locks, killed
 

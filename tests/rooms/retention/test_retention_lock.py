@@ -16,10 +16,11 @@ from gitbaton.git.repo import Repo
 from gitbaton.retention.forgetting import forget
 from gitbaton.retention.pruning import apply, plan, prune
 from gitbaton.retention.rules import Rules, Wish
-from gitbaton.store.join import insert, links
+from gitbaton.store.join import links
 from gitbaton.store.revision import Revision
 from gitbaton.values import replace
 from tests.kit import Sandbox
+from tests.kit.state import insert
 from tests.verbs.test_retention import checkpoint, every_ref, filled, ids
 
 

@@ -17,10 +17,11 @@ from gitbaton.errors import RecordError
 from gitbaton.git.objects import RefChange, commit_data, new_object, parse_commit
 from gitbaton.model import Checkpoint
 from gitbaton.store import Store, chain_ref
-from gitbaton.store.join import Link, insert, joined, links, merged
+from gitbaton.store.join import Link, joined, links, merged
 from gitbaton.store.meta import NOTHING, Meta
 from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
+from tests.kit.state import insert
 from tests.kit.tiers import deep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,10 +10,11 @@ import pytest
 from gitbaton.git.objects import Object, RefChange, commit_data, new_object
 from gitbaton.model import Stored
 from gitbaton.store import Store, chain_ref
-from gitbaton.store.join import Link, insert, joined, links, merged, news
+from gitbaton.store.join import Link, joined, links, merged, news
 from gitbaton.store.meta import Meta, union
 from gitbaton.values import replace
 from tests.kit import Sandbox
+from tests.kit.state import insert
 from tests.kit.tiers import deep
 from tests.rooms.store.test_join import commits, heads, link, put, sandbox
 
