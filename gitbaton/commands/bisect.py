@@ -9,11 +9,12 @@ from typing import Annotated, Optional
 
 import typer
 
-from gitbaton import bisection, terminal
+from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, path_document
 from gitbaton.commands.common import opened, picked, print_json, warn_all
 from gitbaton.render import key_value, line, stored_document
+from gitbaton.tools import bisection
 
 
 def command(

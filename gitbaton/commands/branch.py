@@ -4,10 +4,11 @@ from typing import Annotated
 
 import typer
 
-from gitbaton import branching, terminal
+from gitbaton import terminal
 from gitbaton.codec import Json, path_document, plain
 from gitbaton.commands.common import AsJson, Newest, Track, checkpoint_of, opened, print_json, warn_all
 from gitbaton.render import line
+from gitbaton.tools import branching
 
 
 def command(

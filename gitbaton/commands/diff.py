@@ -9,10 +9,10 @@ import typer
 from gitbaton.baton import Baton
 from gitbaton.commands import AFTER
 from gitbaton.commands.common import Track, checkpoint_of, divided, one_meant, opened, tell_foreign, warn_all
-from gitbaton.comparing import tree_now, tree_of
 from gitbaton.errors import AmbiguousNameError, NotFoundError
 from gitbaton.git import foreground
 from gitbaton.model import Stored
+from gitbaton.tools.comparing import tree_now, tree_of
 
 
 def command(

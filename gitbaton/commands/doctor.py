@@ -4,12 +4,13 @@ from typing import Annotated
 
 import typer
 
-from gitbaton import doctor, terminal
+from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
 from gitbaton.commands.common import AsJson, opened, picked, print_json, say_findings, warn_all
 from gitbaton.errors import UsageError
 from gitbaton.git import settings
+from gitbaton.tools import doctor
 
 
 def command(

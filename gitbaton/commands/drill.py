@@ -4,8 +4,9 @@ import sys
 
 import typer
 
-from gitbaton import drilling, terminal
+from gitbaton import terminal
 from gitbaton.commands.common import AsJson, opened, picked, print_json
+from gitbaton.tools import drilling
 
 
 def command(

@@ -4,8 +4,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from gitbaton import porting
 from gitbaton.commands.common import opened, warn_all
+from gitbaton.tools import porting
 
 
 def command(

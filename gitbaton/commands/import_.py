@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from gitbaton import porting, terminal
+from gitbaton import terminal
 from gitbaton.codec import plain
 from gitbaton.commands.common import opened, warn_all
+from gitbaton.tools import porting
 
 
 def command(

@@ -9,9 +9,9 @@ from gitbaton.codec import Json, plain
 from gitbaton.commands.common import picked, print_json
 from gitbaton.commands.reporting import because
 from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side
-from gitbaton.comparing import tree_of
 from gitbaton.errors import UsageError
 from gitbaton.running.repair import Order, Repair
+from gitbaton.tools.comparing import tree_of
 from gitbaton.worktree import globs
 
 

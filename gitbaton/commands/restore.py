@@ -21,7 +21,7 @@ from gitbaton.store import safety_ref, tip_ref
 from gitbaton.values import replace
 
 if TYPE_CHECKING:
-    from gitbaton import conversations
+    from gitbaton.tools import conversations
 
 DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan and change nothing.")]
 Exact = Annotated[
@@ -104,14 +104,14 @@ def _with_conversation(baton: Baton, target: Stored, order: Order, *, files: boo
 
 def plan_conversation(baton: Baton, target: Stored, *, foreign: bool) -> "conversations.Plan":
     """How a checkpoint's conversation would be written back as a new session. Raises as conversations.plan."""
-    from gitbaton import conversations
+    from gitbaton.tools import conversations
 
     return conversations.plan(baton, target, os.environ, conversations.new_id(), foreign=foreign)
 
 
 def write_back(plan: "conversations.Plan", target: Stored, *, dry_run: bool, json: bool = False) -> None:
     """Write a conversation back as planned and say how to resume it, and what the new session lacks. Raises BatonError."""
-    from gitbaton import conversations
+    from gitbaton.tools import conversations
 
     if not dry_run:
         conversations.apply(plan)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from gitbaton import rewinding, terminal
+from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
 from gitbaton.columns import cut, padded, width
@@ -18,12 +18,13 @@ from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import age, happened, line, quoted, quoting, sentences, verdict
 from gitbaton.restore.values import Order, Plan, Step
-from gitbaton.rewinding import Changes, Row
 from gitbaton.survey import Surveyor
+from gitbaton.tools import rewinding
+from gitbaton.tools.rewinding import Changes, Row
 from gitbaton.values import replace
 
 if TYPE_CHECKING:
-    from gitbaton import conversations
+    from gitbaton.tools import conversations
 
 ANSWER_END = re.compile(rb"[\r\n\x03\x04]")
 BESIDE_THE_LIST = 4  # rows of the terminal that the prompt and what was typed before may take

@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from gitbaton import conversations, terminal, transcripts
+from gitbaton import terminal, transcripts
 from gitbaton.agents.conversation import messages
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
@@ -14,6 +14,7 @@ from gitbaton.commands.common import Newest, Track, checkpoint_of, opened, paged
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import in_shell
+from gitbaton.tools import conversations
 
 KEPT = "\n\t"
 

@@ -4,13 +4,14 @@ from typing import Annotated, Optional
 
 import typer
 
-from gitbaton import terminal, worktrees
+from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import path_document, plain
 from gitbaton.commands.common import AsJson, Newest, Track, one_meant, opened, print_json, warn_all
 from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import in_shell, line, stored_document
+from gitbaton.tools import worktrees
 
 
 def command(

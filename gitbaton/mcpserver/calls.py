@@ -9,7 +9,6 @@ from typing import Any
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, document, first_line, plain, timestamp
-from gitbaton.comparing import tree_now, tree_of
 from gitbaton.errors import BatonError, GitTimeoutError, UsageError
 from gitbaton.git.run import checked
 from gitbaton.model import Agent, Checkpoint, Live, Since, Stored
@@ -32,6 +31,7 @@ from gitbaton.running.current import unfinished
 from gitbaton.store.meta import NOTHING, Meta, read
 from gitbaton.survey import tests_then
 from gitbaton.system.process import Process
+from gitbaton.tools.comparing import tree_now, tree_of
 from gitbaton.values import value
 
 LISTED = 20  # checkpoints that `log` lists unless told: a model reads all of them

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from gitbaton.attribution import Present, others
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, path_document, plain
 from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.model import INSIDE, FileState, Oid, Op, Stored
+from gitbaton.restore.attribution import Present, others
 from gitbaton.restore.bytes import Bytes, after, index_scope
 from gitbaton.restore.decide import Decision, Facts
 from gitbaton.restore.scene import Scene, inside, looked

@@ -47,7 +47,7 @@ waist drift.py: ahead and behind are swapped
 -ahead, behind = distance
 +behind, ahead = distance
 
-waist attribution.py: the last holder owns it
+restore restore/attribution.py: the last holder owns it
 -self.first = {path: min((seen for _, seen in held), key=search.rank) for path, held in self.held.items()}
 +self.first = {path: max((seen for _, seen in held), key=search.rank) for path, held in self.held.items()}
 

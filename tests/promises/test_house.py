@@ -12,7 +12,7 @@ from tests.kit.places import ROOT
 
 PACKAGE = ROOT / "gitbaton"
 ROOMS = (
-    *("system", "git", "worktree", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands"),
+    *("system", "git", "worktree", "tools", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "commands"),
     *("transcripts", "secrets", "scanning", "sync", "retention", "journal", "running", "threads", "langgraph", "mending"),
 )
 FLOORS = (
@@ -21,13 +21,14 @@ FLOORS = (
     ("codec", "drift", "git", "secrets"),
     ("agents", "worktree"),
     ("config", "render", "columns", "terminal", "store", "rewrites"),
-    ("names", "choosing", "mirror", "survey", "requests", "attribution", "observed"),
+    ("names", "choosing", "mirror", "survey", "requests", "observed"),
     ("briefing",),
     ("baton",),
     ("transcripts", "scanning", "mirrors", "journal", "threads"),
     ("running",),
-    ("hooks", "install", "restore", "retention", "sync", "porting", "branching", "bisection", "comparing"),
-    ("doctor", "drilling", "mending", "worktrees", "conversations", "rewinding"),
+    ("hooks", "install", "restore", "retention", "sync"),
+    ("mending",),
+    ("tools",),
     ("langgraph", "mcpserver"),
     ("commands",),
     ("cli",),

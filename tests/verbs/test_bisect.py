@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton import bisection
 from gitbaton.errors import BatonError
 from gitbaton.store import History, Store
+from gitbaton.tools import bisection
 from gitbaton.values import replace
 from tests.kit import Outcome, Sandbox
 from tests.kit.tiers import some

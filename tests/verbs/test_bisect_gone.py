@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton import bisection
 from gitbaton.git.repo import discover
+from gitbaton.tools import bisection
 from gitbaton.worktree.scratch import Scratch, scratch
 from tests.kit import Sandbox
 from tests.kit.doors import build

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton import branching
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.objects import RefChange
+from gitbaton.tools import branching
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.doors import build

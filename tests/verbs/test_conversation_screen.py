@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton import conversations
+from gitbaton.tools import conversations
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 from tests.rooms.agents.test_conversation_formats import CLAUDE

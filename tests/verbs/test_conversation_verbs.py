@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton import cli, conversations
+from gitbaton import cli
 from gitbaton.agents.conversation import claude_folder
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
 from gitbaton.codec import transcript_text
 from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.model import Agent, Stored
+from gitbaton.tools import conversations
 from gitbaton.transcripts import Mode, record
 from gitbaton.values import replace
 from tests.kit import Sandbox

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton import drilling
 from gitbaton.baton import Baton
-from gitbaton.drilling import Drill
 from gitbaton.system.process import Result
+from gitbaton.tools import drilling
+from gitbaton.tools.drilling import Drill
 from gitbaton.values import replace
 from gitbaton.worktree.clone import Copy
 from tests.kit import Sandbox

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gitbaton.model import Agent, Checkpoint, Stored
-from gitbaton.porting import history_files
+from gitbaton.tools.porting import history_files
 from tests.kit import Sandbox, integer_clock
 from tests.kit.processes import chain
 from tests.verbs.test_porting import folder, history, record, refs

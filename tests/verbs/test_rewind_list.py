@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import pytest
 
-from gitbaton import rewinding
 from gitbaton.codec import encode, message
 from gitbaton.columns import cut, width
 from gitbaton.commands.rewind import table
 from gitbaton.git.objects import commit_data, new_object
 from gitbaton.model import Carried, Stored
-from gitbaton.rewinding import Changes
+from gitbaton.tools import rewinding
+from gitbaton.tools.rewinding import Changes
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.repos import loose

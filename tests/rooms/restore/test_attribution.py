@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.attribution import Owner, Present, others
 from gitbaton.git.objects import RefChange, commit_data, new_object, parse_commit
 from gitbaton.git.repo import Door
 from gitbaton.model import Stored, WorktreeId
+from gitbaton.restore.attribution import Owner, Present, others
 from gitbaton.store import chain_ref, lines
 from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock

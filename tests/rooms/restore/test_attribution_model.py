@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton import attribution
-from gitbaton.attribution import Owner, others
 from gitbaton.errors import BatonError
 from gitbaton.model import Op, Stored
-from gitbaton.restore import Order, carry_out
+from gitbaton.restore import Order, attribution, carry_out
+from gitbaton.restore.attribution import Owner, others
 from gitbaton.store import lines
 from tests.kit import Sandbox
 from tests.kit.tiers import model, sized

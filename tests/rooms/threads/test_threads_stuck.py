@@ -16,7 +16,6 @@ import pygit2
 import pytest
 
 from gitbaton.baton import Baton
-from gitbaton.doctor import examine
 from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.durable import Durable
@@ -30,6 +29,7 @@ from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.view import Shelf
 from gitbaton.threads.wal import Wal
+from gitbaton.tools.doctor import examine
 from tests.kit import Sandbox
 from tests.kit.threads import QUIET, put
 
