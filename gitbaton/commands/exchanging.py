@@ -95,7 +95,7 @@ def _remote(baton: Baton, word: Optional[str], verb: str, *, threads: bool) -> R
     return remote
 
 
-def agreed(remote: Remote, public: Exposure, *, yes: bool) -> bool:
+def ask_consent(remote: Remote, public: Exposure, *, yes: bool) -> bool:
     """The answer to the question before a first push: --yes, or what is said on a terminal; without one it is no."""
     _say_public(remote, public)
     return yes or (askable() and confirmed("push?"))

@@ -14,7 +14,7 @@ from gitbaton.commands.exchanging import (
     Timeout,
     Tracks,
     Yes,
-    agreed,
+    ask_consent,
     exchange,
     pushing_document,
     say_apart,
@@ -57,7 +57,7 @@ def command(
         opened(ctx, dry_run=dry_run) as baton,
         exchange(baton, "push", words, track, timeout, dry_run=dry_run, **kinds) as (remote, line, choice),
     ):
-        agree = partial(agreed, remote, yes=yes)
+        agree = partial(ask_consent, remote, yes=yes)
         done = sync.push(baton, line, choice, Manner(agree=agree, scan=scan, write=not dry_run))
         if json:
             print_json({"remote": remote.shown, "dry_run": dry_run, "places": [pushing_document(part) for part in done]})

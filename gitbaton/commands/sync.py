@@ -9,7 +9,7 @@ from gitbaton import mirrors, sync
 from gitbaton.codec import Json
 from gitbaton.commands import exchanging
 from gitbaton.commands.common import AsJson, opened, print_json, tell_error, warn_all
-from gitbaton.commands.exchanging import TIMEOUT, DryRun, Scan, Timeout, Tracks, Yes, agreed, exchange
+from gitbaton.commands.exchanging import TIMEOUT, DryRun, Scan, Timeout, Tracks, Yes, ask_consent, exchange
 from gitbaton.sync.push import Manner
 
 
@@ -37,7 +37,7 @@ def command(
     kinds = {"transcripts": transcripts, "threads": threads}
     with opened(ctx, dry_run=dry_run) as baton:
         with exchange(baton, "sync", words, track, timeout, dry_run=dry_run, **kinds) as (remote, line, choice):
-            manner = Manner(agree=partial(agreed, remote, yes=yes), scan=scan, write=not dry_run, partly=True)
+            manner = Manner(agree=partial(ask_consent, remote, yes=yes), scan=scan, write=not dry_run, partly=True)
             done = sync.sync(baton, line, choice, manner)
             if json:
                 moved: dict[str, Json] = {"fetched": exchanging.gathered_document(done.gathered)}

@@ -22,7 +22,7 @@ from gitbaton.mending.runs import Runs, way_out
 from gitbaton.mending.survey import LARGEST, Reach, Survey
 from gitbaton.mending.values import Lost, Made, Mend, Move, Theirs
 from gitbaton.model import Checkpoint, Oid
-from gitbaton.retention.looking import conversation_name, known
+from gitbaton.retention.inventory import conversation_name, known
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, chain_ref, intent, tip_ref, track_of
 from gitbaton.store import meta as store_meta
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS

@@ -32,7 +32,7 @@ from gitbaton.git.tornfiles import BROKEN, Pack, Spare, listed, torn
 from gitbaton.git.tornrefs import beside, lying
 from gitbaton.mending.values import UNFINISHED
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.looking import known
+from gitbaton.retention.inventory import known
 from gitbaton.store import NOTES, Store, sound
 from gitbaton.store.chain import root_objects
 from gitbaton.store.sound import OURS, is_ours

@@ -21,7 +21,7 @@ from gitbaton.git.objects import (
     tree_data,
 )
 from gitbaton.model import FileState, Oid, Skipped, Stored
-from gitbaton.retention.looking import Chain
+from gitbaton.retention.inventory import Chain
 from gitbaton.retention.removing import Trimmed, rebuilt
 from gitbaton.store import Store
 from gitbaton.store.join import Link, links

@@ -14,7 +14,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.git.tornfiles import loose
 from gitbaton.git.usage import Size
 from gitbaton.model import Oid
-from gitbaton.retention.looking import Found, existing, kind_of
+from gitbaton.retention.inventory import Found, existing, kind_of
 from gitbaton.store import Store
 from gitbaton.store.refs import REMOTES
 from gitbaton.store.sound import own_refs, theirs

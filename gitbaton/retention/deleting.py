@@ -8,7 +8,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import check_track, counted, plain
 from gitbaton.errors import MENDS, NoAnswerError, NotFoundError, RecordError, RefConflictError
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.looking import copies
+from gitbaton.retention.inventory import copies
 from gitbaton.retention.removing import drawn_up, insist, moved, moving, survey
 from gitbaton.running.current import Unfinished, recording
 from gitbaton.store import chain_ref, tip_ref

@@ -16,7 +16,7 @@ from gitbaton.git.objects import RefChange, commit_data, new_object
 from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.cleaning import cleaned
-from gitbaton.retention.looking import Conversation, Found, copies, existing
+from gitbaton.retention.inventory import Conversation, Found, copies, existing
 from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, survey
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
 from gitbaton.store.notes import plan_notes

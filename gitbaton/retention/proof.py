@@ -16,9 +16,9 @@ from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.cleaning import Sieve
 from gitbaton.retention.forgetting import Forgetting, trees_of
-from gitbaton.retention.looking import existing
+from gitbaton.retention.inventory import existing
 from gitbaton.retention.traces import latest_holding, quoted, words
-from gitbaton.scanning.looking import scanner, text_of
+from gitbaton.scanning.objects import scanner, text_of
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store
 from gitbaton.store.refs import REMOTES
 from gitbaton.store.sound import OURS, own_refs

@@ -9,7 +9,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import check_track, plain
 from gitbaton.errors import NotFoundError, RefConflictError
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.looking import Chain, Conversation, Found, copies
+from gitbaton.retention.inventory import Chain, Conversation, Found, copies
 from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, rebuilt, survey
 from gitbaton.retention.rules import Item, Wish, keep, keep_auto, no_rule, rules_of
 from gitbaton.store import NOTES, TIPS, Store, chain_ref

@@ -12,7 +12,7 @@ from gitbaton.git import settings
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.repo import lock_file
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.looking import Chain, Found, look
+from gitbaton.retention.inventory import Chain, Found, look
 from gitbaton.retention.pins import turned
 from gitbaton.store import NOTES, SAFETY, Store
 from gitbaton.store.chain import root_objects

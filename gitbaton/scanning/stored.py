@@ -10,7 +10,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.objectlists import at_paths, introduced
 from gitbaton.git.objects import parse_commit
 from gitbaton.model import Oid, Stored
-from gitbaton.scanning.looking import INDEX, Scan
+from gitbaton.scanning.objects import INDEX, Scan
 from gitbaton.scanning.values import Hit, Report
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Problem, chain_ref
 from gitbaton.store.refs import REMOTES

@@ -18,8 +18,8 @@ from gitbaton.git.tornfiles import torn
 from gitbaton.install import githooks as install
 from gitbaton.install.files import read
 from gitbaton.model import Finding, Oid
-from gitbaton.retention.looking import known as known_name
-from gitbaton.retention.looking import strange
+from gitbaton.retention.inventory import known as known_name
+from gitbaton.retention.inventory import strange
 from gitbaton.store import CURRENT, NOTES, chain_ref, fetched, intent, meta, sound, tip_ref
 from gitbaton.store.refs import META, RUNS
 from gitbaton.store.sound import own_refs

@@ -100,7 +100,7 @@ secrets secrets/redactor.py: allowed beginnings allow the rest
 -if text[start:end].strip("\f") and not any(pattern.fullmatch(text, start, end) for pattern in self.allow):
 +if text[start:end].strip("\f") and not any(pattern.match(text, start, end) for pattern in self.allow):
 
-secrets scanning/looking.py: the line before is named
+secrets scanning/objects.py: the line before is named
 -hit = _nowhere(text.count(b"\n", 0, finding.start) + 1, finding.kind)
 +hit = _nowhere(text.count(b"\n", 0, finding.start), finding.kind)
 

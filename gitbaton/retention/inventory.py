@@ -1,4 +1,4 @@
-"""Survey: all that is ours, read whole before anything is removed; what cannot be read stays, a stranger's ref ends it."""
+"""Inventory: all refs of ours, read whole before anything is removed. What cannot be read stays; a stranger's ref ends it."""
 
 from __future__ import annotations
 
