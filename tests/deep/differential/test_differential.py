@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,15 +27,25 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Side, Side]:
     return sides(tmp_path_factory.mktemp("sides"))
 
 
+def compared(both: tuple[Side, Side], folder: Path, steps: Sequence[Step]) -> list[str]:
+    """What the sides did not do alike, twice: a hook that a busy machine held up for two seconds leaves its work to later."""
+    told: list[str] = []
+    for _ in range(2):
+        old, new = (played(folder / "world", folder / "begun", side, steps) for side in both)
+        assert len(old) == sum(step.edit is None for step in steps)
+        told = differences(old, new)
+        if not told:
+            break
+    return told
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_scripts(both: tuple[Side, Side], tmp_path: Path, part: int) -> None:
     template(tmp_path / "begun")
     wrong = []
     for seed in range(int(FIRST) + part, int(LAST), PARTS):
         script = random_script(seed)
-        old, new = (played(tmp_path / "world", tmp_path / "begun", side, script) for side in both)
-        assert len(old) > 20
-        if told := differences(old, new):
+        if told := compared(both, tmp_path, script):
             wrong.append("\n".join([f"seed {seed}:", *told]))
     assert not wrong, "\n\n".join(wrong)
 
@@ -53,7 +64,5 @@ def test_repositories_of_5b105d9(both: tuple[Side, Side], tmp_path: Path, state:
         Step(words=tuple(words(re.sub("^forget before", "forget --yes before", line))), stdin=payload(line, place).decode())
         for line in lines(text)
     ]
-    old, new = (played(tmp_path / "world", begun, side, steps) for side in both)
-    assert len(old) == len(steps)
-    told = differences(old, new)
+    told = compared(both, tmp_path, steps)
     assert not told, "\n".join(told)
