@@ -29,7 +29,7 @@ class Bounded:
 
     def __init__(self, git: Git, seconds: float, *, prompts: bool) -> None:
         self.left, self.prompts = seconds, prompts
-        self.git = git.changed({}, *_settings(git, prompts=prompts))
+        self.git = git.changed({}, *_settings(prompts=prompts))
         self.env = environment(git, prompts=prompts)
 
     def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Result:
@@ -83,7 +83,7 @@ def environment(git: Git, *, prompts: bool) -> dict[str, str]:
     return env
 
 
-def _settings(git: Git, *, prompts: bool) -> tuple[str, ...]:
+def _settings(*, prompts: bool) -> tuple[str, ...]:
     """Settings for the exchange: without ``prompts`` credential helpers that know it do not ask either."""
     return () if prompts else ("credential.interactive=false",)
 

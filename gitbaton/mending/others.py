@@ -190,9 +190,7 @@ def notes(survey: Survey, tip: Oid | None, said: Iterable[Stored], dropped: Call
     survey.pointing.pop(NOTES, None)
     texts: dict[Oid, bytes] = {}
     last = survey.commit(tip)
-    older = [
-        c for c in survey.commits.values() if c.message.startswith((b"checkpoint ", b"checkpoints ", b"notes ", b"Notes "))
-    ]
+    older = [c for c in survey.commits.values() if c.message.startswith(_NOTES)]
     older.sort(key=lambda c: int(c.author.rsplit(b" ", 2)[1]), reverse=True)
     if last is not None and not Reach(survey, contents=True).walk([last.tree]).bad:
         older = []

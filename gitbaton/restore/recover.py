@@ -225,12 +225,12 @@ def _drop_torn(baton: Baton, ends: Ends) -> None:
             then = ends.touched.get(d.path)
             if then is None or d.now is None or d.now in (then.now, then.then):
                 continue
-            if any(_is_torn(baton, scene, os.path.join(root, d.path), d, end) for end in (then.now, then.then)):
+            if any(_is_torn(baton, os.path.join(root, d.path), d, end) for end in (then.now, then.then)):
                 reached("torn")
                 os.unlink(os.path.join(root, d.path))
 
 
-def _is_torn(baton: Baton, scene: Scene, full: str, d: Difference, whole: Entry | None) -> bool:
+def _is_torn(baton: Baton, full: str, d: Difference, whole: Entry | None) -> bool:
     """Whether a file on disk is the beginning of what a checkout of ``whole`` writes."""
     if whole is None or d.now is None or not d.now.mode.startswith("100") or os.path.islink(full):
         return False

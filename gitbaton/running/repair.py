@@ -189,7 +189,7 @@ class _Work:
         self.states.append(done)
         if done.good and done.logged is not None:
             self._keys[step.name] = done.logged.record.key
-            self.guards.outputs(step.name, _trees(self.ctx.state(), self._begins))
+            self.guards.outputs(step.name, _trees(self.ctx.state()))
         return done
 
     def _isolated(self, bad: Done) -> dict[str, Cause] | None:
@@ -222,7 +222,7 @@ class _Work:
         return found or None
 
 
-def _trees(state: RunState, names: Iterable[str]) -> dict[str, str | None]:
+def _trees(state: RunState) -> dict[str, str | None]:
     """The tree of outputs of every step that has a result."""
     ends = {name: step.end for name, step in state.steps.items()}
     return {name: e.record.writes.tree if e.record.writes else None for name, e in ends.items() if e is not None}

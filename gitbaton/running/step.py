@@ -72,11 +72,11 @@ class _Performance:
                 if stopped is not None:
                     return stopped
                 state = ctx.step_state(step.name)
-            done = self._once(now, decide(step, state, now, self._force(now)))
+            done = self._once(now, decide(step, state, now, self._force()))
             if done is not None:
                 return done
 
-    def _force(self, now: Present) -> Cause | None:
+    def _force(self) -> Cause | None:
         """Why it must run even where its key says nothing: only until it ran."""
         return self.force or (Cause(kind="output") if self.useless else None)
 

@@ -75,10 +75,6 @@ class Revision:
         self._keep[track] = frozenset(ids)
         return self._plan(track)
 
-    def drop_track(self, track: str) -> Joined:
-        """The end of a track, as ``keep`` with no ids."""
-        return self.keep(track, ())
-
     def _plan(self, track: str) -> Joined:
         self._forget_carried(track)
         made = joined(self.store, track, self._more.get(track, ()), meta=self.meta, keep=self._keep.get(track))

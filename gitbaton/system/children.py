@@ -66,7 +66,7 @@ def run(
     """
     with signals():
         turn = Turn()
-        child = begin(command, locks, output, turn)
+        child = begin(command, locks, output)
         return _Run(command, child, Group(child.pid, turn), turn, tick).all(started, begun)
 
 

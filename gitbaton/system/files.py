@@ -71,7 +71,9 @@ def write_atomic(
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
         raise
-    if sync:
+    if sync and folder is not None:
+        os.fsync(folder)
+    elif sync:
         sync_paths([os.path.dirname(path)])
 
 

@@ -6,6 +6,9 @@ import os
 import signal
 import time
 
+from gitbaton.system.files import memory_file
+from gitbaton.system.process import spawn
+
 VARIABLE = "GIT_BATON_GROUP"  # in a child's environment: the names of the groups that it belongs to
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _UNKILLABLE = 5.0  # seconds that a process may take to die of SIGKILL
@@ -184,9 +187,6 @@ def _says(pid: int, word: str) -> bool:
 
 def _listed(pid: int | None = None) -> dict[int, _Process]:
     """The processes as ``ps`` lists them."""
-    from gitbaton.system.files import memory_file
-    from gitbaton.system.process import spawn
-
     which = ["-ax"] if pid is None else ["-p", str(pid)]
     out, null = memory_file(), os.open(os.devnull, os.O_RDWR)
     try:

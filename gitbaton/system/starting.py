@@ -121,7 +121,7 @@ class Begun:
                 stream.sink.close()
 
 
-def begin(command: Command, locks: Sequence[int], output: Callable[[int, bytes], None] | None, turn: ptys.Turn) -> Begun:
+def begin(command: Command, locks: Sequence[int], output: Callable[[int, bytes], None] | None) -> Begun:
     """Start a shell that waits at the gate and then becomes the command. Raises GitError."""
     if not command.argv:
         raise GitError("there is no command to start")

@@ -177,9 +177,9 @@ class _Walk:
         module, name, arguments = inner[0], inner[1], inner[2]
         if not isinstance(module, str) or not isinstance(name, str):
             return self._closed(ext)
-        return {"$type": _name(module, name), **self._arguments(ext.code, module, arguments, depth)}
+        return {"$type": _name(module, name), **self._arguments(ext.code, arguments, depth)}
 
-    def _arguments(self, code: int, module: str, arguments: object, depth: int) -> dict[str, Doc]:
+    def _arguments(self, code: int, arguments: object, depth: int) -> dict[str, Doc]:
         if code == _ARGS and isinstance(arguments, list):
             return {"$args": self._list(arguments, depth)}
         if code in (_FIELDS, _MODEL_1, _MODEL_2) and isinstance(arguments, dict):

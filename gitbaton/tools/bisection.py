@@ -137,7 +137,7 @@ def search(baton: Baton, plan: Plan, command: Sequence[str], *, out: int = 1, sa
                 skipped.add(at)
             else:
                 high = at
-    return _verdict(baton, plan, low, high, skipped, tried)
+    return _verdict(baton, plan, low, high, tried)
 
 
 def _try_ends(place: Scratch, plan: Plan, command: Sequence[str], out: int, say: Callable[[Step], None]) -> int:
@@ -185,7 +185,7 @@ def _try(place: Scratch, stored: Stored, command: Sequence[str], out: int) -> in
     return code
 
 
-def _verdict(baton: Baton, plan: Plan, low: int, high: int, skipped: set[int], tried: int) -> Verdict:
+def _verdict(baton: Baton, plan: Plan, low: int, high: int, tried: int) -> Verdict:
     good = plan.candidates[low] if low >= 0 else plan.good
     candidates = plan.candidates[low + 1 : high + 1]
     between = (good.tree, candidates[-1].tree)

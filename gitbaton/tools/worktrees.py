@@ -15,7 +15,6 @@ from gitbaton.store.safety import beside
 from gitbaton.values import value
 from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.index import Facts, PrivateIndex
-from gitbaton.worktree.linked import add, remove
 from gitbaton.worktree.putback import check_out
 from gitbaton.worktree.rawbytes import read_raw
 from gitbaton.worktree.staged import MARK, IndexLock, Restaging, Scope, read_staged
@@ -58,7 +57,9 @@ def plan(baton: Baton, stored: Stored, directory: str) -> Plan:
 
 def apply(baton: Baton, plan: Plan) -> None:
     """Make the work tree; when that fails nothing of it is left. Raises GitError."""
-    add(baton.repo, plan.place, plan.head)
+    git, end = baton.repo.git, "--end-of-options"
+    baton.repo.settings()  # who may run hooks must know those to switch off
+    git.out("worktree", "add", "--detach", "--no-checkout", end, plan.place, plan.head)
     try:
         repo = discover(plan.place, door="binary")
         try:
@@ -66,7 +67,7 @@ def apply(baton: Baton, plan: Plan) -> None:
         finally:
             repo.close()
     except BaseException:
-        remove(baton.repo, plan.place)
+        git.run("worktree", "remove", "--force", end, plan.place)
         raise
 
 

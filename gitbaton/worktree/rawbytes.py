@@ -30,7 +30,6 @@ _ONE_BY_ONE = 50  # files asked for alone, because some filter failed
 _NAMED = 500  # paths on one command line, and how many bytes of them
 _NAMED_BYTES = 100_000
 _FAILED = re.compile(r"^error: .*(?:filter|subprocess)", re.M)
-_MAX_DEPTH = 1000
 _MAX_TREE = 64 << 20
 
 

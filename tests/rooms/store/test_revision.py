@@ -183,7 +183,7 @@ def change(baton: Baton, goal: str) -> Revision:
         revision.meta = replace(revision.meta, forgotten=frozenset(lost))
         revision.join("loses", [])
     if goal in ("all", "goes"):
-        revision.drop_track("goes")
+        revision.keep("goes", ())
     return revision
 
 
