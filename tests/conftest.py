@@ -8,12 +8,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox, find_new_git
 from tests.kit.places import ROOT
 from tests.kit.threads import QUIET
+from tests.kit.tiers import FULL
+
+# The same examples each time, but at full size: who changed nothing sees no new failure.
+hypothesis.settings.register_profile("gitbaton", derandomize=not FULL)
+hypothesis.settings.load_profile("gitbaton")
 
 DEEP = ROOT / "tests" / "deep"
 CLIENTS = ("CLAUDE", "CODEX", "GEMINI", "OPENCODE", "COPILOT", "CURSOR")  # what a client sets for its hooks

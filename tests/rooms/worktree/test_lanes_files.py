@@ -27,7 +27,8 @@ __all__ = ["lane"]
 
 NONE = (0, None, 0)
 PATHS = ("a", "b", "d", "d/x", "d/y", "d/e", "d/e/z", "a/b")
-_SLOW = 10**6
+_SLOW, _TICK = 10**6, dirsync._TICK
+_SETTLED = (_TICK + 3 * _SLOW) / 1e9
 WHAT = (
     "write",
     "write",
@@ -118,14 +119,14 @@ def test_whatever_happens_both_are_the_same_after_a_sync(
             patch.setattr(
                 dirsync, "signature", lambda at: (*signature(at)[:3], at.st_ctime_ns // _SLOW * _SLOW + 1, at.st_mode)
             )
-            patch.setattr(dirsync, "_TICK", 2 * _SLOW)
+            patch.setattr(dirsync, "_TICK", _SLOW + _TICK)
         theirs, ours = Path(name) / "theirs", Path(name) / "ours"
         theirs.mkdir()
         ours.mkdir()
         for number, path in enumerate(("a", "b", "d/x", "d/e/z", "d/e", "d")):
             edit(theirs, "touch" if number > 3 else "write", path, path, number)
         tree = Tree(str(theirs), str(ours), (), lambda path, text: False)
-        time.sleep(0.005 if coarse else 0)  # whose files are young is not blamed for what cannot be told
+        time.sleep(_SETTLED if coarse else 0)  # whose files are young is not blamed for what cannot be told
         tree.sync()
         assert shown(ours) == shown(theirs)
         for edits in rounds:
@@ -138,7 +139,7 @@ def test_whatever_happens_both_are_the_same_after_a_sync(
                 differ = {p for p in now.keys() | then.keys() if now.get(p, NONE)[:2] != then.get(p, NONE)[:2]}
                 real = {p for p in differ if any(not stat.S_ISDIR(side[p][0]) for side in (now, then) if p in side)}
                 assert real <= set(tree.changed())
-            time.sleep(0.005 if coarse else 0)
+            time.sleep(_SETTLED if coarse else 0)
             tree.sync()
             assert shown(ours) == shown(theirs)
             assert {p.name for p in ours.rglob("*") if p.is_fifo()} == set()
