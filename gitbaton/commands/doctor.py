@@ -8,7 +8,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
 from gitbaton.commands.common import AsJson, opened, picked, print_json, say_findings, warn_all
-from gitbaton.errors import UsageError
+from gitbaton.errors import GitError, UsageError
 from gitbaton.git import settings
 from gitbaton.tools import doctor
 
@@ -49,7 +49,10 @@ def _mend(baton: Baton, remote: str | None, *, dry_run: bool, json: bool) -> int
     warnings = list(found.warnings)
     if not dry_run:
         warnings += apply(baton, found)
-        warnings += doctor.fix(baton)
+        try:
+            warnings += doctor.fix(baton)
+        except GitError as error:  # of what is not ours; it is named below
+            warnings.append(error.message)
     torn = [oid for oid, _ in found.torn]
     amiss = bool(found.lost or found.left or found.theirs or warnings)
     warn_all(warnings)
@@ -62,6 +65,9 @@ def _mend(baton: Baton, remote: str | None, *, dry_run: bool, json: bool) -> int
         return int(amiss)
     texts = [f"torn: object {oid}" for oid in torn]
     texts += [f"damaged: '{plain(path)}'" for path in (*found.packs, *found.files)]
+    texts += [
+        f"damaged: the line '{plain(text[:80].decode('utf-8', 'replace').rstrip())}' of 'packed-refs'" for text in found.lines
+    ]
     texts += [f"log: the log of '{plain(name)}' is written anew without what cannot be read" for name, _ in found.logs]
     if found.objects:
         texts.append(f"written: {counted(len(found.objects), 'object')}, {found.found} of them found elsewhere")

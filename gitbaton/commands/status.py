@@ -7,6 +7,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import TAKE_ONE, Baton
 from gitbaton.codec import Json, path_document, plain, timestamp
+from gitbaton.columns import padded, width
 from gitbaton.commands.common import AsJson, Nul, Porcelain, colours, left_out, one_of, opened, print_json, warn_all
 from gitbaton.errors import MENDS, NotFoundError, RecordError
 from gitbaton.render import age, line, live_document, origin, porcelain, quoting, stored_document, uncompared, verdict
@@ -46,9 +47,9 @@ def command(
             on, now = colours(ctx, baton), baton.clock()
             colors = [verdict(t.stored, t.live.since) for t in tracks]
             rows = [_cells(baton, t, age(t.stored.checkpoint.created, now)) for t in tracks]
-            widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+            widths = [max(width(row[i]) for row in rows) for i in range(len(rows[0]))]
             for row, color in zip(rows, colors, strict=True):
-                cells = [c.ljust(w) for c, w in zip(row, widths, strict=True)]
+                cells = [padded(c, w, right=False) for c, w in zip(row, widths, strict=True)]
                 cells[4] = terminal.paint(cells[4], color, on=on)
                 terminal.say("  ".join(cells).rstrip())
         warn_all(baton.newer([t.stored for t in tracks]))

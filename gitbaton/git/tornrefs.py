@@ -15,7 +15,7 @@ from gitbaton.model import Oid
 from gitbaton.system.files import sync_paths
 from gitbaton.values import value
 
-_PACKED = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64}) refs/[^\0-\x20\x7f]+\Z|\^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z|#")
+_PACKED = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64}) refs/[^\0-\x20\x7f]+\n|\^(?:[0-9a-f]{40}|[0-9a-f]{64})\n|#.*\n")
 _LOG = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) [^\t]*> \d+ [-+]\d{4}(?:\t.*)?\Z")
 _PSEUDO = ("HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 
@@ -38,7 +38,7 @@ def lying(repo: Repo) -> dict[str, Lying]:
         return {name: Lying(name=name, oid=oid if oid.strip("0") else None) for name, oid in refs.items()}
     found: dict[str, Lying] = {}
     for line in packed_lines(repo):
-        text, _, packed = os.fsdecode(line).partition(" ")
+        text, _, packed = os.fsdecode(line).rstrip("\n").partition(" ")
         if packed.startswith("refs/"):
             found[packed] = Lying(name=packed, oid=text if OID.match(text) else None)
     for name in sorted(reffiles.lying(repo, "refs")):
@@ -53,16 +53,16 @@ def lying(repo: Repo) -> dict[str, Lying]:
 def _read(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            return file.read(1 << 16)
+            return file.read()
     except OSError:
         return b""
 
 
 def packed_lines(repo: Repo) -> list[bytes]:
-    """The lines of git's file of packed refs."""
+    """The lines of git's file of packed refs, with their ends."""
     try:
         with open(os.path.join(repo.layout.common_dir, "packed-refs"), "rb") as file:
-            return file.read().splitlines()
+            return file.readlines()
     except FileNotFoundError:
         return []
 
@@ -70,6 +70,11 @@ def packed_lines(repo: Repo) -> list[bytes]:
 def bad_lines(repo: Repo) -> list[bytes]:
     """Those that git cannot read: one of them, and git reads no ref at all."""
     return [line for line in packed_lines(repo) if not _PACKED.match(line)]
+
+
+def lacks_end(line: bytes) -> bool:
+    """Whether all that a bad line lacks is its end: the file was cut."""
+    return not line.endswith(b"\n") and _PACKED.match(line + b"\n") is not None
 
 
 def put_file(repo: Repo, name: str, data: bytes | None, expected: bytes | None = None) -> None:

@@ -14,7 +14,7 @@ from gitbaton.git.objects import RefChange
 from gitbaton.git.repo import Repo, put
 from gitbaton.git.run import checked
 from gitbaton.git.tornfiles import BROKEN, move
-from gitbaton.git.tornrefs import packed_lines, put_file
+from gitbaton.git.tornrefs import lacks_end, packed_lines, put_file
 from gitbaton.journal.chain import LOCK
 from gitbaton.mending.values import UNFINISHED, Mend, Move
 from gitbaton.store import newest
@@ -38,8 +38,10 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
             newest.drop(repo)
             if mend.lines:  # git reads no ref while they are there
                 clear_stale_locks(common, ("packed-refs",))
-                put(repo, os.path.join(place, "packed-refs"), _joined(mend.lines), sync=True)
-                put_file(repo, "packed-refs", _joined(line for line in packed_lines(repo) if line not in mend.lines))
+                put(repo, os.path.join(place, "packed-refs"), b"".join(mend.lines), sync=True)
+                packed = packed_lines(repo)
+                kept = [line + b"\n" * lacks_end(line) for line in packed if line not in mend.lines or lacks_end(line)]
+                put_file(repo, "packed-refs", b"".join(kept), expected=b"".join(packed))
             for pack in mend.packs:
                 checked(repo.git.run("index-pack", pack), "index-pack")
             for oid, path in mend.torn:

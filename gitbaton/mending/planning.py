@@ -13,7 +13,7 @@ from gitbaton.errors import GitError, RecordError
 from gitbaton.git import settings
 from gitbaton.git.objects import NewObject
 from gitbaton.git.tornfiles import missing_alternates
-from gitbaton.git.tornrefs import Lying, bad_lines, log_of, logged
+from gitbaton.git.tornrefs import Lying, bad_lines, lacks_end, log_of, logged
 from gitbaton.journal.names import run_of
 from gitbaton.journal.reading import read
 from gitbaton.mending import others
@@ -80,7 +80,7 @@ class _Plan:
             if found is not None and found.data is not None:
                 objects.append(NewObject(oid=oid, kind=found.kind, data=found.data))
         bad = bad_lines(survey.repo)
-        lines = tuple(line for line in bad if is_ours(line.rpartition(b" ")[2].decode("utf-8", "replace")))
+        lines = tuple(line for line in bad if is_ours(line.rpartition(b" ")[2].rstrip(b"\n").decode("utf-8", "replace")))
         strangers = (f"'{plain(name)}'" for name, ref in survey.ours.items() if not known(name) and ref.oid is not None)
         self.left += (Lost(where=name, what="it is not a ref that gitbaton writes; move or rename it") for name in strangers)
         return Mend(
@@ -254,8 +254,9 @@ class _Plan:
         """What is damaged and not ours; ``lines``: those of packed refs."""
         survey = self.survey
         for line in lines:
-            text = f"'packed-refs' has a line that git cannot read: '{plain(line[:80].decode('utf-8', 'replace'))}'"
-            yield Theirs(text=text, hint="take it out with an editor; 'git show-ref' then lists what is there")
+            text = f"'packed-refs' has a line that git cannot read: '{plain(line[:80].decode('utf-8', 'replace').rstrip())}'"
+            way = f"echo >>'{survey.repo.layout.common_dir}/packed-refs'" if lacks_end(line) else "take it out with an editor"
+            yield Theirs(text=text, hint=f"{way}; 'git show-ref' then lists what is there")
         for oid, path in list(survey.their_bad.items())[:20]:
             name = f" ('{plain(path.decode('utf-8', 'replace'))}')" if path else ""
             aside = f"mv '{survey.torn[oid]}' '{survey.torn[oid]}.torn'; " if oid in survey.torn else ""

@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.errors import RefConflictError
+from gitbaton.git.repo import Repo
+from gitbaton.git.tornrefs import packed_lines
+from gitbaton.mending import applying
+from gitbaton.mending.planning import plan
 from tests.kit import Sandbox
 
 TRACK = "refs/baton/tracks/t"
@@ -68,6 +73,51 @@ def test_what_is_put_aside_of_latest_lies_with_the_rest(repo: Sandbox) -> None:
     aside = (repo.path / ".git/baton/broken").glob("*/runtime/checkpoints/*")
     assert sorted(path.name for path in aside) == sorted(path.name for path in halves) != []
     assert all(path.stat().st_size > 10 for path in halves)
+
+
+def test_a_list_of_packed_refs_that_was_cut_is_mended(repo: Sandbox) -> None:
+    ids = taken(repo, 2)
+    repo.git("pack-refs", "--all")
+    packed = repo.path / ".git/packed-refs"
+    whole = packed.read_bytes()
+    packed.write_bytes(whole[:-1])
+    assert repo.try_git("show-ref").code == 128, "git reads no ref at all"
+    cut = whole.splitlines()[-1].decode()
+    assert f"damaged: the line '{cut}' of 'packed-refs'\n" in repo.ok("doctor", "--mend").out
+    assert (
+        packed.read_bytes() == whole and [row["id"] for row in json.loads(repo.ok("log", "--json").out)["checkpoints"]] == ids
+    )
+
+
+def test_a_cut_line_of_the_user_is_named_with_what_ends_it(repo: Sandbox) -> None:
+    taken(repo, 1)
+    repo.git("tag", "zz")
+    repo.git("pack-refs", "--all")
+    packed = repo.path / ".git/packed-refs"
+    whole = packed.read_bytes()
+    packed.write_bytes(whole[:-1])
+    hint = next(line for line in repo.baton("doctor", "--mend").out.splitlines() if "echo >>" in line)
+    assert packed.read_bytes() == whole[:-1]
+    assert repo.run("sh", "-c", hint.partition(";")[0]).code == 0 and packed.read_bytes() == whole
+
+
+def test_refs_that_git_packs_beside_a_mend_stay(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken(repo, 1)
+    repo.git("pack-refs", "--all")
+    packed = repo.path / ".git/packed-refs"
+    tag = f"{repo.git('rev-parse', 'HEAD')} refs/tags/beside\n".encode()
+    packed.write_bytes(packed.read_bytes() + b"zz refs/baton/tracks/t\n")
+
+    def lines(repo: Repo) -> list[bytes]:
+        found = packed_lines(repo)
+        packed.write_bytes(b"".join(found) + tag)
+        return found
+
+    monkeypatch.setattr(applying, "packed_lines", lines)
+    with repo.open() as baton, pytest.raises(RefConflictError, match="was written meanwhile"):
+        applying.apply(baton, plan(baton))
+    assert tag in packed.read_bytes()
+    assert "not moved" not in repo.baton("doctor", "--mend").out and "tags/beside" in repo.git("show-ref")
 
 
 @pytest.mark.deep

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from gitbaton.columns import width
 from tests.kit import Sandbox
 from tests.kit.state import snap
 
@@ -93,3 +94,10 @@ def test_a_bare_repository_has_no_place(bare: Sandbox) -> None:
     snap(bare)
     rows = bare.ok("status", "--porcelain").out.splitlines()
     assert rows[-1].endswith("\ts\t") and bare.ok("status", "--json").json["tracks"][0]["place"] is None
+
+
+def test_wide_characters_are_aligned(repo: Sandbox) -> None:
+    snap(repo, "\u30c8\u30e9\u30c3\u30af")
+    snap(repo, "narrow")
+    rows = repo.ok("status").out.splitlines()
+    assert len(rows) == 2 and len({width(row.rpartition("  ")[0]) for row in rows}) == 1
