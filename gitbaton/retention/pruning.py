@@ -165,7 +165,8 @@ def apply(baton: Baton, made: Plan, *, held: bool = False) -> Plan:
 
     def counts(ref: str) -> bool:
         if made.conversations:  # any checkpoint may mention them; threads are moved by a saver all the time
-            return not ref.startswith((TIPS, THREADS, LATE, REMOTES)) and ref != NOTES
+            quiet = not ref.startswith((TIPS, THREADS, LATE)) and ref != NOTES
+            return quiet and (not ref.startswith(REMOTES) or "/tracks/" in ref)
         return ref in touched or ref.startswith(RUNS)
 
     revision = _revision(baton, made)

@@ -359,6 +359,11 @@ def test_a_conversation_that_nothing_mentions_any_more_goes_after_fourteen_days(
     ref = transcript_ref("claude", "s1")
     repo.git("update-ref", ref, commit)
     day = datetime(2026, 1, 1, tzinfo=UTC)  # the seal's date of commits
+    with repo.open(clock=lambda: day + timedelta(days=15)) as baton:
+        found = plan(baton, Wish(rules=Rules(last=1)))
+        repo.git("update-ref", "refs/baton/remotes/origin/tracks/theirs", "refs/baton/tracks/t")  # it may mention any
+        with pytest.raises(RefConflictError, match="'refs/baton/remotes/origin/tracks/theirs' moved meanwhile"):
+            apply(baton, found)
     for days, gone in ((13, []), (15, [ref])):
         with repo.open(clock=lambda days=days: day + timedelta(days=days)) as baton:
             assert [talk.ref for talk in prune(baton, Wish(rules=Rules(last=1))).conversations] == gone
