@@ -117,6 +117,9 @@ def _say_public(remote: Remote, public: Exposure) -> None:
         size, unit = size / 1024, unit + 1
     parts += [f"{size:.1f} {_UNITS[unit]}" if unit else f"{public.bytes} bytes"]
     terminal.tell("  " + ", ".join(parts))
+    if public.observed:
+        kept = "the agent's plan, test commands with their results, edited files, first lines of prompts"
+        terminal.tell(f"  {public.observed} of the checkpoints tell what was observed: {kept} ('git config baton.observe')")
 
 
 def _listed(names: Sequence[str], threads: Sequence[str]) -> str:
@@ -288,7 +291,7 @@ def _late_document(late: Sequence[Late]) -> list[Json]:
 
 def pushing_document(done: Pushing) -> dict[str, Json]:
     """The JSON object of a push to one place."""
-    public = ("tracks", "checkpoints", "commits", "untracked", "bytes", "runs", "records", "threads", "states")
+    public = ("tracks", "checkpoints", "commits", "untracked", "bytes", "runs", "records", "threads", "states", "observed")
     moves: list[Json] = []
     for move in done.moves:
         seen: dict[str, Json] = {"old": move.seen, "new": move.new}

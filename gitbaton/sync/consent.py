@@ -82,6 +82,10 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
     tips = sorted({move.new for move in (*asked, *runs, *threads) if move.new})
     commits, untracked = _private(baton, asked, haves) if asked else (0, 0)
     known = {oid for move in asked if move.action == "new" and move.new for oid in baton.repo.objects.first_parents(move.new)}
+    told = 0
+    for move in asked:
+        for stored in baton.store.history(move.track or "", None if move.action == "new" else move.count).items:
+            told += stored.checkpoint.observed is not None
     return Exposure(
         tracks=tuple(sorted({move.track for move in asked if move.track is not None})),
         checkpoints=sum(move.count for move in asked if move.action != "new") + len(known - {baton.store.root}),
@@ -92,6 +96,7 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
         records=sum(move.count for move in runs),
         threads=tuple(sorted({move.thread for move in threads if move.thread is not None})),
         states=sum(move.count for move in threads),
+        observed=told,
     )
 
 

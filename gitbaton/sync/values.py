@@ -155,8 +155,8 @@ class Joining:
 
 @value
 class Exposure:
-    """What becomes public by the first push of tracks, runs and threads, beyond what the remote's refs hold. ``states``: the
-    checkpoints of threads."""
+    """What becomes public by the first push of tracks, runs and threads, beyond what the remote's refs hold. ``observed``: how
+    many of the checkpoints tell what an agent's client had on record; ``states``: the checkpoints of threads."""
 
     tracks: tuple[str, ...]
     checkpoints: int
@@ -167,6 +167,7 @@ class Exposure:
     records: int = 0
     threads: tuple[str, ...] = ()
     states: int = 0
+    observed: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:

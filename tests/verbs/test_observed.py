@@ -381,3 +381,14 @@ def test_a_transcript_that_is_replaced_or_gone_harms_nothing(talk: Talk) -> None
     talk.stop()
     assert len(autos(talk.repo, "t")) == 4
     assert not (talk.repo.path / ".git/baton/log").exists()
+
+
+def test_a_first_push_says_what_is_kept(talk: Talk) -> None:
+    talk.ask("go through it")
+    talk.edit("x.py", "two\n")
+    talk.stop()
+    far = talk.repo.path.parent / "far.git"
+    talk.repo.git("init", "-q", "--bare", str(far))
+    done = talk.repo.baton("push", str(far), "--dry-run")
+    assert "  1 of the checkpoints tell what was observed: the agent's plan, " in done.err, done
+    assert talk.repo.ok("push", str(far), "--dry-run", "--json").json["places"][0]["first"]["observed"] == 1
