@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 
-from gitbaton import config, mirror, rewrites
+from gitbaton import config, mirror
 from gitbaton.codec import check_track, counted, encode, timestamp
 from gitbaton.errors import (
     MENDS,
@@ -20,6 +20,7 @@ from gitbaton.errors import (
     RecordError,
     UsageError,
 )
+from gitbaton.git import rewrites
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Repo, discover
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Observed, Oid, Stored, Told, WorktreeId
@@ -474,8 +475,8 @@ class Baton:
         return self.tip(next(iter(chains)))
 
     def chosen(self, given: str | None = None) -> str:
-        """The track that is meant in this work tree where none is named (see gitbaton.choosing). Raises UsageError."""
-        from gitbaton.choosing import choose
+        """The track that is meant in this work tree where none is named (see gitbaton.store.choosing). Raises UsageError."""
+        from gitbaton.store.choosing import choose
 
         return choose(self.store, self.settings.track, given)
 

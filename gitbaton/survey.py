@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from gitbaton import rewrites
 from gitbaton.drift import Ground, compare
 from gitbaton.errors import GitError, RecordError
+from gitbaton.git import rewrites
 from gitbaton.git.objects import new_object
 from gitbaton.git.treediff import Change, Pair, differences
 from gitbaton.model import INSIDE, FileState, Head, Live, Oid, Operation, Since, Stored

@@ -4,7 +4,7 @@ import typer
 
 from gitbaton import terminal
 from gitbaton.codec import Json, plain
-from gitbaton.columns import padded, width
+from gitbaton.commands.columns import padded, width
 from gitbaton.commands.common import AsJson, opened, paged, print_json
 from gitbaton.commands.retaining import amount
 from gitbaton.retention.costs import costs

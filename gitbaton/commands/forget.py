@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from gitbaton import mirrors, terminal
+from gitbaton import terminal
 from gitbaton.codec import Json, counted, path_document, plain
 from gitbaton.commands.common import AsJson, apart_document, opened, print_json, tell_error, told_apart, warn_all
 from gitbaton.commands.retaining import clean, consented, discreet, laid_out
 from gitbaton.errors import MENDS
 from gitbaton.render import in_shell, line
+from gitbaton.retention import mirrors
 from gitbaton.retention.forgetting import Forgetting, apply, forget, permit, plan
 from gitbaton.retention.proof import Proof, prove, texts, to_do, unknown
 from gitbaton.retention.traces import erase

@@ -8,7 +8,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
-from gitbaton.columns import padded, width
+from gitbaton.commands.columns import padded, width
 from gitbaton.commands.common import AsJson, opened, paged, picked, print_json
 from gitbaton.errors import MENDS, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, chosen, in_use

@@ -10,7 +10,7 @@ from typing import Any, Optional
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain
-from gitbaton.columns import cut, width
+from gitbaton.commands.columns import cut, width
 from gitbaton.commands.common import picked
 from gitbaton.journal.values import Cause
 from gitbaton.render import in_quotes

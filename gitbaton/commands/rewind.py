@@ -11,7 +11,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
-from gitbaton.columns import cut, padded, width
+from gitbaton.commands.columns import cut, padded, width
 from gitbaton.commands.common import From, Track, colours, left_out, one_meant, opened, tell_error, warn_all
 from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
 from gitbaton.errors import BatonError, NotFoundError, UsageError

@@ -7,7 +7,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import TAKE_ONE, Baton
 from gitbaton.codec import Json, path_document, plain, timestamp
-from gitbaton.columns import padded, width
+from gitbaton.commands.columns import padded, width
 from gitbaton.commands.common import AsJson, Nul, Porcelain, colours, left_out, one_of, opened, print_json, warn_all
 from gitbaton.errors import MENDS, NotFoundError, RecordError
 from gitbaton.render import age, line, live_document, origin, porcelain, quoting, stored_document, uncompared, verdict

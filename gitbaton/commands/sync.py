@@ -5,11 +5,12 @@ from typing import Annotated, Optional
 
 import typer
 
-from gitbaton import mirrors, sync
+from gitbaton import sync
 from gitbaton.codec import Json
 from gitbaton.commands import exchanging
 from gitbaton.commands.common import AsJson, opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, DryRun, Scan, Timeout, Tracks, Yes, ask_consent, exchange
+from gitbaton.retention import mirrors
 from gitbaton.sync.push import Manner
 
 

@@ -11,7 +11,7 @@ import typer
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
-from gitbaton.columns import padded, width
+from gitbaton.commands.columns import padded, width
 from gitbaton.commands.common import AsJson, opened, paged, picked, print_json
 from gitbaton.commands.retaining import amount
 from gitbaton.commands.threading import EXTRA, fetched, meant, name, said_document, store_of

@@ -71,8 +71,8 @@ def command(
 
 def _delete(ctx: typer.Context, baton: Baton, name: str, *, force: bool, yes: bool, dry_run: bool, json: bool) -> int:
     """Delete a track, after asking, or only say what would go; the exit code."""
-    from gitbaton import mirrors
     from gitbaton.commands.retaining import FREED, clean, consented, discreet, laid_out
+    from gitbaton.retention import mirrors
     from gitbaton.retention.deleting import Deletion, apply, delete, permit, plan
 
     def told(made: Deletion) -> Iterator[str]:

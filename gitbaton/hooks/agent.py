@@ -129,7 +129,7 @@ def _opened_at(work: _Work, event: Event, place: str) -> bool:
 
     if says:
         import gitbaton.briefing
-        import gitbaton.choosing
+        import gitbaton.store.choosing
         import gitbaton.worktree.filedrift
     elif event.moment in _ENDS:
         import gitbaton.hooks.auto

@@ -11,7 +11,6 @@ from gitbaton import transcripts
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
 from gitbaton.briefing import ENDED
-from gitbaton.choosing import makes_current
 from gitbaton.codec import Json, document, first_line, parse_transcript, transcript_text
 from gitbaton.errors import ScanError, UnchangedError
 from gitbaton.git.repo import Repo, lock_file
@@ -20,6 +19,7 @@ from gitbaton.hooks.guard import AgainError, log
 from gitbaton.hooks.sessions import Session, facts_path
 from gitbaton.model import Agent, Carried, Checkpoint, Observed, Stored, Told
 from gitbaton.requests import Request
+from gitbaton.store.choosing import makes_current
 from gitbaton.store.safety import beside
 from gitbaton.store.write import Draft
 from gitbaton.system.files import acquire, release

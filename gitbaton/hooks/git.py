@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from gitbaton import rewrites, terminal
+from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, parse_note, plain
 from gitbaton.errors import RefConflictError
-from gitbaton.git import settings
+from gitbaton.git import rewrites, settings
 from gitbaton.git.objects import OID
 from gitbaton.hooks.guard import log
 from gitbaton.model import Head, Oid, Stored

@@ -9,7 +9,6 @@ from itertools import islice
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
 from gitbaton.briefing import Scene, brief, others, overview, reminder, stale_words
-from gitbaton.choosing import within_reach
 from gitbaton.codec import first_line
 from gitbaton.config import load
 from gitbaton.errors import GitError
@@ -19,6 +18,7 @@ from gitbaton.hooks.guard import DeadlineError, deadline
 from gitbaton.hooks.sessions import has_ended
 from gitbaton.model import Drift, Head, Live, Oid, Stored
 from gitbaton.running.current import unfinished
+from gitbaton.store.choosing import within_reach
 from gitbaton.survey import Surveyor
 from gitbaton.system.process import Process
 from gitbaton.values import replace

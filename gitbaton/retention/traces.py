@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 
-from gitbaton import mirror, mirrors
+from gitbaton import mirror
 from gitbaton.baton import Baton
 from gitbaton.codec import canonical, timestamp
 from gitbaton.git import settings
 from gitbaton.git.repo import Repo
 from gitbaton.mirror import EXPORTED
 from gitbaton.model import Oid, Stored
+from gitbaton.retention import mirrors
 from gitbaton.retention.forgetting import Forgetting
 from gitbaton.store import CURRENT, NOTES
 from gitbaton.store.sound import own_refs

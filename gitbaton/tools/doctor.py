@@ -8,11 +8,11 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 
-from gitbaton import config, rewrites
+from gitbaton import config
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
 from gitbaton.errors import MENDS, BatonError, GitError, RecordError
-from gitbaton.git import settings, usage
+from gitbaton.git import rewrites, settings, usage
 from gitbaton.git.packkeep import left
 from gitbaton.git.tornfiles import torn
 from gitbaton.install import githooks as install

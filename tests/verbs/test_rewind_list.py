@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from gitbaton.codec import encode, message
-from gitbaton.columns import cut, width
+from gitbaton.commands.columns import cut, width
 from gitbaton.commands.rewind import table
 from gitbaton.git.objects import commit_data, new_object
 from gitbaton.model import Carried, Stored

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.columns import width
+from gitbaton.commands.columns import width
 from gitbaton.commands.reporting import LEAST, Progress, pause, spent, ticking
 
 
