@@ -8,10 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 Command = Sequence[str]
+OLDER = os.environ.get("GITBATON_BENCH_OLDER")  # the folder with another version's git-baton, to be timed in the same run
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Row:
     high: float
     budget: float | None
     slow: float  # the 95th percentile of ours
+    older: float | None = None  # of the package beside, and ours to it
+    against: float | None = None
 
     def verdict(self) -> str:
         return "" if self.budget is None else f"{self.budget:g}x {'ok' if self.ratio <= self.budget else 'MISSED'}"
@@ -66,27 +69,37 @@ def pair(
     yardstick: str | None = None,
     stdin: Path | None = None,
 ) -> Row:
-    """Run both in turn, ``before`` (not timed) ahead of each; the medians and the median of the pairwise ratios."""
-    a, b = [], []
+    """Run both in turn, and with GITBATON_BENCH_OLDER ours of that folder, too; ``before`` (not timed) ahead of each. The
+    medians, and the medians of the pairwise ratios."""
+    a, b, c = [], [], []
     for count in range(runs + 1):
         before()
         x = once(ours, cwd, env, stdin)
         before()
         y = once(theirs, their_cwd or cwd, env)
+        if OLDER is not None:
+            before()
+            z = once(ours, cwd, {**env, "PATH": OLDER + os.pathsep + env["PATH"]}, stdin)
+            before()  # which may take turns
         if count:  # the first pair warms up
             a.append(x)
             b.append(y)
+            if OLDER is not None:
+                c.append(z)
     ratios = sorted(x / y for x, y in zip(a, b, strict=True))
     median = statistics.median
     name = yardstick or " ".join(theirs)
     slow = sorted(a)[min(len(a) - 1, round(0.95 * (len(a) - 1)))]
-    return Row(work, name, median(a), median(b), median(ratios), ratios[0], ratios[-1], budget, slow)
+    row = Row(work, name, median(a), median(b), median(ratios), ratios[0], ratios[-1], budget, slow)
+    return replace(row, older=median(c), against=median(x / z for x, z in zip(a, c, strict=True))) if c else row
 
 
 def show(rows: Sequence[Row]) -> None:
     """The table, as Markdown."""
-    print("| work | yardstick | ours ms | p95 ms | yardstick ms | ratio (min-max) | budget |")
-    print("|---|---|---:|---:|---:|---|---|")
+    more = " older ms | to older |" if OLDER is not None else ""
+    print(f"| work | yardstick | ours ms | p95 ms | yardstick ms | ratio (min-max) | budget |{more}")
+    print(f"|---|---|---:|---:|---:|---|---|{'---:|---:|' if more else ''}")
     for r in rows:
-        spread = f"{r.ratio:.2f} ({r.low:.2f}-{r.high:.2f})"
-        print(f"| {r.work} | `{r.yardstick}` | {r.ours:.1f} | {r.slow:.1f} | {r.theirs:.1f} | {spread} | {r.verdict()} |")
+        ratio = f"{r.theirs:.1f} | {r.ratio:.2f} ({r.low:.2f}-{r.high:.2f})"
+        older = f" {r.older:.1f} | {r.against:.2f} |" if r.older is not None else " | |" if more else ""
+        print(f"| {r.work} | `{r.yardstick}` | {r.ours:.1f} | {r.slow:.1f} | {ratio} | {r.verdict()} |{older}")
