@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from gitbaton.codec import check_track, decode_track, encode, entry, message, parse_note, plain
 from gitbaton.codec.notes import MAX_ENTRIES
@@ -18,17 +17,12 @@ from gitbaton.git.publish import ahead, publish
 from gitbaton.git.reffiles import below
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.store import foreign
+from gitbaton.store.append import RETRY_SECONDS, append_to, dated, landed
 from gitbaton.store.chain import root_objects
 from gitbaton.store.read import Store
 from gitbaton.store.refs import CHAINS, NOTES, chain_ref, tip_ref
 from gitbaton.values import replace, value
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    T = TypeVar("T")
-RETRY_SECONDS = 8.0
 REPAIR_SECONDS = 2.0
 _LOCK_HINT = "a lock file that a killed process left is removed once it is ten seconds old"
 NOBODY = b"gitbaton <gitbaton@localhost>"
@@ -78,26 +72,10 @@ def append(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
         store.repo.drop_broken(derived)
     for text in store.settle():
         warn(text)
-    try:
-        stored = _insist(store, (ref,), RETRY_SECONDS, lambda: _append_once(store, draft, warn))
-        foreign.clear(store.repo, stored.checkpoint.track)
-        return stored
-    except RefConflictError as error:
-        raise RefConflictError(f"nothing is recorded: {error.message}", _LOCK_HINT) from None
-
-
-def _insist(store: Store, refs: tuple[str, ...], seconds: float, work: Callable[[], T]) -> T:
-    """Repeat ``work`` while another writer is in the way, for some seconds. A lock beside ``refs`` may grow stale meanwhile."""
-    deadline, pause = time.monotonic() + seconds, 0.005
-    while True:
-        try:
-            return work()
-        except RefConflictError:
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(pause)
-        pause = min(pause * 2, 0.5)
-        clear_stale_locks(store.repo.layout.common_dir, refs)
+    lost = ("nothing is recorded", _LOCK_HINT)
+    stored = append_to(store.repo, (ref,), lambda _: _append_once(store, draft, warn), seconds=RETRY_SECONDS, lost=lost)
+    foreign.clear(store.repo, stored.checkpoint.track)
+    return stored
 
 
 def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
@@ -116,14 +94,15 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
         changes += _derived(store, batch, stored, draft.author, warn)
     stow(store.repo, batch.items)
     checkpoint, automatic = draft.checkpoint, draft.checkpoint.kind == "auto"
-    try:
+
+    def move() -> None:
         publish(store.repo, *changes, held=draft.kept, base=checkpoint.head, automatic=automatic, also=draft.fresh)
-    except (RefConflictError, GitError):
+
+    def now() -> Oid | None:
         found = store.objects.info(chain_ref(track))
-        if found is None or found.oid != stored.commit:
-            raise
-        behind = True
-    if behind:
+        return found.oid if found else None
+
+    if not landed(move, now, stored.commit) or behind:
         repair(store, stored, warn)
     return stored
 
@@ -131,7 +110,7 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
 def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
     """Put a safety checkpoint on top of the chain at ``ref``, which has neither tip blob nor note. Raises as ``append``."""
 
-    def once() -> Stored:
+    def once(_: object) -> Stored:
         tip = store.tip_at(ref)
         batch = _Batch(store)
         stored = _chain_commit(store, batch, draft, tip)
@@ -140,10 +119,7 @@ def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
         publish(store.repo, [change], held=draft.kept, base=draft.checkpoint.head)
         return stored
 
-    try:
-        return _insist(store, (ref,), RETRY_SECONDS, once)
-    except RefConflictError as error:
-        raise RefConflictError(f"nothing is changed: {error.message}", _LOCK_HINT) from None
+    return append_to(store.repo, (ref,), once, seconds=RETRY_SECONDS, lost=("nothing is changed", _LOCK_HINT))
 
 
 @contextmanager
@@ -172,7 +148,7 @@ def _chain_commit(store: Store, batch: _Batch, draft: Draft, tip: Stored | None)
     checkpoint = replace(draft.checkpoint, previous=tip.id if tip else None)
     if tip is not None and checkpoint.created <= tip.checkpoint.created:
         checkpoint = replace(checkpoint, created=_just_after(tip))
-    author = _dated(draft.author, checkpoint.created)
+    author = dated(draft.author, checkpoint.created)
     first = tip.commit if tip else _root(batch)
     head_tree = store.tree_of(checkpoint.head)
     base = _base(batch, draft, checkpoint, author, first, head_tree)
@@ -193,10 +169,6 @@ def _just_after(tip: Stored) -> datetime:
         return tip.checkpoint.created + timedelta(microseconds=1)
     except OverflowError:
         raise RecordError(f"commit {tip.commit} is dated at the end of time; nothing can follow it") from None
-
-
-def _dated(author: bytes, created: datetime) -> bytes:
-    return author + b" %d +0000" % int(created.astimezone(UTC).timestamp() // 1)
 
 
 def _root(batch: _Batch) -> Oid:
@@ -243,10 +215,10 @@ def _note(store: Store, batch: _Batch, stored: Stored, head: Oid, author: bytes)
     note = parse_note(store.note(head, tree)).with_entry(stored.id, entry(stored.id, stored.checkpoint))
     blob = batch.add("blob", note.render())
     batch.items += edit(store.objects, tree, head, blob)
-    dated = _dated(author, stored.checkpoint.created)
+    who = dated(author, stored.checkpoint.created)
     text = f"checkpoint {stored.id}\n".encode()
     parents = (old,) if old else ()
-    commit = batch.add("commit", commit_data(tree=batch.items[-1].oid, parents=parents, author=dated, message=text))
+    commit = batch.add("commit", commit_data(tree=batch.items[-1].oid, parents=parents, author=who, message=text))
     return RefChange(name=NOTES, new=commit, old=old)
 
 
@@ -257,7 +229,7 @@ def repair(store: Store, tip: Stored, warn: Callable[[str], None]) -> None:
         store.repo.drop_broken(ref)
     clear_stale_locks(store.repo.layout.common_dir, refs)
     try:
-        _insist(store, refs, REPAIR_SECONDS, lambda: _repair_once(store, tip, warn))
+        append_to(store.repo, refs, lambda _: _repair_once(store, tip, warn), seconds=REPAIR_SECONDS)
     except (RefConflictError, GitError, RecordError) as error:
         said = f"'{plain(tip.checkpoint.track)}' is recorded, but its note or '{refs[1]}' is behind"
         warn(f"{said}; the next command repairs it: {error.message}")
