@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -16,11 +15,9 @@ from gitbaton.errors import (
     NoAnswerError,
     NotFoundError,
     RecordError,
-    RefConflictError,
     UnreadableRunError,
     UsageError,
 )
-from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.holding import Holder
 from gitbaton.git.loose import lately
 from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, tree_data, zero
@@ -35,6 +32,7 @@ from gitbaton.journal.names import check_run, run_of, run_ref
 from gitbaton.journal.reading import RECORD, read
 from gitbaton.journal.values import BLOBS, TREES, Logged, Record
 from gitbaton.model import Oid
+from gitbaton.store.append import RETRY_SECONDS, append_to, dated, landed
 from gitbaton.store.chain import root_objects
 from gitbaton.store.refs import REMOTES, RUNS
 from gitbaton.values import replace
@@ -45,8 +43,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Journal", "check_run", "chosen", "in_use", "remember", "remembered", "run_ref"]
 LOCK = "lock/runs"
-RETRY_SECONDS = 8.0
-STALE_SECONDS = 1.0  # after which a lock file beside a run's ref is that of a killed process
+_STALE_SECONDS = 1.0  # whoever writes runs holds our lock, and git's pack-refs takes milliseconds
+_PAUSE = 0.01
+_COLLECTED = 3  # times that git may collect an object of a record before it is recorded
 _SUBJECT_BYTES = 72
 _NOTHING = "nothing is recorded"
 
@@ -189,23 +188,27 @@ class Journal:
         made = {name: new_object(algorithm, "blob", data) for name, data in contents.items()}
         record = words.named(fit(record), made, contents)
         parts = _parts(record, trees or {}) | {name: item.oid for name, item in made.items()}
-        with self._guard:
-            deadline, clear, fresh, tries = time.monotonic() + RETRY_SECONDS, False, [*made.values()], 3
-            while True:
+
+        def once(_: object) -> Logged:
+            fresh = [*made.values()]
+            for _ in range(_COLLECTED):
                 try:
-                    with self.repo.lock((), RETRY_SECONDS, of=LOCK):
-                        if clear:  # whoever writes runs holds our lock; git's pack-refs takes milliseconds
-                            clear_stale_locks(self.repo.layout.common_dir, (ref,), older=STALE_SECONDS)
-                        return self._append(run, ref, record, parts, keep, fresh)
+                    return self._append(run, ref, record, parts, keep, fresh)
                 except CollectedError:
-                    if not tries:
-                        raise
-                    tries, fresh = tries - 1, [*made.values(), *lately()]
-                except RefConflictError as error:
-                    if time.monotonic() > deadline:
-                        raise RefConflictError(f"{_NOTHING}: {error.message}") from None
-                    clear = True
-                    time.sleep(0.01)
+                    fresh = [*made.values(), *lately()]
+            return self._append(run, ref, record, parts, keep, fresh)
+
+        with self._guard:
+            return append_to(
+                self.repo,
+                (ref,),
+                once,
+                seconds=RETRY_SECONDS,
+                lock=lambda: self.repo.lock((), RETRY_SECONDS, of=LOCK),
+                pauses=(_PAUSE, _PAUSE),
+                stale=_STALE_SECONDS,
+                lost=(_NOTHING,),
+            )
 
     def _append(
         self, run: str, ref: str, record: Record, parts: Mapping[str, Oid], keep: Oid | None, fresh: Sequence[NewObject]
@@ -224,21 +227,20 @@ class Journal:
         entries = [TreeEntry(mode=modes[name], name=name.encode(), oid=oid) for name, oid in parts.items()]
         entries.append(TreeEntry(mode=b"100644", name=RECORD.encode(), oid=raw.oid))
         tree = new_object(algorithm, "tree", tree_data(entries))
-        author = self.author + b" %d +0000" % int(self.clock().timestamp() // 1)
         parents = (tip or self.root, *([keep] if keep is not None else []))
-        data = commit_data(tree=tree.oid, parents=parents, author=author, message=subject(record))
+        data = commit_data(tree=tree.oid, parents=parents, author=dated(self.author, self.clock()), message=subject(record))
         commit = new_object(algorithm, "commit", data)
         first: list[NewObject] = [] if tip else root_objects(algorithm)
         head = self.repo.objects.head().oid
         held = [oid for oid in (tip, head) if oid is not None and self.repo.objects.info(oid) is not None]
-        try:
-            trees, blobs = ([parts[name] for name in names if name in parts] for names in (TREES, BLOBS))
-            new = [*first, *fresh, raw, tree, commit]
-            change = RefChange(name=ref, new=commit.oid, old=tip)
+        trees, blobs = ([parts[name] for name in names if name in parts] for names in (TREES, BLOBS))
+        new = [*first, *fresh, raw, tree, commit]
+        change = RefChange(name=ref, new=commit.oid, old=tip)
+
+        def move() -> None:
             self._holder.move(change, new, trees, blobs, held, walk=keep is not None)
-        except (RefConflictError, GitError):
-            if self.tip(run) != commit.oid:
-                raise
+
+        landed(move, lambda: self.tip(run), commit.oid)
         logged = Logged(record=record, commit=commit.oid, parts=dict(parts))
         if before and before[-1].foreign:
             origins.clear(self.repo, run)
