@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, encode_track, parse, parse_transcript
 from gitbaton.errors import RecordError
-from gitbaton.git.objects import NewObject, Objects, TreeEntry, new_object, parse_commit, parse_tree, tree_data
+from gitbaton.git.objects import (
+    NewObject,
+    Object,
+    Objects,
+    TreeEntry,
+    commit_data,
+    new_object,
+    parse_commit,
+    parse_tree,
+    tree_data,
+)
 from gitbaton.model import Oid, Transcript
+from gitbaton.store.append import dated
 from gitbaton.store.refs import TRANSCRIPTS
 from gitbaton.values import cast, value
 
 CHUNK = 64 << 10
 MAX_STORED = 256 << 20
+LOCK_WAIT = 1.0  # seconds; a hook has little time
 _MAX_CHUNKS = 10_000
 
 
@@ -77,6 +90,13 @@ def frame(objects: Objects, entries: list[TreeEntry], meta: bytes) -> list[NewOb
         TreeEntry(mode=b"100644", name=b"meta", oid=blob.oid),
     ]
     return [folder, blob, new_object(objects.algorithm, "tree", tree_data(top))]
+
+
+def commit(baton: Baton, tree: Oid, above: Object | None, text: str) -> NewObject:
+    """The commit of such a tree upon what its ref holds, where that is one."""
+    parents = [above.oid] if above is not None and above.kind == "commit" else []
+    data = commit_data(tree=tree, parents=parents, author=dated(baton.author()[0], baton.clock()), message=text.encode())
+    return new_object(baton.repo.layout.algorithm, "commit", data)
 
 
 def meta(found: Transcript, size: int, agent: str, session: str) -> bytes:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 
 from gitbaton.baton import Baton
-from gitbaton.errors import GitError, RecordError, RefConflictError
+from gitbaton.errors import GitError, RecordError
 from gitbaton.git.loose import stow
-from gitbaton.git.objects import Algorithm, RefChange, TreeEntry, commit_data, new_object, object_id
+from gitbaton.git.objects import Algorithm, Object, RefChange, TreeEntry, new_object, object_id
 from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Transcript
+from gitbaton.store.append import Guard, append_to
 from gitbaton.transcripts import layout, proofs
 from gitbaton.transcripts.files import blocks, lines
 from gitbaton.transcripts.layout import CHUNK, Kept
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 PART = 2 << 20  # bytes of new lines that one call stores at most: to redact them takes half a second
 _BATCH = 16 << 20
-_ATTEMPTS = 2
-_LOCK_WAIT = 1.0
+_AHEAD = 2  # attempts that build before the lock: to read a conversation takes long
 _MUCH = 1 << 20
 
 
@@ -60,22 +59,22 @@ def keep(baton: Baton, fd: int, agent: str, session: str) -> tuple[Transcript | 
     along. Raises BatonError; ScanError where a secret may be in what cannot be looked at."""
     ref, known = layout.transcript_ref(agent, session), Remembering(baton.redactor)
     talk = _Talk(baton=baton, known=known, fd=fd, agent=agent, session=session, ref=ref)
-    for _ in range(_ATTEMPTS):
-        try:
-            return _once(talk, baton.repo.lock((talk.ref,), wait=_LOCK_WAIT))
-        except RefConflictError:
-            continue
-    with baton.repo.lock((talk.ref,), wait=_LOCK_WAIT):
-        return _once(talk, nullcontext())
+    return append_to(
+        baton.repo,
+        (ref,),
+        lambda guard: _once(talk, guard),
+        seconds=0,
+        lock=lambda: baton.repo.lock((ref,), wait=layout.LOCK_WAIT),
+        ahead=_AHEAD,
+    )
 
 
-def _once(talk: _Talk, guard: AbstractContextManager[None]) -> tuple[Transcript | None, str | None]:
+def _once(talk: _Talk, guard: Guard) -> tuple[Transcript | None, str | None]:
     """Store what is new: objects first, then the ref under the guard. Raises RefConflictError where another was first.
 
     Of much that is new only a part, for a hook has little time: then what comes back names no commit, and why.
     """
-    objects = talk.baton.repo.objects
-    found = objects.info(talk.ref)
+    found = talk.baton.repo.objects.info(talk.ref)
     old = found.oid if found else None
     tip = _extended(talk, old)
     known = tip.kept.position if tip else None
@@ -85,7 +84,7 @@ def _once(talk: _Talk, guard: AbstractContextManager[None]) -> tuple[Transcript 
     if tip is not None and now == known:
         return replace(now, stored=tip.kept.commit), None
     part = _part(talk, known, now)
-    commit, digest = _write(talk, part, tip, old)
+    commit, digest = _write(talk, part, tip, found)
     with guard:
         if proofs.forgotten(talk.baton.repo, talk.ref):
             return now, None
@@ -166,7 +165,7 @@ def _namer(algorithm: Algorithm, size: int) -> Callable[[bytes], Oid]:
     return name
 
 
-def _write(talk: _Talk, found: Transcript, tip: _Tip | None, parent: Oid | None) -> tuple[Oid, str]:
+def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | None) -> tuple[Oid, str]:
     """Write the objects of a conversation, those of whole chunks that are stored already are used again; the commit, and the
     digest of the part of the file that it was made from."""
     objects = talk.baton.repo.objects
@@ -187,14 +186,6 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, parent: Oid | None)
         raise GitError(f"redacted it has {made} bytes, and the limit is {layout.MAX_STORED}")
     entries = [TreeEntry(mode=b"100644", name=b"%08d" % n, oid=oid) for n, oid in enumerate(oids)]
     batch += layout.frame(objects, entries, layout.meta(found, made, talk.agent, talk.session))
-    batch.append(new_object(objects.algorithm, "commit", _commit(talk.baton, batch[-1].oid, parent, found)))
+    batch.append(layout.commit(talk.baton, batch[-1].oid, above, f"conversation of {found.lines} lines\n"))
     stow(talk.baton.repo, batch)
     return batch[-1].oid, fresh.hashed.hexdigest()
-
-
-def _commit(baton: Baton, tree: Oid, parent: Oid | None, found: Transcript) -> bytes:
-    above = baton.repo.objects.info(parent) if parent else None
-    parents = [above.oid] if above and above.kind == "commit" else []
-    author = baton.author()[0] + b" %d +0000" % int(baton.clock().timestamp())
-    text = f"conversation of {found.lines} lines\n".encode()
-    return commit_data(tree=tree, parents=parents, author=author, message=text)

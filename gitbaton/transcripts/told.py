@@ -6,13 +6,12 @@ from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
 from gitbaton.codec import told_bytes
 from gitbaton.errors import UsageError
-from gitbaton.git.objects import RefChange, TreeEntry, commit_data, new_object
+from gitbaton.git.objects import RefChange, TreeEntry, new_object
 from gitbaton.git.publish import publish
 from gitbaton.model import Agent, Oid, Told, Transcript
+from gitbaton.store.append import append_to
 from gitbaton.transcripts import layout
 from gitbaton.transcripts.proofs import forgotten
-
-_LOCK_WAIT = 1.0
 
 
 def keep(baton: Baton, agent: Agent, told: Told) -> Oid | None:
@@ -31,13 +30,12 @@ def keep(baton: Baton, agent: Agent, told: Told) -> Oid | None:
     place = Transcript(size=len(data), lines=data.count(b"\n"))
     meta = layout.meta(place, len(data), agent.name, layout.told_session(agent.session))
     frame = layout.frame(objects, [TreeEntry(mode=b"100644", name=b"00000000", oid=blob.oid)], meta)
-    author = baton.author()[0] + b" %d +0000" % int(baton.clock().timestamp())
-    with baton.repo.lock((ref,), wait=_LOCK_WAIT):
+
+    def once(_: object) -> Oid:
         old = objects.info(ref)
-        parents = [old.oid] if old is not None and old.kind == "commit" else []
-        data = commit_data(tree=frame[-1].oid, parents=parents, author=author, message=b"what was said\n")
-        commit = new_object(objects.algorithm, "commit", data)
-        made = [blob, *frame, commit]
+        commit = layout.commit(baton, frame[-1].oid, old, "what was said\n")
         change = RefChange(name=ref, new=commit.oid, old=old.oid if old else None)
-        publish(baton.repo, [change], new=made, automatic=True)
-    return blob.oid
+        publish(baton.repo, [change], new=[blob, *frame, commit], automatic=True)
+        return blob.oid
+
+    return append_to(baton.repo, (ref,), once, seconds=0, lock=lambda: baton.repo.lock((ref,), wait=layout.LOCK_WAIT))
