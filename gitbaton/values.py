@@ -40,7 +40,7 @@ def value(cls: type[T]) -> type[T]:
     return made(cls.__name__, cls.__bases__, body)  # type: ignore[no-any-return]
 
 
-def replace(item: T, **changes: Any) -> T:
+def replace(item: T, /, **changes: Any) -> T:
     """A new value of the same class with some fields changed."""
     return type(item)(**{**_fields(item), **changes})
 

@@ -15,20 +15,7 @@ from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import in_shell, line
 from gitbaton.sync.threads import called
-from gitbaton.sync.values import (
-    Choice,
-    Exposure,
-    Fetched,
-    FetchedRun,
-    FetchedThread,
-    Gathered,
-    Joined,
-    JoinedThread,
-    Joining,
-    Late,
-    Move,
-    Pushing,
-)
+from gitbaton.sync.values import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing
 from gitbaton.threads.names import LATE
 
 Tracks = Annotated[
@@ -129,67 +116,66 @@ def _listed(names: Sequence[str], threads: Sequence[str]) -> str:
     return ", ".join(shown) + (f" and {counted(left, 'more thread')}" if left > 0 else "")
 
 
+def _full(item: Item) -> str:
+    """An item in words: its kind and its name."""
+    return called(item[1:]) if item[0] == "thread" else f"{item[0]} '{plain(item[1])}'"
+
+
+def _brief(item: Item) -> str:
+    """The same at the beginning of a line, where a track's name stands alone."""
+    return plain(item[1]) if item[0] == "track" else _full(item)
+
+
 def say_gathered(remote: Remote, found: Gathered, *, news_only: bool = False) -> None:
     """One line for each track, run and thread of a fetch."""
     there = plain(remote.shown)
-
-    def say(row: Union[Fetched, FetchedRun, FetchedThread], name: str, noun: str, step: str = "", **other: str) -> None:
-        full = f"track '{name}'" if isinstance(row, Fetched) else name
-        said = {
-            "new": f"new, {counted(row.count, noun)}{step}",
-            "newer": f"{row.count} newer{step}",
-            "rewritten": f"rewritten, {row.count} newer{step}",
-            "same": "same",
-            "gone": f"gone at {there}",
-            "pruned": f"gone at {there}, and what was fetched of it, too",
-            **other,
-        }
-        if row.state == "broken":
-            terminal.warn(f"{full} of {there} is left out: {row.reason}")
-        elif not (news_only and row.state == "same"):
-            terminal.say(f"{name}: {said[row.state]}")
-
     for row in found.rows:
-        say(row, plain(row.track), "checkpoint", f": > {line(row.step)}")
+        if row.state == "broken":
+            terminal.warn(f"{_full(row.item)} of {there} is left out: {row.reason}")
+        elif not (news_only and row.state == "same"):
+            terminal.say(f"{_brief(row.item)}: {_fetched_text(row, there)}")
         if not news_only:
-            _say_late(row.track, row.late)
-    for ran in found.runs:
-        say(ran, f"run '{ran.run}'", "record", rewritten=f"rewritten, {counted(ran.count, 'record')}")
-    for thread in found.threads:
-        writes = {} if thread.count else {"newer": "newer writes"}
-        say(thread, called((thread.thread, thread.namespace)), "checkpoint", **writes)
+            _say_late(row)
     for ref in found.strange:
         terminal.warn(f"'{plain(ref)}' of {there} is left out: the name is not one that gitbaton writes")
 
 
-def _say_late(track: str, late: Sequence[Late]) -> None:
-    """Checkpoints from the future, each as a warning."""
-    for item in late:
+def _fetched_text(row: Fetched, there: str) -> str:
+    """What became of an item of the remote ``there``."""
+    kind = row.item[0]
+    many = counted(row.count, "record" if kind == "run" else "checkpoint")
+    step = f": > {line(row.step)}" if kind == "track" else ""
+    return {
+        "new": f"new, {many}{step}",
+        "newer": f"{row.count} newer{step}" if row.count or kind != "thread" else "newer writes",
+        "rewritten": f"rewritten, {many}" if kind == "run" else f"rewritten, {row.count} newer{step}",
+        "same": "same",
+        "gone": f"gone at {there}",
+        "pruned": f"gone at {there}, and what was fetched of it, too",
+    }[row.state]
+
+
+def _say_late(row: Union[Fetched, Joined]) -> None:
+    """Checkpoints of a track from the future, each as a warning."""
+    for item in row.late:
         when = timestamp(item.created)
-        terminal.warn(f"checkpoint {item.id} of '{plain(track)}' is from the future ({when}): it is not joined before then")
+        track = plain(row.item[1])
+        terminal.warn(f"checkpoint {item.id} of '{track}' is from the future ({when}): it is not joined before then")
 
 
 def say_joining(baton: Baton, found: Joining, *, dry_run: bool) -> None:
     """One line for each track and thread that changed."""
     would = "would be " if dry_run else ""
-
-    def say(row: Union[Joined, JoinedThread], name: str, changed: int = 0, back: str = "") -> None:
-        counts = ((row.added, "joined"), (changed, "changed"), (row.removed, "removed"))
-        parts = ", ".join(f"{count} {would}{what}" for count, what in counts if count)
-        was = f" (was {baton.short(row.was)})" if row.was is not None and (row.removed or changed) else ""
-        if parts:
-            terminal.say(f"{name}: {parts}{was}{back}")
-
     for row in found.rows:
-        say(row, plain(row.track))
+        counts = ((row.added, "joined"), (row.changed, "changed"), (row.removed, "removed"))
+        parts = ", ".join(f"{count} {would}{what}" for count, what in counts if count)
+        was = f" (was {baton.short(row.was)})" if row.was is not None and (row.removed or row.changed) else ""
+        back = "; it was deleted here, and went on there" if row.back else ""
+        if parts:
+            terminal.say(f"{_brief(row.item)}: {parts}{was}{back}")
         if row.problem:
-            terminal.warn(f"track '{plain(row.track)}' is not joined: {plain(row.problem)}")
-        _say_late(row.track, row.late)
-    for thread in found.threads:
-        name = called((thread.thread, thread.namespace))
-        say(thread, name, thread.changed, "; it was deleted here, and went on there" if thread.back else "")
-        if thread.problem:
-            terminal.warn(f"{name} is not joined: {thread.problem}")
+            terminal.warn(f"{_full(row.item)} is not joined: {row.problem}")
+        _say_late(row)
     warn_all(found.warnings)
 
 
@@ -231,10 +217,9 @@ def say_apart(broken: Mapping[str, str], pushed: Sequence[Pushing] = ()) -> None
 
 def _push_text(move: Move) -> str:
     """What a push does with one ref, in words."""
-    name = f"'{move.track}'" if move.track is not None else f"run '{move.run}'" if move.run is not None else move.ref
-    if move.thread is not None:
-        name = ("late writes of " if move.ref.startswith(LATE) else "") + called((move.thread, move.namespace))
-    counts = [counted(move.count, "record" if move.run is not None else "checkpoint")] if move.count else []
+    name = move.ref if not move.item else f"'{move.name}'" if move.kind == "track" else _full(move.item)
+    name = f"late writes of {name}" if move.ref.startswith(LATE) else name
+    counts = [counted(move.count, "record" if move.kind == "run" else "checkpoint")] if move.count else []
     counts += [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []
     private = [counted(move.commits, "unpublished commit")] if move.commits else []
     private += [counted(move.untracked, "untracked file")] if move.untracked else []
@@ -261,32 +246,37 @@ def _tell_hits(baton: Baton, done: Pushing) -> None:
 
 def _halted(done: Pushing) -> bool:
     """Whether nothing was sent because nobody agreed."""
-    tracks = any((move.track or move.run) in done.declined for move in done.moves)
-    return tracks or any(move.thread in done.private for move in done.moves)
+    moves = [move for move in done.moves if move.item]
+    return any(move.name in (done.private if move.kind == "thread" else done.declined) for move in moves)
 
 
 def gathered_document(found: Gathered) -> dict[str, Json]:
     """The JSON object of a fetch."""
-    rows: list[Json] = [
-        {**picked(row, "track", "state", "count", "step", "reason"), "future": _late_document(row.late)} for row in found.rows
-    ]
-    runs: list[Json] = [picked(row, "run", "state", "count", "reason") for row in found.runs]
-    threads: list[Json] = [picked(row, "thread", "namespace", "state", "count", "reason") for row in found.threads]
-    rest: dict[str, Json] = {"left_out": list(found.strange), "others": found.others, "broken": apart_document(found.apart)}
-    return {"tracks": rows, "runs": runs, "threads": threads, **rest}
+    names = ("state", "count", "reason")
+    rows = {"tracks": _documents(found.rows, "track", "state", "count", "step", "reason")}
+    rows |= {"runs": _documents(found.rows, "run", *names), "threads": _documents(found.rows, "thread", *names)}
+    return {**rows, "left_out": list(found.strange), "others": found.others, "broken": apart_document(found.apart)}
 
 
 def joining_document(found: Joining) -> dict[str, Json]:
     """The JSON object of a join."""
-    rows: list[Json] = [
-        {**picked(row, "track", "added", "removed", "was", "problem"), "future": _late_document(row.late)} for row in found.rows
-    ]
-    names = ("thread", "namespace", "added", "changed", "removed", "was", "back", "problem")
-    return {"tracks": rows, "threads": [picked(row, *names) for row in found.threads], "warnings": list(found.warnings)}
+    tracks = _documents(found.rows, "track", "added", "removed", "was", "problem")
+    threads = _documents(found.rows, "thread", "added", "changed", "removed", "was", "back", "problem")
+    return {"tracks": tracks, "threads": threads, "warnings": list(found.warnings)}
 
 
-def _late_document(late: Sequence[Late]) -> list[Json]:
-    return [{"id": item.id, "created": timestamp(item.created)} for item in late]
+def _documents(rows: Sequence[Union[Fetched, Joined]], kind: str, *names: str) -> list[Json]:
+    """The JSON objects of the items of a kind: what each is, and some attributes by their names."""
+    found: list[Json] = []
+    for row in (row for row in rows if row.item[0] == kind):
+        late: list[Json] = [{"id": item.id, "created": timestamp(item.created)} for item in row.late]
+        found.append({**_named(row.item), **picked(row, *names), **({"future": late} if kind == "track" else {})})
+    return found
+
+
+def _named(item: Item) -> dict[str, Json]:
+    """The attributes of a JSON object that name an item."""
+    return dict(zip((*item[:1], "namespace"), item[1:], strict=False))
 
 
 def pushing_document(done: Pushing) -> dict[str, Json]:
@@ -294,9 +284,10 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
     public = ("tracks", "checkpoints", "commits", "untracked", "bytes", "runs", "records", "threads", "states", "observed")
     moves: list[Json] = []
     for move in done.moves:
-        seen: dict[str, Json] = {"old": move.seen, "new": move.new}
+        named: dict[str, Json] = {"track": None, "run": None, "thread": None, "namespace": "", **_named(move.item)}
+        seen: dict[str, Json] = {"action": move.action, "old": move.seen, "new": move.new}
         counts = picked(move, "count", "dropped", "forgotten", "commits", "untracked", "reason")
-        moves.append({**picked(move, "ref", "track", "run", "thread", "namespace", "action"), **seen, **counts})
+        moves.append({"ref": move.ref, **named, **seen, **counts})
     return {
         "moves": moves,
         "first": picked(done.exposure, *public) if done.exposure is not None else None,

@@ -45,7 +45,7 @@ def command(
             print_json({"remote": remote.shown, **gathered_document(found), "problem": problem})
         else:
             say_gathered(remote, found)
-            if not (found.rows or found.runs or found.threads or found.strange):
+            if not (found.rows or found.strange):
                 terminal.say(f"'{plain(remote.shown)}' has no tracks")
             if problem:
                 tell_error(problem, ())

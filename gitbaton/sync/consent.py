@@ -70,11 +70,11 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
     has ``agreed`` to push: it holds whatever its steps read, wrote and said. ``haves``: what the remote's refs point at; what
     of it is not here excludes nothing.
     """
-    fresh = [move for move in moves if move.changes and move.new and move.item is not None and move.item not in agreed]
-    threads = [move for move in fresh if move.thread is not None]
-    runs = [move for move in fresh if move.run is not None]
-    asked = [move for move in moves if move.track is not None and move.new and move.action == "new"]
-    more = [move for move in fresh if move.track is not None and move.action != "new"]
+    fresh = [move for move in moves if move.changes and move.new and move.item and move.asked not in agreed]
+    threads = [move for move in fresh if move.kind == "thread"]
+    runs = [move for move in fresh if move.kind == "run"]
+    asked = [move for move in moves if move.kind == "track" and move.new and move.action == "new"]
+    more = [move for move in fresh if move.kind == "track" and move.action != "new"]
     if more and any(_private(baton, more, haves)):
         asked += [move for move in more if any(_private(baton, [move], haves))]
     if not asked and not runs and not threads:
@@ -87,14 +87,14 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
         for stored in baton.store.history(move.track or "", None if move.action == "new" else move.count).items:
             told += stored.checkpoint.observed is not None
     return Exposure(
-        tracks=tuple(sorted({move.track for move in asked if move.track is not None})),
+        tracks=tuple(sorted({move.name for move in asked})),
         checkpoints=sum(move.count for move in asked if move.action != "new") + len(known - {baton.store.root}),
         commits=commits,
         untracked=untracked,
         bytes=int(baton.repo.git.out("rev-list", "--disk-usage", "--objects", "--stdin", stdin=_range(tips, haves))),
-        runs=tuple(sorted(move.run for move in runs if move.run is not None)),
+        runs=tuple(sorted(move.name for move in runs)),
         records=sum(move.count for move in runs),
-        threads=tuple(sorted({move.thread for move in threads if move.thread is not None})),
+        threads=tuple(sorted({move.name for move in threads})),
         states=sum(move.count for move in threads),
         observed=told,
     )
@@ -106,9 +106,9 @@ def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: E
     the price is that of what is new."""
     found = []
     for move in moves:
-        if move.track is None or not move.new or not move.changes:
+        if move.kind != "track" or not move.new or not move.changes:
             found.append(move)
-        elif public is not None and public.tracks == (move.track,):
+        elif public is not None and public.tracks == (move.name,):
             found.append(replace(move, commits=public.commits, untracked=public.untracked))
         else:
             chains, commits = _sent(baton, [move.new], haves)

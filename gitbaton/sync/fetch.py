@@ -14,7 +14,7 @@ from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync import threads, tracks
 from gitbaton.sync.logs import fetched_runs
 from gitbaton.sync.look import OURS, Seen, broken_refs, here, item_of, look, more_broken_refs, own, room
-from gitbaton.sync.values import Choice, Fetched, FetchedRun, FetchedThread, Gathered, Item
+from gitbaton.sync.values import Choice, Fetched, Gathered, Item, in_order
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace, value
 
@@ -106,11 +106,11 @@ def _fetch(
 def _gathered(baton: Baton, line: Connection, planned: Plan, choice: Choice) -> Gathered:
     """What came of each track, and of each run and thread where they were asked for."""
     seen, before, state = planned.seen, planned.before, "pruned" if planned.pruned else "gone"
+    gone = [Fetched(item=item, state=state) for item in planned.gone]
+    lost = [row for row in gone if row.item[0] == "thread"]
     rows = tracks.fetched(baton, line.remote.name, seen, before, choice)
-    rows += [Fetched(track=item[1], state=state) for item in planned.gone if item[0] == "track"]
-    ran = fetched_runs(baton, line.remote.name, seen, before) if choice.runs else []
-    ran += [FetchedRun(run=item[1], state=state) for item in planned.gone if item[0] == "run"]
-    lost = [FetchedThread(thread=item[1], namespace=item[2], state=state) for item in planned.gone if item[0] == "thread"]
-    brought = threads.fetched(baton, line, seen, before, choice, lost) if choice.threads else []
+    rows += fetched_runs(baton, line.remote.name, seen, before) if choice.runs else []
+    rows += [row for row in gone if row not in lost]
+    rows += threads.fetched(baton, line, seen, before, choice, lost) if choice.threads else []
     others = sum(1 for ref in planned.moves if not ref.startswith(CHAINS))
-    return Gathered(rows=tuple(rows), strange=seen.strange, others=others, runs=tuple(ran), threads=tuple(brought))
+    return Gathered(rows=in_order(rows), strange=seen.strange, others=others)

@@ -48,9 +48,9 @@ def join(baton: Baton, line: Connection, seen: Seen, gathered: Gathered, choice:
         done = planned.result(write=write)
     if not choice.threads:
         return done
-    sound = {(row.thread, row.namespace) for row in gathered.threads if row.state != "broken"}
+    sound = {row.item for row in gathered.rows if row.state != "broken"}
     told, after = threads.join(baton, line, seen, choice, sound=sound, write=write)
-    return replace(done, threads=told, refs=None if write else after)
+    return replace(done, rows=(*done.rows, *told), refs=None if write else after)
 
 
 class _Plan:
@@ -73,12 +73,12 @@ class _Plan:
     def track(self, track: str, oid: Oid) -> None:
         """Plan the join of one fetched track."""
         if self._is_apart(track):
-            self.rows.append(Joined(track=track, problem="it is broken here"))
+            self.rows.append(Joined(item=("track", track), problem="it is broken here"))
             return
         try:
             found = news(self.store, track, oid)
         except (RecordError, GitError) as error:
-            self.rows.append(Joined(track=track, problem=error.message))
+            self.rows.append(Joined(item=("track", track), problem=error.message))
             return
         late = tuple(Late(id=link.id, created=link.created) for link in found if link.created > self.limit)
         if found:
@@ -92,13 +92,13 @@ class _Plan:
         try:
             made = self.revision.join(track, links, fetched=True)
         except (RecordError, GitError) as error:
-            self.rows.append(Joined(track=track, late=late, problem=error.message))
+            self.rows.append(Joined(item=("track", track), late=late, problem=error.message))
             return
         self.fresh.update(link.id for link in made.fresh)
         if made.change is not None:
             self.tips[track] = made.change.new or ""
         was = made.change.old if made.change is not None and made.removed else None
-        row = Joined(track=track, added=made.added, removed=len(made.removed), was=was, late=late)
+        row = Joined(item=("track", track), added=made.added, removed=len(made.removed), was=was, late=late)
         if row.added or row.removed or late:
             self.rows.append(row)
 
@@ -115,7 +115,7 @@ class _Plan:
 
     def rest(self) -> None:
         """What the remote's tombstones drop from tracks that nothing was joined to."""
-        done = {row.track for row in self.rows if not row.problem}
+        done = {row.item[1] for row in self.rows if not row.problem}
         for track in sorted(self.store.chains()[0].keys() - done) if self.drops else ():
             if not self._is_apart(track):
                 self._join(track, [], ())

@@ -12,7 +12,7 @@ from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store.refs import RUNS, TRANSCRIPTS
 from gitbaton.sync.look import Seen, here, item_of
-from gitbaton.sync.values import FetchedRun, Move
+from gitbaton.sync.values import Fetched, Move
 from gitbaton.transcripts.layout import sessions_of
 from gitbaton.values import replace
 
@@ -25,7 +25,7 @@ def run_moves(baton: Baton, seen: Seen, shown: str, apart: Mapping[str, str]) ->
         item, old = item_of(ref), seen.refs.get(ref)
         if item is None or old == oid:
             continue
-        move = Move(ref=ref, run=item[1], action="refused", seen=old)
+        move = Move(ref=ref, item=item, action="refused", seen=old)
         try:
             if ref in apart:
                 raise RecordError(apart[ref])
@@ -45,20 +45,20 @@ def run_moves(baton: Baton, seen: Seen, shown: str, apart: Mapping[str, str]) ->
     return found
 
 
-def fetched_runs(baton: Baton, remote: str, seen: Seen, before: Mapping[str, Oid]) -> list[FetchedRun]:
+def fetched_runs(baton: Baton, remote: str, seen: Seen, before: Mapping[str, Oid]) -> list[Fetched]:
     """What a fetch has brought of each run of a remote; ``before``: what lay here. One that is not as we write it is broken,
     and nothing uses it."""
     rows = []
-    for ref, run in sorted((ref, item[1]) for ref, item in seen.items.items() if item[0] == "run"):
+    for ref, item in sorted((ref, item) for ref, item in seen.items.items() if item[0] == "run"):
         old, oid = before.get(here(remote, ref)), seen.refs[ref]
         try:
-            records = read(baton.repo.objects, baton.store.root, run, oid, ())
+            records = read(baton.repo.objects, baton.store.root, item[1], oid, ())
         except BatonError as error:
-            rows.append(FetchedRun(run=run, state="broken", reason=error.message))
+            rows.append(Fetched(item=item, state="broken", reason=error.message))
             continue
         known = next((number for number, logged in enumerate(records, 1) if logged.commit == old), 0)
         state = "same" if old == oid else "new" if old is None else "newer" if known else "rewritten"
-        rows.append(FetchedRun(run=run, state=state, count=len(records) - known))
+        rows.append(Fetched(item=item, state=state, count=len(records) - known))
     return rows
 
 

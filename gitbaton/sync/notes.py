@@ -53,7 +53,9 @@ def notes_move(baton: Baton, compared: Comparison, moves: Sequence[Move]) -> tup
     tree = store.tree_of(old)
     if old is not None and tree is None:
         raise RecordError("the remote's notes are no commit")
-    public = {m.track: m for m in moves if m.track and m.track in compared.ours and m.action not in ("delete", "refused")}
+    public = {
+        m.name: m for m in moves if m.kind == "track" and m.name in compared.ours and m.action not in ("delete", "refused")
+    }
     texts = dict(_texts(store, compared, public))
     both = compared.both
     removed = (both.forgotten | both.pruned) if compared.rewriting else frozenset[Oid]()

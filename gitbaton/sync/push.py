@@ -186,7 +186,7 @@ class _Push:
         made, objects = self.plan(seen, chosen, rewriting=rewriting)
         haves = _Haves(self.baton, seen, made.moves)
         keeping.enter_context(stored(self.baton.repo, objects))
-        moving = {move.item for move in made.moves if move.changes and move.item is not None}
+        moving = {move.asked for move in made.moves if move.changes and move.item}
         known = agreed(self.baton.repo, self.line.remote.name, self.place, moving)
         planned = made.moves
         public = haves.ask(lambda oids: exposure(self.baton, planned, oids, known), lambda found: found is None)
@@ -208,7 +208,7 @@ class _Push:
         wants = [move.new for move in moves if move.changes and move.new is not None]
         hits: Sequence[scanning.Hit] = ()
         if self.manner.scan and wants:
-            fresh = [(move.thread, move.namespace) for move in moves if move.thread is not None and move.action == "new"]
+            fresh = [move.item[1:] for move in moves if move.kind == "thread" and move.action == "new"]
             named = {f"name of {threads.called(name)}": "\n".join(name) for name in fresh}
             hits = haves.ask(lambda oids: scanning.lacking(self.baton, wants, oids, named), lambda found: not found)
         if hits or not self.manner.write or not any(move.changes for move in moves):
@@ -266,7 +266,7 @@ class _Push:
         except RecordError as error:
             self.left |= torn_notes(store)
             warnings += [f"no notes are pushed: {error.message}"] if NOTES not in self.left else []
-        public = {m.track: m.new for m in moves if m.track is not None and m.action not in ("delete", "refused") and m.new}
+        public = {m.name: m.new for m in moves if m.kind == "track" and m.action not in ("delete", "refused") and m.new}
         moves += talk_moves(self.baton, seen, public, self.left) if choice.transcripts else []
         moves += run_moves(self.baton, seen, self.shown, self.left) if choice.runs else []
         if choice.threads:
@@ -300,7 +300,7 @@ class _Push:
             done = [moves[row.ref] for row in rows if not row.kind]
             self._remember(done, written)
             if made.exposure is not None and not (made.declined or made.private):
-                sent = made.exposure.asked.intersection(move.item for move in done)
+                sent = made.exposure.asked.intersection(move.asked for move in done)
                 remember(self.baton.repo, self.line.remote.name, self.place, sorted(sent))
         failed = [row for row in rows if row.kind]
         if not failed:
@@ -327,7 +327,7 @@ class _Push:
         """Our refs of the remote's, as it has them now; of threads also what both sides have. ``written``: what git keeps."""
         remote, repo = self.line.remote.name, self.baton.repo
         refs = {here(remote, move.ref): move.new for move in moves}
-        names = {(move.thread, move.namespace) for move in moves if move.thread is not None}
+        names = {move.item[1:] for move in moves if move.kind == "thread"}
         folder = room(self.line, self.place) if names else ""
         for ref in (ref for name in names for ref in (ref_of(*name), late_ref(*name))):
             refs[folder + ref.removeprefix(OURS)] = refs.get(here(remote, ref), self.there.get(ref))
@@ -352,7 +352,7 @@ def _parts(moves: Iterable[Move]) -> list[dict[str, tuple[Oid | None, Oid | None
     sends: dict[str | None, dict[str, tuple[Oid | None, Oid | None]]] = {None: {}}
     for move in moves:
         if move.changes:
-            sends.setdefault(move.thread, {})[move.ref] = (move.seen, move.new)
+            sends.setdefault(move.name if move.kind == "thread" else None, {})[move.ref] = (move.seen, move.new)
     parts = [sends.pop(None)]
     for refs in sends.values():
         if len(parts[-1]) + len(refs) > _AT_ONCE:

@@ -13,7 +13,7 @@ from gitbaton.sync.fetch import fetch
 from gitbaton.sync.join import join
 from gitbaton.sync.look import require_meta
 from gitbaton.sync.push import Manner, push
-from gitbaton.sync.values import Choice, Gathered, Joining, Pushing, Synced
+from gitbaton.sync.values import Choice, Gathered, Joining, Pushing, Synced, in_order
 from gitbaton.values import replace
 
 ROUNDS = 5
@@ -57,22 +57,17 @@ def sync(
 def _behind(pushing: tuple[Pushing, ...], joining: Joining) -> bool:
     """Whether the remote has checkpoints that came after the fetch; those of a track or thread that cannot be joined came
     before."""
-    apart = {row.track for row in joining.rows if row.problem}
-    left = {(row.thread, row.namespace) for row in joining.threads if row.problem}
+    apart = {row.item for row in joining.rows if row.problem}
     moves = [move for part in pushing for move in part.moves if move.action == "refused" and move.count]
-    tracks = [move for move in moves if move.track is not None and move.track not in apart]
-    return bool(tracks) or any(move.thread is not None and (move.thread, move.namespace) not in left for move in moves)
+    return any(move.kind in ("track", "thread") and move.item not in apart for move in moves)
 
 
 def _after(before: Synced | None, gathered: Gathered, joining: Joining, number: int) -> Synced:
     """One more round: what the first ones brought is not forgotten."""
     if before is None:
         return Synced(gathered=gathered, joining=joining)
-    news = {row.track: row for row in gathered.rows if row.state != "same"}
-    fresh = {(row.thread, row.namespace): row for row in gathered.threads if row.state != "same"}
-    rows = (*(row for row in before.gathered.rows if row.track not in news), *news.values())
-    more = (row for row in before.gathered.threads if (row.thread, row.namespace) not in fresh)
-    gathered = replace(gathered, rows=rows, threads=(*more, *fresh.values()))
-    said = (*before.joining.threads, *joining.threads)
-    joining = replace(joining, rows=(*before.joining.rows, *joining.rows), threads=said)
+    news = {row.item: row for row in gathered.rows if row.state != "same"}
+    rows = [*(row for row in before.gathered.rows if row.item not in news), *news.values()]
+    gathered = replace(gathered, rows=in_order(rows))
+    joining = replace(joining, rows=in_order([*before.joining.rows, *joining.rows]))
     return Synced(gathered=gathered, joining=joining, rounds=number)

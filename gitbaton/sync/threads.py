@@ -15,7 +15,7 @@ from gitbaton.render import in_shell
 from gitbaton.store.refs import remote_ref
 from gitbaton.sync.look import OURS, Seen, flush, here, room
 from gitbaton.sync.threeway import Apart, Place, Side, apart, broken
-from gitbaton.sync.values import Choice, FetchedThread, JoinedThread, Move
+from gitbaton.sync.values import Choice, Fetched, Item, Joined, Move
 from gitbaton.threads.chain import Entries
 from gitbaton.threads.commits import named
 from gitbaton.threads.late import Object
@@ -34,7 +34,7 @@ def joins(shown: str) -> str:
     return f"git baton sync --threads {in_shell(shown)}"
 
 
-def called(name: Name) -> str:
+def called(name: Sequence[str]) -> str:
     """A namespace of a thread in words."""
     thread, namespace = (plain(part if len(part) <= _MOST else part[: _MOST - 3] + "...") for part in name)
     return f"thread '{thread}'" + (f" (namespace '{namespace}')" if namespace else "")
@@ -143,8 +143,8 @@ class Trade:
 
 
 def fetched(
-    baton: Baton, line: Connection, seen: Seen, before: Mapping[str, Oid], choice: Choice, gone: Iterable[FetchedThread]
-) -> list[FetchedThread]:
+    baton: Baton, line: Connection, seen: Seen, before: Mapping[str, Oid], choice: Choice, gone: Iterable[Fetched]
+) -> list[Fetched]:
     """What a fetch has brought of each thread of a remote, and those that are ``gone`` there, by names for people; ``before``:
     what lay here. One that is not as we write it is broken, and nothing uses it."""
     old = _places(before, choice, here(line.remote.name, OURS))
@@ -152,15 +152,13 @@ def fetched(
     with Trade(baton, line, seen, choice) as trade:
         rows = [_fetched(trade, name, place, old.get(name, Place())) for name, place in sorted(trade.theirs.items())]
         for row in gone:
-            name = row.thread, row.namespace
-            thread, namespace = trade.whole(name, known.get(name, Place()))
-            rows.append(replace(row, thread=thread, namespace=namespace))
+            name = row.item[1], row.item[2]
+            rows.append(replace(row, item=("thread", *trade.whole(name, known.get(name, Place())))))
     return rows
 
 
-def _fetched(trade: Trade, name: Name, place: Place, old: Place) -> FetchedThread:
-    shown = trade.whole(name, place)
-    row = FetchedThread(thread=shown[0], namespace=shown[1], state="same")
+def _fetched(trade: Trade, name: Name, place: Place, old: Place) -> Fetched:
+    row = Fetched(item=("thread", *trade.whole(name, place)), state="same")
     mine, _, base = trade.three(name)
     reason = trade.broken(name, place, mine, base)
     if reason:
@@ -180,8 +178,8 @@ def _fetched(trade: Trade, name: Name, place: Place, old: Place) -> FetchedThrea
 
 
 def join(
-    baton: Baton, line: Connection, seen: Seen, choice: Choice, *, sound: Collection[Name] = (), write: bool = True
-) -> tuple[tuple[JoinedThread, ...], Mapping[str, Oid]]:
+    baton: Baton, line: Connection, seen: Seen, choice: Choice, *, sound: Collection[Item] = (), write: bool = True
+) -> tuple[tuple[Joined, ...], Mapping[str, Oid]]:
     """Make one of the threads that a remote has, whose objects are here, and of those here; what came of each, and the refs
     of threads afterwards. What only one side did is taken; where both did something, both clones get the same. ``sound``: those
     that were looked at just now, and are as we write them. Without ``write`` only say what it would be.
@@ -192,14 +190,13 @@ def join(
     if write:
         flush(baton)
     with Trade(baton, line, seen, choice) as trade:
-        rows = [_try_to_join(trade, name, known=name in sound, write=write) for name in sorted(trade.theirs)]
+        rows = [_try_to_join(trade, name, known=("thread", *name) in sound, write=write) for name in sorted(trade.theirs)]
         return tuple(row for row in rows if row is not None), trade.refs
 
 
-def _try_to_join(trade: Trade, name: Name, *, known: bool, write: bool) -> JoinedThread | None:
+def _try_to_join(trade: Trade, name: Name, *, known: bool, write: bool) -> Joined | None:
     """Join one namespace of a thread, again where a saver was at work on it; None where nothing is new here."""
-    thread, namespace = trade.whole(name)
-    row = JoinedThread(thread=thread, namespace=namespace)
+    row = Joined(item=("thread", *trade.whole(name)))
     for left in range(_TRIES, 0, -1):
         try:
             return _join(trade, name, row, known=known, write=write)
@@ -213,7 +210,7 @@ def _try_to_join(trade: Trade, name: Name, *, known: bool, write: bool) -> Joine
     return None
 
 
-def _join(trade: Trade, name: Name, row: JoinedThread, *, known: bool, write: bool) -> JoinedThread | None:
+def _join(trade: Trade, name: Name, row: Joined, *, known: bool, write: bool) -> Joined | None:
     mine, there, base = trade.three(name)
     if mine == there:
         reason = trade.broken(name, mine, base) if mine != base else ""
@@ -330,13 +327,12 @@ class Moves:
 
     def _refused(self, name: Name, reason: str, hint: str, *, count: int = 0, broken: bool = False) -> list[Move]:
         seen = self.trade.three(name)[1]
-        thread, namespace = self.trade.whole(name)
-        move = Move(ref=ref_of(*name), action="refused", seen=seen.tip, thread=thread, namespace=namespace)
+        move = Move(ref=ref_of(*name), action="refused", seen=seen.tip, item=("thread", *self.trade.whole(name)))
         return [replace(move, count=count, reason=reason, hint=hint, broken=broken)]
 
     def _pair(self, name: Name, apart: Apart | None) -> list[Move]:
         """The moves of both refs from what is there to what is here."""
-        (mine, there, _), (thread, namespace) = self.trade.three(name), self.trade.whole(name)
+        (mine, there, _), whole = self.trade.three(name), self.trade.whole(name)
         pairs = ((ref_of(*name), there.tip, mine.tip), (late_ref(*name), there.late, mine.late))
         forward = self.trade.side(there).is_below(self.trade.side(mine))
         found = []
@@ -344,9 +340,9 @@ class Moves:
             if seen != new:
                 action = "delete" if new is None else "new" if seen is None else "rewrite"
                 action = "forward" if action == "rewrite" and forward and new == mine.tip else action
-                found.append(Move(ref=ref, action=action, seen=seen, new=new, thread=thread, namespace=namespace))
+                found.append(Move(ref=ref, action=action, seen=seen, new=new, item=("thread", *whole)))
         if not self.rewriting and any(move.action in ("rewrite", "delete") for move in found):
-            reason = f"{self.shown} refuses rewriting, and {called((thread, namespace))} was rewritten here"
+            reason = f"{self.shown} refuses rewriting, and {called(whole)} was rewritten here"
             return self._refused(name, reason, "whoever runs it can let our refs be rewritten")
         if found and found[0].ref == ref_of(*name):
             count = apart.new if apart is not None else self.trade.side(mine).length

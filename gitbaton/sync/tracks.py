@@ -30,7 +30,7 @@ def fetched(baton: Baton, remote: str, seen: Seen, before: Mapping[str, Oid], ch
             try:
                 found.append(_fetched(baton.store, track, before.get(fetched_ref(remote, track)), oid, limit))
             except (RecordError, GitError) as error:
-                found.append(Fetched(track=track, state="broken", reason=error.message))
+                found.append(Fetched(item=("track", track), state="broken", reason=error.message))
     return found
 
 
@@ -40,7 +40,7 @@ def _fetched(store: Store, track: str, old: Oid | None, new: Oid, limit: datetim
     if oids[-1] != store.root:
         raise RecordError("its chain does not begin at the root")
     if old == new:
-        return Fetched(track=track, state="same", step=step)
+        return Fetched(item=("track", track), state="same", step=step)
     state = "new" if old is None else "newer" if old in oids else "rewritten"
     fresh = oids[: oids.index(old)] if old is not None and old in oids else oids[:-1]
     known = _ids_below(store, old) if old is not None and state == "rewritten" else set()
@@ -50,7 +50,7 @@ def _fetched(store: Store, track: str, old: Oid | None, new: Oid, limit: datetim
     future = [oid for oid, mark in more if mark is not None and mark[0] > text]
     read = [store.stored(item, track, oid) for oid, item in zip(future, store.objects.read_many(future), strict=True)]
     late = tuple(Late(id=stored.id, created=stored.checkpoint.created) for stored in read)
-    return Fetched(track=track, state=state, count=len(more), step=step, late=late)
+    return Fetched(item=("track", track), state=state, count=len(more), step=step, late=late)
 
 
 def _ids_below(store: Store, tip: Oid) -> set[Oid]:
@@ -116,7 +116,9 @@ class Comparison:
     def _refused(
         self, track: str, reason: str, *, count: int = 0, forgotten: int = 0, hint: str = "", broken: bool = False
     ) -> Move:
-        move = Move(ref=chain_ref(track), track=track, action="refused", seen=self.seen.tracks.get(track), reason=reason)
+        move = Move(
+            ref=chain_ref(track), item=("track", track), action="refused", seen=self.seen.tracks.get(track), reason=reason
+        )
         return replace(move, count=count, forgotten=forgotten, hint=hint, broken=broken)
 
     def _move(self, track: str) -> Move | None:
@@ -124,7 +126,7 @@ class Comparison:
         if tip is None:
             return self._only_there(track, seen) if seen is not None else None
         if tip == seen:
-            return Move(ref=chain_ref(track), track=track, action="same", seen=seen, new=tip)
+            return Move(ref=chain_ref(track), item=("track", track), action="same", seen=seen, new=tip)
         path = self.store.objects.first_parents(tip)
         if path[-1] != self.store.root:
             reason = f"track '{track}' is broken here: its chain does not begin at the root"
@@ -140,7 +142,7 @@ class Comparison:
         if seen is None or seen in path:
             action, count = ("new", len(path) - 1) if seen is None else ("forward", path.index(seen))
             self.added[track] = path[:count]
-            return Move(ref=chain_ref(track), track=track, action=action, seen=seen, new=tip, count=count)
+            return Move(ref=chain_ref(track), item=("track", track), action=action, seen=seen, new=tip, count=count)
         return self._apart(track, tip, seen)
 
     def _only_there(self, track: str, seen: Oid) -> Move | None:
@@ -159,7 +161,7 @@ class Comparison:
         if self.rewriting and dropped != ids:
             new = self._put(merged((k for k in links(self.store, track, seen) if k.id not in dropped), ()))[-1].commit
         action = "same" if not self.rewriting else "rewrite" if new else "delete"
-        move = Move(ref=chain_ref(track), track=track, action=action, seen=seen, new=new)
+        move = Move(ref=chain_ref(track), item=("track", track), action=action, seen=seen, new=new)
         return replace(move, dropped=len(dropped), forgotten=forgotten)
 
     def _apart(self, track: str, tip: Oid, seen: Oid) -> Move:
@@ -177,7 +179,7 @@ class Comparison:
             own = self._put(merged(links(self.store, track, tip), late))
             tip, have = own[-1].commit or tip, [link.id for link in own]
         lacks, gone = set(have).difference(there), set(there).difference(have)
-        move = Move(ref=chain_ref(track), track=track, action="same", seen=seen, new=seen, dropped=len(gone))
+        move = Move(ref=chain_ref(track), item=("track", track), action="same", seen=seen, new=seen, dropped=len(gone))
         move = replace(move, count=len(lacks), forgotten=len(gone & self.both.forgotten))
         if not lacks and there[-1:] == have[-1:] and not (gone and self.rewriting):
             return move

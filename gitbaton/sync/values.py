@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from gitbaton.model import Oid
@@ -11,9 +11,20 @@ from gitbaton.store.meta import Meta
 from gitbaton.store.sound import NONE
 from gitbaton.values import value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    R = TypeVar("R", "Fetched", "Joined")
 Item = tuple[str, ...]
 """One thing to exchange, its kind first: ``track`` and its name, ``run`` and its name, ``thread``, its name and a namespace,
 ``transcript`` and its ref."""
+KINDS = ("track", "run", "thread")  # in the order in which they are told
+
+
+def in_order(rows: Iterable[R]) -> tuple[R, ...]:
+    """What was fetched or joined, in the order of KINDS, else as it is."""
+    return tuple(sorted(rows, key=lambda row: KINDS.index(row.item[0])))
 
 
 @value
@@ -49,13 +60,14 @@ class Late:
 
 @value
 class Fetched:
-    """One track of a remote after a fetch.
+    """One item of a remote after a fetch: a track, a run, or a namespace of a thread, by its name for people.
 
     ``state``: ``new``, ``newer``, ``same``, ``rewritten``, ``gone`` (it is there no more), ``pruned`` (nor here), or ``broken``
-    with the ``reason``. ``count``: checkpoints that were not here; ``step``: of the newest, as a stranger wrote it.
+    with the ``reason``. ``count``: checkpoints that were not here, of a run its records. Of a track only, ``step``: of the
+    newest, as a stranger wrote it; ``late``: from the future.
     """
 
-    track: str
+    item: Item
     state: str
     count: int = 0
     step: str = ""
@@ -64,93 +76,54 @@ class Fetched:
 
 
 @value
-class FetchedRun:
-    """One run of a remote after a fetch. ``state``: as of a track; ``count``: records that were not here."""
-
-    run: str
-    state: str
-    count: int = 0
-    reason: str = ""
-
-
-@value
-class FetchedThread:
-    """One namespace of a thread of a remote after a fetch. ``state``: as of a track; ``count``: checkpoints that were not
-    here."""
-
-    thread: str
-    namespace: str
-    state: str
-    count: int = 0
-    reason: str = ""
-
-
-@value
 class Gathered:
-    """What a fetch brought: the tracks by name, and refs of the remote whose names gitbaton does not write. ``others``: other
-    refs that moved here; ``runs`` and ``threads``: where they were asked for; ``apart``: the refs here that are broken and were
-    left alone, each with why."""
+    """What a fetch brought: the items, in the order of KINDS, and refs of the remote whose names gitbaton does not write.
+    ``others``: other refs that moved here; ``apart``: the refs here that are broken and were left alone, each with why."""
 
     rows: tuple[Fetched, ...]
     strange: tuple[str, ...]
     others: int = 0
-    runs: tuple[FetchedRun, ...] = ()
-    threads: tuple[FetchedThread, ...] = ()
     apart: Mapping[str, str] = NONE
 
     @property
     def broken(self) -> bool:
         """Whether something of it can be used by nobody, or something here cannot."""
-        states = [*(row.state for row in self.rows), *(row.state for row in self.runs), *(row.state for row in self.threads)]
-        return "broken" in states or bool(self.apart)
+        return any(row.state == "broken" for row in self.rows) or bool(self.apart)
 
 
 @value
 class Joined:
-    """What joining one track came to: new and dropped checkpoints, those left out because they are from the future, and why it
-    was not joined (empty when it was). ``was``: where its chain stood before some were dropped; until git collects its garbage
-    they can be had from there."""
+    """What joining one track or one namespace of a thread came to: checkpoints that are new here, that have gone because they
+    were dropped or removed there, and, of a thread, that say something else now; why it was not joined (empty when it was).
+    ``was``: where its chain stood before some went or changed; until git collects its garbage they can be had from there.
+    ``late``: those of a track that are left out because they are from the future. ``back``: a thread was deleted here, and
+    went on there."""
 
-    track: str
-    added: int = 0
-    removed: int = 0
-    was: Oid | None = None
-    late: tuple[Late, ...] = ()
-    problem: str = ""
-
-
-@value
-class JoinedThread:
-    """What joining one namespace of a thread came to: checkpoints that are new here, that have gone because they were removed
-    there, and that say something else now; why it was not joined (empty when it was). ``was``: where its chain stood before
-    some went or changed. ``back``: it was deleted here, and went on there."""
-
-    thread: str
-    namespace: str
+    item: Item
     added: int = 0
     removed: int = 0
     changed: int = 0
     was: Oid | None = None
+    late: tuple[Late, ...] = ()
     back: bool = False
     problem: str = ""
 
 
 @value
 class Joining:
-    """What joining came to; ``tips`` are the chains of all tracks afterwards, ``meta`` what is pinned and dropped; ``refs``:
-    those of threads afterwards, where it was only planned."""
+    """What joining came to, in the order of KINDS; ``tips`` are the chains of all tracks afterwards, ``meta`` what is pinned
+    and dropped; ``refs``: those of threads afterwards, where it was only planned."""
 
     rows: tuple[Joined, ...]
     tips: dict[str, Oid]
     meta: Meta
     warnings: tuple[str, ...] = ()
-    threads: tuple[JoinedThread, ...] = ()
     refs: Mapping[str, Oid] | None = None
 
     @property
     def broken(self) -> bool:
         """Whether something was not joined that should have been."""
-        return any(row.problem for row in self.rows) or any(row.problem for row in self.threads)
+        return any(row.problem for row in self.rows)
 
 
 @value
@@ -188,19 +161,16 @@ class Move:
     ``action``: ``new``, ``forward``, ``rewrite``, ``append``, ``delete``, ``same``, ``refused`` with the ``reason``. ``count``:
     checkpoints that the remote lacks; ``dropped``: those that it has, and nobody should any more; ``forgotten``: how many of
     these are to be nowhere. ``commits`` and ``untracked``: the user's commits and untracked files that become public with it.
-    ``track`` is None for what is no track; ``run`` names a run, whose records ``count`` counts; ``thread`` and ``namespace`` a
-    thread's chain, or the writes that came late to it. ``hint``: what can be done about a refusal; ``broken``: the track, run
-    or thread here is.
+    ``item``: the track, the run, whose records ``count`` counts, or the thread by its name for people, also of the writes that
+    came late to it; empty for conversations, and what is said of tracks. ``hint``: what can be done about a refusal;
+    ``broken``: the item here is.
     """
 
     ref: str
     action: str
     seen: Oid | None = None
     new: Oid | None = None
-    track: str | None = None
-    run: str | None = None
-    thread: str | None = None
-    namespace: str = ""
+    item: Item = ()
     count: int = 0
     dropped: int = 0
     forgotten: int = 0
@@ -211,10 +181,19 @@ class Move:
     broken: bool = False
 
     @property
-    def item(self) -> Item | None:
-        """What it moves that somebody must agree to, as in Exposure; None for conversations, and what is said of tracks."""
-        kinds = (("track", self.track), ("run", self.run), ("thread", self.thread))
-        return next(((kind, name) for kind, name in kinds if name is not None), None)
+    def kind(self) -> str:
+        """The item's kind; empty where it is of none."""
+        return self.item[0] if self.item else ""
+
+    @property
+    def name(self) -> str:
+        """The item's name; empty where it is of none."""
+        return self.item[1] if self.item else ""
+
+    @property
+    def asked(self) -> Item:
+        """What somebody must agree to, as in Exposure: the item, of a thread without its namespace."""
+        return self.item[:2]
 
     @property
     def changes(self) -> bool:

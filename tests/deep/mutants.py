@@ -117,8 +117,8 @@ sync sync/push.py: secrets that were seen go
 +if not self.manner.write or not any(move.changes for move in moves):
 
 sync sync/consent.py: nobody agrees to runs
--runs = [move for move in fresh if move.run is not None]
-+runs = [move for move in moves if move.run is not None and move.item in agreed]
+-runs = [move for move in fresh if move.kind == "run"]
++runs = [move for move in moves if move.kind == "run" and move.item in agreed]
 
 sync sync/fetch.py: fetch prunes without being asked
 -lost |= {ref for ref, item in fetched.items() if item in gone} if prune else set()

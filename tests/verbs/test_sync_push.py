@@ -255,9 +255,9 @@ def test_what_is_counted_before_a_first_push(far: Far) -> None:
     snap(a, "nothing new")
     with a.open(door="binary") as baton:
         tip = a.state().refs[CHAINS + "t"]
-        found = exposure(baton, [Move(ref=CHAINS + "t", track="t", action="new", new=tip)], [])
+        found = exposure(baton, [Move(ref=CHAINS + "t", item=("track", "t"), action="new", new=tip)], [])
         assert found is not None and (found.checkpoints, found.commits, found.untracked) == (2, 2, 2)
         everything = sum(int(n) for n in a.git("cat-file", "--batch-all-objects", "--batch-check=%(objectsize:disk)").split())
         assert 0 < found.bytes <= everything
-        forward = Move(ref=CHAINS + "t", track="t", action="forward", new=tip)
+        forward = Move(ref=CHAINS + "t", item=("track", "t"), action="forward", new=tip)
         assert exposure(baton, [forward], [], {("track", "t")}) is None and exposure(baton, [forward], []) is not None
