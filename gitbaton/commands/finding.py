@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gitbaton.codec import decode_track, plain
+from gitbaton.codec import plain
 from gitbaton.commands.threading import fetched, meant, name, store_of
 from gitbaton.errors import BatonError
 from gitbaton.render import quoted
 from gitbaton.store import Problem
-from gitbaton.store.refs import REMOTES, THREADS
+from gitbaton.store.refs import REMOTES, THREADS, remote_of
 from gitbaton.threads.chain import Chain
 from gitbaton.threads.commits import named
 from gitbaton.threads.health import reader
@@ -82,10 +82,8 @@ def placed(baton: Baton, hits: Sequence[Hit]) -> Iterator[tuple[Hit, State | Non
     for ref, tip in (item for some in refs for item in some.items()):
         remote, text = None, ref
         if ref.startswith(REMOTES):
-            encoded, _, text = ref.removeprefix(REMOTES).partition("/")
-            remote, text = decode_track(encoded), f"refs/baton/{_JOINED.sub('', text, count=1)}"
-            if remote is None:
-                continue
+            remote, rest = remote_of(ref) or (None, "")
+            text = f"refs/baton/{_JOINED.sub('', rest, count=1)}"
         names = names_of(text)
         for oid, state in _states(baton, ref, tip, (remote, names), wanted) if names is not None else ():
             if state not in found.setdefault(oid, []):

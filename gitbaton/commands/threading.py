@@ -9,9 +9,9 @@ from typing import Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, decode_track, plain, timestamp
+from gitbaton.codec import Json, plain, timestamp
 from gitbaton.errors import BatonError
-from gitbaton.store.refs import REMOTES, THREADS, remote_ref
+from gitbaton.store.refs import REMOTES, THREADS, remote_of, remote_ref
 from gitbaton.threads.chain import Chain
 from gitbaton.threads.commits import named
 from gitbaton.threads.health import reader
@@ -50,12 +50,12 @@ def fetched(baton: Baton) -> dict[tuple[str, str], list[str]]:
     found: dict[tuple[str, str], list[str]] = {}
     read, algorithm = reader(baton.repo.objects), baton.repo.layout.algorithm
     for ref, oid in baton.repo.objects.refs(REMOTES).items():
-        remote, _, rest = ref.removeprefix(REMOTES).partition("/")
-        place, name = names_of(f"refs/baton/{rest}") if rest.startswith("threads/") else None, decode_track(remote)
-        if place is not None and name is not None:
+        remote, rest = remote_of(ref) or ("", "")
+        place = names_of(f"refs/baton/{rest}") if rest.startswith("threads/") else None
+        if place is not None:
             with suppress(BatonError):
                 place = named(place, Chain(read, algorithm, bytes.fromhex(oid)).head()) if cut(rest) else place
-            found.setdefault(place, []).append(name)
+            found.setdefault(place, []).append(remote)
     return found
 
 

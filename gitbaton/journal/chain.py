@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from gitbaton.codec import decode_track, first_line
+from gitbaton.codec import first_line
 from gitbaton.errors import (
     AmbiguousNameError,
     CollectedError,
@@ -34,7 +34,7 @@ from gitbaton.journal.values import BLOBS, TREES, Logged, Record
 from gitbaton.model import Oid
 from gitbaton.store.append import RETRY_SECONDS, append_to, dated, landed
 from gitbaton.store.chain import root_objects
-from gitbaton.store.refs import REMOTES, RUNS
+from gitbaton.store.refs import REMOTES, RUNS, remote_of
 from gitbaton.values import replace
 
 TYPE_CHECKING = False
@@ -83,10 +83,10 @@ class Journal:
         """The runs that remotes have, as they were fetched: for each the remotes and what they have."""
         found: dict[str, list[tuple[str, Oid]]] = {}
         for ref, oid in sorted(self.repo.objects.refs(REMOTES).items()):
-            remote, _, rest = ref.removeprefix(REMOTES).partition("/")
-            name, run = decode_track(remote), run_of(rest.removeprefix("runs/"))
-            if name is not None and run is not None and rest.startswith("runs/") and oid.strip("0"):
-                found.setdefault(run, []).append((name, oid))
+            remote, rest = remote_of(ref) or ("", "")
+            run = run_of(rest.removeprefix("runs/")) if rest.startswith("runs/") else None
+            if run is not None and oid.strip("0"):
+                found.setdefault(run, []).append((remote, oid))
         return found
 
     def tip(self, run: str) -> Oid | None:

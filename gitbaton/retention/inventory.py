@@ -18,7 +18,7 @@ from gitbaton.model import Oid, Stored
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, sound, tip_ref, track_of
 from gitbaton.store.meta import Meta
 from gitbaton.store.meta import read as read_meta
-from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
+from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS, remote_of
 from gitbaton.store.sound import NONE, OURS, own_refs
 from gitbaton.store.values import MAX_COMMIT
 from gitbaton.threads.names import LATE, names_of
@@ -37,8 +37,8 @@ def conversation_name(ref: str) -> tuple[str, str] | None:
 
 
 def _remote(ref: str) -> str | None:
-    remote, _, below = ref.removeprefix(REMOTES).partition("/")
-    return decode_track(remote) if below else None
+    remote, below = remote_of(ref) or ("", "")
+    return remote if below else None
 
 
 _KINDS: tuple[tuple[str, str, Callable[[str], object]], ...] = (  # a kind of refs, how they begin, what one of them names

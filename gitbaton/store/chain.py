@@ -12,7 +12,19 @@ from gitbaton.git.reffiles import below, there
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.store.foreign import Marks
-from gitbaton.store.refs import CHAINS, CURRENT, NOTES, REMOTES, TIPS, chain_ref, fetched_ref, remote_ref, tip_ref, track_of
+from gitbaton.store.refs import (
+    CHAINS,
+    CURRENT,
+    NOTES,
+    REMOTES,
+    TIPS,
+    chain_ref,
+    fetched_ref,
+    remote_of,
+    remote_ref,
+    tip_ref,
+    track_of,
+)
 from gitbaton.store.values import MAX_COMMIT, History, Problem
 from gitbaton.values import replace
 
@@ -66,10 +78,10 @@ class Chains:
             return self._elsewhere
         found: dict[str, list[tuple[str, Oid]]] = {}
         for ref, oid in sorted((self._listed or {}).items()):
-            remote, _, rest = ref.removeprefix(REMOTES).partition("/")
-            name, track = decode_track(remote), decode_track(rest.removeprefix("tracks/"))
-            if name is not None and track is not None and rest.startswith("tracks/") and oid.strip("0"):
-                found.setdefault(track, []).append((name, oid))
+            remote, rest = remote_of(ref) or ("", "")
+            track = decode_track(rest.removeprefix("tracks/")) if rest.startswith("tracks/") else None
+            if track is not None and oid.strip("0"):
+                found.setdefault(track, []).append((remote, oid))
         self._elsewhere = found
         return found
 

@@ -10,7 +10,7 @@ from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError
 from gitbaton.model import Oid, Stored
 from gitbaton.store import meta
 from gitbaton.store.chain import Chains
-from gitbaton.store.refs import REMOTES, chain_ref, fetched_ref, remote_ref
+from gitbaton.store.refs import REMOTES, chain_ref, fetched_ref, remote_of, remote_ref
 from gitbaton.store.values import History, Problem
 from gitbaton.values import replace, value
 
@@ -44,10 +44,8 @@ def strays(store: Chains) -> list[Problem]:
 
 
 def _is_ours(ref: str) -> bool:
-    remote, _, rest = ref.removeprefix(REMOTES).partition("/")
+    rest = (remote_of(ref) or ("", ""))[1]
     kind, _, name = rest.partition("/")
-    if decode_track(remote) is None:
-        return False
     if kind in ("tracks", "runs"):
         return decode_track(name) is not None
     if kind == "joined":  # how threads stood when both sides had the same, by a digest of the address

@@ -46,6 +46,13 @@ def fetched_ref(remote: str, track: str) -> str:
     return remote_ref(remote, "tracks/" + encode_track(track))
 
 
+def remote_of(ref: str) -> tuple[str, str] | None:
+    """The remote that a ref was fetched from, and what stands below its name; None for any other ref."""
+    remote, _, rest = ref.removeprefix(REMOTES).partition("/")
+    name = decode_track(remote) if ref.startswith(REMOTES) else None
+    return None if name is None else (name, rest)
+
+
 def remote_ref(remote: str, rest: str = "") -> str:
     """Where what was fetched from a remote lies: ``tracks/<encoded track>``, ``notes``, ``meta``, ... below its name."""
     return f"{REMOTES}{encode_track(remote)}/{rest}"
