@@ -13,6 +13,7 @@ from gitbaton.values import value
 _SMALL = 1 << 20  # bytes up to which the slower code is the sooner one
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Literal, Protocol
 
     Kind = Literal["blob", "tree", "commit", "tag"]
@@ -206,6 +207,11 @@ def lasting(said: str) -> bool:
 def zero(algorithm: Algorithm) -> Oid:
     """The id of no object."""
     return "0" * _HEX_LENGTH[algorithm]
+
+
+def author_at(author: bytes, when: datetime) -> bytes:
+    """``Name <email>`` as the author of a commit of this time, in UTC."""
+    return author + b" %d +0000" % int(when.timestamp() // 1)
 
 
 def commit_data(*, tree: Oid, parents: Iterable[Oid], author: bytes, message: bytes) -> bytes:

@@ -20,7 +20,7 @@ from gitbaton.errors import (
 )
 from gitbaton.git.holding import Holder
 from gitbaton.git.loose import lately
-from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, tree_data, zero
+from gitbaton.git.objects import NewObject, RefChange, TreeEntry, author_at, commit_data, new_object, tree_data, zero
 from gitbaton.git.publish import publish
 from gitbaton.git.reffiles import lying, there
 from gitbaton.git.repo import Repo
@@ -32,7 +32,7 @@ from gitbaton.journal.names import check_run, run_of, run_ref
 from gitbaton.journal.reading import RECORD, read
 from gitbaton.journal.values import BLOBS, TREES, Logged, Record
 from gitbaton.model import Oid
-from gitbaton.store.append import RETRY_SECONDS, append_to, dated, landed
+from gitbaton.store.append import RETRY_SECONDS, append_to, landed
 from gitbaton.store.chain import root_objects
 from gitbaton.store.refs import REMOTES, RUNS, remote_of
 from gitbaton.values import replace
@@ -228,7 +228,7 @@ class Journal:
         entries.append(TreeEntry(mode=b"100644", name=RECORD.encode(), oid=raw.oid))
         tree = new_object(algorithm, "tree", tree_data(entries))
         parents = (tip or self.root, *([keep] if keep is not None else []))
-        data = commit_data(tree=tree.oid, parents=parents, author=dated(self.author, self.clock()), message=subject(record))
+        data = commit_data(tree=tree.oid, parents=parents, author=author_at(self.author, self.clock()), message=subject(record))
         commit = new_object(algorithm, "commit", data)
         first: list[NewObject] = [] if tip else root_objects(algorithm)
         head = self.repo.objects.head().oid

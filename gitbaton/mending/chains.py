@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from gitbaton.codec import canonical, counted, document, encode, message, parse
 from gitbaton.errors import BatonError
-from gitbaton.git.objects import TreeEntry, commit_data, object_id, tree_data
+from gitbaton.git.objects import TreeEntry, author_at, commit_data, object_id, tree_data
 from gitbaton.mending.survey import Survey
 from gitbaton.mending.values import Lost, Made
 from gitbaton.model import Checkpoint, FileState, IndexState, Oid, Skipped, Stored
@@ -133,7 +133,7 @@ class Chains:
         c, commits = stored.checkpoint, self.survey.commits
         authors = [link.author for link, _ in items] or [s.author for s in commits.values() if s.message.endswith(b"}\n")]
         author = (authors[-1] if authors else NOBODY + b" 0 +0000").rsplit(b" ", 2)[0]
-        author += b" %d +0000" % int(c.created.timestamp() // 1)
+        author = author_at(author, c.created)
         base = self._head(c)
         tree = c.files.tree if c.files is not None else self._tree(base)
         if c.files is not None and c.files.index.tree != self._tree(base):
@@ -156,7 +156,7 @@ class Chains:
             message=message(GAP, raw),
             tree=self._tree(head),
             base=head,
-            author=NOBODY + b" %d +0000" % int(created.timestamp() // 1),
+            author=author_at(NOBODY, created),
         )
 
     def _without(self, name: str, link: Link, stored: Stored, lost: list[Lost]) -> Link:

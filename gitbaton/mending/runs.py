@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from gitbaton.codec import counted
 from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import RecordError, UsageError
-from gitbaton.git.objects import Commit, TreeEntry, commit_data, tree_data
+from gitbaton.git.objects import Commit, TreeEntry, author_at, commit_data, tree_data
 from gitbaton.journal import origins
 from gitbaton.journal.chain import subject
 from gitbaton.journal.codec import decode, encode
@@ -137,7 +137,7 @@ class Runs:
         texts = [*filter(None, (self._held(run, commit) for commit in bare))]
         for one in (*texts, *(Held(record=record, parts=_named(record), author=b"") for record in records)):
             if encode(one.record) not in found:
-                author = who + b" %d +0000" % int(one.record.started.timestamp() // 1)
+                author = author_at(who, one.record.started)
                 found[encode(one.record)] = replace(one, author=author)
         return list(found.values())
 

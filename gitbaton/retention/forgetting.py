@@ -12,7 +12,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import decode, decode_track, plain
 from gitbaton.errors import MENDS, AmbiguousNameError, NoAnswerError, NotFoundError, RecordError, RefConflictError, UsageError
 from gitbaton.git import usage
-from gitbaton.git.objects import RefChange, commit_data, new_object
+from gitbaton.git.objects import RefChange, author_at, commit_data, new_object
 from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.cleaning import cleaned
@@ -301,7 +301,7 @@ def _mark(baton: Baton, made: Forgetting) -> list[str]:
 def _rewrite_notes(baton: Baton, made: Forgetting) -> None:
     """Take their entries out of every note, and let the notes begin anew: their history holds what was there before."""
     store = baton.store
-    author = NOBODY + b" %d +0000" % int(baton.clock().timestamp())
+    author = author_at(NOBODY, baton.clock())
     objects, change = plan_notes(store, {}, author, b"checkpoints removed\n", made.all_ids)
     old, tree = store.notes_tree()
     if change is None and old is not None and tree is not None and len(store.objects.first_parents(old, 2)) > 1:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import datetime
 
 from gitbaton.errors import GitError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
@@ -38,13 +37,13 @@ def append_to(
     stale: float = STALE_SECONDS,
     lost: tuple[str, ...] = (),
 ) -> T:
-    """Append to the chain at ``refs``: what ``once`` gives, which looks at the tip, builds upon it and moves the ref by
-    compare-and-swap. While another writer is in the way it is called again, for some seconds.
+    """Append to the chain at ``refs``; what ``once`` gives. That is one attempt: it looks at the tip, builds the next commit
+    upon it and moves the ref by compare-and-swap. While another writer is in the way it is made again, for some seconds.
 
-    ``lock`` is held for each attempt; without it the caller holds one all along. The first attempts that are ``ahead`` build
-    without it, and enter the guard that ``once`` is given to move the ref. ``pauses``: seconds between attempts, the first and
-    the longest; ``stale``: how old a lock file beside the refs is when an attempt after the first removes it. Raises
-    RefConflictError, which begins with ``lost`` and has its hints, and as ``once`` and ``lock``.
+    ``lock`` is held for each attempt; without one the caller holds its own all along. The first attempts that are ``ahead``
+    build without it, and enter the guard that ``once`` is given to move the ref. ``pauses``: seconds between attempts, the
+    first and the longest; ``stale``: seconds after which a lock file beside the refs is removed, by the second attempt or a
+    later one. Raises RefConflictError, with ``lost`` before what it says and then as hints; and as ``once`` and ``lock``.
     """
     deadline, pause, number = time.monotonic() + seconds, pauses[0], 0
     while True:
@@ -81,8 +80,3 @@ def landed(move: Callable[[], None], tip: Callable[[], Oid | None], commit: Oid)
             raise
         return False
     return True
-
-
-def dated(author: bytes, when: datetime) -> bytes:
-    """``Name <email>`` as the author of a commit of this time, in UTC."""
-    return author + b" %d +0000" % int(when.timestamp() // 1)

@@ -12,12 +12,12 @@ from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.loose import stow
 from gitbaton.git.notes import edit
-from gitbaton.git.objects import Kind, NewObject, RefChange, commit_data, new_object, parse_commit
+from gitbaton.git.objects import Kind, NewObject, RefChange, author_at, commit_data, new_object, parse_commit
 from gitbaton.git.publish import ahead, publish
 from gitbaton.git.reffiles import below
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.store import foreign
-from gitbaton.store.append import RETRY_SECONDS, append_to, dated, landed
+from gitbaton.store.append import RETRY_SECONDS, append_to, landed
 from gitbaton.store.chain import root_objects
 from gitbaton.store.read import Store
 from gitbaton.store.refs import CHAINS, NOTES, chain_ref, tip_ref
@@ -148,7 +148,7 @@ def _chain_commit(store: Store, batch: _Batch, draft: Draft, tip: Stored | None)
     checkpoint = replace(draft.checkpoint, previous=tip.id if tip else None)
     if tip is not None and checkpoint.created <= tip.checkpoint.created:
         checkpoint = replace(checkpoint, created=_just_after(tip))
-    author = dated(draft.author, checkpoint.created)
+    author = author_at(draft.author, checkpoint.created)
     first = tip.commit if tip else _root(batch)
     head_tree = store.tree_of(checkpoint.head)
     base = _base(batch, draft, checkpoint, author, first, head_tree)
@@ -215,7 +215,7 @@ def _note(store: Store, batch: _Batch, stored: Stored, head: Oid, author: bytes)
     note = parse_note(store.note(head, tree)).with_entry(stored.id, entry(stored.id, stored.checkpoint))
     blob = batch.add("blob", note.render())
     batch.items += edit(store.objects, tree, head, blob)
-    who = dated(author, stored.checkpoint.created)
+    who = author_at(author, stored.checkpoint.created)
     text = f"checkpoint {stored.id}\n".encode()
     parents = (old,) if old else ()
     commit = batch.add("commit", commit_data(tree=batch.items[-1].oid, parents=parents, author=who, message=text))

@@ -8,7 +8,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Note, parse_note
 from gitbaton.errors import RecordError
 from gitbaton.git.notes import walk
-from gitbaton.git.objects import NewObject
+from gitbaton.git.objects import NewObject, author_at
 from gitbaton.model import Oid
 from gitbaton.store import NOTES, Store
 from gitbaton.store import meta as metas
@@ -60,7 +60,7 @@ def notes_move(baton: Baton, compared: Comparison, moves: Sequence[Move]) -> tup
     both = compared.both
     removed = (both.forgotten | both.pruned) if compared.rewriting else frozenset[Oid]()
     removed = frozenset(oid for oid in removed if both.dropped(oid))
-    author = NOBODY + b" %d +0000" % int(baton.clock().timestamp())
+    author = author_at(NOBODY, baton.clock())
     objects, change = plan_notes(store, texts, author, b"checkpoints pushed\n", removed, (old, tree))
     if change is None or change.new is None:
         return [], []

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-
 from gitbaton.baton import Baton
 from gitbaton.codec import first_line, plain
 from gitbaton.errors import BatonError, GitError, RecordError, RefConflictError, UsageError
-from gitbaton.git.objects import NewObject, RefChange, commit_data, new_object
+from gitbaton.git.objects import NewObject, RefChange, author_at, commit_data, new_object
 from gitbaton.git.run import zsplit
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.values import value
@@ -105,10 +103,9 @@ def _commit(baton: Baton, stored: Stored, head: Oid | None) -> tuple[NewObject, 
     if found is None or found.kind != "tree":
         raise RecordError(f"checkpoint '{baton.short(stored.id)}' names the tree {stored.tree}, which is not here")
     author, warnings = baton.author()
-    dated = author + b" %d +0000" % int(baton.clock().astimezone(UTC).timestamp() // 1)
     parents = (head,) if head else ()
     words = message(stored.id, baton.redactor.checkpoint(stored.checkpoint))
-    data = commit_data(tree=stored.tree, parents=parents, author=dated, message=words)
+    data = commit_data(tree=stored.tree, parents=parents, author=author_at(author, baton.clock()), message=words)
     return new_object(baton.repo.layout.algorithm, "commit", data), warnings
 
 

@@ -12,6 +12,7 @@ from gitbaton.git.objects import (
     Object,
     Objects,
     TreeEntry,
+    author_at,
     commit_data,
     new_object,
     parse_commit,
@@ -19,7 +20,6 @@ from gitbaton.git.objects import (
     tree_data,
 )
 from gitbaton.model import Oid, Transcript
-from gitbaton.store.append import dated
 from gitbaton.store.refs import TRANSCRIPTS
 from gitbaton.values import cast, value
 
@@ -95,7 +95,7 @@ def frame(objects: Objects, entries: list[TreeEntry], meta: bytes) -> list[NewOb
 def commit(baton: Baton, tree: Oid, above: Object | None, text: str) -> NewObject:
     """The commit of such a tree upon what its ref holds, where that is one."""
     parents = [above.oid] if above is not None and above.kind == "commit" else []
-    data = commit_data(tree=tree, parents=parents, author=dated(baton.author()[0], baton.clock()), message=text.encode())
+    data = commit_data(tree=tree, parents=parents, author=author_at(baton.author()[0], baton.clock()), message=text.encode())
     return new_object(baton.repo.layout.algorithm, "commit", data)
 
 

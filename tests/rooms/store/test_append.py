@@ -13,7 +13,8 @@ import pytest
 
 from gitbaton import Baton
 from gitbaton.errors import GitError, RefConflictError
-from gitbaton.store.append import Guard, append_to, dated, landed
+from gitbaton.git.objects import author_at
+from gitbaton.store.append import Guard, append_to, landed
 from tests.kit import Sandbox
 
 REF = "refs/baton/tracks/x"
@@ -117,5 +118,5 @@ def test_an_error_after_the_ref_has_moved_is_no_failure() -> None:
 
 def test_an_author_is_dated_in_utc() -> None:
     when = datetime(2026, 1, 1, 2, 0, 0, 999_999, tzinfo=timezone(timedelta(hours=2)))
-    assert dated(b"A <a@b>", when) == b"A <a@b> 1767225600 +0000"
-    assert dated(b"A <a@b>", datetime(1969, 12, 31, 23, 59, 59, 500_000, tzinfo=UTC)) == b"A <a@b> -1 +0000"
+    assert author_at(b"A <a@b>", when) == b"A <a@b> 1767225600 +0000"
+    assert author_at(b"A <a@b>", datetime(1969, 12, 31, 23, 59, 59, 500_000, tzinfo=UTC)) == b"A <a@b> -1 +0000"
