@@ -84,7 +84,7 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
     known = {oid for move in asked if move.action == "new" and move.new for oid in baton.repo.objects.first_parents(move.new)}
     told = 0
     for move in asked:
-        for stored in baton.store.history(move.track or "", None if move.action == "new" else move.count).items:
+        for stored in baton.store.history(move.name, None if move.action == "new" else move.count).items:
             told += stored.checkpoint.observed is not None
     return Exposure(
         tracks=tuple(sorted({move.name for move in asked})),

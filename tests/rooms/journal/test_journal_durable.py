@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from tests.promises.test_restore_room import disk, fill
 __all__ = ["disk"]
 DRIVER = """
 import os, sys
+from itertools import count
 from pathlib import Path
 from tests.kit import Sandbox
 from tests.kit.journals import RUN, journal, record, step_of
@@ -154,6 +156,7 @@ def test_r20_the_disk_is_full_at_each_write(disk: Path, door: Door) -> None:
 
 WRITER = """
 import sys
+from itertools import count
 from pathlib import Path
 from tests.kit import Sandbox
 from tests.kit.journals import RUN, journal, record
@@ -238,22 +241,24 @@ def test_a_writer_killed_at_any_moment_leaves_a_prefix(memory: Path, door: Door)
     box, told = Sandbox.init(memory / "box"), memory / "told"
     times = random.Random(7)
     step_of(journal(box), "first", "x")
-    for number in range(12):
+    told.touch()
+    for number in count():
+        if number >= 12 and len(told.read_text().split()) > 2:
+            break  # some had time to write, however busy the machine is
         child = os.fork()
         if child == 0:
             with open(told, "ab", buffering=0) as said:
                 j = journal(box, door=door)
                 while True:
                     said.write(step_of(j, f"s{number}", os.urandom(4).hex()).commit.encode() + b"\n")
-        time.sleep(times.uniform(0.01, 0.06 if door == "libgit2" else 0.15))
+        time.sleep(times.uniform(0.01, 0.06 if door == "libgit2" else 0.15) * (1 + number // 12))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         j = journal(box)
         found = {logged.commit for logged in j.records(RUN)}
-        assert not set(told.read_text().split() if told.exists() else ()) - found, "what was acknowledged is there"
+        assert not set(told.read_text().split()) - found, "what was acknowledged is there"
         assert verify(j, RUN).problems == ()
         j.append(RUN, record("gate", f"g{number}"))
-    assert len(told.read_text().split()) > 2, "some had time to write"
     box.fsck()
 
 
