@@ -145,7 +145,7 @@ def _prune(
 ) -> int:
     from gitbaton.journal import prune
     from gitbaton.running.claims import Claims
-    from gitbaton.running.options import duration
+    from gitbaton.running.plans import duration
 
     if force and not runs:
         raise UsageError("--force goes with the name of a run", "git baton journal prune --dry-run")

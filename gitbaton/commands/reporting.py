@@ -14,8 +14,7 @@ from gitbaton.commands.columns import cut, width
 from gitbaton.commands.common import picked
 from gitbaton.journal.values import Cause
 from gitbaton.render import in_quotes
-from gitbaton.running.events import Event
-from gitbaton.running.results import output
+from gitbaton.running.results import Event, output
 from gitbaton.system.files import write_all
 from gitbaton.values import replace
 

@@ -189,7 +189,7 @@ def _jobs(run: RunWords) -> int:
 def step_of(called: str, words: StepWords, argv: list[str], prefix: str) -> Step:
     """The step that was asked for in the folder ``prefix`` of the work tree ('' at its top), to which globs and --cwd are
     relative. Raises UsageError that names the option."""
-    from gitbaton.running import options as languages
+    from gitbaton.running import plans as languages
     from gitbaton.running.plans import checked
     from gitbaton.worktree import globs
 

@@ -24,7 +24,7 @@ from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Take
 from gitbaton.running.engine import Engine, Outcome
 from gitbaton.running.forecast import Forecast
-from gitbaton.running.options import duration
+from gitbaton.running.plans import duration
 from gitbaton.running.recorded import newest, step_of
 from gitbaton.values import cast, value
 

@@ -14,26 +14,30 @@ from gitbaton.running import underway
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context, Workshop
 from gitbaton.running.decide import Present
-from gitbaton.running.launching import environment, idempotency_key, launch, status
+from gitbaton.running.launching import Checked, environment, idempotency_key, launch, status, verify
 from gitbaton.running.recording import beginning, definition, ending
 from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
 from gitbaton.running.serving import conflict, keep_theirs, stored
-from gitbaton.running.undeclared import SHOWN, Outside, in_lane, in_place, report, unmade
-from gitbaton.running.verifying import Checked, verify
 from gitbaton.running.writeset import (
+    SHOWN,
     Collected,
+    Outside,
     WriteSet,
     before_first,
     collect,
     differences,
+    in_lane,
+    in_place,
     in_the_way,
     kept,
     look,
     marks,
     put,
+    report,
     same,
     standing,
     tree_of,
+    unmade,
     writes,
 )
 from gitbaton.system.children import Ended
@@ -116,15 +120,12 @@ class Attempt:
         if self.ctx.take == "theirs":
             self.kept = edited
             self.theirs = stored(self.ctx, {path: now[path] for path in edited if path in now})
-            edited = tuple(in_the_way(edited, self._results()))
+            trees = {logged.parts.get("writes") for logged in (self.state.ends if self.state else ())}
+            results = frozenset(path for tree in trees if tree for path in self.ctx.entries(tree))
+            edited = tuple(in_the_way(edited, results))
         pre = {p: e for p, e in self.before.pre.items() if p not in edited}
         pre = {**pre, **{p: first[p] for p in edited if p in first}}
         self.before = replace(self.before, pre=pre, edited=())
-
-    def _results(self) -> frozenset[str]:
-        """The paths of the step's outputs so far."""
-        trees = [logged.parts.get("writes") for logged in (self.state.ends if self.state else ())]
-        return frozenset(path for tree in set(trees) if tree for path in self.ctx.entries(tree))
 
     @contextmanager
     def _place(self) -> Iterator[Place]:

@@ -144,7 +144,8 @@ class Claims:
                     raise RunError(text, "one after the other they can go on: --jobs 1")
                 for claim in holding:
                     claim.wait_for(mine.step)
-            if _around(found.held):
+            around = os.environ.get(groups.VARIABLE, "").split()  # the commands that this process is part of
+            if found.held.group is not None and groups.name(*found.held.group) in around:
                 raise RunError(f"{_who(found.held)} is under way around this command, and waits for it")
             if found.held.dead and found.path not in ended and found.held.group is not None:
                 ended.add(found.path)
@@ -234,7 +235,9 @@ class Claims:
             return _Found(path, _unreadable(self._host), far=True)
         try:
             held = _read(os.pread(fd, 1 << 20, 0))
-            if held is not None and self._is_far(held):
+            # The same boot is the same kernel, whatever its containers are called.
+            here = held is None or held.host == self._host or (held.boot and held.boot == self._boot)
+            if held is not None and not here:
                 return _Found(path, held, far=True)
             if not acquire(fd, shared=True):  # who looks shares it, so that two who look do not mislead each other
                 held = held or _unreadable(self._host)
@@ -248,11 +251,6 @@ class Claims:
             return None
         finally:
             os.close(fd)
-
-    def _is_far(self, held: Held) -> bool:
-        """Whether a claim is another machine's. The same boot is the same kernel, whatever its containers are called."""
-        known = bool(held.boot and self._boot)
-        return held.host != self._host and not (known and held.boot == self._boot)
 
     def _lives(self, held: Held) -> bool:
         return self._is_own(held) or groups.mark(held.pid) == held.start
@@ -272,11 +270,6 @@ def _in_circle(held: Held, standing: Sequence[Held], holding: Collection[str]) -
     while step is not None and step not in holding and left:
         step, left = wants.get(step), left - 1
     return step is not None and step in holding
-
-
-def _around(held: Held) -> bool:
-    """Whether this process is part of the very command that works under a claim."""
-    return held.group is not None and groups.name(*held.group) in os.environ.get(groups.VARIABLE, "").split()
 
 
 def _who(held: Held) -> str:

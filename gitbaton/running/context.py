@@ -16,7 +16,7 @@ from gitbaton.journal.state import RunState, StepState, fold
 from gitbaton.journal.values import Cause, Logged, Record
 from gitbaton.model import Oid
 from gitbaton.running.claims import Claim, Claims
-from gitbaton.running.events import Event, Kind
+from gitbaton.running.results import Event, Kind
 from gitbaton.system import groups
 from gitbaton.worktree.filesets import Entry, Files, read_tree
 

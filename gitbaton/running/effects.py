@@ -12,10 +12,9 @@ from gitbaton.journal.state import EffectState, RunState
 from gitbaton.journal.values import Logged, Plan, Step
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
-from gitbaton.running.graph import order
+from gitbaton.running.graph import Graph, graph, order
 from gitbaton.running.launching import compensation_key, environment, launch, said, shell, status
 from gitbaton.running.recorded import in_full, step_of, whole
-from gitbaton.running.region import Graph, graph
 from gitbaton.running.results import UNDO_FAILED, UNKNOWN, settling
 from gitbaton.values import replace
 
@@ -105,22 +104,18 @@ def still(
     that are held. ``claims``: those held already. Raises RunError 78 where another process is at one of them and stays for
     longer than is waited, 76 where nobody knows what one of them did, UsageError for a fetched probe."""
     mine = dict(claims or {})
+    at_work = {held.step for held in ctx.claims.others() if held.run == ctx.run}
+    steps = ctx.state().steps
     with ExitStack() as stack:
-        for name in _busy(ctx, below(ctx, plan, names)):
-            if name not in mine:
+        for name in below(ctx, plan, names):
+            step = steps.get(name)
+            known = step is not None and (step.begun or any(effect.state != "undone" for effect in step.effects))
+            if name not in mine and (name in at_work or known):
                 mine[name] = stack.enter_context(ctx.claimed(name, (), tuple(mine.values()), patient=False))
         for name, claim in mine.items():
             if name not in (claims or {}):
                 _known(ctx, plan, name, claim)
         yield mine
-
-
-def _busy(ctx: Context, names: Sequence[str]) -> list[str]:
-    """Those of these steps that are at work, or have an effect that is not undone."""
-    at_work = {held.step for held in ctx.claims.others() if held.run == ctx.run}
-    steps = ctx.state().steps
-    known = {n for n in names if n in steps and (steps[n].begun or any(e.state != "undone" for e in steps[n].effects))}
-    return [name for name in names if name in at_work or name in known]
 
 
 def _known(ctx: Context, plan: Plan | None, name: str, claim: Claim) -> None:

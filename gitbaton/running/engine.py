@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random as chance
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -13,23 +13,21 @@ from gitbaton.baton import Baton
 from gitbaton.errors import UsageError
 from gitbaton.journal.chain import Journal, check_run, remember
 from gitbaton.journal.values import Plan, Step
-from gitbaton.running import schedule
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Take
 from gitbaton.running.effects import undo_begun
-from gitbaton.running.events import Event
-from gitbaton.running.forecast import Forecast, forecast
-from gitbaton.running.gates import closed
+from gitbaton.running.forecast import Forecast, closed, forecast
 from gitbaton.running.graph import ancestors, edges
 from gitbaton.running.guards import Guards
 from gitbaton.running.recorded import whole
 from gitbaton.running.repair import Order, Repair, apply, recover
 from gitbaton.running.repair import plan as plan_repair
 from gitbaton.running.report import Report, Why, report, why
-from gitbaton.running.results import UNDO_FAILED, Done
+from gitbaton.running.results import GATE, UNDO_FAILED, Done, Event
 from gitbaton.running.step import perform, rejected
 from gitbaton.running.taking import Outcome, following, opened, turn
 from gitbaton.system.children import signals
+from gitbaton.worktree import globs
 
 __all__ = ["Engine", "Outcome", "chosen", "looking"]
 
@@ -219,7 +217,7 @@ class Engine:
         guards = Guards.of(ctx, plan, self.monotonic)
         ctx.guard = guards.before
         states: list[Done] = []
-        todo = schedule.Schedule(steps, edges(plan.steps))
+        todo = Schedule(steps, edges(plan.steps))
         with following(ctx, plan if steps else None) as hold:
             ctx.emit("plan", total=len(steps))
             code = recover(ctx, plan, guards, states, [step.name for step in steps] if everything else None)
@@ -234,7 +232,7 @@ class Engine:
         left = tuple(name for name in todo.left if shut is None or name != shut[0].name)
         return Outcome(code=code, states=tuple(states), run=ctx.run, left=left)
 
-    def _steps(self, ctx: Context, plan: Plan, steps: schedule.Schedule, jobs: int, states: list[Done]) -> int:
+    def _steps(self, ctx: Context, plan: Plan, steps: Schedule, jobs: int, states: list[Done]) -> int:
         def work(step: Step) -> int:
             with ctx.hold():
                 done = perform(ctx, step, plan)
@@ -242,9 +240,9 @@ class Engine:
                 return done.code if not done.good else 0
 
         if jobs == 1:
-            return schedule.carry_out(steps, work)
+            return carry_out(steps, work)
         with ctx.away(), signals():
-            return schedule.carry_out(steps, work, jobs)
+            return carry_out(steps, work, jobs)
 
 
 def chosen(plan: Plan, only: Sequence[str]) -> tuple[Step, ...]:
@@ -299,3 +297,97 @@ def looking(baton: Baton, run: str, watch: Callable[[Event], None] = lambda even
         )
         with ctx, ctx.hold():
             yield ctx
+
+
+class Schedule:
+    """Steps in their order, each after those it needs. ``needs``: by name; a name that is no step here is taken as done."""
+
+    def __init__(self, steps: Sequence[Step], needs: Mapping[str, Collection[str]]) -> None:
+        names = {step.name for step in steps}
+        self._todo = list(steps)
+        self._needs = {step.name: frozenset(needs.get(step.name, ())) & names for step in steps}
+        self.codes: dict[str, int] = {}  # by step, in the order in which they ended
+        self._running: dict[str, Step] = {}
+
+    @property
+    def code(self) -> int:
+        """0, or the exit status of the first step that failed; of one that waits at a gate only where none failed."""
+        bad = [code for code in self.codes.values() if code]
+        return next((code for code in bad if code != GATE), bad[0] if bad else 0)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no further step may begin: a gate keeps only what depends on it."""
+        return any(code not in (0, GATE) for code in self.codes.values())
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The steps that did not begin."""
+        return tuple(step.name for step in self._todo)
+
+    @property
+    def running(self) -> int:
+        """How many have begun and not ended."""
+        return len(self._running)
+
+    def begin(self) -> Step | None:
+        """The next step that may begin now beside those that run; None where there is none (yet)."""
+        if self.stopped:
+            return None
+        for place, step in enumerate(self._todo):
+            ready = all(self.codes.get(name) == 0 for name in self._needs[step.name])
+            if ready and not any(collide(step, other) for other in self._running.values()):
+                del self._todo[place]
+                self._running[step.name] = step
+                return step
+        return None
+
+    def end(self, step: Step, code: int) -> None:
+        """A step that began has ended with an exit status."""
+        del self._running[step.name]
+        self.codes[step.name] = code
+
+
+def collide(one: Step, other: Step) -> bool:
+    """Whether two steps must not run at the same time: what one writes, the other reads or writes."""
+    return bool(
+        globs.overlap(one.writes, other.writes)
+        or globs.overlap(one.writes, other.reads)
+        or globs.overlap(one.reads, other.writes)
+    )
+
+
+def carry_out(schedule: Schedule, work: Callable[[Step], int], jobs: int = 1) -> int:
+    """Do the steps, at most ``jobs`` side by side (1: in this thread), and give the schedule's exit status. After the first
+    that fails none begins, and those that run end. An error of ``work`` counts as a failure and is raised when they have."""
+    if jobs > 1:
+        return _threads(schedule, work, jobs)
+    while (step := schedule.begin()) is not None:
+        schedule.end(step, work(step))
+    return schedule.code
+
+
+def _threads(schedule: Schedule, work: Callable[[Step], int], jobs: int) -> int:
+    import queue
+    import threading
+
+    done: queue.SimpleQueue[tuple[Step, int, BaseException | None]] = queue.SimpleQueue()
+
+    def task(step: Step) -> None:
+        try:
+            done.put((step, work(step), None))
+        except BaseException as error:
+            done.put((step, -1, error))
+
+    first: BaseException | None = None
+    while True:
+        while first is None and schedule.running < jobs and (step := schedule.begin()) is not None:
+            threading.Thread(target=task, args=(step,), name=f"step {step.name}", daemon=True).start()
+        if not schedule.running:
+            break
+        step, code, error = done.get()
+        first = first or error
+        schedule.end(step, code)
+    if first is not None:
+        raise first
+    return schedule.code

@@ -1,20 +1,24 @@
-"""What would happen with each step if a run went on now, without doing it."""
+"""Forecast: what would happen with each step if a run went on now, without doing it; and the gates that end it at once."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from gitbaton.errors import GitError
+from gitbaton.errors import GitError, UsageError
 from gitbaton.journal.state import EffectState, StepState
-from gitbaton.journal.values import Cause, Logged, Plan, Step
+from gitbaton.journal.values import Cause, Logged, Plan, Record, Step
 from gitbaton.model import Oid
-from gitbaton.running.ahead import Ahead
 from gitbaton.running.context import Context
-from gitbaton.running.decide import Present, Verdict, decide, may_be_lost, may_borrow, why
-from gitbaton.running.gates import closed
-from gitbaton.running.recorded import whole
-from gitbaton.running.region import Graph, graph
+from gitbaton.running.decide import Present, Verdict, decide, differences, hit, may_be_lost, may_borrow, present, why
+from gitbaton.running.effects import compensation, live
+from gitbaton.running.graph import Graph, edges, graph, order
+from gitbaton.running.recorded import step_of, whole
+from gitbaton.running.serving import Materials, materials, ours_of, result_of
+from gitbaton.running.underway import noted
+from gitbaton.running.writeset import same
 from gitbaton.values import cast, replace, value
+from gitbaton.worktree import globs
+from gitbaton.worktree.filesets import Entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,3 +145,117 @@ def _cause(ahead: Ahead, step: Step, now: Present, verdict: Verdict) -> Cause | 
     if cause is None or cause.kind == "input":
         cause = why(step, ahead.known(step.name), now, ahead.ctx.entries) or cause
     return cause
+
+
+class Ahead:
+    """A run as it would be after the steps that were told of so far. ``steps``: all of it, in the order in which they run.
+    ``moving``: those that may give something else than they did."""
+
+    def __init__(self, ctx: Context, steps: Sequence[Step]) -> None:
+        self.ctx, self.state = ctx, ctx.state()
+        try:
+            self.steps = order(steps)
+        except UsageError:  # steps of different times may wait for each other in a circle
+            self.steps = tuple(steps)
+        self.moving: dict[str, str] = {}
+        self._files: dict[str, Entry | None] = {}  # what served steps would leave otherwise than it is
+        self._needs = edges(self.steps)
+        self._below = graph(self.steps, self.state, self._paths).below
+        self._named = {step.name: step for step in self.steps}
+
+    def known(self, name: str) -> StepState | None:
+        """What the journal would say of a step."""
+        return self.state.steps.get(name)
+
+    def present(self, step: Step) -> Present:
+        """A step's key as it would be."""
+        return present(self.ctx, step, state=self.known, changed=self._files)
+
+    def above(self, name: str) -> tuple[str, ...]:
+        """The steps that may move and whose outputs a step uses."""
+        uses = self._needs.get(name, {})
+        return tuple(n for n in self.moving if n in uses or name in self._below.get(n, {}))
+
+    def may_be_served(self, step: Step, now: Present) -> bool:
+        """Whether a result of this run may stand for what a step's inputs become when the moving steps are done."""
+        state = self.known(step.name)
+        ends = (logged.record for logged in (state.ends if state is not None else ()))
+        known = (record for record in ends if record.key is not None and hit(step, state, record.key) is not None)
+        return any(self._may_be(step, now, record) for record in known)
+
+    def may_stay(self, step: Step, now: Present) -> tuple[EffectState, ...]:
+        """The effects of a step that are of what its inputs may become."""
+        state = self.known(step.name)
+        effects = state.effects if state is not None else ()
+        return tuple(e for e in effects if e.state == "live" and self._may_be(step, now, e.logged.record))
+
+    def _may_be(self, step: Step, now: Present, record: Record) -> bool:
+        """Whether a record differs from now only in what moving steps make."""
+        loose = globs.matcher([glob for name in self.moving for glob in self._named[name].writes])
+
+        def open_(cause: Cause) -> bool:
+            path = cause.path or ""
+            return (cause.kind == "dep" and path in self.moving) or (cause.kind == "input" and loose(path))
+
+        return all(map(open_, differences(step, record, now, self.ctx.entries)))
+
+    def materials(self, step: Step, logged: Logged) -> Materials | None:
+        """What serving a result would change in the work tree; None where it cannot be served."""
+        ctx, state = self.ctx, self.known(step.name)
+        here, result = ctx.files.scan(step.writes, store=step.store).entries, result_of(ctx, logged)
+        other = {path: entry for path, entry in here.items() if not same(entry, result.get(path))}
+        left = noted(ctx, step.name) is not None  # by an attempt: it is put back before
+        found = materials(here, result, other.keys() if left else ours_of(ctx, step.name, state, other))
+        return None if found.absent else found
+
+    def serve(self, step: Step, now: Present, logged: Logged, found: Materials) -> None:
+        """A result is served."""
+        self._files |= found.want
+        end = replace(logged, record=replace(logged.record, reads=now.reads))
+        state = self.known(step.name) or StepState(name=step.name)
+        self._put(replace(state, end=end, failed=None, begun=None))
+
+    def undone(self, name: str, own: Sequence[EffectState], *, sure: bool) -> tuple[str, ...]:
+        """The steps whose effects are undone with these of a step, in that order; ``sure``: they are."""
+        if not own:
+            return ()
+        below = graph(self.steps, self.state, self._paths).descendants((name,))
+        effects = [*live(self.state, [n for n in below if n != name]), *((name, effect) for effect in reversed(own))]
+        steps = {n: self._named.get(n) or step_of(effect.logged.record) for n, effect in effects}
+        effects = [(n, effect) for n, effect in effects if compensation(steps[n], effect) is not None]
+        for n, effect in effects if sure else ():
+            state = self.state.steps[n]
+            left = tuple(replace(e, state="undone") if e.idem == effect.idem else e for e in state.effects)
+            stands = state.end is not None and state.end.record.idem != effect.idem
+            self._put(replace(state, effects=left, end=state.end if stands else None))
+        return tuple(dict.fromkeys(n for n, _ in effects))
+
+    def _put(self, state: StepState) -> None:
+        self.state = replace(self.state, steps={**self.state.steps, state.name: state})
+
+    def _paths(self, tree: str) -> Mapping[str, Entry]:
+        return self.ctx.entries(tree)
+
+
+def closed(ctx: Context, steps: Sequence[Step]) -> tuple[Step, str] | None:
+    """The first of these steps (each after those it needs) whose gate was rejected for the inputs of now, and its key. The
+    steps before it count as they ended last, if their own inputs are as they were then: their effects may be undone. Raises
+    GitError."""
+    last = ctx.state().steps
+    if not any(step.gate is not None and step.name in last and last[step.name].gate == "rejected" for step in steps):
+        return None
+    last = {name: replace(one, end=one.end or next(reversed(one.ends), None)) for name, one in last.items()}
+    needs = edges(steps)
+    files: dict[str, Entry | None] = {}
+    unchanged: set[str] = set()
+    for step in steps:
+        known = last.get(step.name)
+        if known is None or not unchanged.issuperset(needs.get(step.name, ())):
+            continue
+        now = present(ctx, step, state=last.get, changed=files)
+        if step.gate is not None and known.gate == "rejected" and known.gate_key == now.key:
+            return step, now.key
+        if known.end is not None and known.end.record.key == now.key:
+            unchanged.add(step.name)
+            files |= result_of(ctx, known.end)
+    return None

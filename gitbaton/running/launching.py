@@ -1,17 +1,22 @@
-"""The commands of a step: what they see of the run, where they run, and how another process finds those that outlive us."""
+"""The commands of a step: what they see of the run, where they run, and the check of its outputs apart from it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from gitbaton.journal import crash, keys
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.values import Step
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
+from gitbaton.running.results import TIMEOUT
 from gitbaton.system import children
 from gitbaton.system.children import Command, Ended
+from gitbaton.values import value
+from gitbaton.worktree.filesets import TEMPORARY, Entry, swap
+from gitbaton.worktree.watcher import dismiss, new_path, watch
 
 SHORT_TEXT = 4000  # characters of a command's words that a record's text keeps
 _MINIMAL = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL")
@@ -105,3 +110,40 @@ def status(ended: Ended) -> str:
     if ended.asked and ended.exit == 0:
         return "it was asked to end"
     return f"it was ended by {ended.signal}" if ended.signal else f"exit {ended.exit}"
+
+
+@value
+class Checked:
+    """The verdict on a step's outputs: the exit status of its --verify (0: they are good), and the end of what it said."""
+
+    exit: int
+    text: str = ""
+    interrupted: bool = False
+
+
+def verify(
+    ctx: Context, claim: Claim, step: Step, reads: Mapping[str, Entry], outputs: Mapping[str, Entry], root: str
+) -> Checked:
+    """Run a step's --verify on copies of the files that it reads and of its outputs (those that are not in the store are copied
+    from ``root``). It sees nothing else of the work tree, of the step's environment or of what the step said. Raises
+    GitError."""
+    if step.verify is None:
+        return Checked(exit=0)
+    with _folder() as folder:
+        away = ctx.files.outward(reads.values())  # neither these links nor what they lead to
+        there = {path: entry for path, entry in reads.items() if path not in away and not TEMPORARY.match(path)}
+        swap(ctx.repo, folder, {**there, **outputs}, {}, source=root)
+        os.makedirs(os.path.join(folder, step.cwd), exist_ok=True)  # even where it has no file
+        ended = launch(ctx, claim, step, shell(step.verify), minimal(), root=folder, timeout=step.timeout, show=False)
+    return Checked(exit=TIMEOUT if ended.timeout else ended.exit, text=said(ended), interrupted=ended.interrupted)
+
+
+@contextmanager
+def _folder() -> Iterator[str]:
+    """A folder that is removed when the block ends, and when this process is killed."""
+    path = new_path()
+    pipe, pid = watch(path)
+    try:
+        yield path
+    finally:
+        dismiss(pipe, pid, None, path)

@@ -1,4 +1,4 @@
-"""Plan files, and the checks that each step passes wherever it was asked for: nothing runs before they are through."""
+"""Plan files, the small languages of their options, and the checks that each step passes wherever it was asked for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 
 from gitbaton.errors import UsageError
-from gitbaton.journal.values import EFFECTS, ISOLATES, KEEPS, ON_UNDECLARED, Plan, Step
-from gitbaton.running import graph, options
+from gitbaton.journal.values import EFFECTS, ISOLATES, KEEPS, ON_UNDECLARED, Backoff, Plan, Step
+from gitbaton.running import graph
 from gitbaton.running.graph import StepError
 from gitbaton.running.planfile import PlanFile, load, perhaps, shown
 from gitbaton.values import cast, replace
@@ -17,7 +17,60 @@ from gitbaton.worktree import globs
 MOST_STEPS, MOST_RETRIES, MOST_RUNS = 1000, 1000, 1_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}\Z", re.ASCII)
 _TRACK = 200  # characters of a track's name
-_YEAR = options.LONGEST
+LONGEST = 366 * 86400.0  # seconds; more than a year is a slip
+TIMEOUT = "timeout"
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
+_PART = re.compile(rf"({_NUMBER})(ms|[smhd])", re.ASCII)
+_DURATION = re.compile(rf"(?:{_NUMBER}|(?:{_NUMBER}(?:ms|[smhd]))+)\Z", re.ASCII)
+_FACTOR = re.compile(rf"x({_NUMBER})\Z", re.ASCII)
+_STATUS = re.compile(r"[0-9]{1,3}\Z", re.ASCII)
+
+
+def duration(text: str, what: str = "duration") -> float:
+    """Seconds of ``90``, ``1.5s``, ``500ms``, ``10m``, ``2h``, ``1d``, ``1h30m``, each unit once. Raises UsageError that names
+    ``what``."""
+    parts = _PART.findall(text)
+    if not _DURATION.match(text) or len({unit for _, unit in parts}) != len(parts):
+        raise UsageError(f"{what} is '{text}'; it must be a duration like 500ms, 10s, 2m or 1h30m")
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts) if parts else float(text)
+    if seconds > LONGEST:
+        raise UsageError(f"{what} is '{text}'; it can be a year at most")
+    return round(seconds, 9)
+
+
+def backoff(text: str, what: str = "backoff") -> Backoff:
+    """``1s,x2,max=60s,jitter``: the first wait, and in any order the factor, the longest wait, and whether each is shortened by
+    chance; what is left out is as in Backoff. Raises UsageError that names ``what``."""
+    first, *rest = (part.strip() for part in text.split(","))
+    given: dict[str, float] = {"first": duration(first, what)}
+    for part in rest:
+        factor = _FACTOR.match(part)
+        if factor:
+            name, number = "factor", float(factor[1])
+        elif part.startswith("max="):
+            name, number = "most", duration(part.removeprefix("max="), f"max of {what}")
+        else:
+            name, number = part, 1.0
+        if name not in ("factor", "most", "jitter") or name in given or (name == "factor" and not 1 <= number <= 1000):
+            raise UsageError(f"{what} is '{text}'; it must be like 1s,x2,max=60s,jitter, with a factor of 1 to 1000")
+        given[name] = number
+    most = given.get("most", max(Backoff().most, given["first"]))
+    if most < given["first"]:
+        raise UsageError(f"{what} is '{text}'; its max is shorter than its first wait")
+    factor_given = given.get("factor", Backoff().factor)
+    return Backoff(first=given["first"], factor=factor_given, most=most, jitter="jitter" in given)
+
+
+def retry_on(text: str, what: str = "retry-on") -> tuple[str, ...]:
+    """``1,75,timeout``: exit statuses of 1 to 255 and the word ``timeout``, each once, in the order given. Raises UsageError
+    that names ``what``."""
+    found: list[str] = []
+    for part in (part.strip() for part in text.split(",")):
+        if part != TIMEOUT and not (_STATUS.match(part) and 1 <= int(part) <= 255):
+            raise UsageError(f"{what} is '{text}'; it must be exit statuses of 1 to 255, or 'timeout', with commas between")
+        found.append(part if part == TIMEOUT else str(int(part)))
+    return tuple(dict.fromkeys(found))
 
 
 def read(source: str | bytes, top: str, *, name: str | None = None, alone: bool = False) -> Plan:
@@ -39,7 +92,10 @@ def read(source: str | bytes, top: str, *, name: str | None = None, alone: bool 
 def checked(step: Step) -> Step:
     """The step with its globs and ``cwd`` in their normal form. Raises StepError that says what cannot be carried out."""
     _check_name(step.name, step.name, None)
-    _check_command(step)
+    if not step.argv or not step.argv[0]:
+        raise StepError(step.name, "argv names no command", key="argv")
+    if step.argv[:2] == ("sh", "-c") and len(step.argv) == 3 and not step.argv[2].strip():
+        raise StepError(step.name, "run is empty", key="argv")
     _check_words(step)
     _check_numbers(step)
     _check_effect(step)
@@ -176,11 +232,11 @@ def _whole(key: str, item: object) -> int:
 
 def _seconds(key: str, item: object) -> float:
     if isinstance(item, str):
-        return options.duration(item, key)
+        return duration(item, key)
     if not isinstance(item, (int, float)) or isinstance(item, bool):
         raise UsageError(f"{key} is {shown(item)}; it must be a duration like '10m', or a number of seconds")
-    if not 0 <= item <= _YEAR:
-        raise UsageError(f"{key} is {shown(item)}; it must be 0 to {_YEAR:.0f} seconds")
+    if not 0 <= item <= LONGEST:
+        raise UsageError(f"{key} is {shown(item)}; it must be 0 to {LONGEST:.0f} seconds")
     return float(item)
 
 
@@ -199,7 +255,7 @@ def _member(key: str, word: str, words: tuple[str, ...]) -> None:
 
 
 def _retry_on(key: str, item: object) -> tuple[str, ...]:
-    return options.retry_on(_text(key, item), key)
+    return retry_on(_text(key, item), key)
 
 
 _KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {
@@ -216,7 +272,7 @@ _KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {
     "probe": ("probe", _text),
     "verify": ("verify", _text),
     "retries": ("retries", _whole),
-    "backoff": ("backoff", lambda key, item: options.backoff(_text(key, item), key)),
+    "backoff": ("backoff", lambda key, item: backoff(_text(key, item), key)),
     "retry-on": ("retry_on", _retry_on),
     "timeout": ("timeout", _seconds),
     "grace": ("grace", _seconds),
@@ -242,13 +298,6 @@ def _check_name(step: str, name: str, place: int | None) -> None:
         raise StepError(step, "it waits for itself", key=key, place=place)
 
 
-def _check_command(step: Step) -> None:
-    if not step.argv or not step.argv[0]:
-        raise StepError(step.name, "argv names no command", key="argv")
-    if step.argv[:2] == ("sh", "-c") and len(step.argv) == 3 and not step.argv[2].strip():
-        raise StepError(step.name, "run is empty", key="argv")
-
-
 def _check_words(step: Step) -> None:
     """Texts that a process or a record could not take."""
     lists = {"argv": step.argv, "env": step.env, "key": step.extra, "after": step.after}
@@ -271,9 +320,9 @@ def _check_numbers(step: Step) -> None:
     back = step.backoff
     bad = {
         "retries": not 0 <= step.retries <= MOST_RETRIES and f"retries is {step.retries}; it must be 0 to {MOST_RETRIES}",
-        "timeout": step.timeout is not None and not 0 < step.timeout <= _YEAR and "timeout must be more than nothing",
-        "grace": not 0 <= step.grace <= _YEAR and "grace must be a duration of 0 or more",
-        "backoff": not (0 <= back.first <= back.most <= _YEAR and 1 <= back.factor <= 1000) and "backoff is out of range",
+        "timeout": step.timeout is not None and not 0 < step.timeout <= LONGEST and "timeout must be more than nothing",
+        "grace": not 0 <= step.grace <= LONGEST and "grace must be a duration of 0 or more",
+        "backoff": not (0 <= back.first <= back.most <= LONGEST and 1 <= back.factor <= 1000) and "backoff is out of range",
     }
     for key, message in bad.items():
         if message:
@@ -297,7 +346,7 @@ def _check_effect(step: Step) -> None:
             raise StepError(step.name, f"{key} is given, but the step has no effect", hint, key=key)
     if step.retry_on:
         try:
-            options.retry_on(",".join(step.retry_on))
+            retry_on(",".join(step.retry_on))
         except UsageError as error:
             raise StepError(step.name, error.message, *error.hints, key="retry-on") from None
 

@@ -83,7 +83,10 @@ def taken_over(ctx: Context, logged: Logged, begin: Record, text: str, *, nondet
     begin = ctx.append(begin).record
     kept = {name: oid for name, oid in logged.parts.items() if name in ("stdout", "stderr")}
     tree = result.writes.tree if result.writes else None
-    writes = replace(begin.writes, tree=tree, digests=_both(begin.writes, result.writes)) if begin.writes else None
+    writes = begin.writes
+    if writes is not None:
+        digests = {*writes.digests, *(result.writes.digests if result.writes else ())}
+        writes = replace(writes, tree=tree, digests=tuple(sorted(digests)))
     end = replace(
         begin,
         type="end",
@@ -98,7 +101,3 @@ def taken_over(ctx: Context, logged: Logged, begin: Record, text: str, *, nondet
         nondeterministic=nondeterministic,
     )
     return ctx.append(end, trees=kept)
-
-
-def _both(one: Writes | None, other: Writes | None) -> tuple[str, ...]:
-    return tuple(sorted({*(one.digests if one else ()), *(other.digests if other else ())}))

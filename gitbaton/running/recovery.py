@@ -12,11 +12,11 @@ from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present
 from gitbaton.running.effects import ask, settled, unknown
+from gitbaton.running.launching import verify
 from gitbaton.running.recording import again
 from gitbaton.running.results import UNKNOWN, Done, settling
 from gitbaton.running.serving import result_of
 from gitbaton.running.underway import forget, noted
-from gitbaton.running.verifying import verify
 from gitbaton.running.writeset import differences, kept, look, owners, put, same, standing, tree_of
 from gitbaton.values import replace
 from gitbaton.worktree.filesets import Entry, FileSet
@@ -157,14 +157,10 @@ def roll_back(ctx: Context, step: Step, state: StepState, begun: Logged) -> None
         ctx.emit("orphan", step.name, kept(len(torn), "without a result"), key=record.key)
     for path in put(ctx.files, have, want, keep=lambda: standing(ctx, step.name)):
         ctx.emit("warning", step.name, f"'{path}' could not be put back, or somebody writes it")
-    if _is_mine(ctx, step, begun):
+    mine = noted(ctx, step.name)
+    if mine is not None and mine.begin == begun.commit:
         forget(ctx, step.name)
     ctx.emit("recovered", step.name, text, key=record.key, attempt=record.attempt)
-
-
-def _is_mine(ctx: Context, step: Step, begun: Logged) -> bool:
-    mine = noted(ctx, step.name)
-    return mine is not None and mine.begin == begun.commit
 
 
 def clear(ctx: Context, step: Step) -> None:

@@ -12,9 +12,9 @@ from gitbaton.running.context import Context
 from gitbaton.running.decide import present
 from gitbaton.running.effects import live, undo_begun
 from gitbaton.running.forecast import FORCED, Forecast, edges_of, forecast, paths
+from gitbaton.running.graph import Graph, readers, touched
 from gitbaton.running.guards import Guards
 from gitbaton.running.recorded import rebuilt, whole
-from gitbaton.running.region import Graph, readers, touched
 from gitbaton.running.results import Done
 from gitbaton.running.step import perform
 from gitbaton.running.taking import Outcome

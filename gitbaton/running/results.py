@@ -1,4 +1,4 @@
-"""What became of a step, and the output that its record keeps."""
+"""What became of a step, the output that its record keeps, and the events on the way. No I/O but for that output."""
 
 from __future__ import annotations
 
@@ -11,8 +11,35 @@ if TYPE_CHECKING:
     from typing import Literal
 
     State = Literal["ok", "cached", "failed", "gate", "unknown", "conflict", "compensation-failed", "rejected", "interrupted"]
+    Kind = Literal[
+        "start",
+        "cached",
+        "attempt",
+        "ok",
+        "failed",
+        "retry",
+        "gate",
+        "unknown",
+        "recovered",
+        "orphan",
+        "undeclared",
+        "not-brought-back",
+        "compensate",
+        "compensated",
+        "compensation-failed",
+        "settled",
+        "catch",
+        "wait",
+        "conflict",
+        "isolation",
+        "progress",
+        "plan",
+        "finished",
+        "warning",
+    ]
 else:
     State = str
+    Kind = str
 
 GATE, UNKNOWN, UNDO_FAILED, CONFLICT, GUARD, TIMEOUT, OUTPUTS = 75, 76, 77, 78, 79, 124, 125
 MAX_OUTPUT = 4 << 20
@@ -59,3 +86,30 @@ def output(objects: Objects, logged: Logged) -> tuple[bytes, bytes]:
         return found.data if found is not None and found.kind == "blob" and found.data is not None else b""
 
     return part("stdout"), part("stderr")
+
+
+KINDS: tuple[Kind, ...] = (
+    *("start", "cached", "attempt", "ok", "failed", "retry", "gate", "unknown", "recovered", "orphan", "undeclared"),
+    *("not-brought-back", "compensate", "compensated", "compensation-failed", "settled", "catch", "wait", "conflict"),
+    *("isolation", "progress", "plan", "finished", "warning"),
+)
+
+
+@value
+class Event:
+    """One thing that happened to ``step`` (empty: to the whole run). ``text`` is for people; ``code`` an exit status;
+    ``seconds`` a duration, or with ``retry`` the time until the next attempt; ``key`` the step's; ``number`` of ``total`` its
+    place in a plan, with ``retry`` how many of the attempts there can be were made; ``logged`` the record of a ``cached`` or
+    ``ok`` step, whose output results.output gives."""
+
+    kind: Kind
+    step: str = ""
+    text: str = ""
+    code: int | None = None
+    seconds: float | None = None
+    attempt: int | None = None
+    key: str | None = None
+    number: int | None = None
+    total: int | None = None
+    cause: Cause | None = None
+    logged: Logged | None = None

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from gitbaton.errors import BatonError
 from gitbaton.journal.state import StepState
 from gitbaton.journal.values import Logged, Record, Step, Writes
+from gitbaton.model import Oid
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present
 from gitbaton.running.launching import idempotency_key
 from gitbaton.running.recording import beginning, taken_over
 from gitbaton.running.results import CONFLICT, Done
-from gitbaton.running.versions import made_anywhere
 from gitbaton.running.writeset import (
     differences,
     digests_of,
@@ -24,6 +25,7 @@ from gitbaton.running.writeset import (
     standing,
     told,
     tree_of,
+    trees_of,
     with_theirs,
 )
 from gitbaton.values import replace, value
@@ -177,3 +179,29 @@ def keep_theirs(ctx: Context, step: Step, key: str, found: FileSet, paths: Seque
         return last
     text = "somebody else wrote " + ", ".join(f"'{path}'" for path in sorted(paths)[:10])
     return ctx.append(ctx.record("abort", step.name, key=key, text=text), trees={"orphan": tree})
+
+
+def made_anywhere(ctx: Context, step: str, files: Mapping[str, Entry]) -> frozenset[str]:
+    """The paths at which stands a version that a step of this name made in any run of this repository."""
+    left, found = dict(files), set()
+    for tree in _everywhere(ctx, step) if left else ():
+        known = ctx.entries(tree)
+        for path in [path for path, entry in left.items() if same(entry, known.get(path))]:
+            found.add(path)
+            del left[path]
+        if not left:
+            break
+    return frozenset(found)
+
+
+def _everywhere(ctx: Context, step: str) -> Iterator[Oid]:
+    done = set()
+    for run in ctx.journal.names():
+        try:
+            records = ctx.journal.records(run)
+        except BatonError:  # a run that cannot be read has made nothing
+            continue
+        for tree in trees_of([lg for lg in records if lg.record.step == step and not lg.foreign]):
+            if tree not in done:
+                done.add(tree)
+                yield tree

@@ -72,13 +72,10 @@ class _Performance:
                 if stopped is not None:
                     return stopped
                 state = ctx.step_state(step.name)
-            done = self._once(now, decide(step, state, now, self._force()))
+            force = self.force or (Cause(kind="output") if self.useless else None)  # until it ran
+            done = self._once(now, decide(step, state, now, force))
             if done is not None:
                 return done
-
-    def _force(self) -> Cause | None:
-        """Why it must run even where its key says nothing: only until it ran."""
-        return self.force or (Cause(kind="output") if self.useless else None)
 
     def _once(self, now: Present, verdict: Verdict) -> Done | None:
         """Do what was decided; None where it must be decided anew."""
@@ -145,10 +142,10 @@ class _Performance:
             if done.state == "ok":
                 self._checkpoint(done)
             return done
-        delay = None if done.hint else self._delay(done)
-        if delay is None:
+        timeout = bool(done.logged and done.logged.record.timeout)
+        if done.hint or self.tries > step.retries or not worth(step, done.code, timeout=timeout):
             return self._failed(now, done)
-        next_, of = self.number + 1, step.retries + 1
+        delay, next_, of = wait(step.backoff, self.tries, ctx.random), self.number + 1, step.retries + 1
         ctx.emit("retry", step.name, done.text, code=done.code, seconds=delay, attempt=next_, number=self.tries, total=of)
         with ctx.away():
             ctx.sleep(delay)
@@ -167,13 +164,6 @@ class _Performance:
             return False
         self.ctx.emit("warning", step.name, _UNKNOWN)
         return True
-
-    def _delay(self, done: Done) -> float | None:
-        """How long to wait before another attempt; None where there is none."""
-        step, record = self.step, done.logged.record if done.logged else None
-        if self.tries > step.retries or not worth(step, done.code, timeout=bool(record and record.timeout)):
-            return None
-        return wait(step.backoff, self.tries, self.ctx.random)
 
     def _failed(self, now: Present, done: Done) -> Done:
         """It failed for good: --catch is told, and the checkpoint."""

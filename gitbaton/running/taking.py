@@ -16,9 +16,8 @@ from gitbaton.journal.values import Logged, Plan
 from gitbaton.render import in_shell
 from gitbaton.running import plans
 from gitbaton.running.context import Context
-from gitbaton.running.events import Event
 from gitbaton.running.planfile import PLAN, load
-from gitbaton.running.results import Done
+from gitbaton.running.results import Done, Event
 from gitbaton.system.files import acquire
 from gitbaton.values import replace, value
 

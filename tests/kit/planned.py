@@ -13,8 +13,8 @@ from gitbaton.journal.chain import Journal
 from gitbaton.journal.values import Logged, Plan, Step
 from gitbaton.running import plans
 from gitbaton.running.engine import Engine, Outcome
-from gitbaton.running.events import Event
 from gitbaton.running.repair import Order, Repair
+from gitbaton.running.results import Event
 from tests.kit.repos import Sandbox
 
 

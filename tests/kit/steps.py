@@ -18,8 +18,7 @@ from gitbaton.journal.verify import verify
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context
 from gitbaton.running.engine import Engine
-from gitbaton.running.events import Event
-from gitbaton.running.results import Done
+from gitbaton.running.results import Done, Event
 from gitbaton.running.step import perform
 from gitbaton.secrets import Redactor
 from gitbaton.values import replace

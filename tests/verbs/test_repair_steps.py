@@ -18,7 +18,7 @@ from gitbaton.journal.state import RunState
 from gitbaton.journal.values import Step
 from gitbaton.running.current import unfinished
 from gitbaton.running.engine import Engine
-from gitbaton.running.region import graph, readers
+from gitbaton.running.graph import graph, readers
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
 from tests.kit.tiers import some

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gitbaton.errors import UsageError
 from gitbaton.journal.values import Backoff, Plan, Step
-from gitbaton.running import graph, options, plans
+from gitbaton.running import graph, plans
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.tables import each
@@ -334,18 +334,18 @@ def test_a_long_plan_is_read_at_once() -> None:
     ],
 )
 def test_durations(text: str, seconds: float) -> None:
-    assert options.duration(text) == seconds
+    assert plans.duration(text) == seconds
 
 
 @each("text", ["", " 1s", "1 s", "-1", "1s1s", "1x", "s", "1e3", "1.s", "9999d", "1\n", "1h30", "\u0661s", "1.5.5s"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(UsageError, match=r"^--timeout is "):
-        options.duration(text, "--timeout")
+        plans.duration(text, "--timeout")
 
 
 def test_backoffs() -> None:
-    assert options.backoff("1s,x2,max=60s,jitter") == Backoff(first=1, factor=2, most=60, jitter=True)
-    assert options.backoff("5m") == Backoff(first=300, most=300) and options.backoff("0") == Backoff(first=0)
+    assert plans.backoff("1s,x2,max=60s,jitter") == Backoff(first=1, factor=2, most=60, jitter=True)
+    assert plans.backoff("5m") == Backoff(first=300, most=300) and plans.backoff("0") == Backoff(first=0)
     for text in ("", "x2", "1s,", "1s,y", "1s,max=", "1s,jitter,jitter", "1s,x1001", "1s,first", "1s,x2,x2"):
         with pytest.raises(UsageError, match="backoff is "):
-            options.backoff(text)
+            plans.backoff(text)
