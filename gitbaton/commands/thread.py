@@ -17,10 +17,8 @@ from gitbaton.commands.retaining import amount
 from gitbaton.commands.threading import EXTRA, fetched, meant, name, said_document, store_of
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.render import age, in_shell, key_value
-from gitbaton.threads.content import Content, Shown, content
-from gitbaton.threads.decoding import SCREEN, WHOLE, Doc
-from gitbaton.threads.reports import Facts, Step, chosen, missing, resolve, steps
-from gitbaton.threads.showing import flat, pretty
+from gitbaton.threads.decoding import SCREEN, WHOLE, Doc, flat, pretty
+from gitbaton.threads.reports import Content, Facts, Shown, Step, chosen, content, missing, resolve, steps
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Entry
 

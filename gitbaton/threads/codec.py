@@ -87,7 +87,11 @@ def json_text(item: object) -> bytes | None:
         if not _exact(item, _DEPTH):
             return None
         text = _dump(item)
-        return None if "\\ud" in text and not _halves(item, text) else text.encode("ascii")
+        if "\\ud" in text:  # halves of surrogate pairs: two that meet become one character
+            back = _load(text)
+            if _dump(back) != text or repr(back) != repr(_lists(item)):
+                return None
+        return text.encode("ascii")
     except (ValueError, TypeError, RecursionError):
         return None
 
@@ -113,11 +117,6 @@ def _exact(item: object, depth: int) -> bool:
     else:
         return kind in _SIMPLE
     return _SIMPLE.issuperset(map(type, inner)) or (depth > 0 and all(_exact(each, depth - 1) for each in inner))
-
-
-def _halves(item: object, text: str) -> bool:
-    """Whether text that may hold halves of surrogate pairs comes back as it is: two that meet become one character."""
-    return _dump(_load(text)) == text and repr(_load(text)) == repr(_lists(item))
 
 
 def _lists(item: object) -> object:

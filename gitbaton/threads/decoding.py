@@ -1,11 +1,12 @@
-"""Stored values as JSON that anybody can print: nothing that the data names is imported, called or constructed."""
+"""Stored values for people, as JSON or lines: nothing that the data names is imported, and no character drives a terminal."""
 
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from gitbaton.codec import plain
@@ -14,6 +15,15 @@ from gitbaton.threads.values import Typed
 from gitbaton.values import value
 
 Doc = Any
+WIDTH = 100
+MOST = 300
+_INDENT = "  "
+_SMALL = 24  # characters up to which several values share a line
+_BLOCK = 60  # characters from which a text of several lines is shown as such
+_MESSAGES = "langchain_core.messages"
+_SHORT = ("builtins", "datetime", "collections", "decimal", "uuid")  # whose small names need no module before them
+
+
 """A JSON value. An object whose keys begin with ``$`` stands for what JSON has no word for: ``$type`` with ``$value``,
 ``$args`` or ``$fields``; ``$text`` the beginning of a long text; ``$cut`` says what is left out. What was stored with such keys
 itself comes as ``{"$type": "dict", "$value": [[key, value], ...]}``, so none can be forged."""
@@ -173,7 +183,9 @@ class _Walk:
         if not isinstance(inner, list) or len(inner) < 3 or not _SINGLE <= ext.code <= _ARRAY:
             return self._closed(ext)
         if ext.code == _ARRAY:
-            return self._array(inner, depth)
+            size = len(inner[3]) if len(inner) > 3 and isinstance(inner[3], bytes) else 0
+            fields = {"dtype": self.doc(inner[0], depth), "shape": self.doc(inner[1], depth)}
+            return {"$type": "numpy.ndarray", "$fields": {**fields, "$cut": f"{size:,} bytes"}}
         module, name, arguments = inner[0], inner[1], inner[2]
         if not isinstance(module, str) or not isinstance(name, str):
             return self._closed(ext)
@@ -188,11 +200,6 @@ class _Walk:
                 return {"$fields": made}
             return {"$value": made}
         return {"$value": self.doc(arguments, depth)}
-
-    def _array(self, inner: list[object], depth: int) -> Doc:
-        size = len(inner[3]) if len(inner) > 3 and isinstance(inner[3], bytes) else 0
-        fields = {"dtype": self.doc(inner[0], depth), "shape": self.doc(inner[1], depth)}
-        return {"$type": "numpy.ndarray", "$fields": {**fields, "$cut": f"{size:,} bytes"}}
 
     def _closed(self, ext: _Ext) -> Doc:
         """One that nobody knows: its code and size."""
@@ -222,3 +229,147 @@ def documents(items: Iterable[tuple[str, Doc]], redact: Callable[[bytes], bytes]
     if len(found) != len(docs):
         raise ScanError("nothing is shown: the scanner for secrets changed more than the secrets")
     return found
+
+
+@value
+class _Group:
+    """What stands between two brackets: each item after its name and ``=`` or its key and ``: ``."""
+
+    open: str
+    items: tuple[tuple[str, Doc], ...]
+    close: str
+
+
+def pretty(doc: Doc, before: str = "", most: int = MOST) -> list[str]:
+    """A value as lines, the first one after ``before``: one line where it fits, else an item a line, at most ``most``."""
+    rows = _rows(doc, before)
+    if len(rows) <= most:
+        return rows
+    return [*rows[:most], f"... {len(rows) - most:,} more lines; --json has them all"]
+
+
+def flat(doc: Doc) -> str:
+    """A value in one line, however long."""
+    if not isinstance(doc, (list, dict)):
+        return repr(doc)
+    group = _group(doc)
+    if isinstance(group, str):
+        return group
+    return group.open + ", ".join(before + flat(item) for before, item in group.items) + group.close
+
+
+def _rows(doc: Doc, before: str) -> list[str]:
+    one = before + flat(doc)
+    if isinstance(doc, str):
+        return _block(doc, before) if "\n" in doc and len(doc) > _BLOCK else [one]
+    group = _group(doc) if isinstance(doc, (list, dict)) else ""
+    if isinstance(group, str) or (len(one) <= WIDTH and not _broken(doc)):
+        return [one]
+    rows = [before + group.open]
+    small = [flat(item) for _, item in group.items] if isinstance(doc, list) else []
+    if small and max(map(len, small)) <= _SMALL:
+        return [*rows, *(_INDENT + row for row in _filled(small)), group.close]
+    for name, item in group.items:
+        inner = _rows(item, name)
+        inner[-1] += "," if not inner[-1].startswith("...") else ""
+        rows += [_INDENT + row for row in inner]
+    return [*rows, group.close]
+
+
+def _filled(words: list[str]) -> list[str]:
+    """Short values, as many in a line as fit."""
+    rows = [""]
+    for word in words:
+        word += "," if not word.startswith("...") else ""
+        if rows[-1] and len(rows[-1]) + 1 + len(word) > WIDTH - len(_INDENT):
+            rows.append("")
+        rows[-1] += f" {word}" if rows[-1] else word
+    return rows
+
+
+def _broken(doc: Doc) -> bool:
+    """Whether a text of several lines is in it, which is read better line by line."""
+    if isinstance(doc, str):
+        return "\n" in doc and len(doc) > _BLOCK
+    inner = doc.values() if isinstance(doc, dict) else doc if isinstance(doc, list) else ()
+    return any(_broken(item) for item in inner)
+
+
+def _block(text: str, before: str) -> list[str]:
+    """A text of several lines, one line each, as Python joins texts that follow each other."""
+    rows = [repr(row) for row in text.splitlines(keepends=True)]
+    return [before + rows[0], *(_INDENT + row for row in rows[1:])]
+
+
+def _group(doc: list[Doc] | dict[str, Doc]) -> _Group | str:
+    """The parts of a value that has any, or all of it."""
+    if isinstance(doc, list):
+        return _Group(open="[", items=tuple(_items(doc)), close="]")
+    if "$text" in doc:
+        return f"{doc['$text']!r}... {_said(doc)}"
+    kind, cut = doc.get("$type"), doc.get("$cut")
+    if kind is None:
+        return f"... {_said(doc)}" if list(doc) == ["$cut"] else _Group(open="{", items=tuple(_pairs(doc)), close="}")
+    if kind == "bytes":
+        return _bytes(doc)
+    if kind == "float":
+        return str(doc.get("$value"))
+    pairs = doc.get("$value")
+    if kind == "dict" and isinstance(pairs, list):
+        return _Group(open="{", items=tuple(_keyed(pairs)), close="}")
+    name = _short(str(kind))
+    if "$args" in doc and isinstance(doc["$args"], list):
+        return _Group(open=f"{name}(", items=tuple(_items(doc["$args"])), close=")")
+    fields = doc.get("$fields")
+    if isinstance(fields, dict):
+        return _Group(open=f"{name}(", items=tuple(_fields(str(kind), fields)), close=")")
+    if "$value" in doc:
+        return _Group(open=f"{name}(", items=(("", doc["$value"]),), close=")")
+    return f"{name}({_said(doc)})" if cut is not None else f"{name}()"
+
+
+def _said(doc: dict[str, Doc]) -> str:
+    return str(doc.get("$cut", ""))
+
+
+def _items(items: list[Doc]) -> Iterator[tuple[str, Doc]]:
+    yield from (("", item) for item in items)
+
+
+def _pairs(doc: dict[str, Doc]) -> Iterator[tuple[str, Doc]]:
+    for key, item in doc.items():
+        yield ("", {"$cut": item}) if key == "$cut" else (f"{key!r}: ", item)
+
+
+def _keyed(pairs: list[Doc]) -> Iterator[tuple[str, Doc]]:
+    """A map whose keys are not all plain texts."""
+    for pair in pairs:
+        whole = isinstance(pair, list) and len(pair) == 2
+        yield (f"{flat(pair[0])}: ", pair[1]) if whole else ("", pair)
+
+
+def _fields(kind: str, fields: dict[str, Doc]) -> Iterator[tuple[str, Doc]]:
+    """The fields of an object by name. What a message leaves empty is left out, as is its type, which its name says."""
+    message = kind.startswith(_MESSAGES)
+    for key, item in fields.items():
+        if message and (item in (None, [], {}) or key == "type"):
+            continue
+        if key == "$cut":
+            yield "", {"$cut": item}
+        else:
+            yield (f"{key}=" if key.isidentifier() and key.isascii() else f"{key!r}="), item
+
+
+def _bytes(doc: dict[str, Doc]) -> str:
+    try:
+        data = base64.b64decode(str(doc.get("$value")), validate=True)
+    except (binascii.Error, ValueError):
+        return "bytes"  # a secret in it was taken out
+    return f"{data!r}... {_said(doc)}" if "$cut" in doc else repr(data)
+
+
+def _short(kind: str) -> str:
+    """A type's own name; with its module where it is a function or unknown."""
+    module, _, name = kind.rpartition(".")
+    small = name[:1].islower() and module not in _SHORT
+    return kind if small or kind.startswith("type ") else name

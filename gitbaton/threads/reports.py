@@ -1,29 +1,33 @@
-"""What people ask of threads: which there are, what happened in one, and which checkpoint is meant."""
+"""What people ask of threads: which there are, what happened in one, which checkpoint is meant, and all that it holds."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from gitbaton.codec import first_line, plain
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError
 from gitbaton.render import in_shell
-from gitbaton.threads.decoding import SCREEN, document, opened
-from gitbaton.threads.showing import flat
+from gitbaton.threads.decoding import SCREEN, Doc, Limits, document, documents, flat, opened, readable
 from gitbaton.threads.store import ThreadStore
-from gitbaton.threads.values import Entry
-from gitbaton.values import value
+from gitbaton.threads.values import Entry, Typed
+from gitbaton.values import replace, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.secrets import Redactor
 
 INTERRUPT = "__interrupt__"
 _BACK = re.compile(r"@(?:~([0-9]{0,9}))?\Z")
 _HEX = re.compile(r"[0-9a-f]{4,64}\Z")
 _LEAST = 4  # characters of an id's beginning
 _CANDIDATES = 20
+_DELTA = "put together from writes of checkpoints before it"
 
 
 @value
@@ -131,7 +135,8 @@ def threads(store: ThreadStore) -> tuple[list[Summary], dict[tuple[str, str], st
         try:
             entry = store.latest(thread, namespace)
             if entry is not None:
-                count, waits = store.count(thread, namespace), _waits(store, thread, namespace, entry)
+                count = store.count(thread, namespace)
+                waits = any(row[3] == INTERRUPT for row in store.rows(thread, namespace, entry))
                 told = facts(store, entry)
                 made = Summary(thread=thread, namespace=namespace, count=count, newest=entry, facts=told, waits=waits)
                 rows.append(made)
@@ -142,10 +147,6 @@ def threads(store: ThreadStore) -> tuple[list[Summary], dict[tuple[str, str], st
 
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-
-def _waits(store: ThreadStore, thread: str, namespace: str, entry: Entry) -> bool:
-    return any(row[3] == INTERRUPT for row in store.rows(thread, namespace, entry))
 
 
 def steps(store: ThreadStore, thread: str, namespace: str, limit: int | None = None) -> list[Step]:
@@ -239,10 +240,12 @@ def resolve(store: ThreadStore, thread: str, namespace: str, name: str = "@") ->
     if len(found) == 1:
         return found[0]
     if found:
-        shown = [_candidate(store, entry) for entry in found[:_CANDIDATES]]
+        told = [(entry.id, facts(store, entry)) for entry in found[:_CANDIDATES]]
+        shown = [f"{plain(id)} {of.source} {of.step}".rstrip() for id, of in told]
         more = ["..."] if len(found) > _CANDIDATES else []
         raise AmbiguousNameError(f"'{plain(name)}' could mean {len(found)} checkpoints", *shown, *more)
-    raise NotFoundError(_none(thread, name), *_near(store, thread, namespace, name), _listing(thread, namespace))
+    said = f"thread '{plain(thread)}' has no checkpoint '{plain(name)}'"
+    raise NotFoundError(said, *_near(store, thread, namespace, name), _listing(thread, namespace))
 
 
 def _back(store: ThreadStore, thread: str, namespace: str, count: int) -> Entry:
@@ -263,15 +266,87 @@ def _near(store: ThreadStore, thread: str, namespace: str, name: str) -> list[st
     return [f"perhaps '{plain(found)}' is meant" for found in get_close_matches(name[:200], ids, n=2, cutoff=0.7)]
 
 
-def _candidate(store: ThreadStore, entry: Entry) -> str:
-    told = facts(store, entry)
-    return f"{plain(entry.id)} {told.source} {told.step}".rstrip()
-
-
-def _none(thread: str, name: str) -> str:
-    return f"thread '{plain(thread)}' has no checkpoint '{plain(name)}'"
-
-
 def _listing(thread: str, namespace: str) -> str:
     space = f" --ns {in_shell(namespace)}" if namespace else ""
     return f"they are listed by: git baton thread log {in_shell(thread)}{space}"
+
+
+@value
+class Shown:
+    """A stored value: its type and size, and either the value or why it is not there. ``name`` is its channel's, ``index`` that
+    of a write in its task."""
+
+    name: str
+    kind: str
+    size: int
+    doc: Doc = None
+    why: str = ""
+    index: int = 0
+
+
+@value
+class Task:
+    """The writes of one task."""
+
+    path: str
+    id: str
+    writes: tuple[Shown, ...]
+
+
+@value
+class Content:
+    """A checkpoint as it is shown. ``unread``: whether values stay closed for want of the extra."""
+
+    entry: Entry
+    facts: Facts
+    metadata: dict[str, Doc]
+    channels: tuple[Shown, ...]
+    tasks: tuple[Task, ...]
+    unread: bool
+
+
+def content(store: ThreadStore, place: tuple[str, str], entry: Entry, limits: Limits, redactor: Redactor) -> Content:
+    """A checkpoint of the thread and namespace ``place``. Raises RecordError, GitError, ScanError."""
+    told, rows = facts(store, entry), store.rows(*place, entry)
+    look = _Look(limits, redactor.text)
+    channels = [look.shown(name, store.blob(oid)) for name, oid in entry.channels.items()]
+    channels += [Shown(name=name, kind="delta", size=0, why=_DELTA) for name in told.deltas() if name not in entry.channels]
+    channels.sort(key=lambda shown: shown.name)
+    writes = [replace(look.shown(row[3], (row[4], row[5])), index=row[2]) for row in rows]
+    metadata = [(name, document(item, limits, redactor.text)) for name, item in told.metadata.items()]
+    pairs = [*metadata, *((shown.name, shown.doc) for shown in (*channels, *writes))]
+    docs = iter(documents(pairs, redactor.line))
+    clean = {name: next(docs) for name, _ in metadata}
+    channels = [replace(shown, doc=next(docs)) for shown in channels]
+    left = iter([replace(shown, doc=next(docs)) for shown in writes])
+    tasks = [
+        Task(path=path, id=task, writes=tuple(next(left) for _ in group))
+        for (path, task), group in groupby(rows, lambda row: row[:2])
+    ]
+    return Content(
+        entry=entry,
+        facts=told,
+        metadata=clean,
+        channels=tuple(channels),
+        tasks=tuple(tasks),
+        unread=look.unread,
+    )
+
+
+class _Look:
+    """Opens values and remembers whether any stayed closed."""
+
+    def __init__(self, limits: Limits, clean: Callable[[str], str]) -> None:
+        self.limits, self.clean, self.readable, self.unread = limits, clean, readable(), False
+
+    def shown(self, name: str, typed: Typed) -> Shown:
+        """A value as far as it can be shown."""
+        kind, data = typed
+        shown = Shown(name=name, kind=kind, size=len(data))
+        if kind == "msgpack" and not self.readable:
+            self.unread = True
+            return replace(shown, why="not read")
+        try:
+            return replace(shown, doc=document(opened(typed), self.limits, self.clean))
+        except ValueError as error:
+            return replace(shown, why=str(error))

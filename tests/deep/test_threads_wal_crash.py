@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitbaton.threads import wal as wal_module
-from gitbaton.threads import waldisk, walfile, walstate
+from gitbaton.threads import walfile, walopen, walstate
 from gitbaton.threads.wal import Wal
-from gitbaton.threads.waldisk import Tail
+from gitbaton.threads.walopen import Tail
 from gitbaton.threads.walstate import Place, State
 from tests.kit import examples
 from tests.rooms.threads.test_threads_wal import MEMORY, QUICK, append, flush, kill, memory, read, small
@@ -46,7 +46,7 @@ def die_after(calls: int) -> None:
     real = os.pwrite
     for name in EVENTS:
         setattr(os, name, counted(getattr(os, name)))
-    for module in (waldisk, walfile, walstate, wal_module):
+    for module in (walopen, walfile, walstate, wal_module):
         vars(module)["fdatasync"] = os.fdatasync
     put, pwrite = State.put, os.pwrite
 
@@ -232,7 +232,7 @@ class Disk:
         self.names: list[dict[str, int]] = [{}]
         self.look()
         self.names, self.files = self.names[-1:], dict(self.now)  # what is found after a power cut is on disk
-        for module in (wal_module, waldisk, walfile, walstate):
+        for module in (wal_module, walopen, walfile, walstate):
             patch.setattr(module, "fdatasync", self.sync)
         patch.setattr(os, "fsync", self.sync)
         for name in ("rename", "unlink"):

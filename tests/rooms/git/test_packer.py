@@ -15,7 +15,7 @@ import pytest
 from gitbaton.git import packer as module
 from gitbaton.git.packer import Packer
 from gitbaton.git.packfile import Packing
-from gitbaton.threads import worker
+from gitbaton.threads import store as storing
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.packkit import New, blobs, folder, judged, opened, read_all, trees
@@ -190,7 +190,7 @@ def waited(what: Callable[[], bool]) -> bool:
 
 @pytest.mark.deep
 def test_a_store_that_is_filled_fast_has_one_until_it_rests(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "_BUSY", 0.2)
+    monkeypatch.setattr(storing, "_BUSY", 0.2)
     with ThreadStore.open(bare.path, sync=False, every=8, idle=0.05) as store:
         packs, number = store._core.shelf.packs, 0
 

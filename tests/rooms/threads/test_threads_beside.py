@@ -16,7 +16,7 @@ import pytest
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git.packs import Packs
 from gitbaton.git.repo import discover
-from gitbaton.threads import flush, worker
+from gitbaton.threads import flush
 from gitbaton.threads import store as module
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
@@ -298,7 +298,7 @@ def test_the_worker_flushes_when_many_wait_or_nothing_comes(bare: Sandbox) -> No
 
 def test_a_put_waits_where_the_log_is_far_behind(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BEHIND", 10_000)
-    monkeypatch.setattr(worker, "BYTES", 1 << 30)
+    monkeypatch.setattr(module, "BYTES", 1 << 30)
     with ThreadStore.open(bare.path, **QUIET) as store:
         for number in range(30):
             put(store, "t", f"{number:03}", channels={"c": ("bytes", os.urandom(1000))})

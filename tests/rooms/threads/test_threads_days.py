@@ -20,7 +20,7 @@ from gitbaton.git import packer as packing
 from gitbaton.git import packs as module
 from gitbaton.git.packer import Packer
 from gitbaton.system.process import leave
-from gitbaton.threads import worker
+from gitbaton.threads import store as storing
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
@@ -114,7 +114,7 @@ def test_a_line_that_cannot_be_brought_writes_nothing_again_and_again(stuck: San
 
 @pytest.mark.deep
 def test_a_log_that_never_rests_is_flushed_when_it_is_time(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "_LONGEST", 5)
+    monkeypatch.setattr(storing, "_LONGEST", 5)
     with ThreadStore.open(bare.path, sync=False, every=1 << 20, idle=0.2) as store:
         began, number = time.monotonic(), 0
         while bare.try_git("rev-parse", "-q", "--verify", ref_of("t", "")).code and time.monotonic() - began < 20:
@@ -136,7 +136,7 @@ def test_a_process_that_was_begun_packs_what_it_was_begun_for(bare: Sandbox, mon
         return packed[-1]
 
     monkeypatch.setattr(Packer, "pack", counted)
-    monkeypatch.setattr(worker, "_BUSY", 1.0)
+    monkeypatch.setattr(storing, "_BUSY", 1.0)
     with ThreadStore.open(bare.path, sync=False, every=40, idle=0.1) as store:
         for number in range(12):
             put(store, "t", f"{number:02}")

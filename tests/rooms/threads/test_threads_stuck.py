@@ -21,7 +21,7 @@ from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.durable import Durable
 from gitbaton.git.libgit2 import Libgit2Objects
 from gitbaton.git.objects import RefChange
-from gitbaton.threads import edit, editing
+from gitbaton.threads import edit
 from gitbaton.threads import store as storing
 from gitbaton.threads.build import rebuild
 from gitbaton.threads.flush import drain
@@ -166,7 +166,7 @@ def test_a_killed_delete_leaves_a_thread_whole_or_not_at_all(bare: Sandbox, *, a
                 if gone:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-            for where, name, what in ((editing, "drain", drained), (Shelf, "move", killed)):
+            for where, name, what in ((edit, "drain", drained), (Shelf, "move", killed)):
                 setattr(where, name, what)
             store.delete("t")
         finally:
@@ -182,7 +182,7 @@ class Work:
     def __init__(self, store: ThreadStore, monkeypatch: pytest.MonkeyPatch, beside: Callable[[], None]) -> None:
         self.walked: list[bool] = []
         self.built: list[tuple[bool, int]] = []
-        kind, once, wal = type(store._core.shelf.chain(None)), editing.Draft.once, store._core.wal
+        kind, once, wal = type(store._core.shelf.chain(None)), edit.Draft.once, store._core.wal
         walk = kind.walk
 
         def counted(chain: Any, below: str | None = None) -> Iterator[Any]:
@@ -202,7 +202,7 @@ class Work:
 
         monkeypatch.setattr(kind, "walk", counted)
         monkeypatch.setattr(edit, "rebuild", rebuilt)
-        monkeypatch.setattr(editing.Draft, "once", drafted)
+        monkeypatch.setattr(edit.Draft, "once", drafted)
 
 
 def test_others_put_while_an_edit_walks(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

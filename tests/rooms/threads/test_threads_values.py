@@ -24,8 +24,7 @@ from langgraph.types import Send
 
 from gitbaton.codec import is_control
 from gitbaton.secrets import Redactor
-from gitbaton.threads.decoding import SCREEN, WHOLE, document, documents, opaque, opened
-from gitbaton.threads.showing import MOST, pretty
+from gitbaton.threads.decoding import MOST, SCREEN, WHOLE, document, documents, opaque, opened, pretty
 from tests.kit.tables import each
 
 SERDE = JsonPlusSerializer(pickle_fallback=True)

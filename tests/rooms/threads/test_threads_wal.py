@@ -257,7 +257,7 @@ def test_every_user_sees_what_the_model_says(steps: list[tuple[str, int, int]], 
 PROCESS = """
 import hashlib, sys
 from gitbaton.threads.wal import Wal
-from gitbaton.threads.waldisk import Tail
+from gitbaton.threads.walopen import Tail
 wal, seen = Wal(sys.argv[1]), []
 for number in range(250):
     payload = b"%s %d" % (sys.argv[2].encode(), number)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import BatonError, GitError, RecordError, UsageError
-from gitbaton.threads import waldisk, walfile, walopen, walstate
+from gitbaton.threads import walfile, walopen, walstate
 from gitbaton.threads.wal import Wal
 from gitbaton.threads.walstate import State
 from tests.kit import examples
@@ -152,7 +152,7 @@ def test_one_wait_for_the_disk_serves_all(tmp_path: Path, monkeypatch: pytest.Mo
         time.sleep(0.002)
         real(fd)
 
-    monkeypatch.setattr(waldisk, "fdatasync", slow)
+    monkeypatch.setattr(walopen, "fdatasync", slow)
 
     def run() -> None:
         for _ in range(5):
@@ -182,7 +182,7 @@ def test_who_waits_for_the_disk_is_served_when_another_closes(tmp_path: Path, mo
         leave.wait(5)
         os.fdatasync(fd)
 
-    monkeypatch.setattr(waldisk, "fdatasync", slow)
+    monkeypatch.setattr(walopen, "fdatasync", slow)
     with wal.lock():
         tokens = [wal.append(b"a"), wal.append(b"b")]
     served: list[int] = []
@@ -217,7 +217,7 @@ def test_a_disk_that_fails_is_not_believed_again(tmp_path: Path, monkeypatch: py
     with wal.lock():
         token = wal.append(b"a")
     with monkeypatch.context() as patch, pytest.raises(GitError, match=said):
-        patch.setattr(waldisk, "fdatasync", failing)
+        patch.setattr(walopen, "fdatasync", failing)
         wal.sync(token)
     for _ in range(2):
         with pytest.raises(GitError, match=said):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.threads import waldisk, worker
+from gitbaton.threads import store, walopen
 from gitbaton.threads.wal import Wal
 
 
@@ -21,12 +21,12 @@ def test_who_waits_for_the_disk_says_when_it_is_likely_to_be_back(tmp_path: Path
         told.append(wal.back - time.perf_counter())
         time.sleep(0.01)
 
-    monkeypatch.setattr(waldisk, "fdatasync", disk)
+    monkeypatch.setattr(walopen, "fdatasync", disk)
     for _ in range(20):
         put(wal)
         assert wal.back == 0
     assert told[0] <= 0 and 0.002 < told[-1] < 1
-    monkeypatch.setattr(waldisk, "fdatasync", refuse)
+    monkeypatch.setattr(walopen, "fdatasync", refuse)
     with pytest.raises(GitError, match="disk"):
         put(wal)
     assert wal.back == 0
@@ -48,9 +48,9 @@ def put(wal: Wal) -> None:
 def test_a_flush_in_the_background_rests_when_somebody_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     now, rests = [100.0], list[float]()
     clock = SimpleNamespace(perf_counter=lambda: now[0], sleep=rests.append)
-    monkeypatch.setattr(worker, "time", clock)
+    monkeypatch.setattr(store, "time", clock)
     core: Any = SimpleNamespace(wal=SimpleNamespace(back=0.0))
-    give_way = worker.way_giver(core)
+    give_way = store.way_giver(core)
     for later, back, resting in (
         (0.00005, 0.0, False),  # nobody waits
         (0.00005, 100.0101, False),  # not yet
