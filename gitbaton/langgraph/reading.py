@@ -1,10 +1,13 @@
-"""Entries of a thread made into what LangGraph reads: checkpoints, metadata, pending writes, each time as fresh objects."""
+"""Reading for LangGraph: checkpoints, metadata and pending writes as fresh objects; listings; what delta channels need."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from functools import partial
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 
 import ormsgpack
 from langgraph.checkpoint.base import CheckpointTuple
@@ -12,21 +15,27 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.errors import RecordError
 from gitbaton.langgraph.blocked import telling
+from gitbaton.langgraph.naming import namespace_of, thread_of, whole
+from gitbaton.threads.codec import json_text
 from gitbaton.threads.codec import loads as loads_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, PendingWrite
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, DeltaChannelHistory, PendingWrite
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from gitbaton.threads.store import ThreadStore
     from gitbaton.threads.values import Entry, Row, Typed
 
+    Place = tuple[str, str, Entry]
+
 _KEYS = ormsgpack.OPT_NON_STR_KEYS
 _ONCE, _NEVER = "read once", "cannot be joined"
+_SURE = 1 << 52
 
 
 class Joined:
@@ -169,3 +178,99 @@ def _map(size: int) -> bytes:
     if size < 16:
         return bytes((0x80 | size,))
     return b"\xde" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xdf" + size.to_bytes(4, "big")
+
+
+def history(
+    reader: Reader, thread: str, namespace: str, checkpoint: str | None, channels: Sequence[str]
+) -> Mapping[str, DeltaChannelHistory]:
+    """For each channel its writes before ``checkpoint`` (default: the newest), oldest first, and, where there is one, the value
+    they begin at. Only what is asked for is decoded."""
+    store = reader.store
+    rows: dict[str, list[Sequence[Row]]] = {channel: [] for channel in channels}
+    seeds: dict[str, Any] = {}
+    target = store.entry(thread, namespace, checkpoint) if checkpoint else store.latest(thread, namespace)
+    parent, met = target.parent if target else None, {target.id if target else ""}
+    remaining = set(rows)
+    while parent is not None and remaining and parent not in met:
+        met.add(parent)
+        entry = store.entry(thread, namespace, parent)
+        if entry is None:
+            break
+        found = store.rows(thread, namespace, entry)
+        for channel in [*remaining]:
+            if own := [row for row in found if row[3] == channel]:
+                rows[channel].append(own)
+            if channel in entry.channels:
+                seeds[channel] = reader.value(entry, channel)
+                remaining.discard(channel)
+        parent = entry.parent
+    result: dict[str, DeltaChannelHistory] = {}
+    for channel in rows:
+        writes = [write for own in reversed(rows[channel]) for write in reader.writes(own)]
+        result[channel] = {"writes": writes, "seed": seeds[channel]} if channel in seeds else {"writes": writes}
+    return result
+
+
+def entries(
+    reader: Reader,
+    config: RunnableConfig | None,
+    where: Mapping[str, Any] | None,
+    before: RunnableConfig | None,
+    limit: int | None,
+) -> Iterator[Place]:
+    """Thread, namespace and entry of what a listing asks for. Raises KeyError for a ``config`` without a thread id."""
+    named: Mapping[str, Any] = {} if config is None else config["configurable"]
+    thread = None if config is None else thread_of(named)
+    namespace = None if named.get("checkpoint_ns") is None else namespace_of(named)
+    only, below = named.get("checkpoint_id"), before["configurable"].get("checkpoint_id") if before else None
+    only, below = whole(only) if only else None, whole(below) if below else None
+    if limit is not None and limit <= 0:
+        return iter(())
+    if thread is not None and namespace is not None:
+        chains = [(thread, namespace)]
+    else:
+        chains = [c for c in reader.store.chains(thread) if namespace is None or c[1] == namespace]
+    found = _one(reader, chains, only, below) if only else _all(reader, chains, below)
+    if where:
+        found = _matching(reader, found, where)
+    return islice(found, limit)
+
+
+def _one(reader: Reader, chains: list[tuple[str, str]], only: str, below: str | None) -> Iterator[Place]:
+    if below and only >= below:
+        return
+    for thread, namespace in chains:
+        entry = reader.store.entry(thread, namespace, only)
+        if entry is not None:
+            yield thread, namespace, entry
+
+
+def _all(reader: Reader, chains: list[tuple[str, str]], below: str | None) -> Iterator[Place]:
+    def one(thread: str, namespace: str) -> Iterator[tuple[str, Place]]:
+        for entry in reader.store.walk(thread, namespace, below or None):
+            yield entry.id, (thread, namespace, entry)
+
+    if len(chains) == 1:
+        ((thread, namespace),) = chains
+        return ((thread, namespace, entry) for entry in reader.store.walk(thread, namespace, below or None))
+    return map(itemgetter(1), merge(*(one(*chain) for chain in chains), key=itemgetter(0), reverse=True))
+
+
+def _matching(reader: Reader, found: Iterator[Place], where: Mapping[str, Any]) -> Iterator[Place]:
+    """Those whose metadata equal ``where``; a text that must stand in the stored JSON spares decoding most of it."""
+    needles = [needle for key, wanted in where.items() if (needle := _needle(key, wanted))]
+    for place in found:
+        entry = place[2]
+        if entry.md and any(needle not in entry.md for needle in needles):
+            continue
+        metadata: Mapping[str, Any] = reader.metadata(entry)
+        if all(wanted == metadata.get(key) for key, wanted in where.items()):
+            yield place
+
+
+def _needle(key: str, wanted: object) -> bytes | None:
+    """What JSON that we wrote must hold where ``key`` equals ``wanted``; None where there are several ways to write it."""
+    if type(wanted) is str or (type(wanted) is int and 1 < abs(wanted) < _SURE):  # 1 equals true
+        text = json_text({key: wanted})
+        return text[1:-1] if text else None
+    return None

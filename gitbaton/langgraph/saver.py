@@ -14,10 +14,8 @@ from gitbaton.errors import GitError, UsageError
 from gitbaton.git.creating import create_bare
 from gitbaton.langgraph.aio import Aside, AsyncMethods
 from gitbaton.langgraph.blocked import allowed
-from gitbaton.langgraph.history import history
-from gitbaton.langgraph.listing import entries
 from gitbaton.langgraph.naming import namespace_of, thread_of, whole
-from gitbaton.langgraph.reading import Joined, Reader
+from gitbaton.langgraph.reading import Joined, Reader, entries, history
 from gitbaton.langgraph.writing import Writer
 from gitbaton.threads.store import ThreadStore
 

@@ -138,15 +138,12 @@ class Writer:
         known = self.recent.get((draft.thread, draft.namespace))
         if known is not None and known[0] == entry.ck:
             return entry.channels, known[1]
-        return entry.channels, self._versions(entry)
-
-    def _versions(self, entry: Entry) -> Mapping[str, Any] | None:
         try:
             whole = loads(entry.ck) if entry.ck else self.serde.loads_typed(self.store.blob(entry.rest["ck"]))
         except RecordError:
-            return None
+            return entry.channels, None
         found = whole.get("channel_versions") if isinstance(whole, dict) else None
-        return found if isinstance(found, dict) else None
+        return entry.channels, found if isinstance(found, dict) else None
 
     def _text(self, draft: Draft, kind: str, value: object) -> bytes:
         try:
