@@ -9,7 +9,7 @@ from functools import partial
 from gitbaton.agents.clients import CLIENTS, Client, folder
 from gitbaton.agents.settings import MalformedError, undone
 from gitbaton.errors import BatonError, NoAnswerError, UsageError
-from gitbaton.install.agentmerge import Found
+from gitbaton.install.agentparts import Found
 from gitbaton.install.files import File, check_unchanged, check_writable, digest, make_folders, read, write
 from gitbaton.install.levels import (
     EVERYWHERE,
@@ -259,15 +259,10 @@ def _remarks(where: Place, clients: Sequence[Client], *, agents_md: bool, truste
     else:
         said.append(f"hooks at user level {ONLY_USED}; {EVERYWHERE} lets them act in every repository")
     if agents_md and where.root is not None:
-        if _reads_no_agents_md(where.root):
+        claude, ours = (os.path.join(where.root, name) for name in ("CLAUDE.md", "AGENTS.md"))
+        leads = os.path.realpath(claude) == os.path.realpath(ours) or b"@AGENTS.md" in (read(claude) or b"")
+        if os.path.isfile(claude) and not leads:
             said.append("Claude Code reads CLAUDE.md and not AGENTS.md where both are; add the line '@AGENTS.md' to it")
         names = '{"context": {"fileName": ["AGENTS.md", "GEMINI.md"]}}'
         said.append(f"Gemini CLI reads AGENTS.md only by a setting: {names}")
     return [*said, "'git baton agent doctor' says whether they run"]
-
-
-def _reads_no_agents_md(root: str) -> bool:
-    """Whether there is a CLAUDE.md that does not lead to AGENTS.md."""
-    path = os.path.join(root, "CLAUDE.md")
-    same = os.path.realpath(path) == os.path.realpath(os.path.join(root, "AGENTS.md"))
-    return os.path.isfile(path) and not same and b"@AGENTS.md" not in (read(path) or b"")

@@ -10,8 +10,7 @@ from typing import Literal
 from gitbaton.agents.clients import CLIENTS, LEVELS, OURS, Client, Level, folder
 from gitbaton.agents.settings import MalformedError
 from gitbaton.errors import BatonError
-from gitbaton.install.agentmerge import Found
-from gitbaton.install.agentparts import NONE, PLUGIN_MARK, SKILL_MARK, Block, Hooks, Part, Whole
+from gitbaton.install.agentparts import NONE, PLUGIN_MARK, SKILL_MARK, Block, Found, Hooks, Part, Whole
 from gitbaton.install.files import File, look
 from gitbaton.values import value
 

@@ -128,7 +128,7 @@ transcripts transcripts/proofs.py: what was forgotten is forgotten
 -if old and not _says_forgotten(entry.path):
 +if old:
 
-install install/agentmerge.py: the user's handlers go, too
+install install/agentparts.py: the user's handlers go, too
 -alone = len(path) > 3 and group is not None and len(group.members) == 1
 +alone = len(path) > 3
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from gitbaton.agents.clients import CLIENTS, command, powershell, track_of
-from gitbaton.install.agentmerge import found, is_empty, merge, strip
-from gitbaton.install.agentparts import BEGIN, END, is_shipped, shipped
+from gitbaton.install.agentparts import BEGIN, END, found, is_empty, is_shipped, merge, shipped, strip
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 from tests.rooms.install.test_agent_install import FILES, NAMES, SKILLS, both, home, state

@@ -15,7 +15,7 @@ from gitbaton.agents.clients import CLIENTS
 from gitbaton.agents.settings import MalformedError
 from gitbaton.errors import BatonError
 from gitbaton.install import agents, codex, levels
-from gitbaton.install.agentmerge import merge
+from gitbaton.install.agentparts import merge
 from gitbaton.install.files import MAX_BYTES, File, check_writable, look, read, write
 from gitbaton.install.plan import apply
 from tests.kit import Outcome, Sandbox
