@@ -42,8 +42,7 @@ def command(
 
 def _mend(baton: Baton, remote: str | None, *, dry_run: bool, json: bool) -> int:
     """Mend, or say what would be; 1 where something is lost, left as it is, or not ours to mend."""
-    from gitbaton.mending.applying import apply
-    from gitbaton.mending.planning import plan
+    from gitbaton.mending.planning import apply, plan
 
     found = plan(baton, remote)
     warnings = list(found.warnings)

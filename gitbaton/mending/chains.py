@@ -9,8 +9,7 @@ from datetime import timedelta
 from gitbaton.codec import canonical, counted, document, encode, message, parse
 from gitbaton.errors import BatonError
 from gitbaton.git.objects import TreeEntry, author_at, commit_data, object_id, tree_data
-from gitbaton.mending.survey import Survey
-from gitbaton.mending.values import Lost, Made
+from gitbaton.mending.survey import Lost, Made, Survey
 from gitbaton.model import Checkpoint, FileState, IndexState, Oid, Skipped, Stored
 from gitbaton.store.chain import root_objects
 from gitbaton.store.join import Link, linked, on_top

@@ -8,8 +8,7 @@ from gitbaton.codec import counted, entry, parse_note
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import Commit, NewObject, TreeEntry, commit_data
-from gitbaton.mending.survey import LARGEST, Reach, Survey
-from gitbaton.mending.values import Lost, Made
+from gitbaton.mending.survey import LARGEST, Lost, Made, Reach, Survey
 from gitbaton.model import Oid, Stored, Transcript
 from gitbaton.store import NOTES
 from gitbaton.store import meta as store_meta

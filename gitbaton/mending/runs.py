@@ -15,8 +15,7 @@ from gitbaton.journal.codec import decode, encode
 from gitbaton.journal.reading import RECORD
 from gitbaton.journal.state import is_mark
 from gitbaton.journal.values import BLOBS, TREES, Cause, Reads, Record, Writes
-from gitbaton.mending.survey import Reach, Survey
-from gitbaton.mending.values import Lost, Made
+from gitbaton.mending.survey import Lost, Made, Reach, Survey
 from gitbaton.model import Oid
 from gitbaton.store.chain import root_objects
 from gitbaton.store.write import NOBODY

@@ -1,5 +1,5 @@
 """Survey of a damaged repository: every object that can be read, what the user's refs reach, which of ours are broken, and what
-lies about that can replace them."""
+lies about that can replace them; and the values of a mend."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ from gitbaton.git.repo import Repo
 from gitbaton.git.torn import index_is_torn
 from gitbaton.git.tornfiles import BROKEN, Pack, Spare, listed, torn
 from gitbaton.git.tornrefs import beside, lying
-from gitbaton.mending.values import UNFINISHED
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.inventory import known
 from gitbaton.store import NOTES, Store, sound
 from gitbaton.store.chain import root_objects
 from gitbaton.store.sound import OURS, is_ours
 from gitbaton.store.values import MAX_COMMIT
+from gitbaton.values import value
 
 LARGEST = 256 << 20
 _BATCH = 2000
 _TREE, _LINK = b"40000", b"160000"
 _JSON = b'{\n  "v": 1,\n'
+UNFINISHED = "unfinished"  # the file in the folder of what is put aside, while a mend is carried out
 
 
 class Survey(BinaryObjects):
@@ -344,3 +345,71 @@ class Reach:
             if entry.mode not in (_TREE, _LINK):
                 blobs.setdefault(entry.oid, inside + entry.name)
         return [(entry.oid, inside + entry.name) for entry in entries if entry.is_tree]
+
+
+@value
+class Lost:
+    """Something of ours that nobody can read any more: ``where`` names the checkpoint, run or thread, ``what`` a path, or what
+    else of it went."""
+
+    where: str
+    what: str
+
+
+@value
+class Move:
+    """A ref that is to point elsewhere. ``old``: what it points at now, None where it holds no id; ``raw``: its file's bytes,
+    as they are put aside; ``new``: None where nothing is left for it to point at; ``said``: why, for people."""
+
+    name: str
+    new: Oid | None
+    old: Oid | None
+    raw: bytes | None
+    said: str
+
+
+@value
+class Theirs:
+    """Damage that is not ours to touch: what, and the command of git's that helps."""
+
+    text: str
+    hint: str
+
+
+@value
+class Mend:
+    """What a mend will do. ``torn``: objects whose file is put aside, with its path; ``objects``: what is written, ``found`` of
+    it elsewhere; ``moves``: refs; ``lines``: what goes from git's file of packed refs; ``logs``: logs of refs that are written
+    anew without the lines that cannot be read; ``packs``: those that only lack an index; ``files``: what else of ours is put
+    aside; ``lost``: what is gone for good; ``left``: what is ours and stays as it is, and why; ``theirs``: what is not ours;
+    ``unfinished``: the marks of mends that were killed."""
+
+    torn: tuple[tuple[Oid, str], ...] = ()
+    objects: tuple[NewObject, ...] = ()
+    found: int = 0
+    moves: tuple[Move, ...] = ()
+    lines: tuple[bytes, ...] = ()
+    logs: tuple[tuple[str, tuple[bytes, ...]], ...] = ()
+    packs: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    lost: tuple[Lost, ...] = ()
+    left: tuple[Lost, ...] = ()
+    theirs: tuple[Theirs, ...] = ()
+    warnings: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is to be done."""
+        return bool(self.torn or self.objects or self.moves or self.lines or self.logs or self.packs or self.files)
+
+
+@value
+class Made:
+    """What became of one ref: where it is to point (None: nowhere), what is lost; ``said``: why, for people; ``left``: why it
+    stays as it is instead."""
+
+    new: Oid | None
+    lost: tuple[Lost, ...] = ()
+    said: str = ""
+    left: str = ""
