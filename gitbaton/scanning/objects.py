@@ -1,19 +1,17 @@
-"""Object scan: objects come in, hits with their places come out."""
+"""Object scan: objects come in, hits with their places come out; the texts of binary files and of a checkpoint's JSON."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, message, parse, plain
+from gitbaton.codec import Json, message, parse, payload, plain
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objectlists import Listed, contents, entry_names, first_bytes, introduced, named, reachable, sizes
 from gitbaton.git.objects import OID, Commit, lookup, object_id, parse_commit
 from gitbaton.model import Oid
-from gitbaton.scanning.binary import readable
-from gitbaton.scanning.records import others, record_in, words
 from gitbaton.scanning.values import NOT_SCANNED, Hit
 from gitbaton.secrets import Redactor
 from gitbaton.values import replace
@@ -35,6 +33,16 @@ _SIZES = re.compile(rb'\n\n[^\n]*\n\n\{"v":1,[^\n]*?,"size":\[\d{1,12},(\d{1,12}
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _HELD = re.compile(rb"(?:.*/)?[crwx]\.[A-Za-z0-9_%-]*\Z", re.DOTALL)  # what a thread of LangGraph's holds,
 _VALUE = re.compile(rb"[a-z][a-z0-9_+-]{0,63}\0|\[\[")  # a value with its type, or writes after their list
+_LEAST = 16  # no secret that is known by its form is shorter
+_READ, _OTHER, _NUL = b"r", b"-", b"0"
+_CLASS = bytes(ord(_READ if n in b"\t\n\r" or 32 <= n < 127 else _OTHER if n else _NUL) for n in range(256))
+_RUN = re.compile(rb"r{%d,}" % _LEAST)
+_WIDE = re.compile(rb"(?:[\t\n\r -~]\0){%d,}" % _LEAST)
+# In the row of a table one value stands right behind the other, so that nothing says where a key begins and ends.
+_ALONE = re.compile(rb"(?:AKIA|ASIA|ABIA|ACCA)(?=[A-Z]{0,15}[0-9])[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}")
+_BEGINS = re.compile(rb"(?<=[0-9A-Za-z_])(?:sk-(?=proj-|svcacct-|[A-Za-z0-9]{32})|gl[a-z]{2,5}-|npm_|hf_|gsk_|pplx-|xai-)")
+_WORDS = ("step", "note", "next_cmd", "label")
+_DULL = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}Z)\Z")  # an id or a time
 
 
 def scanner(baton: Baton) -> Redactor:
@@ -231,7 +239,8 @@ class Scan:
         if len(group) > 1 and not self.find(_BETWEEN.encode().join([text for _, text in group]), sure=True):
             return
         for oid, text in group:
-            noted = _is_note(paths[oid])
+            # A path of a notes tree, with any fan-out, is a commit's id.
+            noted = OID.match(paths[oid].replace(b"/", b"").decode("ascii", "replace")) is not None
             for finding in self.find(text, sure=True):
                 hit = _nowhere(text.count(b"\n", 0, finding.start) + 1, finding.kind)
                 ids = [m.group(1).decode() for m in _ENTRY.finditer(text, 0, finding.start)] if noted else []
@@ -332,11 +341,6 @@ def _is_value(path: bytes, data: bytes) -> bool:
     return _HELD.match(path) is not None and _VALUE.match(data) is not None
 
 
-def _is_note(path: bytes) -> bool:
-    """Whether a path is that of a commit's note in a notes tree, with any fan-out."""
-    return OID.match(path.replace(b"/", b"").decode("ascii", "replace")) is not None
-
-
 def _nowhere(line: int, kind: str) -> Hit:
     return Hit(checkpoint=None, commit=None, path="", line=line, kind=kind)
 
@@ -345,3 +349,58 @@ def _masked(said: str | bytes) -> str:
     """The first characters of what is long and of a form whose beginning everybody knows."""
     text = said if isinstance(said, str) else said.decode("ascii", "replace")
     return plain(text[:_SHOWN]) + "…" if len(text) >= _LONG else ""
+
+
+def readable(data: bytes) -> bytes:
+    """The runs of readable characters in a binary file, of one or two bytes each, apart from each other; its line feeds are
+    kept, so that a line of the result is one of the file's."""
+    said = data.translate(_CLASS)
+    if (_READ + _NUL) * _LEAST in said:
+        data = _WIDE.sub(lambda match: b"\0" + match.group()[::2] + b"\0", data)
+        said = data.translate(_CLASS)
+    parts, done = [], 0
+    for match in _RUN.finditer(said):
+        start, end = match.span()
+        parts += [b"\n" * data.count(b"\n", done, start), data[start:end]]
+        done = end
+    text = b"\0".join(parts)
+    return _BEGINS.sub(rb"\0\g<0>", _ALONE.sub(rb"\0\g<0>\0", text))
+
+
+def record_in(text: bytes) -> tuple[bytes, dict[str, Json] | None]:
+    """The JSON in a message and what it says; None where it is no checkpoint."""
+    try:
+        raw = payload(text)
+        record = parse(raw)
+    except RecordError:
+        return b"", None
+    return (raw, record) if isinstance(record, dict) and "track" in record and "step" in record else (b"", None)
+
+
+def words(record: Mapping[str, Json]) -> Iterator[tuple[str, str, str]]:
+    """What somebody wrote: a name, what it is called by where that counts, and the text."""
+    carried = record.get("carried")
+    texts: list[tuple[str, str, Json]] = [(name, "", record.get(name)) for name in _WORDS]
+    texts.append(("carried.step", "", carried.get("step") if isinstance(carried, dict) else None))
+    decisions, extra = record.get("decisions"), record.get("extra")
+    texts += [("decision", "", text) for text in decisions] if isinstance(decisions, list) else []
+    texts += [(f"extra.{key}", f"{key}=", text) for key, text in extra.items()] if isinstance(extra, dict) else []
+    return ((name, head, text) for name, head, text in texts if isinstance(text, str) and text)
+
+
+def others(record: Mapping[str, Json], said: Collection[str]) -> Iterator[tuple[str, str]]:
+    """All other texts: names and paths, and what we do not know."""
+    for key, item in record.items():
+        yield from ((key, text) for text in (key, *_texts(item)) if text not in said and not _DULL.match(text))
+
+
+def _texts(item: Json) -> Iterator[str]:
+    if isinstance(item, str):
+        yield item
+    elif isinstance(item, dict):
+        for key, inner in item.items():
+            yield key
+            yield from _texts(inner)
+    elif isinstance(item, list):
+        for inner in item:
+            yield from _texts(inner)

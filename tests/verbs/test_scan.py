@@ -18,8 +18,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.objects import RefChange, TreeEntry, commit_data, new_object
 from gitbaton.model import Agent, Carried, Checkpoint
 from gitbaton.scanning import NOT_SCANNED, Hit, lacking, scan
-from gitbaton.scanning.binary import readable
-from gitbaton.scanning.objects import scanner
+from gitbaton.scanning.objects import readable, scanner
 from gitbaton.store import chain_ref
 from gitbaton.store.chain import root_objects
 from gitbaton.store.refs import TRANSCRIPTS, remote_ref
