@@ -1,6 +1,5 @@
 """Secrets in words: what looks like a key or a password, and the placeholders that stand for it. Pure; no git, no files."""
 
-from gitbaton.secrets.redactor import Finding, Redactor
-from gitbaton.secrets.report import Redacted, differences, told
+from gitbaton.secrets.redactor import Finding, Redacted, Redactor, differences, told
 
 __all__ = ["Finding", "Redacted", "Redactor", "differences", "told"]

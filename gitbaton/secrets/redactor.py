@@ -1,8 +1,9 @@
-"""The redactor: finds secrets in words and puts placeholders in their place, the same ones each time."""
+"""The redactor: finds secrets in words and puts placeholders in their place, the same ones each time; and what it redacted."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from gitbaton.errors import ScanError, UsageError
 from gitbaton.model import Checkpoint, Observed, Prompt, Told
@@ -13,7 +14,6 @@ from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Literal
 
     Mode = Literal["on", "off", "strict"]
@@ -34,6 +34,7 @@ _NAME, _VALUE, _LONGEST = ("name", "Name", "key", "Key"), ("value", "Value"), 64
 _COLOUR = r"(?:\x1b|\\(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,20}[mK]"
 _COLOURED = ("\x1b[", "1b[", "1B[", "\\033[", "\\e[")
 _ESCAPED = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\b": "\b", "\\f": "\f"}
+_KIND = r"\[redacted:([a-z][a-z0-9-]{1,30})\]"
 
 
 @value
@@ -279,3 +280,40 @@ def _unescaped(unit: str) -> str:
     if unit[:2] == "\\u" and len(unit) == 6:
         return chr(int(unit[2:], 16))
     return _ESCAPED.get(unit, unit[-1])
+
+
+@value
+class Redacted:
+    """One secret that a placeholder stands for now: the field that held it, and its kind."""
+
+    field: str
+    kind: str
+
+
+def differences(old: Checkpoint, new: Checkpoint) -> tuple[Redacted, ...]:
+    """The placeholders that ``new``, the redacted ``old``, has and ``old`` has not."""
+    found = []
+    for (said, before), (field, after) in zip(_words(old), _words(new), strict=True):
+        if said != field:
+            found.append(Redacted(field=field, kind=field.split(".")[2]))
+        had = compiled(_KIND).findall(before)
+        for kind in compiled(_KIND).findall(after):
+            if kind in had:
+                had.remove(kind)
+            else:
+                found.append(Redacted(field=field, kind=kind))
+    return tuple(found)
+
+
+def told(redacted: Sequence[Redacted]) -> str:
+    """One line: how many secrets, in which fields and of which kinds."""
+    count = "a secret" if len(redacted) == 1 else f"{len(redacted)} secrets"
+    return f"redacted {count}: {', '.join(f'{r.field} ({r.kind})' for r in redacted)}"
+
+
+def _words(c: Checkpoint) -> Iterator[tuple[str, str]]:
+    yield from (("step", c.step), ("note", c.note), ("next_cmd", c.next_cmd))
+    yield from ((f"decision {number}", text) for number, text in enumerate(c.decisions, 1))
+    yield "label", c.label or ""
+    yield from ((f"extra.{key}", text) for key, text in c.extra)
+    yield "carried.step", c.carried.step if c.carried else ""
