@@ -17,8 +17,7 @@ import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.system import groups, ptys
-from gitbaton.system.children import Command, Ended, alive, forward, signals
-from gitbaton.system.relay import SAME
+from gitbaton.system.children import SAME, Command, Ended, alive, forward, signals
 from gitbaton.values import replace
 from tests.kit.commands import driver, ran, runs, sh, sweep, until
 from tests.kit.tiers import some
