@@ -59,7 +59,7 @@ class UnchangedError(NoAnswerError):
 
 
 class RemoteError(NoAnswerError):
-    """A remote cannot be reached, refuses, or does not answer; ``kind`` is one of KINDS of gitbaton.git.refusals."""
+    """A remote cannot be reached, refuses, or does not answer; ``kind`` is one of KINDS of gitbaton.git.bounded."""
 
     def __init__(self, message: str, *hints: str, kind: str = "other") -> None:
         super().__init__(message, *hints)

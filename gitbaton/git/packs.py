@@ -16,9 +16,8 @@ from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import Kind, Objects
 from gitbaton.git.packer import Packer
 from gitbaton.git.packfile import Entry, Id, Packing, hasher
-from gitbaton.git.packindex import Packed
 from gitbaton.git.packkeep import Kept, Shelf
-from gitbaton.git.packread import Mapped
+from gitbaton.git.packread import Mapped, Packed
 from gitbaton.git.repo import Repo
 from gitbaton.git.sizes import LARGEST, check_size
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 
 from gitbaton.errors import RemoteError, UsageError
-from gitbaton.git.bounded import Bounded, OutOfTimeError
-from gitbaton.git.objects import is_oid, is_ref
-from gitbaton.git.publish import sync_all
-from gitbaton.git.refusals import failure, hook_line, refused, timed_out, without_credentials
+from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, hook_line, refused, timed_out, without_credentials
+from gitbaton.git.objects import RefChange, is_oid, is_ref
+from gitbaton.git.publish import fsync, move_refs, sync_all
 from gitbaton.git.repo import Repo
-from gitbaton.git.shelter import sheltered
+from gitbaton.git.run import checked
+from gitbaton.git.usage import refs as refs_of
 from gitbaton.model import Oid
 from gitbaton.system.process import Result
 from gitbaton.values import value
@@ -41,6 +44,7 @@ _FETCH = (
     "--no-filter",
 )
 _PUSH = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-recurse-submodules", "--no-signed", "--no-force-if-includes")
+_OWN = (b"core.repositoryformatversion", b"core.bare", b"core.worktree")
 
 
 @value
@@ -59,7 +63,7 @@ class Remote:
 
 @value
 class Pushed:
-    """What became of one ref: ``kind`` is empty when the remote has it now, else one of gitbaton.git.refusals.KINDS, with the
+    """What became of one ref: ``kind`` is empty when the remote has it now, else one of gitbaton.git.bounded.KINDS, with the
     remote's ``reason``."""
 
     ref: str
@@ -125,7 +129,7 @@ def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False)
         return Remote(name=_ref_name(path), shown=path, fetch=path, push=(path,))
     if word.endswith(".bundle") and ":" not in word:
         raise UsageError(f"there is no bundle '{word}'", "'git bundle create' makes one")
-    if _is_address(word):
+    if "/" in word or _SCP.match(word):
         shown = address(word)
         return Remote(name=_ref_name(shown), shown=shown, fetch=word, push=(word,))
     there = config.names()
@@ -139,10 +143,6 @@ def _configured(config: _Config, name: str) -> Remote:
     places = pushed or urls
     push = (name,) if len(places) == 1 and places == urls[:1] else tuple(places)
     return Remote(name=_ref_name(name), shown=name, fetch=name, push=push, exact=frozenset(pushed))
-
-
-def _is_address(word: str) -> bool:
-    return "/" in word or _SCP.match(word) is not None
 
 
 def address(url: str) -> str:
@@ -290,3 +290,67 @@ def _rows(result: Result) -> dict[str, Pushed]:
         kind = refused(reason) if flag == "!" else ""
         rows[ref] = Pushed(ref=ref, kind=kind, reason=hook if kind == "hook" and hook else reason)
     return rows
+
+
+class Shelter:
+    """A git directory without some refs: git fetches nothing beside a ref that leads to what cannot be read. Its objects and
+    all settings are the repository's; what is fetched lies there as refs until ``take``; ``env`` makes it git's."""
+
+    def __init__(self, repo: Repo, folder: str, hidden: Collection[str]) -> None:
+        self.repo, self.place = repo, os.path.join(folder, "git")
+        words = ("init", "-q", "--bare", "--template=", f"--object-format={repo.layout.algorithm}")
+        checked(repo.git.run(*words, "--", self.place, env={"GIT_DEFAULT_REF_FORMAT": "files", "GIT_DIR": self.place}), "init")
+        settings = os.path.join(folder, "settings")
+        with open(settings, "wb") as file:
+            file.write(_settings(repo))
+        self.env = {
+            "GIT_DIR": self.place,
+            "GIT_CONFIG_GLOBAL": settings,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_OBJECT_DIRECTORY": repo.git.env.get("GIT_OBJECT_DIRECTORY", repo.objects_dir),
+        }
+        shallow = os.path.join(repo.layout.common_dir, "shallow")
+        if os.path.isfile(shallow):
+            shutil.copyfile(shallow, os.path.join(self.place, "shallow"))
+        self.before = {name: oid for name, oid in refs_of(repo, "refs/").items() if name not in hidden and oid.strip("0")}
+        with open(os.path.join(self.place, "packed-refs"), "wb") as file:
+            file.write(b"".join(f"{oid} ".encode() + os.fsencode(name) + b"\n" for name, oid in self.before.items()))
+
+    def take(self, names: Collection[str]) -> None:
+        """Move refs of the repository to where they are here. Raises RefConflictError, GitError."""
+        raw = self.repo.git.out("for-each-ref", "--format=%(objectname) %(refname)", env=self.env)
+        rows = (line.partition(" ") for line in os.fsdecode(raw).split("\n")[:-1])
+        now = {name: oid for oid, _, name in rows if name in names}
+        changes = [RefChange(name=name, new=oid, old=self.before.get(name)) for name, oid in now.items()]
+        changes = [change for change in changes if change.new != change.old]
+        if changes:
+            move_refs(self.repo, changes, how=fsync(self.repo))
+
+
+@contextmanager
+def sheltered(repo: Repo, hidden: Collection[str]) -> Iterator[Shelter]:
+    """A shelter from the refs that are ``hidden``. Raises GitError."""
+    with TemporaryDirectory(prefix="gitbaton-") as folder:
+        yield Shelter(repo, folder, hidden)
+
+
+def _settings(repo: Repo) -> bytes:
+    """All settings as git sees them in the repository, as one file: includes may depend on the place, and are read there."""
+    raw = repo.git.out("config", "--list", "--show-scope", "--includes", "-z")
+    fields = raw.split(b"\0")[:-1]
+    rows = []
+    for scope, item in zip(fields[::2], fields[1::2], strict=True):
+        key, given, text = item.partition(b"\n")
+        room, _, name = key.rpartition(b".")
+        section, dot, rest = room.partition(b".")
+        if scope == b"command" or section == b"extensions" or key in _OWN:
+            continue  # those come with each call; these say what the directory itself is
+        if section in (b"include", b"includeif"):
+            continue
+        head = b"[" + section + (b' "' + _escaped(rest) + b'"' if dot else b"") + b"]\n\t" + name
+        rows.append(head + (b' = "' + _escaped(text).replace(b"\n", b"\\n") + b'"' if given else b"") + b"\n")
+    return b"".join(rows)
+
+
+def _escaped(text: bytes) -> bytes:
+    return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')

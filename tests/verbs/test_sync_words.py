@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.git.refusals import failure
+from gitbaton.git.bounded import failure
 from tests.kit.far import CHAINS, Far, lines_of, ok, snap
 from tests.kit.servers import free_port
 

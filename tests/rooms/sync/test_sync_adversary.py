@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.git.refusals import failure
+from gitbaton.git.bounded import failure
 from gitbaton.store.meta import MOST_TURNS, Meta
 from gitbaton.store.revision import Revision
 from tests.kit.far import META, Far, forget, ok, snap, steps
