@@ -1,13 +1,21 @@
 """Values to bytes and back: canonical JSON, commit messages, note entries, track names. Pure; no git, no I/O."""
 
-from gitbaton.codec.checkpoint import EXTRA_KEY, decode, document, encode
-from gitbaton.codec.message import ROOT_MESSAGE, message, payload
+from gitbaton.codec.checkpoint import (
+    EXTRA_KEY,
+    ROOT_MESSAGE,
+    decode,
+    document,
+    encode,
+    message,
+    parse_transcript,
+    payload,
+    transcript_text,
+)
 from gitbaton.codec.notes import Note, entry, parse_note
 from gitbaton.codec.observed import read_told, told_bytes, told_document
-from gitbaton.codec.paths import path_document, path_of
+from gitbaton.codec.reader import path_document, path_of
 from gitbaton.codec.text import Json, canonical, counted, first_line, is_control, parse, plain, timestamp
 from gitbaton.codec.tracks import check_track, decode_track, encode_track
-from gitbaton.codec.transcripts import parse_transcript, transcript_text
 
 __all__ = [
     "EXTRA_KEY",

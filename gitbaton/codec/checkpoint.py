@@ -1,13 +1,12 @@
-"""Checkpoint <-> canonical JSON, version 1, with the limits that writers and readers share."""
+"""Checkpoint <-> canonical JSON, version 1, with the limits that writers and readers share; and its commit's message."""
 
 from __future__ import annotations
 
 import re
 
 from gitbaton.codec.observed import observed_document, read_observed
-from gitbaton.codec.paths import path_document
-from gitbaton.codec.reader import MAX_EXTRAS, MAX_FIELD, Reader
-from gitbaton.codec.text import MAX_BYTES, Json, canonical, is_control, parse, timestamp
+from gitbaton.codec.reader import MAX_EXTRAS, MAX_FIELD, Reader, path_document
+from gitbaton.codec.text import MAX_BYTES, Json, canonical, first_line, is_control, parse, timestamp
 from gitbaton.codec.tracks import check_track
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.model import (
@@ -23,10 +22,13 @@ from gitbaton.model import (
     Operation,
     Restore,
     Skipped,
+    Transcript,
     WorktreeId,
 )
 
 VERSION = 1
+ROOT_MESSAGE = b"gitbaton root 1\n"
+_SUBJECT_BYTES = 72
 MAX_SKIPPED = 1000
 MAX_TRACK = 200
 MAX_FLAGS = 1000
@@ -35,6 +37,11 @@ EXTRA_KEY_FORM = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 EXTRA_KEY = re.compile(EXTRA_KEY_FORM + r"\Z")
 _BITS = re.compile(r"a?s?i?\Z")
 _REASON = re.compile(r"[a-z][a-z-]{0,39}\Z")
+_FORM = re.compile(
+    r"bytes=(0|[1-9][0-9]{0,14}) lines=(0|[1-9][0-9]{0,14})"
+    r"(?: last=([A-Za-z0-9._:-]{1,128}))?(?: stored=([0-9a-f]{40}|[0-9a-f]{64}))?\Z"
+)
+_LAST = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
 
 
 def validate(checkpoint: Checkpoint) -> None:
@@ -45,7 +52,10 @@ def validate(checkpoint: Checkpoint) -> None:
     texts = [("step", c.step), ("note", c.note), ("next_cmd", c.next_cmd), ("validation", c.validation), ("kind", c.kind)]
     texts += [("label", c.label)] if c.label is not None else []
     texts += [("decision", text) for text in c.decisions]
-    for name, text in [*texts, *_agent_texts(c.agent)]:
+    if c.agent is not None:
+        who = [("agent's name", c.agent.name), ("agent's session", c.agent.session), ("agent's transcript", c.agent.transcript)]
+        texts += [(name, text) for name, text in who if text is not None]
+    for name, text in texts:
         _check_text(name, text)
     _check_visible("step", c.step)
     if c.label is not None:
@@ -54,13 +64,6 @@ def validate(checkpoint: Checkpoint) -> None:
         if given not in allowed:
             raise UsageError(f"the {name} '{given[:60]}' is not one of {', '.join(allowed)}")
     _check_extra(c.extra)
-
-
-def _agent_texts(agent: Agent | None) -> list[tuple[str, str]]:
-    if agent is None:
-        return []
-    texts = [("agent's name", agent.name), ("agent's session", agent.session), ("agent's transcript", agent.transcript)]
-    return [(name, text) for name, text in texts if text is not None]
 
 
 def _check_extra(extra: tuple[tuple[str, str], ...]) -> None:
@@ -107,6 +110,9 @@ def encode(checkpoint: Checkpoint) -> bytes:
 def document(c: Checkpoint) -> dict[str, Json]:
     """The JSON object of a checkpoint, keys in the canonical order; only a safety checkpoint has ``restore``,
     only one that carries another's words ``carried``, and only one that tells what a client had on record ``observed``."""
+    agent: Json = None
+    if c.agent is not None:
+        agent = {"name": c.agent.name, "session": c.agent.session, "transcript": c.agent.transcript}
     result: dict[str, Json] = {
         "v": VERSION,
         "track": c.track,
@@ -121,7 +127,7 @@ def document(c: Checkpoint) -> dict[str, Json]:
         "head": c.head,
         "created": timestamp(c.created),
         "extra": dict(c.extra),
-        "agent": _agent_document(c.agent),
+        "agent": agent,
         "files": _files_document(c.files),
         "previous": c.previous,
     }
@@ -129,22 +135,14 @@ def document(c: Checkpoint) -> dict[str, Json]:
         r = c.restore
         result["restore"] = {"op": r.op, "from": r.origin, "to": r.target, "position": r.position, "index": r.index}
     if c.carried is not None:
-        result["carried"] = _carried_document(c.carried)
+        w = c.carried
+        branch = None if w.branch is None else path_document(w.branch)
+        words: dict[str, Json] = {"id": w.id, "step": w.step, "created": timestamp(w.created), "branch": branch}
+        words |= {"head": w.head, "tree": w.tree, "turns": w.turns, "operation": w.operation, "foreign": w.foreign}
+        result["carried"] = words
     if c.observed is not None:
         result["observed"] = observed_document(c.observed)
     return result
-
-
-def _agent_document(agent: Agent | None) -> Json:
-    if agent is None:
-        return None
-    return {"name": agent.name, "session": agent.session, "transcript": agent.transcript}
-
-
-def _carried_document(c: Carried) -> Json:
-    branch = None if c.branch is None else path_document(c.branch)
-    words: dict[str, Json] = {"id": c.id, "step": c.step, "created": timestamp(c.created), "branch": branch}
-    return {**words, "head": c.head, "tree": c.tree, "turns": c.turns, "operation": c.operation, "foreign": c.foreign}
 
 
 def _files_document(files: FileState | None) -> Json:
@@ -158,10 +156,15 @@ def _files_document(files: FileState | None) -> Json:
     listed = _listed([s.path for s in files.skipped])
     skipped: list[Json] = [{"path": path_document(s.path), "reason": s.reason} for s in files.skipped[:listed]]
     skipped_more = files.skipped_more + len(files.skipped) - listed
+    operation: Json = None
+    if files.operation is not None:
+        o = files.operation
+        refs: dict[str, Json] = {name: path_document(target) for name, target in o.refs}
+        operation = {"kind": o.kind, "head": o.head, "onto": o.onto, "refs": refs}
     result: dict[str, Json] = {
         "tree": files.tree,
         "index": index,
-        "operation": _operation_document(files.operation),
+        "operation": operation,
         "changed": files.changed,
         "skipped": skipped,
         "worktree": {"path": path_document(files.worktree.path), "created": timestamp(files.worktree.created)},
@@ -181,13 +184,6 @@ def _listed(paths: list[str]) -> int:
         if size > _MAX_PATHS:
             return count
     return min(len(paths), MAX_SKIPPED)
-
-
-def _operation_document(operation: Operation | None) -> Json:
-    if operation is None:
-        return None
-    refs: dict[str, Json] = {name: path_document(target) for name, target in operation.refs}
-    return {"kind": operation.kind, "head": operation.head, "onto": operation.onto, "refs": refs}
 
 
 def decode(raw: bytes) -> Checkpoint:
@@ -216,7 +212,7 @@ def decode(raw: bytes) -> Checkpoint:
         note=r.text("note"),
         next_cmd=r.text("next_cmd"),
         validation=r.one_of("validation", VALIDATIONS),
-        decisions=tuple(_strings(r, "decisions")),
+        decisions=tuple(Reader({"decisions": item}, r.where).text("decisions") for item in r.items("decisions", MAX_BYTES)),
         label=r.maybe("label"),
         kind=r.one_of("kind", KINDS),
         branch=None if r.value.get("branch", 0) is None else r.path("branch"),
@@ -230,10 +226,6 @@ def decode(raw: bytes) -> Checkpoint:
         carried=_carried(carried) if carried else None,
         observed=read_observed(observed) if observed else None,
     )
-
-
-def _strings(r: Reader, key: str) -> list[str]:
-    return [Reader({key: item}, r.where).text(key) for item in r.items(key, MAX_BYTES)]
 
 
 def _agent(r: Reader) -> Agent:
@@ -293,3 +285,39 @@ def _operation(r: Reader) -> Operation:
     return Operation(
         kind=r.text("kind"), head=r.maybe_oid("head"), onto=r.maybe_oid("onto"), refs=r.strings("refs", paths=True)
     )
+
+
+def transcript_text(transcript: Transcript) -> str:
+    """The text of a position; an id of other characters than ``A-Za-z0-9._:-``, or of more than 128, is left out."""
+    last = f" last={transcript.last}" if transcript.last and _LAST.match(transcript.last) else ""
+    stored = f" stored={transcript.stored}" if transcript.stored else ""
+    return f"bytes={transcript.size} lines={transcript.lines}{last}{stored}"
+
+
+def parse_transcript(text: str | None) -> Transcript | None:
+    """The position in such a text; None for any other text, which a stranger may have written."""
+    match = _FORM.match(text or "")
+    if match is None:
+        return None
+    size, lines, last, stored = match.groups()
+    return Transcript(size=int(size), lines=int(lines), last=last, stored=stored)
+
+
+def message(step: str, raw: bytes) -> bytes:
+    """The commit message that carries a checkpoint's canonical bytes ``raw`` under the first line of its step."""
+    cut = (first_line(step) or "?").encode("utf-8", "replace")[:_SUBJECT_BYTES].decode("utf-8", "ignore")
+    return cut.rstrip().encode("utf-8") + b"\n\n" + raw
+
+
+def payload(text: bytes) -> bytes:
+    """The canonical bytes inside a commit message: from the first empty line to the first ``}`` at column 0.
+
+    Later paragraphs are reserved and not returned. Raises RecordError when there are none.
+    """
+    start = text.find(b"\n\n")
+    end = text.find(b"\n}\n", start) if start >= 0 else -1
+    if end < 0 or not text.startswith(b"{", start + 2):
+        raise RecordError("commit message holds no checkpoint")
+    if end - start > MAX_BYTES:
+        raise RecordError(f"record of {end - start} bytes is over the limit of {MAX_BYTES}")
+    return text[start + 2 : end + 3]

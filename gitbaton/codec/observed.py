@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gitbaton.codec.paths import path_document
-from gitbaton.codec.reader import Reader
+from gitbaton.codec.reader import Reader, path_document
 from gitbaton.codec.text import Json, canonical, parse, timestamp
 from gitbaton.errors import RecordError
 from gitbaton.model import ClientPlan, Observed, PlanItem, Prompt, Ran, TestRun, Told

@@ -1,4 +1,4 @@
-"""Checked reading of one JSON object, key by key: a wrong value is a RecordError that names the key."""
+"""Checked reading of one JSON object, key by key: a wrong value is a RecordError that names the key; paths as JSON."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     T = TypeVar("T", bound=str)
+
 MAX_FIELD = 64 << 10
 MAX_EXTRAS = 256
 _OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
@@ -120,3 +121,17 @@ class Reader:
         if len(inner.value) > MAX_EXTRAS:
             raise self.bad(key)
         return tuple((name, (inner.path if paths else inner.text)(name)) for name in inner.value)
+
+
+def path_document(path: str) -> Json:
+    """A path or a ref's name as JSON: text, or ``{"b64": ...}`` where its bytes are not UTF-8."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return {"b64": binascii.b2a_base64(os.fsencode(path), newline=False).decode()}
+    return path
+
+
+def path_of(value: Json) -> str:
+    """The path of a JSON value that ``path_document`` made. Raises RecordError for another one."""
+    return Reader({"path": value}, "record").path("path")
