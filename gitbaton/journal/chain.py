@@ -26,10 +26,9 @@ from gitbaton.git.reffiles import lying, there
 from gitbaton.git.repo import Repo
 from gitbaton.journal import origins, words
 from gitbaton.journal.codec import encode, fit
-from gitbaton.journal.finding import Finder
 from gitbaton.journal.keys import idem
 from gitbaton.journal.names import check_run, run_of, run_ref
-from gitbaton.journal.reading import RECORD, read
+from gitbaton.journal.reading import RECORD, Finder, read
 from gitbaton.journal.values import BLOBS, TREES, Logged, Record
 from gitbaton.model import Oid
 from gitbaton.store.append import RETRY_SECONDS, append_to, landed

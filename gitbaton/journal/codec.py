@@ -110,7 +110,7 @@ def _asked(r: Record) -> dict[str, Json]:
         "argv": _texts(r.argv),
         "argv_more": r.argv_more or None,
         "cwd": _text(r.cwd),
-        "reads": _reads_document(r.reads),
+        "reads": None if r.reads is None else {"globs": _texts(r.reads.globs), "tree": r.reads.tree, "n": r.reads.n},
         "deps": dict(r.deps),
         "writes": _writes_document(r.writes),
         "env": dict(r.env),
@@ -121,9 +121,12 @@ def _asked(r: Record) -> dict[str, Json]:
 def _came(r: Record) -> dict[str, Json]:
     """What it says of how that went, and the rest."""
     verify = None if r.verify is None else _pruned({"cmd": _text(r.verify), "exit": r.verify_exit})
+    c, cause = r.cause, None
+    if c is not None:
+        cause = _pruned({"kind": c.kind, "path": _text(c.path), "old": c.old, "new": c.new})
     return {
         "stable": r.stable,
-        "undeclared": [_undeclared_document(u) for u in r.undeclared],
+        "undeclared": [{"path": path_document(u.path), "before": u.before, "after": u.after} for u in r.undeclared],
         "undeclared_more": r.undeclared_more or None,
         "exit": r.exit,
         "signal": r.signal,
@@ -138,7 +141,7 @@ def _came(r: Record) -> dict[str, Json]:
         "compensates": r.compensates,
         "region": _texts(r.region),
         "region_more": r.region_more or None,
-        "cause": _cause_document(r.cause),
+        "cause": cause,
         "state": r.state,
         "text": _text(r.text),
         "plan": _text(r.plan),
@@ -164,10 +167,6 @@ def _texts(texts: tuple[str, ...]) -> Json:
     return [path_document(text) for text in texts]
 
 
-def _reads_document(reads: Reads | None) -> Json:
-    return None if reads is None else {"globs": _texts(reads.globs), "tree": reads.tree, "n": reads.n}
-
-
 def _writes_document(w: Writes | None) -> Json:
     if w is None:
         return None
@@ -184,16 +183,8 @@ def _writes_document(w: Writes | None) -> Json:
     return {"globs": _texts(w.globs), "pre": w.pre} | more
 
 
-def _undeclared_document(u: Undeclared) -> Json:
-    return {"path": path_document(u.path), "before": u.before, "after": u.after}
-
-
 def _output_document(output: Output | None) -> Json:
     return None if output is None else {"oid": output.oid, "bytes": output.bytes, "cut": output.cut}
-
-
-def _cause_document(c: Cause | None) -> Json:
-    return None if c is None else _pruned({"kind": c.kind, "path": _text(c.path), "old": c.old, "new": c.new})
 
 
 def decode(raw: bytes) -> Record:

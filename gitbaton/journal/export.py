@@ -45,7 +45,10 @@ def plan(journal: Journal, run: str, folder: str) -> Plan:
     trees: set[Oid] = set()
     for logged in journal.records(run):
         place = f"{logged.record.seq:06d}"
-        entry = lookup(journal.repo.objects, _tree_of(journal, logged.commit), RECORD.encode())
+        found = journal.repo.objects.read(logged.commit)
+        if found is None or found.data is None:
+            raise RecordError(f"commit {logged.commit} cannot be read")
+        entry = lookup(journal.repo.objects, parse_commit(found.data).tree, RECORD.encode())
         if entry is None:
             raise RecordError(f"commit {logged.commit} holds no {RECORD}")
         files.append(File(path=f"{place}/{RECORD}", mode=b"100644", oid=entry.oid))
@@ -57,13 +60,6 @@ def plan(journal: Journal, run: str, folder: str) -> Plan:
                 files += _below(journal, oid, f"trees/{oid}", _DEPTH)
     _free(folder, files)
     return Plan(folder=folder, files=tuple(files))
-
-
-def _tree_of(journal: Journal, commit: Oid) -> Oid:
-    found = journal.repo.objects.read(commit)
-    if found is None or found.data is None:
-        raise RecordError(f"commit {commit} cannot be read")
-    return parse_commit(found.data).tree
 
 
 def _below(journal: Journal, tree: Oid, path: str, left: int) -> Iterator[File]:

@@ -27,7 +27,10 @@ def clean(record: Record, blobs: Mapping[str, bytes], redactor: Redactor | None)
         kept[name] = _tail(data, getattr(record, name)) if name in _STREAMS else data
     for name in _STREAMS:
         if name in blobs:
-            record = _sized(record, name, len(blobs[name]), cut=len(kept[name]) < len(blobs[name]))
+            said: Output | None = getattr(record, name)
+            size, cut = len(blobs[name]), len(kept[name]) < len(blobs[name])
+            output = Output(oid="", bytes=size, cut=cut) if said is None else replace(said, cut=said.cut or cut)
+            record = replace(record, **{name: output})
     if redactor is None or redactor.mode == "off":
         return record, kept
     safe = {name: _redacted(redactor, data) for name, data in kept.items()}
@@ -41,12 +44,6 @@ def _tail(data: bytes, said: Output | None) -> bytes:
         return data
     rest = data[-MAX_OUTPUT:]
     return rest[rest.find(b"\n") + 1 :] or rest
-
-
-def _sized(record: Record, name: str, size: int, *, cut: bool) -> Record:
-    said: Output | None = getattr(record, name)
-    output = Output(oid="", bytes=size, cut=cut) if said is None else replace(said, cut=said.cut or cut)
-    return replace(record, **{name: output})
 
 
 def named(record: Record, made: Mapping[str, NewObject], contents: Mapping[str, bytes]) -> Record:
