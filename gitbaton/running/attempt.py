@@ -10,7 +10,7 @@ from gitbaton.git.publish import flush
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import StepState
 from gitbaton.journal.values import Cause, Logged, Record, Step
-from gitbaton.running import underway
+from gitbaton.running import recovery
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context, Workshop
 from gitbaton.running.decide import Present
@@ -172,7 +172,7 @@ class Attempt:
         record, self.begin = logged.record, logged.commit
         crash_at("after-begin")
         if not place.apart:
-            underway.note(ctx, step.name, self.begin)
+            recovery.note(ctx, step.name, self.begin)
         ctx.emit("isolation", step.name, place.isolation)
         ctx.emit("attempt", step.name, attempt=self.number, key=self.now.key, cause=self.cause)
         blocked = self._clear(place)
@@ -241,7 +241,7 @@ class Attempt:
         # An earlier attempt may have had it.
         if (record.effect or "none") != "none" and (before is None or before.state == "undone"):
             ctx.append(ctx.record("settle", self.step.name, key=record.key, idem=record.idem, state="undone"))
-        underway.forget(ctx, self.step.name)
+        recovery.forget(ctx, self.step.name)
         found = ctx.files.scan(self.step.writes, store=self.step.store)
         return conflict(ctx, self.step, self.now.key, found, paths)
 
@@ -293,7 +293,7 @@ class Attempt:
         want = {p: self.theirs.get(p, e) for p, e in want.items() if p not in self.before.others or e is not None}
         source = place.files.root if place.apart else None
         if place.apart and want:
-            underway.note(ctx, step.name, self.begin, want)
+            recovery.note(ctx, step.name, self.begin, want)
         blocked = put(ctx.files, have, want, point="in-bring-back", source=source, keep=self._standing)
         report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
         if place.apart:
@@ -312,7 +312,7 @@ class Attempt:
         outvoted = {p: e for p, e in outvoted.items() if p not in self.before.others}
         logged = self._append(result, left, {"orphan": tree_of(ctx, outvoted)} if outvoted else {})
         crash_at("after-end")
-        underway.forget(ctx, step.name)
+        recovery.forget(ctx, step.name)
         if blocked:
             found = ctx.files.scan(step.writes, store=step.store)
             return conflict(ctx, step, self.now.key, found, blocked)
@@ -341,7 +341,7 @@ class Attempt:
         crash_at("after-fail")
         if not place.apart:
             self._put_back(left.after.found.entries)
-            underway.forget(ctx, step.name)
+            recovery.forget(ctx, step.name)
         if torn:
             ctx.emit("orphan", step.name, kept(len(torn), "that it left"), key=self.now.key)
         seconds = ended.duration_ms / 1000
@@ -374,14 +374,14 @@ class Attempt:
         have: Mapping[str, Entry] = before
         with suppress(BatonError):
             have = ctx.files.scan(step.writes, store=step.store).entries
-        have = underway.with_its_own(ctx, step.name, self.begin, before, have)
+        have = recovery.with_its_own(ctx, step.name, self.begin, before, have)
         torn = {p: e for p, e in have.items() if not same(e, before.get(p))}
         kind = "abort" if ended.interrupted else "fail"
         closed = replace(ending(replace(record, type=kind), ended), cause=None, text=error.message)
         trees = {"orphan": tree_of(ctx, torn)} if torn else {}
         logged = ctx.append(closed, trees=trees, blobs={"stdout": ended.out, "stderr": ended.err})
         self._put_back(have)
-        underway.forget(ctx, step.name)
+        recovery.forget(ctx, step.name)
         code, text = ended.exit or OUTPUTS, error.message
         seconds = ended.duration_ms / 1000
         ctx.emit("failed", step.name, text, code=code, seconds=seconds, attempt=self.number, key=self.now.key)

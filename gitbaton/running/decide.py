@@ -194,16 +194,14 @@ def why(
     last = state.end or (state.ends[-1] if state.ends else None) or state.failed
     if last is None:
         return Cause(kind="failed")
-    return _difference(step, last.record, present, tree) or _same_key(step, last.record)
-
-
-def _same_key(step: Step, record: Record) -> Cause:
-    """Why a result is not served although its key is that of now."""
-    if record.stable is False:
+    difference = _difference(step, last.record, present, tree)
+    if difference is not None:
+        return difference
+    if last.record.stable is False:  # and else it is not served although its key is that of now
         return Cause(kind="unstable")
     if not step.cacheable:
         return Cause(kind="not-cacheable")
-    return Cause(kind="compensated" if (record.effect or "none") != "none" else "key")
+    return Cause(kind="compensated" if (last.record.effect or "none") != "none" else "key")
 
 
 def _difference(

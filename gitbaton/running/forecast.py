@@ -13,8 +13,8 @@ from gitbaton.running.decide import Present, Verdict, decide, differences, hit, 
 from gitbaton.running.effects import compensation, live
 from gitbaton.running.graph import Graph, edges, graph, order
 from gitbaton.running.recorded import step_of, whole
+from gitbaton.running.recovery import noted
 from gitbaton.running.serving import Materials, materials, ours_of, result_of
-from gitbaton.running.underway import noted
 from gitbaton.running.writeset import same
 from gitbaton.values import cast, replace, value
 from gitbaton.worktree import globs
