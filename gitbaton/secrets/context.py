@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gitbaton.secrets.patterns import compiled
+from gitbaton.secrets.rules import compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

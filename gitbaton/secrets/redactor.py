@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gitbaton.errors import ScanError, UsageError
 from gitbaton.model import Checkpoint, Observed, Prompt, Told
-from gitbaton.secrets.patterns import compiled
-from gitbaton.secrets.rules import CONTEXT_WORDS
+from gitbaton.secrets.rules import CONTEXT_WORDS, compiled
 from gitbaton.secrets.scan import Rows, rows, scan
 from gitbaton.values import replace, value
 

@@ -2,13 +2,18 @@
 
 A rule is (kind, needles, pattern, sure). One of the needles stands in every text that the pattern matches, in lower case where
 the pattern ignores case; a rule without needles needs a word of LONG characters. The secret is group 1, or the whole match
-where the pattern has no group. Every quantifier is bounded. ``sure``: nothing but a secret looks like this.
+where the pattern has no group. Every quantifier is bounded. ``sure``: nothing but a secret looks like this. Patterns are
+compiled when they are first needed: most texts need none.
 """
 
 from __future__ import annotations
 
-from gitbaton.secrets.patterns import BEGIN
+import re
 
+# Where a short prefix may begin: not within a word, but after an escape as in "\nAKIA" or "%3DAKIA".
+BEGIN = r"(?:(?<![0-9A-Za-z])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))"
+_LITERAL = r"(?:[A-Za-z0-9_/-]|\\\.)+(?![*+?{])"
+_COMPILED: dict[str, re.Pattern[str]] = {}
 LONG = 55
 # The needles of the rules of context.py, in their order: one of them stands, in lower case, in every text that they match.
 CONTEXT_WORDS: tuple[tuple[str, ...], ...] = (
@@ -176,3 +181,21 @@ RULES: tuple[Rule, ...] = (
     ("jwt", ("eyJ",), rf"{BEGIN}eyJ[A-Za-z0-9_-]{{10,2000}}\.eyJ[A-Za-z0-9_-]{{8,16000}}(?:\.[A-Za-z0-9_-]{{0,2000}})?", False),
     ("jwt", ("eyJ",), rf"{BEGIN}eyJ[A-Za-z0-9_-]{{10,2000}}(?:\.[A-Za-z0-9_-]{{0,8000}}){{4}}", False),
 )
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, compiled once; what it calls a letter, a digit or a space is one in ASCII."""
+    found = _COMPILED.get(pattern)
+    if found is None:
+        found = _COMPILED[pattern] = re.compile(_turned(pattern), re.ASCII)
+    return found
+
+
+def _turned(pattern: str) -> str:
+    """The same pattern with its first letters before BEGIN, because only letters are looked for quickly."""
+    rest = pattern.removeprefix(BEGIN)
+    first = re.match(_LITERAL, rest) if rest != pattern else None
+    if first is None:
+        return pattern
+    word = first.group()
+    return word + BEGIN.replace(")|", f"{word})|").removesuffix("))") + f"{word}))" + rest[len(word) :]

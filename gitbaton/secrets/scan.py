@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gitbaton.secrets.patterns import compiled
-from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES
+from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES, compiled
 from gitbaton.secrets.shipped import ENTROPY, SHIPPED
 
 TYPE_CHECKING = False

@@ -11,8 +11,7 @@ import pkgutil
 import re
 from typing import Any, NamedTuple
 
-from gitbaton.secrets.patterns import BEGIN
-from gitbaton.secrets.rules import END
+from gitbaton.secrets.rules import BEGIN, END
 from tests.kit.places import PACKAGE
 
 TARGET = PACKAGE / "secrets" / "shipped.py"

@@ -15,8 +15,7 @@ from gitbaton.errors import ScanError, UsageError
 from gitbaton.model import Checkpoint
 from gitbaton.secrets import Finding, Redacted, Redactor, differences, scan, told
 from gitbaton.secrets.context import CONTEXT
-from gitbaton.secrets.patterns import compiled
-from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES
+from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES, compiled
 from gitbaton.secrets.shipped import SHIPPED
 from gitbaton.values import replace
 from tests.kit import rules
