@@ -11,8 +11,7 @@ import pytest
 from gitbaton.git.repo import Repo, discover
 from gitbaton.system.files import Signature, settled, signature
 from gitbaton.worktree import fileread, filesets
-from gitbaton.worktree.filecache import FileCache
-from gitbaton.worktree.filesets import Files
+from gitbaton.worktree.filesets import FileCache, Files
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 
