@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from gitbaton.codec import first_line, plain
-from gitbaton.model import Checkpoint, Live, Observed, Prompt, Stored, Told
+from gitbaton.model import Checkpoint, Live, Prompt, Stored, Told
 from gitbaton.observed import command_line, current_plans, leads, plan_heading, plan_items, since_run, test_line
 from gitbaton.render import age, happened, in_shell, sentences, uncompared, validation
 from gitbaton.values import value
@@ -124,16 +124,13 @@ def _seen(scene: Scene, words: _Words) -> list[str]:
         rows += words.lines("not committed", "\n".join(scene.uncommitted))
     if scene.commits:
         rows += words.lines("commits since", "\n".join(scene.commits))
-    failed = [ran for ran in told.commands if ran.status and ran.ended > _newest_test(o)]
+    tested = max((run.ended for run in o.tests), default=datetime.min.replace(tzinfo=UTC))
+    failed = [ran for ran in told.commands if ran.status and ran.ended > tested]
     for ran in failed[-_FAILED:]:
         rows += words.lines("command", "\n".join([command_line(ran, age(ran.ended, scene.now)), ran.output]).rstrip("\n"))
     if o.partial:
         rows.append("The beginning of a long conversation was not read.")
     return rows if len(rows) > 1 else []
-
-
-def _newest_test(o: Observed) -> datetime:
-    return max((run.ended for run in o.tests), default=datetime.min.replace(tzinfo=UTC))
 
 
 def _asked(scene: Scene) -> tuple[Prompt, ...]:

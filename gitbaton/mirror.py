@@ -135,7 +135,10 @@ def _write(repo: Repo, where: Place, folder: int, told: Callable[[], Told], exis
             if stands or not existing:
                 _replace(repo, folder, name, data)
     if mark:
-        _leave(repo, where, folder, mark)
+        try:
+            put(repo, os.path.join(repo.own_dir, "latest"), os.fsencode(f"{mark}\n{_looks(where, folder)}"))
+        except OSError:  # a disk that does not take it costs the next one a moment
+            pass
     return warnings
 
 
@@ -152,15 +155,6 @@ def _left(repo: Repo, where: Place, folder: int) -> str:
     except OSError:
         return ""
     return mark if rest == _looks(where, folder) else ""
-
-
-def _leave(repo: Repo, where: Place, folder: int, mark: str) -> None:
-    """Remember how the files look now; a disk that does not take it costs the next one a moment."""
-    path = os.path.join(repo.own_dir, "latest")
-    try:
-        put(repo, path, os.fsencode(f"{mark}\n{_looks(where, folder)}"))
-    except OSError:
-        return
 
 
 def _looks(where: Place, folder: int) -> str:

@@ -328,18 +328,15 @@ class Surveyor:
             tree = self.store.notes_tree()[1]
             if tree is None:
                 return None
-            wanted = self._same_head(stored)
+            c = stored.checkpoint
+            wanted = {s.id for s in self.store.history(c.track, _SAME_HEAD).items if s.checkpoint.head == c.head}
+            wanted |= {c.carried.id} if c.carried else set()  # it may lie below many automatic ones
             for commit in self.objects.first_parents(here, _NEAR):
                 if wanted.intersection(self.store.noted(commit, tree)):
                     return commit
         except (RecordError, GitError):
             pass
         return None
-
-    def _same_head(self, stored: Stored) -> set[Oid]:
-        history = self.store.history(stored.checkpoint.track, _SAME_HEAD).items
-        carried = stored.checkpoint.carried  # which may lie below many automatic ones
-        return {s.id for s in history if s.checkpoint.head == stored.checkpoint.head} | ({carried.id} if carried else set())
 
 
 def tests_then(store: Store, stored: Stored) -> tuple[tuple[str, ...] | None, ...]:

@@ -135,20 +135,16 @@ def _claude_asked(at: float | None, content: object, origin: object, *, ours: bo
     said = []
     for text in _texts(content):
         if text.startswith(_NOTICE):
-            yield from _claude_notice(at, text)
+            head, _, rest = text.partition("<summary>")  # ids after it are the model's words
+            ids = dict(re.findall(_IDS, head))
+            summary = rest.rpartition("</summary>")[0]
+            if summary.startswith("Background command"):
+                code = re.search(_LAST_CODE, summary)
+                yield from _ended(at, word(ids.get("tool-use-id") or ids.get("task-id")), int(code[1]) if code else None)
         elif not text.startswith(_CLAUDES):
             said.append(text)
     if said and not ours and dict_of(origin).get("kind") in (None, "human"):
         yield Asked(at=at, text="\n".join(said))
-
-
-def _claude_notice(at: float | None, text: str) -> Iterator[Sign]:
-    head, _, rest = text.partition("<summary>")  # ids after it are the model's words
-    ids = dict(re.findall(_IDS, head))
-    summary = rest.rpartition("</summary>")[0]
-    if summary.startswith("Background command"):
-        code = re.search(_LAST_CODE, summary)
-        yield from _ended(at, word(ids.get("tool-use-id") or ids.get("task-id")), int(code[1]) if code else None)
 
 
 def _claude_call(at: float | None, key: str | None, name: object, given: Record) -> Iterator[Sign]:

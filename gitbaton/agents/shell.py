@@ -277,7 +277,9 @@ class Parser:
             self.at += 1
             chains = self.chains(depth + 1, group)
             self.words()
-            return Group(chains=() if loose and not chains else _loosened(chains) if loose else chains, shell=group == ")")
+            if loose:  # in the background of what is known: a status outside tells nothing of one inside
+                chains = tuple(Chain(pipes=c.pipes, operators=c.operators, background=True) for c in chains)
+            return Group(chains=chains, shell=group == ")")
         words, inner = self.words()
         if self.next() == "(" and words:  # a function, or a list as a value
             self.at += 1
@@ -308,11 +310,6 @@ class Parser:
             words.append(token.word)
             inner.extend(token.inner)
         return words, inner
-
-
-def _loosened(chains: tuple[Chain, ...]) -> tuple[Chain, ...]:
-    """The same in the background of what is known: a status outside tells nothing of one inside."""
-    return tuple(Chain(pipes=c.pipes, operators=c.operators, background=True) for c in chains)
 
 
 def unassigned(words: Sequence[str]) -> tuple[str, ...]:

@@ -306,7 +306,10 @@ def test_of(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> TestComma
         words = unassigned(words)
         if not words:
             return None
-        test = _test(words) or _own_test(words, own)
+        test = _test(words)
+        told = any(word in ("--help", "--version") for word in words)
+        if test is None and not told and any(words[: len(mine)] == mine for mine in own):
+            test = TestCommand(words=words, forms=ANY)
         if test is not None:
             return Masked(test=test) if masked else test
         name = _base(words[0])
@@ -319,12 +322,6 @@ def test_of(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> TestComma
             return None
         words = inner
     return None
-
-
-def _own_test(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> TestCommand | None:
-    if any(word in ("--help", "--version") for word in words):
-        return None
-    return TestCommand(words=words, forms=ANY) if any(words[: len(mine)] == mine for mine in own) else None
 
 
 def _script(name: str, words: Sequence[str]) -> Script | None:

@@ -73,21 +73,17 @@ def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
     if not late:
         yield True
         return
-    fds = [lock_file(repo, os.path.join(repo.own_dir, name)) for name in ("late-hook", "late-hook-waits")]
+    work, turn = (lock_file(repo, os.path.join(repo.own_dir, name)) for name in ("late-hook", "late-hook-waits"))
     try:
-        yield acquire(fds[0]) or _waited(*fds)
+        free = acquire(work)
+        if not free and acquire(turn):  # the only one that waits; the deadline bounds it
+            acquire(work, None)
+            release(turn)
+            free = True
+        yield free
     finally:
-        for fd in fds:
-            os.close(fd)
-
-
-def _waited(work: int, turn: int) -> bool:
-    """Wait for the lock of the work, as the only one that does; the deadline bounds it."""
-    if not acquire(turn):
-        return False
-    acquire(work, None)
-    release(turn)
-    return True
+        os.close(work)
+        os.close(turn)
 
 
 def take(baton: Baton, event: Event, session: Session, track: Track, said: str) -> Session:

@@ -45,13 +45,18 @@ def plan(baton: Baton, name: str, stored: Stored) -> Plan:
     Raises UsageError for what git does not take as a branch's name, BatonError when the name is taken or there is nothing to
     make a branch of, RecordError when the checkpoint names objects that are not there.
     """
-    name = _checked_name(baton, name)
+    result = baton.repo.git.run("check-ref-format", "--branch", name)
+    if result.code != 0:
+        raise UsageError(f"'{plain(name)}' is not a name that git takes for a branch")
+    name = zsplit(result.out.removesuffix(b"\n") + b"\0")[0]  # as git reads it: ``@{-1}`` is one that exists
     _refuse_taken(baton, name)
     head, files = stored.checkpoint.head, stored.checkpoint.files
     if head is None and files is None:
         what = f"checkpoint '{baton.short(stored.id)}'"
         raise BatonError(f"{what} has no files and no head: there is nothing to make a branch of")
-    tree = _tree_of_head(baton, stored, head) if head else None
+    tree = baton.store.tree_of(head) if head else None
+    if head and tree is None:
+        raise RecordError(f"checkpoint '{baton.short(stored.id)}' names the head {head}, which is no commit here")
     warnings: list[str] = []
     commit, reason = None, ""
     if files is None:
@@ -68,14 +73,6 @@ def plan(baton: Baton, name: str, stored: Stored) -> Plan:
     return Plan(name=name, checkpoint=stored, parent=head, commit=commit, reason=reason, warnings=tuple(warnings))
 
 
-def _checked_name(baton: Baton, name: str) -> str:
-    """The branch's name as git reads it (``@{-1}`` is one that exists)."""
-    result = baton.repo.git.run("check-ref-format", "--branch", name)
-    if result.code != 0:
-        raise UsageError(f"'{plain(name)}' is not a name that git takes for a branch")
-    return zsplit(result.out.removesuffix(b"\n") + b"\0")[0]
-
-
 def _refuse_taken(baton: Baton, name: str) -> None:
     """A branch of that name, one that is in its way, or one that a work tree stands on without a commit."""
     ref = BRANCHES + name
@@ -88,13 +85,6 @@ def _refuse_taken(baton: Baton, name: str) -> None:
     listed = zsplit(baton.repo.git.out("worktree", "list", "--porcelain", "-z"))
     if f"branch {ref}" in listed or baton.repo.objects.head().branch == name:
         raise BatonError(f"HEAD stands on the branch '{plain(name)}', which has no commit yet; making it would move HEAD")
-
-
-def _tree_of_head(baton: Baton, stored: Stored, head: Oid) -> Oid:
-    tree = baton.store.tree_of(head)
-    if tree is None:
-        raise RecordError(f"checkpoint '{baton.short(stored.id)}' names the head {head}, which is no commit here")
-    return tree
 
 
 def _commit(baton: Baton, stored: Stored, head: Oid | None) -> tuple[NewObject, list[str]]:

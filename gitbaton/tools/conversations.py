@@ -43,11 +43,13 @@ def _word(text: str) -> str:
 
     if plain(text) == text:
         return quote(text)
-    return "$'" + "".join(f"\\{c}" if c in "\\'" else _octal(c) if is_control(c) else c for c in text) + "'"
-
-
-def _octal(char: str) -> str:
-    return "".join(f"\\{byte:03o}" for byte in os.fsencode(char))
+    shown = ""
+    for char in text:
+        if is_control(char):
+            shown += "".join(f"\\{byte:03o}" for byte in os.fsencode(char))
+        else:
+            shown += f"\\{char}" if char in "\\'" else char
+    return f"$'{shown}'"
 
 
 def new_id() -> str:
