@@ -12,8 +12,8 @@ from gitbaton.agents.settings import Document, MalformedError
 from gitbaton.errors import BatonError, GitTimeoutError
 from gitbaton.git.settings import everywhere
 from gitbaton.install import codex
-from gitbaton.install.files import read
 from gitbaton.install.levels import EVERYWHERE, ONLY_USED, Place, Row, doubled, program, rows, shown
+from gitbaton.install.plan import read
 from gitbaton.model import Finding
 from gitbaton.system.process import begin
 from gitbaton.values import replace

@@ -11,7 +11,7 @@ from typing import Any
 from gitbaton.agents.clients import KEYS, Client, entries, is_ours, lines, mentions, track_of
 from gitbaton.agents.settings import BOM, Document, Edit, MalformedError, Node
 from gitbaton.errors import BatonError
-from gitbaton.install.files import digest, read
+from gitbaton.install.plan import digest, read
 from gitbaton.values import value
 
 HOOKS, VERSION, TYPE = "hooks", "version", "type"

@@ -10,7 +10,6 @@ from gitbaton.agents.clients import CLIENTS, Client, folder
 from gitbaton.agents.settings import MalformedError, undone
 from gitbaton.errors import BatonError, NoAnswerError, UsageError
 from gitbaton.install.agentparts import Found
-from gitbaton.install.files import File, check_unchanged, check_writable, digest, make_folders, read, write
 from gitbaton.install.levels import (
     EVERYWHERE,
     ONLY_USED,
@@ -29,7 +28,7 @@ from gitbaton.install.levels import (
     text_of,
 )
 from gitbaton.install.manifest import Manifests, Record
-from gitbaton.install.plan import Draft, Plan
+from gitbaton.install.plan import Draft, File, Plan, check_unchanged, check_writable, digest, make_folders, read, write
 from gitbaton.values import replace
 
 

@@ -15,9 +15,8 @@ from gitbaton.git import settings
 from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import default, names
 from gitbaton.git.repo import Repo
-from gitbaton.install.files import digest, drop_folders, keep, read, write
 from gitbaton.install.manifest import Manifest, Record
-from gitbaton.install.plan import Draft, Plan
+from gitbaton.install.plan import Draft, Plan, digest, drop_folders, keep, read, write
 from gitbaton.store import CHAINS, CURRENT, NOTES
 from gitbaton.store.refs import META, remote_ref
 

@@ -11,7 +11,7 @@ from gitbaton.agents.clients import CLIENTS, LEVELS, OURS, Client, Level, folder
 from gitbaton.agents.settings import MalformedError
 from gitbaton.errors import BatonError
 from gitbaton.install.agentparts import NONE, PLUGIN_MARK, SKILL_MARK, Block, Found, Hooks, Part, Whole
-from gitbaton.install.files import File, look
+from gitbaton.install.plan import File, look
 from gitbaton.values import value
 
 SHARED_SKILLS = ".agents/skills"

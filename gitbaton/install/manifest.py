@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Literal
 
 from gitbaton.agents.settings import Edit
-from gitbaton.install.files import File, digest, drop_folders, make_folders, read, write
+from gitbaton.install.plan import File, digest, drop_folders, make_folders, read, write
 from gitbaton.system.files import acquire
 from gitbaton.values import value
 

@@ -16,7 +16,7 @@ from gitbaton.git import rewrites, settings, usage
 from gitbaton.git.packkeep import left
 from gitbaton.git.tornfiles import torn
 from gitbaton.install import githooks as install
-from gitbaton.install.files import read
+from gitbaton.install.plan import read
 from gitbaton.model import Finding, Oid
 from gitbaton.retention.inventory import known as known_name
 from gitbaton.retention.inventory import strange
