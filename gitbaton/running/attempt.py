@@ -15,7 +15,7 @@ from gitbaton.running.claims import Claim
 from gitbaton.running.context import Context, Workshop
 from gitbaton.running.decide import Present
 from gitbaton.running.launching import Checked, environment, idempotency_key, launch, status, verify
-from gitbaton.running.recording import beginning, definition, ending
+from gitbaton.running.recorded import beginning, definition, ending
 from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
 from gitbaton.running.serving import conflict, keep_theirs, stored
 from gitbaton.running.writeset import (

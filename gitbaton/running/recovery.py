@@ -20,7 +20,7 @@ from gitbaton.running.context import Context
 from gitbaton.running.decide import Present
 from gitbaton.running.effects import ask, settled, unknown
 from gitbaton.running.launching import verify
-from gitbaton.running.recording import again
+from gitbaton.running.recorded import again
 from gitbaton.running.results import UNKNOWN, Done, settling
 from gitbaton.running.serving import result_of
 from gitbaton.running.writeset import differences, kept, look, owners, put, same, standing, tree_of

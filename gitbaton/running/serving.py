@@ -13,7 +13,7 @@ from gitbaton.model import Oid
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present
 from gitbaton.running.launching import idempotency_key
-from gitbaton.running.recording import beginning, taken_over
+from gitbaton.running.recorded import beginning, taken_over
 from gitbaton.running.results import CONFLICT, Done
 from gitbaton.running.writeset import (
     differences,
