@@ -29,7 +29,12 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The verb of a command line. Raises UsageError that names the nearest one."""
         if args and args[0] not in dict(VERBS) and not args[0].startswith("-"):
-            raise UsageError(f"'{args[0]}' is not a verb of git baton", *_nearest(args[0]), "'git baton -h' lists the verbs")
+            from difflib import get_close_matches
+
+            found = get_close_matches(args[0], dict(VERBS), n=3, cutoff=0.55)
+            said = f"the most similar verb{' is' if len(found) == 1 else 's are'} " + ", ".join(f"'{name}'" for name in found)
+            near = (said,) if found else ()
+            raise UsageError(f"'{args[0]}' is not a verb of git baton", *near, "'git baton -h' lists the verbs")
         # What is after `--` are paths or a command, whatever they look like; the parser forgets where it stood.
         ctx.meta[AFTER] = len(args) - args.index("--") - 1 if "--" in args else None
         return super().resolve_command(ctx, args)
@@ -48,15 +53,6 @@ class Verbs(TyperGroup):
         """The list of verbs for ``-h``."""
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS))
-
-
-def _nearest(word: str) -> list[str]:
-    from difflib import get_close_matches
-
-    found = get_close_matches(word, dict(VERBS), n=3, cutoff=0.55)
-    if not found:
-        return []
-    return [f"the most similar verb{' is' if len(found) == 1 else 's are'} " + ", ".join(f"'{name}'" for name in found)]
 
 
 app = typer.Typer(

@@ -83,7 +83,9 @@ class Surveyor:
         reason = None
         if self.rules is not None and self.store.repo.layout.root is not None:
             try:
-                differing, unsaved = self._differing(written, self._tested(items) if tests else [])
+                ran = [run for s in items if tests and s.checkpoint.observed for run in s.checkpoint.observed.tests]
+                trees = [tree for tree in dict.fromkeys(run.tree for run in ran) if self._is_tree(tree)]
+                differing, unsaved = self._differing(written, trees)
             except GitError as error:
                 reason = f"the changed files are not counted: {error.message}"
         made = self._commits(items)
@@ -117,6 +119,8 @@ class Surveyor:
         if c.files is None and c.carried is not None and c.carried.tree is not None and self.rules is not None:
             reason = "the changed files are not counted: those of the words are not in this repository"
         turns = c.carried.turns if c.carried else 0
+        after = [differing.get(run.tree or "") for run in c.observed.tests] if c.observed else []
+        tests = (None if paths is None else tuple(_held(paths, c.files) if c.files else paths) for paths in after)
         return Live(
             head=self.head,
             drift=compare(c, ground, self.abbreviate),
@@ -124,14 +128,8 @@ class Surveyor:
             uncounted=reason if c.files or c.carried else None,
             unsaved=hidden,
             since=Since(turns=turns, files=counted, commits=self._made(c.head, self.head.oid)),
-            tests=self._since_tests(stored, differing),
+            tests=tuple(tests),
         )
-
-    def _since_tests(self, stored: Stored, differing: dict[Oid, list[str]]) -> tuple[tuple[str, ...] | None, ...]:
-        """For each test run on record the paths that changed since, None where they are not compared."""
-        c = stored.checkpoint
-        found = [differing.get(run.tree or "") for run in c.observed.tests] if c.observed else []
-        return tuple(None if paths is None else tuple(_held(paths, c.files) if c.files else paths) for paths in found)
 
     def _made(self, then: Oid | None, now: Oid | None) -> int | None:
         """How many commits ``now`` has and ``then`` had not; None where ``then`` is not there any more."""
@@ -165,11 +163,6 @@ class Surveyor:
         trees = [*(s.checkpoint.files.tree for s in items if s.checkpoint.files is not None), *trees]
         assert self.rules is not None
         return compare_files(self.store.repo, self.rules, list(dict.fromkeys(trees)))
-
-    def _tested(self, items: Sequence[Stored]) -> list[Oid]:
-        """The trees of the files that test runs on record were of."""
-        runs = [run for s in items if s.checkpoint.observed for run in s.checkpoint.observed.tests]
-        return [tree for tree in dict.fromkeys(run.tree for run in runs) if self._is_tree(tree)]
 
     def _commits(self, items: Sequence[Stored]) -> list[_Commits]:
         """For each newest checkpoint what the commits hold that HEAD has made since; first all at once what most will need."""

@@ -226,7 +226,10 @@ class _Walk:
         if pipe.turned:
             zero, nonzero, options = False, _OTHER, options.deafened()
         several = len(pipe.parts) > 1
-        harmless = [_is_filter(part) for part in pipe.parts]
+        harmless = [
+            isinstance(part, Simple) and not part.loose and part.words[:1] != () and part.words[0] in (_FILTERS | _LOUDLESS)
+            for part in pipe.parts
+        ]
         after, before = list(_all_after(harmless)), True
         for number, part in enumerate(pipe.parts):
             here_zero, here_nonzero = zero, nonzero
@@ -325,7 +328,3 @@ def _quiet_pipe(pipe: Pipe, names: frozenset[str]) -> bool:
         return False
     words = unassigned(part.words)
     return words[0] in names if words else not part.inner
-
-
-def _is_filter(part: Simple | Group) -> bool:
-    return isinstance(part, Simple) and not part.loose and part.words[:1] != () and part.words[0] in (_FILTERS | _LOUDLESS)

@@ -120,7 +120,11 @@ def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False)
         raise UsageError(f"'{word}' cannot be a remote", "a remote is a configured name, a URL or a path")
     config = _Config(repo)
     if word in config.names():
-        return _configured(config, word)
+        # Pushed to other places than fetched from, or to several, it has each of them in ``push``.
+        urls, pushed = config.values.get(f"remote.{word}.url", []), config.values.get(f"remote.{word}.pushurl", [])
+        places = pushed or urls
+        push = (word,) if len(places) == 1 and places == urls[:1] else tuple(places)
+        return Remote(name=_ref_name(word), shown=word, fetch=word, push=push, exact=frozenset(pushed))
     path = os.path.join(directory, word)
     if os.path.isfile(path):
         return _bundle(word, os.path.abspath(path))
@@ -135,14 +139,6 @@ def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False)
     there = config.names()
     hint = "the remotes are " + ", ".join(f"'{name}'" for name in there) if there else "no remote is configured"
     raise UsageError(f"'{without_credentials(word)}' is neither a remote nor a URL nor a path", hint)
-
-
-def _configured(config: _Config, name: str) -> Remote:
-    """A configured remote; where it is pushed to other places than fetched from, or several, each is one of ``push``."""
-    urls, pushed = config.values.get(f"remote.{name}.url", []), config.values.get(f"remote.{name}.pushurl", [])
-    places = pushed or urls
-    push = (name,) if len(places) == 1 and places == urls[:1] else tuple(places)
-    return Remote(name=_ref_name(name), shown=name, fetch=name, push=push, exact=frozenset(pushed))
 
 
 def address(url: str) -> str:

@@ -51,7 +51,10 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
         return ""
     (stored,) = baton.exported([stored])
     now = baton.clock()
-    comparing = _comparing(baton, stored) if event.inject != "short" else None
+    c, comparing = stored.checkpoint, None
+    if event.inject != "short" and c.observed is not None and c.files is not None:
+        before = baton.base_tree(Head(branch=c.branch, oid=c.head))
+        comparing = started(baton.repo, [(before, stored.tree)]) if before != stored.tree else None
     scene = Scene(
         stored=stored,
         live=_live(baton, stored, seconds),
@@ -67,15 +70,6 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     waiting = os.path.lexists(os.path.join(repo.own_dir, "restore"))
     scene = replace(scene, others=seen, waiting=waiting, runs=_runs(baton))
     return brief(_more(baton, scene, comparing) if stored.checkpoint.observed is not None else scene)
-
-
-def _comparing(baton: Baton, stored: Stored) -> Process | None:
-    """A comparison, under way, of a checkpoint's files with its HEAD; None where nobody asks, or both are one tree."""
-    c = stored.checkpoint
-    if c.observed is None or c.files is None:
-        return None
-    before = baton.base_tree(Head(branch=c.branch, oid=c.head))
-    return started(baton.repo, [(before, stored.tree)]) if before != stored.tree else None
 
 
 def _more(baton: Baton, scene: Scene, comparing: Process | None) -> Scene:

@@ -138,14 +138,11 @@ def _option(match: re.Match[str]) -> str:
 
 
 def _url(match: re.Match[str]) -> str:
-    return "" if harmless(match["s"]) or _as_delivered(match) else "url-password"
-
-
-def _as_delivered(match: re.Match[str]) -> bool:
-    """Whether it is what a server comes with, on the machine itself: ``postgres:postgres@localhost``."""
+    # ``postgres:postgres@localhost`` is what a server comes with, on the machine itself.
     user = match.string[: match.start("s") - 1].rpartition("/")[2]
     host = match.string[match.end("s") + 1 : match.end("s") + 11]
-    return user == match["s"] and user in _DELIVERED and host.startswith(("localhost", "127.0.0.1"))
+    delivered = user == match["s"] and user in _DELIVERED and host.startswith(("localhost", "127.0.0.1"))
+    return "" if harmless(match["s"]) or delivered else "url-password"
 
 
 def _argument(match: re.Match[str]) -> str:

@@ -55,7 +55,13 @@ class Redactor:
 
     def __init__(self, mode: Mode = "on", allow: tuple[str, ...] = ()) -> None:
         self.mode = mode
-        self.allow = tuple(map(_allowed, allow))
+        self.allow = list[re.Pattern[str]]()
+        for pattern in allow:
+            try:
+                self.allow.append(re.compile(pattern))
+            except (re.error, RecursionError, OverflowError) as error:
+                said = f"baton.redactAllow is '{pattern[:100]}'; it must be a regular expression: {error}"
+                raise UsageError(said) from None
 
     def text(self, text: str) -> str:
         """The text with ``[redacted:KIND]`` for each secret. What it gives it leaves alone a second time."""
@@ -244,13 +250,6 @@ def _placed(text: str, found: Iterator[tuple[int, int, int, str]]) -> Iterator[t
     places += range(done, len(text))
     for start, end, rank, kind in found:
         yield places[start], places[end - 1] + 1, rank, kind
-
-
-def _allowed(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise UsageError(f"baton.redactAllow is '{pattern[:100]}'; it must be a regular expression: {error}") from None
 
 
 def _merged(found: Iterator[tuple[int, int, int, str]]) -> list[Finding]:

@@ -187,15 +187,10 @@ def compiled(pattern: str) -> re.Pattern[str]:
     """The pattern, compiled once; what it calls a letter, a digit or a space is one in ASCII."""
     found = _COMPILED.get(pattern)
     if found is None:
-        found = _COMPILED[pattern] = re.compile(_turned(pattern), re.ASCII)
+        turned, rest = pattern, pattern.removeprefix(BEGIN)
+        first = re.match(_LITERAL, rest) if rest != pattern else None
+        if first is not None:  # its first letters before BEGIN, because only letters are looked for quickly
+            word = first.group()
+            turned = word + BEGIN.replace(")|", f"{word})|").removesuffix("))") + f"{word}))" + rest[len(word) :]
+        found = _COMPILED[pattern] = re.compile(turned, re.ASCII)
     return found
-
-
-def _turned(pattern: str) -> str:
-    """The same pattern with its first letters before BEGIN, because only letters are looked for quickly."""
-    rest = pattern.removeprefix(BEGIN)
-    first = re.match(_LITERAL, rest) if rest != pattern else None
-    if first is None:
-        return pattern
-    word = first.group()
-    return word + BEGIN.replace(")|", f"{word})|").removesuffix("))") + f"{word}))" + rest[len(word) :]

@@ -364,8 +364,15 @@ def _install(said: Signals) -> dict[int, Callable[[int, FrameType | None], objec
         if twice:
             return
         said.received.append(number)
-        if not forward(number):
-            _as_before(number, before[number], frame)
+        if forward(number):
+            return
+        handler = before[number]
+        if callable(handler):
+            handler(number, frame)
+            return
+        ours = signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        signal.signal(number, ours)
 
     def stopping(_number: int, _frame: FrameType | None) -> None:
         suspend()
@@ -388,15 +395,6 @@ def _install(said: Signals) -> dict[int, Callable[[int, FrameType | None], objec
             return {}
         before[number] = there
     return before
-
-
-def _as_before(number: int, handler: Callable[[int, FrameType | None], object] | int, frame: FrameType | None) -> None:
-    if callable(handler):
-        handler(number, frame)
-        return
-    ours = signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    signal.signal(number, ours)
 
 
 def suspend() -> None:

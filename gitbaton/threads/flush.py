@@ -208,8 +208,11 @@ def _kept(core: Core, frozen: Frozen, oid: Id) -> bytes:
 def _move(core: Core, built: Sequence[Work], views: list[tuple[Frozen, View]], failed: Failed) -> list[Frozen]:
     """Move the refs of lines to what was built, all at once where nobody is in the way: the views of those that moved are
     added, and the errors of those that never will. The others."""
-    changes = [_changes(frozen, view, made) for frozen, view, made in built]
-    left = []
+    changes, left = [], []
+    for frozen, view, made in built:
+        line = frozen.line
+        pairs = ((line.ref, view.tip, made.tip), (line.late, view.late_tip, made.late_tip))
+        changes.append([RefChange(name=ref, old=_hex(old), new=_hex(new)) for ref, old, new in pairs if old or new])
     try:
         core.shelf.move([change for some in changes for change in some])
         wrong: list[BatonError | None] = [None] * len(built)
@@ -231,12 +234,6 @@ def _wrong(core: Core, changes: Sequence[RefChange]) -> BatonError | None:
         return None
     except (RefConflictError, GitError) as error:
         return error
-
-
-def _changes(frozen: Frozen, view: View, made: Built) -> list[RefChange]:
-    line = frozen.line
-    pairs = ((line.ref, view.tip, made.tip), (line.late, view.late_tip, made.late_tip))
-    return [RefChange(name=ref, old=_hex(old), new=_hex(new)) for ref, old, new in pairs if old or new]
 
 
 def _hex(oid: Id | None) -> str | None:
