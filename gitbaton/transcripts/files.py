@@ -1,12 +1,23 @@
-"""Transcript files of clients: opened without blocking, and read by position."""
+"""Transcript files of clients: opened without blocking, read by position; and the position of a conversation in one."""
 
 from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 
+from gitbaton.agents.conversation import MAX_LINE, dict_of, message_id, messages, record_of
+from gitbaton.agents.values import Event
+from gitbaton.model import Transcript
+
 BLOCK = 1 << 20
+_MAX_COUNTED = 1 << 30
+_LOOKED = 64 << 20
+_WINDOW = 64 << 10
+_TAIL = 256 << 10
+_ESCAPED = 6  # bytes that JSON takes at most for one of text
+_PAUSES, _PAUSE = 15, 0.01  # seconds each
 
 
 def opened(path: str | None) -> int | None:
@@ -39,3 +50,72 @@ def lines(fd: int, start: int, end: int) -> Iterator[bytes]:
         while start < end and (line := file.readline(end - start)):
             start += len(line)
             yield line
+
+
+def measure(fd: int, agent: str, before: Transcript | None, most: int | None = None) -> Transcript | None:
+    """Where the last whole line ends, of ``most`` bytes at most; what lies before ``before`` is not read again."""
+    size = os.fstat(fd).st_size if most is None else most
+    known = before is not None and before.size <= size and _goes_on(fd, agent, before)
+    start, lines, last = (before.size, before.lines, before.last) if before is not None and known else (0, 0, None)
+    if size - start > _MAX_COUNTED:
+        return None
+    end = at = start
+    for block in blocks(fd, start, size):
+        lines += block.count(b"\n")
+        end = at + block.rfind(b"\n") + 1 if b"\n" in block else end
+        at += len(block)
+    if end == 0:
+        return None
+    return Transcript(size=end, lines=lines, last=_last(fd, agent, start, end) or last)
+
+
+def _goes_on(fd: int, agent: str, before: Transcript) -> bool:
+    """Whether a line still ends at a position, and the last message up to there is the same; else the file was rewritten."""
+    if before.last is None or before.size < 1 or os.pread(fd, 1, before.size - 1) != b"\n":
+        return False
+    return _last(fd, agent, 0, before.size) == before.last
+
+
+def settle(fd: int, event: Event) -> None:
+    """Wait until the file holds the last words of a turn, and not for long: a client may write them after it called us. Where
+    the event does not say them, the client's record of the call itself is waited for, which comes after them."""
+    words = (event.said or "").strip()
+    if event.moment != "turn" or not (words or event.agent == "copilot"):
+        return
+    tail = min(MAX_LINE, _TAIL + _ESCAPED * len(words.encode("utf-8", "replace")))
+    seen = -1
+    for _ in range(_PAUSES):
+        size = os.fstat(fd).st_size
+        data = os.pread(fd, tail, max(0, size - tail)) if size != seen else b""
+        if data and (_ends_with(event.agent, data, words) if words else _calls(data, event.name)):
+            return
+        seen = size
+        time.sleep(_PAUSE)
+
+
+def _ends_with(agent: str, tail: bytes, words: str) -> bool:
+    """Whether the last thing said in whole lines is the assistant's, and ends with these words."""
+    said = [message for message in messages(agent, tail[: tail.rfind(b"\n") + 1]) if message.who != "system"]
+    return bool(said) and said[-1].who == "assistant" and said[-1].text.strip().endswith(words)
+
+
+def _calls(tail: bytes, name: str) -> bool:
+    """Whether the last call of a hook that Copilot has written down is the one for an event."""
+    lines = (line for line in reversed(tail.split(b"\n")[:-1]) if b'"hook.start"' in line)
+    found = next((record for line in lines if (record := record_of(line)) and record.get("type") == "hook.start"), None)
+    return found is not None and dict_of(found.get("data")).get("hookType") in (name, "agentStop")
+
+
+def _last(fd: int, agent: str, start: int, end: int) -> str | None:
+    """The id of the last message between two places, looked for backwards."""
+    at, window, rest = end, _WINDOW, b""
+    while at > start and end - at < _LOOKED:
+        begin = max(start, at - window)
+        lines = (os.pread(fd, at - begin, begin) + rest).split(b"\n")
+        rest = lines.pop(0) if begin > start else b""
+        for line in reversed(lines):
+            found = message_id(agent, line)
+            if found:
+                return found
+        at, window = begin, window * 2
+    return None

@@ -9,9 +9,8 @@ from gitbaton.agents.values import NAMES, Event
 from gitbaton.baton import Baton
 from gitbaton.errors import BatonError, ScanError
 from gitbaton.model import Transcript
-from gitbaton.transcripts.files import opened
+from gitbaton.transcripts.files import measure, opened, settle
 from gitbaton.transcripts.layout import transcript_ref
-from gitbaton.transcripts.positions import measure, settle
 from gitbaton.transcripts.proofs import forgotten
 from gitbaton.transcripts.storing import keep
 

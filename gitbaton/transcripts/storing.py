@@ -14,9 +14,8 @@ from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Transcript
 from gitbaton.store.append import Guard, append_to
 from gitbaton.transcripts import layout, proofs
-from gitbaton.transcripts.files import blocks, lines
+from gitbaton.transcripts.files import blocks, lines, measure
 from gitbaton.transcripts.layout import CHUNK, Kept
-from gitbaton.transcripts.positions import measure
 from gitbaton.transcripts.proofs import Proof
 from gitbaton.transcripts.redacting import Fresh, Remembering, redacted
 from gitbaton.values import replace, value

@@ -12,7 +12,7 @@ import pytest
 from gitbaton.agents.conversation import MAX_LINE
 from gitbaton.agents.values import Event, Moment
 from gitbaton.model import Transcript
-from gitbaton.transcripts import Mode, positions, record
+from gitbaton.transcripts import Mode, files, record
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.rooms.agents.test_conversation_formats import CODEX, item, rows, said
@@ -32,7 +32,7 @@ class Pauses:
         monkeypatch.setattr("time.sleep", self)
 
     def __call__(self, seconds: float) -> None:
-        assert seconds == positions._PAUSE
+        assert seconds == files._PAUSE
         self.count += 1
         self.then.get(self.count, lambda: None)()
 
@@ -80,7 +80,7 @@ def test_words_that_come_late_are_waited_for(repo: Sandbox, path: Path, pauses: 
 def test_words_that_never_come_are_not_waited_for_long(repo: Sandbox, path: Path, pauses: Pauses) -> None:
     found = take(repo, stop(path))
     assert found is not None and found.last == "u1"
-    assert pauses.count * positions._PAUSE == pytest.approx(0.15)
+    assert pauses.count * files._PAUSE == pytest.approx(0.15)
 
 
 @pytest.mark.parametrize("moment", ["start", "prompt", "request", "edit", "compact", "compacted", "end", "other"])
@@ -132,12 +132,12 @@ def test_only_the_tail_is_read_and_long_words_are_in_it(
         path.write_bytes(USER * 20_000 + rows(said("u2", "u1", "assistant", words + ".")))
         event, asked[:] = stop(path, words + "."), []
         with path.open("rb") as file:
-            positions.settle(file.fileno(), event)
+            files.settle(file.fileno(), event)
         assert pauses.count == 0 and len(asked) == 1 and asked[0] < 4 << 20
     huge = replace(stop(path), said="y" * (5 << 20))
     asked.clear()
     with path.open("rb") as file:
-        positions.settle(file.fileno(), huge)
+        files.settle(file.fileno(), huge)
     assert asked == [MAX_LINE] and pauses.count == 15  # looked at once, because nothing was written
 
 
@@ -164,5 +164,5 @@ def test_copilots_record_of_the_call_itself_is_waited_for(path: Path, pauses: Pa
     path.write_bytes(calls[0] + calls[1])  # of the turn before, and of this one
     pauses.then = {4: lambda: append(path, event("assistant.message", content=WORDS) + calls[2])}
     with path.open("rb") as file:
-        positions.settle(file.fileno(), replace(stop(path, None, "copilot"), name="agentStop"))
+        files.settle(file.fileno(), replace(stop(path, None, "copilot"), name="agentStop"))
     assert pauses.count == 4
