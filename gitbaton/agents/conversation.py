@@ -205,15 +205,11 @@ def claude_folder(directory: str) -> str:
     for code in codes:
         number = (number * 31 + code) & 0xFFFFFFFF
     number = 0x100000000 - number if number >= 0x80000000 else number
-    return f"{name[:_CLAUDE_FOLDER]}-{_base36(number)}"
-
-
-def _base36(number: int) -> str:
-    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
-    text = digits[number % 36]
-    while number := number // 36:
-        text = digits[number % 36] + text
-    return text
+    digits, text = "0123456789abcdefghijklmnopqrstuvwxyz", ""
+    while number or not text:
+        number, digit = divmod(number, 36)
+        text = digits[digit] + text
+    return f"{name[:_CLAUDE_FOLDER]}-{text}"
 
 
 def dict_of(found: object) -> Record:

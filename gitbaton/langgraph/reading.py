@@ -21,7 +21,7 @@ from gitbaton.threads.codec import loads as loads_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from langchain_core.runnables import RunnableConfig
@@ -122,7 +122,10 @@ class Reader:
         """Each part decoded by itself, which proves it whole; an entry that is read again is joined for the next time."""
         loads, channels = self._loads, entry.channels
         checkpoint = self._json(entry, "ck", entry.ck)
-        parts = {name: self.store.blob(channels[name]) for name in _ordered(checkpoint.get("channel_values"), channels)}
+        names, order = checkpoint.get("channel_values"), [*channels]
+        if type(names) is list:  # in the order in which they were put, as far as the checkpoint says which it was
+            order = [*dict.fromkeys([*(name for name in names if type(name) is str and name in channels), *channels])]
+        parts = {name: self.store.blob(channels[name]) for name in order}
         metadata = self._json(entry, "md", entry.md)
         if checkpoint.get("id") != entry.id:
             raise RecordError(f"the checkpoint '{entry.id}' is not one that gitbaton wrote: it says that it is another")
@@ -142,14 +145,6 @@ class Reader:
         if type(found) is not dict:
             raise RecordError(f"the checkpoint '{entry.id}' is not one that gitbaton wrote: its '{kind}' is no map")
         return found
-
-
-def _ordered(names: object, channels: Iterable[str]) -> Iterable[str]:
-    """Channels in the order in which they were put, as far as the checkpoint says which it was."""
-    if type(names) is not list:
-        return channels
-    there = set(channels)
-    return dict.fromkeys([*(name for name in names if type(name) is str and name in there), *channels])
 
 
 def _join(entry: Entry, checkpoint: Any, parts: dict[str, Typed], metadata: Any) -> bytes | None:

@@ -147,7 +147,13 @@ class _Desk:
         with Baton(self.repo_root, checkpoint_dir=self.checkpoint_dir, door="binary") as baton:
             if self.checkpoint_dir is not None:
                 _ = baton.latest  # refuse a bad directory before anything is written
-            said = _unfinished(baton, ends=tool.writes and not call.given.get("dry_run"))
+            said: list[str] = []
+            if os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):
+                from gitbaton.restore import recover
+
+                # One that was killed is ended before anything is written.
+                ends = tool.writes and not call.given.get("dry_run")
+                said = list(recover(baton)) if ends else ["an interrupted restore waits to be ended"]
             answer = tool.run(baton, call)
         return replace(answer, warnings=(*said, *answer.warnings))
 
@@ -158,15 +164,6 @@ class _Desk:
         except OSError as error:
             raise NotARepositoryError(f"'{self.place}' cannot be entered: {error.strerror}") from None
         return os.path.abspath(self.repo_root) if self.repo_root is not None else self.place
-
-
-def _unfinished(baton: Baton, *, ends: bool) -> list[str]:
-    """A restore that was killed is ended before anything is written."""
-    if not os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):
-        return []
-    from gitbaton.restore import recover
-
-    return list(recover(baton)) if ends else ["an interrupted restore waits to be ended"]
 
 
 def _agent(name: str) -> Agent | None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from gitbaton.errors import BatonError
 from gitbaton.journal.state import StepState
-from gitbaton.journal.values import Logged, Record, Step, Writes
+from gitbaton.journal.values import Logged, Step, Writes
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present
@@ -72,8 +72,10 @@ def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logge
     found = ctx.files.scan(step.writes, store=step.store)
     ctx.know(found.tree, found.entries)
     result = result_of(ctx, logged)
-    if _would_fail(step, logged.record, {*result, *found.entries}):
-        return None
+    if (logged.record.effect or "none") == "none":
+        undeclared = step.on_undeclared == "fail" and logged.record.undeclared
+        if undeclared or (not step.allow_empty and unmatched(step.writes, {*result, *found.entries})):
+            return None  # an attempt with this result would be a failure as the step is asked for now
     here = logged.record.run == ctx.run
     other = {path: entry for path, entry in found.entries.items() if not same(entry, result.get(path))}
     todo = materials(found.entries, told(ctx, result, found.entries), ours_of(ctx, step.name, state, other))
@@ -110,15 +112,6 @@ def _say_what_is_missing(ctx: Context, step: Step, logged: Logged) -> None:
             ctx.emit("warning", step.name, f"its {noun} was {said.bytes} bytes long; only the last {found.size} are kept")
         elif found.size != said.bytes:
             ctx.emit("warning", step.name, f"secrets were taken out of its {noun}")
-
-
-def _would_fail(step: Step, record: Record, paths: Collection[str]) -> bool:
-    """Whether an attempt with this result would be a failure as the step is asked for now."""
-    if (record.effect or "none") != "none":
-        return False
-    return bool(step.on_undeclared == "fail" and record.undeclared) or bool(
-        not step.allow_empty and unmatched(step.writes, paths)
-    )
 
 
 def result_of(ctx: Context, logged: Logged) -> Mapping[str, Entry]:

@@ -160,16 +160,12 @@ def _look(pid: int) -> _Process | None:
         return None
     if len(fields) < 20:
         return None
-    return _Process(pid, int(fields[1]), int(fields[2]), fields[0].decode(), f"{int(fields[19])}.{_this_boot()[:8]}")
-
-
-_boots: list[str] = []
-
-
-def _this_boot() -> str:
     if not _boots:
         _boots.append(boot())
-    return _boots[0]
+    return _Process(pid, int(fields[1]), int(fields[2]), fields[0].decode(), f"{int(fields[19])}.{_boots[0][:8]}")
+
+
+_boots: list[str] = []  # this boot's, once it was asked for
 
 
 def _says(pid: int, word: str) -> bool:
