@@ -330,7 +330,7 @@ def test_what_is_in_memory_does_not_leave_the_event_loop(tmp_path: Path, monkeyp
         for flushed in (False, True):
             wanted = [plain(saver.get_tuple(config(id=id))) for id in (None, number(1), number(0)) for _ in range(3)]
             with monkeypatch.context() as patch:
-                patch.setattr("gitbaton.langgraph.aio.Aside.run", nowhere)
+                patch.setattr("gitbaton.langgraph.saver.Aside.run", nowhere)
                 for place in (0, 8):
                     where = config(id=(None, number(0))[place // 8])
                     assert plain(asyncio.run(saver.aget_tuple(where))) == wanted[place]
