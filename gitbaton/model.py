@@ -112,7 +112,7 @@ class FileState:
 
 @value
 class Agent:
-    """The coding agent that took a checkpoint. ``transcript``: a Transcript as text, see gitbaton.codec.transcripts."""
+    """The coding agent that took a checkpoint. ``transcript``: a Transcript as text, see gitbaton.codec.checkpoint."""
 
     name: str
     session: str | None = None

@@ -187,8 +187,10 @@ class Surveyor:
                 count = count or self._made(stand.head, later) or 0
             elif stand.head != later:
                 begun = count or strange or stored.checkpoint.place.oid != stand.head  # else nothing could come of it
-                if not begun or not self._became(stand, later):
+                if not begun or stand.head is None or later is None or self._is_before(stand.head, later):
                     return _Commits()
+                if later not in self._successors(stand.head) and self._noted(stand.stored, later) != later:
+                    return _Commits()  # it is not the stand's commit under a new id
             later = stand.head
         return _Commits(count=0 if strange else count, strange=tuple(sorted(strange)))
 
@@ -207,12 +209,6 @@ class Surveyor:
                 return
         words = self._as_written(stored)
         yield _Stand(stored=words, files=words.checkpoint.files, staged=None)
-
-    def _became(self, stand: _Stand, later: Oid | None) -> bool:
-        """Whether ``later`` is the commit of a stand under a new id."""
-        if stand.head is None or later is None or self._is_before(stand.head, later):
-            return False
-        return later in self._successors(stand.head) or self._noted(stand.stored, later) == later
 
     def _is_before(self, oid: Oid, later: Oid) -> bool:
         distance = self._distance(later, oid)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 from gitbaton.baton import Baton
 from gitbaton.codec import plain, timestamp
 from gitbaton.errors import MENDS, BatonError, GitError
 from gitbaton.git.repo import Repo, add, lock_file
-from gitbaton.model import Oid
 from gitbaton.retention.pruning import prune
 from gitbaton.retention.rules import AUTO_LAST, Wish
 from gitbaton.system.files import acquire
@@ -33,16 +32,12 @@ def run(place: str) -> None:
 
 
 def slack(baton: Baton) -> bool:
-    """Whether any track is so long that something could go."""
-    return any(_length(baton, oid) > AUTO_LAST + 1 for oid in baton.store.chains()[0].values())
-
-
-def _length(baton: Baton, tip: Oid) -> int:
-    """How long a chain is, as far as that matters; one whose newest commit cannot be read has none."""
-    try:
-        return len(baton.repo.objects.first_parents(tip, AUTO_LAST + 2))
-    except GitError:
-        return 0
+    """Whether any track is so long that something could go; one whose newest commit cannot be read has nothing to give."""
+    for oid in baton.store.chains()[0].values():
+        with suppress(GitError):
+            if len(baton.repo.objects.first_parents(oid, AUTO_LAST + 2)) > AUTO_LAST + 1:
+                return True
+    return False
 
 
 def work(baton: Baton) -> str:

@@ -9,7 +9,6 @@ from gitbaton import mirror
 from gitbaton.baton import Baton
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.git import settings
-from gitbaton.git.repo import Repo
 
 
 def places(baton: Baton, root: str) -> Iterator[mirror.Place]:
@@ -37,17 +36,14 @@ def _refresh(baton: Baton, root: str) -> list[str]:
     said: list[str] = []
     with Baton(root, door="binary", clock=baton.clock) as there:
         for where in dict.fromkeys([*([there.latest] if there.latest else []), *places(baton, root)]):
-            if not mirror.has_files(where) or not _usable(there.repo, where):
+            if not mirror.has_files(where):
+                continue
+            try:
+                mirror.place(there.repo, where.inside or where.directory)
+            except UsageError:  # what stands there is not ours
+                continue
+            if mirror.foreign(where) or settings.tracked(there.repo, where.paths()):
                 continue
             with Baton(repo=there.repo, checkpoint_dir=where.inside or where.directory, clock=baton.clock) as one:
                 said += one.refresh(only_existing=True)
     return said
-
-
-def _usable(repo: Repo, where: mirror.Place) -> bool:
-    """Whether what stands there is ours."""
-    try:
-        mirror.place(repo, where.inside or where.directory)
-    except UsageError:
-        return False
-    return not mirror.foreign(where) and not settings.tracked(repo, where.paths())
