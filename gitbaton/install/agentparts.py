@@ -14,6 +14,11 @@ from gitbaton.errors import BatonError
 from gitbaton.install.plan import digest, read
 from gitbaton.values import value
 
+SKILL_MARK = "<!-- gitbaton:skill -->"
+PLUGIN_MARK = "// gitbaton:plugin"
+BEGIN, END = "<!-- gitbaton:begin -->", "<!-- gitbaton:end -->"
+_TRACK = re.compile(r"^const TRACK = (null|\"(?:[^\"\\\n]|\\.)*\")$", re.MULTILINE)
+_NO_TRACK = "const TRACK = null"
 HOOKS, VERSION, TYPE = "hooks", "version", "type"
 _READ = frozenset((HOOKS, "matcher", TYPE, *KEYS))
 
@@ -202,12 +207,7 @@ def _merged(document: Document, made: list[str]) -> Merged:
     return Merged(text=document.text, edits=tuple(document.edits), made=tuple(made))
 
 
-SKILL_MARK = "<!-- gitbaton:skill -->"
-PLUGIN_MARK = "// gitbaton:plugin"
-BEGIN, END = "<!-- gitbaton:begin -->", "<!-- gitbaton:end -->"
 NONE = Found(count=0, tracks=())
-_TRACK = re.compile(r"^const TRACK = (null|\"(?:[^\"\\\n]|\\.)*\")$", re.MULTILINE)
-_NO_TRACK = "const TRACK = null"
 
 
 def shipped(name: str) -> str:

@@ -21,7 +21,13 @@ from gitbaton.threads import walfile
 from gitbaton.threads.walfile import Share, failed, fdatasync, unshared
 from gitbaton.threads.walstate import Place, Records, State, join, locked, look
 
+LOCK_WAIT = 60.0
+"""Seconds for which the lock of the log is waited for."""
 _NEARLY = 0.8  # of the time that the disk takes at its best
+_CALL: Callable[[object], object] = call  # type: ignore[assignment]
+_LEAVING = 20  # calls, one in the other, that letting go may need
+_GONE = [0, -1]
+_alive: weakref.WeakSet[Opened] = weakref.WeakSet()
 
 
 class Tail:
@@ -135,10 +141,6 @@ def _make(folder: str, size: int, sync: bool, share: Share) -> None:
         walfile.make(folder, os.path.join(folder, name), size, sync=sync, share=share, named=sync)
 
 
-_CALL: Callable[[object], object] = call  # type: ignore[assignment]
-_LEAVING = 20  # calls, one in the other, that letting go may need
-
-
 def _room(depth: int) -> None:
     """Raise RecursionError, with nothing locked yet, where the stack has no room for so many calls."""
     if depth:
@@ -215,12 +217,6 @@ class Lock(io.IOBase):
             if isinstance(error, OSError):
                 raise failed(error, "locked") from None
             raise
-
-
-LOCK_WAIT = 60.0
-"""Seconds for which the lock of the log is waited for."""
-_GONE = [0, -1]
-_alive: weakref.WeakSet[Opened] = weakref.WeakSet()
 
 
 class Opened:
