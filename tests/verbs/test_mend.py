@@ -10,8 +10,7 @@ import pytest
 from gitbaton.errors import RefConflictError
 from gitbaton.git.repo import Repo
 from gitbaton.git.tornrefs import packed_lines
-from gitbaton.mending import applying
-from gitbaton.mending.planning import plan
+from gitbaton.mending import planning
 from tests.kit import Sandbox
 
 TRACK = "refs/baton/tracks/t"
@@ -113,9 +112,9 @@ def test_refs_that_git_packs_beside_a_mend_stay(repo: Sandbox, monkeypatch: pyte
         packed.write_bytes(b"".join(found) + tag)
         return found
 
-    monkeypatch.setattr(applying, "packed_lines", lines)
+    monkeypatch.setattr(planning, "packed_lines", lines)
     with repo.open() as baton, pytest.raises(RefConflictError, match="was written meanwhile"):
-        applying.apply(baton, plan(baton))
+        planning.apply(baton, planning.plan(baton))
     assert tag in packed.read_bytes()
     assert "not moved" not in repo.baton("doctor", "--mend").out and "tags/beside" in repo.git("show-ref")
 
