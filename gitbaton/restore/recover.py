@@ -22,12 +22,11 @@ from gitbaton.restore.writing import Writing, put_raw
 from gitbaton.store import Store, safety_ref
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, take_back
 from gitbaton.store.values import MAX_COMMIT
-from gitbaton.worktree.aside import rescue
 from gitbaton.worktree.capture import covered
-from gitbaton.worktree.place import can_place
 from gitbaton.worktree.putback import Difference, Entry, changed_tree, differences
 from gitbaton.worktree.rawbytes import read_raw
 from gitbaton.worktree.staged import IndexLock, Restaging, Scope, read_staged, refuse_changed, signature
+from gitbaton.worktree.swapall import can_place, rescue
 
 WRITTEN = "it was written since"
 _PATIENCE = 1000

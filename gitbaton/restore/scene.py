@@ -14,14 +14,15 @@ from gitbaton.git.objects import lookup
 from gitbaton.git.prefetch import start_listings
 from gitbaton.git.run import checked, zsplit
 from gitbaton.model import Head, Oid
-from gitbaton.system.files import READ
+from gitbaton.system.files import READ, Signature
 from gitbaton.system.process import Process
 from gitbaton.values import replace
-from gitbaton.worktree.aside import mark, permissions
 from gitbaton.worktree.capture import Captured, capture_with_index, covered, private_folder, with_raw
 from gitbaton.worktree.index import Facts, PrivateIndex
 from gitbaton.worktree.putback import GITLINK, Difference, Entry, Guard, parents, take_in, take_out
 from gitbaton.worktree.staged import refuse_changed
+from gitbaton.worktree.swap import look_at
+from gitbaton.worktree.swapall import permissions
 from gitbaton.worktree.untracked import ours
 
 _FEW_PATHS = 20  # that git is asked for one by one: each is held against every path of the index
@@ -46,7 +47,7 @@ class Scene:
         self.index.copy()
         self.hidden: list[str] = []
         self.looking: list[Process] = []
-        self.marks: dict[str, tuple[int, ...]] = {}
+        self.marks: dict[str, Signature | None] = {}
         self.changing: list[Difference] = []
         self.coming: list[str] = []
         self.held: frozenset[str] = frozenset()
@@ -138,7 +139,7 @@ class Scene:
         self.changing = list(changing)
         paths = {d.path: d.now is None for d in self.changing}
         self.coming, self.held = [path for path, new in paths.items() if new], frozenset(held)
-        self.marks = {path: mark(self.root, path) for path in paths}
+        self.marks = {path: look_at(os.path.join(self.root, path)) for path in paths}
 
     def refuse_touched(self) -> None:
         """Raise StaleError when a marked file is no longer what it was, or something stands where a file is to come.
@@ -150,13 +151,13 @@ class Scene:
         if stands is not None:
             raise StaleError(f"'{stands}' appeared meanwhile; nothing is changed", paths=(stands,))
         for path, seen in self.marks.items():
-            if mark(self.root, path) != seen:
+            if look_at(os.path.join(self.root, path)) != seen:
                 raise StaleError(f"'{path}' changed meanwhile; nothing is changed", paths=(path,))
 
     def keep_modes(self) -> None:
         """Give overwritten files the permissions that they had: git makes new files, readable as the umask says."""
         for path, seen in self.marks.items():
-            if not seen or not stat.S_ISREG(seen[1]):
+            if not seen or not stat.S_ISREG(seen[4]):
                 continue
             try:
                 fd = os.open(os.path.join(self.root, path), READ)
@@ -164,7 +165,7 @@ class Scene:
                 continue
             try:
                 now = os.fstat(fd).st_mode
-                mode = permissions(seen[1], now, self.repo)
+                mode = permissions(seen, now, self.repo)
                 if stat.S_ISREG(now) and mode != now & 0o777:
                     os.fchmod(fd, mode)
             finally:

@@ -12,11 +12,11 @@ from gitbaton.model import Oid
 from gitbaton.restore.intent import reached
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
-from gitbaton.system.files import READ
-from gitbaton.worktree.aside import mark
-from gitbaton.worktree.place import Placing, can_place
+from gitbaton.system.files import READ, Signature
 from gitbaton.worktree.putback import Difference, check_out, refuse_remains
 from gitbaton.worktree.rawbytes import write_raw
+from gitbaton.worktree.swap import look_at
+from gitbaton.worktree.swapall import SwapAll, can_place
 
 
 class Writing:
@@ -35,25 +35,25 @@ class Writing:
     ) -> None:
         self.scene, self.tree, self.changing, self.raw, self.began = scene, tree, changing, raw, began
         store, root = scene.baton.store, scene.root
-        self.placing: Placing | None = None
+        self.swap: SwapAll | None = None
         if can_place(root, scene.folder, [d.path for d in changing]):
             kept = {path: functools.partial(raw_data, store, path, oid) for path, oid in raw.items() if oid}
-            self.placing = Placing(scene.index, root, scene.folder, scene.marks, kept, began)
+            self.swap = SwapAll(scene.index, root, scene.folder, scene.marks, kept, began)
 
     def start(self) -> None:
         """Begin what can be done before the first file changes."""
-        if self.placing is not None:
-            self.placing.start(self.tree, self.changing)
+        if self.swap is not None:
+            self.swap.start(self.tree, self.changing)
 
     def stop(self) -> None:
         """End what was begun and is not wanted."""
-        if self.placing is not None:
-            self.placing.stop()
+        if self.swap is not None:
+            self.swap.stop()
 
     def run(self) -> list[str]:
         """Write; what git said comes back. Raises StaleError, PathError, GitError; files may then be on either side."""
-        if self.placing is not None:
-            return self.placing.run(self.tree, self.changing)
+        if self.swap is not None:
+            return self.swap.run(self.tree, self.changing)
         return _overwrite(self.scene, self.tree, self.changing, self.raw, self.began)
 
 
@@ -67,7 +67,7 @@ def _overwrite(
     said = list(check_out(scene.index, scene.tree, tree))
     refuse_remains(root, {d.path: d.then for d in changing})
     same = {d.path for d in changing if d.now == d.then}
-    marks = {path: scene.marks[path] if path in same else mark(root, path) for path in raw}
+    marks = {path: scene.marks[path] if path in same else look_at(os.path.join(root, path)) for path in raw}
     put_raw(store, root, tree, raw, marks=marks)
     scene.keep_modes()
     return said
@@ -80,7 +80,7 @@ def put_raw(
     raw: Mapping[str, Oid | None],
     *,
     known: Mapping[str, Sequence[Oid]] | None = None,
-    marks: Mapping[str, tuple[int, ...]] | None = None,
+    marks: Mapping[str, Signature | None] | None = None,
 ) -> None:
     """Write bytes that no filter gives back over what git checked out; None: what git would check out.
 
@@ -94,7 +94,7 @@ def put_raw(
         checked_out = functools.partial(store.repo.git.out, "cat-file", "--filters", f"--path={path}", entry.oid)
         data = raw_data(store, path, oid) if oid else checked_out()
         if marks is not None:
-            stands = mark(root, path) == marks.get(path)
+            stands = look_at(os.path.join(root, path)) == marks.get(path)
         else:
             there = _there(root, path)
             if there == data:

@@ -19,6 +19,7 @@ from gitbaton.system.process import Process, begin, verb
 from gitbaton.worktree.conversions import filters, may_convert
 from gitbaton.worktree.filetrees import LINK, is_safe, read_tree
 from gitbaton.worktree.index import PrivateIndex
+from gitbaton.worktree.swap import mode_at, temporary_name
 
 Entry = tuple[str, str, Oid]
 _FILE_MODES = ("100644", "100755")
@@ -295,7 +296,8 @@ def write_raw(root: str, path: str, data: bytes, mode: str) -> str | None:
     except OSError as error:
         return f"its directory cannot be opened: {error.strerror}"
     try:
-        if not _is_free(folder, name):
+        there = mode_at(folder, name)
+        if there and not stat.S_ISREG(there):
             return "it is not a regular file"
         bits = 0o777 if mode == "100755" else 0o666
         write_atomic(name, data, folder=folder, temporary=temporary_name(path), mode=bits)
@@ -304,25 +306,3 @@ def write_raw(root: str, path: str, data: bytes, mode: str) -> str | None:
     finally:
         os.close(folder)
     return None
-
-
-def temporary_name(path: str) -> str:
-    """The name of the file beside ``path`` that ``write_raw`` fills; a killed writer leaves it there."""
-    import hashlib
-
-    return f".baton-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}.new"
-
-
-def _is_free(folder: int, name: str) -> bool:
-    """Whether a regular file, or nothing, stands at a name."""
-    try:
-        return stat.S_ISREG(os.lstat(name, dir_fd=folder).st_mode)
-    except FileNotFoundError:
-        return True
-
-
-def _unlink(folder: int, name: str) -> None:
-    try:
-        os.unlink(name, dir_fd=folder)
-    except OSError:
-        return

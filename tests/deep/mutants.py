@@ -72,9 +72,9 @@ worktree worktree/filetrees.py: .GIT may be written
 -text = os.fsdecode(name).translate(_HFS).lower().rstrip(" .")
 +text = os.fsdecode(name).translate(_HFS).rstrip(" .")
 
-worktree worktree/place.py: a late write is lost
--return [keep(repo, path, place) for path, place in self.moved.items() if is_late(place, self._expected(path))]
-+return []
+worktree worktree/swapall.py: a late write is lost
+-late = [path for path in self.moved if _is_late(*self.places[path])]
++late = list[str]()
 
 waist mirror.py: the user's LATEST is overwritten
 -return [name for name in there if not _MARKS[name].match(_read(folder, name) or b"")]

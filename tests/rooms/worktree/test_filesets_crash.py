@@ -12,7 +12,7 @@ import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree import fileswap
+from gitbaton.worktree import swapeach
 from tests.kit import Sandbox
 from tests.kit.filekit import Kit, State, disk, put
 
@@ -163,7 +163,7 @@ def test_r20_a_full_disk_leaves_the_old_bytes_and_no_rubbish(kit: Kit, monkeypat
 
 def test_a_file_moved_aside_by_a_killed_swap_stays_unless_it_is_stored(kit: Kit) -> None:
     put(kit.top, "f", ("100644", b"one"))
-    aside = kit.top / fileswap._names("f")[1]
+    aside = kit.top / swapeach._names("f")[1]
     aside.write_bytes(b"an edit that nobody has")
     assert kit.swap({"f": ("100644", b"two")}, {"f": ("100644", b"one")}) == ()
     assert aside.read_bytes() == b"an edit that nobody has" and (kit.top / "f").read_bytes() == b"two"

@@ -13,7 +13,8 @@ import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree import fileplace, fileread, fileswap
+from gitbaton.worktree import fileread, swapeach
+from gitbaton.worktree import swap as one
 from gitbaton.worktree.filesets import Entry, Files, swap
 from tests.kit import Sandbox
 from tests.kit.filekit import Kit, State, disk, put
@@ -46,8 +47,8 @@ def chosen(random: random.Random) -> State:
 def hooked(monkeypatch: pytest.MonkeyPatch, edit: Callable[[], None]) -> None:
     """An edit after a path was looked at and before it is touched: the moment that nothing but the kernel guards."""
     inside: list[str] = []
-    for name in ("create", "replace", "remove"):
-        real = getattr(fileplace, name)
+    for name in ("put", "replace", "remove"):
+        real = getattr(one, name)
 
         def late(*args: Any, real: Any = real) -> bool:
             if not inside:
@@ -58,14 +59,14 @@ def hooked(monkeypatch: pytest.MonkeyPatch, edit: Callable[[], None]) -> None:
             finally:
                 inside.pop()
 
-        monkeypatch.setattr(fileplace, name, late)
+        monkeypatch.setattr(one, name, late)
 
 
 @pytest.mark.deep
 @some("linked", [False, True])
 def test_nothing_but_the_expected_is_overwritten_or_removed(kit: Kit, monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:
     if linked:  # a system without renameat2
-        monkeypatch.setattr(fileplace, "_renameat2", [None])
+        monkeypatch.setattr(one, "_renameat2", lambda: None)
     chance = random.Random(4711)
     edits = [0]
 
@@ -103,7 +104,7 @@ def test_nothing_but_the_expected_is_overwritten_or_removed(kit: Kit, monkeypatc
 
 
 def test_a_same_size_edit_of_the_same_moment_stays(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in (fileswap, fileread):
+    for place in (one, swapeach, fileread):
         monkeypatch.setattr(place, "signature", coarse)
     hooked(monkeypatch, lambda: put(kit.top, "f", ("100644", b"two")))
     for number in range(10):
@@ -211,9 +212,47 @@ def test_what_a_scan_has_read_is_not_read_again(kit: Kit, monkeypatch: pytest.Mo
     assert disk(kit.top) == {"d/a": ("100644", b"two")}
 
 
+def test_an_edit_of_the_new_file_while_an_exchange_is_undone_is_kept(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(kit.top, "f", ("100644", b"one"))
+    real = one._exchange
+    calls = [0]
+
+    def late(*args: Any) -> bool:
+        calls[0] += 1
+        if calls[0] == 1:
+            (kit.top / "new").write_bytes(b"edit")
+            os.replace(kit.top / "new", kit.top / "f")
+        elif calls[0] == 2:
+            with open(kit.top / "f", "ab") as file:
+                file.write(b" and more")
+        return real(*args)
+
+    monkeypatch.setattr(one, "_exchange", late)
+    assert kit.swap({"f": ("100644", b"two")}, {"f": ("100644", b"one")}) == ("f",)
+    found = disk(kit.top)
+    assert found.pop("f") == ("100644", b"two and more") and list(found.values()) == [("100644", b"edit")]
+
+
+def test_without_hard_links_and_exchanges(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(1, os.strerror(1))
+
+    monkeypatch.setattr(os, "link", refused)
+    monkeypatch.setattr(one, "_renameat2", lambda: None)
+    before: State = {"f": ("100644", b"one"), "gone": ("100644", b"one"), "theirs": ("100644", b"edit")}
+    for path, what in before.items():
+        put(kit.top, path, what)
+    changes: dict[str, tuple[str, bytes] | None] = dict.fromkeys(("d/new", "f", "theirs"), ("100755", b"two"))
+    assert kit.swap({**changes, "gone": None}, {**before, "theirs": ("100644", b"one")}) == ("theirs",)
+    assert disk(kit.top) == {"d/new": ("100755", b"two"), "f": ("100755", b"two"), "theirs": ("100644", b"edit")}
+    hooked(monkeypatch, lambda: put(kit.top, "d/late", ("100644", b"edit")))
+    assert kit.swap({"d/late": ("100644", b"two")}, {}) == ("d/late",)
+    assert disk(kit.top)["d/late"] == ("100644", b"edit") and not list(kit.top.rglob(".baton-*"))
+
+
 def test_two_edits_in_the_moment_of_an_exchange_are_both_kept(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     put(kit.top, "f", ("100644", b"one"))
-    real = fileplace._exchange
+    real = one._exchange
     calls = [0]
 
     def late(*args: Any) -> bool:
@@ -223,7 +262,7 @@ def test_two_edits_in_the_moment_of_an_exchange_are_both_kept(kit: Kit, monkeypa
             os.replace(kit.top / "new", kit.top / "f")
         return real(*args)
 
-    monkeypatch.setattr(fileplace, "_exchange", late)
+    monkeypatch.setattr(one, "_exchange", late)
     assert kit.swap({"f": ("100644", b"two")}, {"f": ("100644", b"one")}) == ("f",)
     found = disk(kit.top)
     assert found.pop("f") == ("100644", b"edit 2")

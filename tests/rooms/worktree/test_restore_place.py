@@ -1,4 +1,4 @@
-"""Placing: the old file is moved aside and looked at, the new one linked into the free place; nothing is written over."""
+"""A restore's swap: the old file is put aside and looked at, the new one put into the free place; nothing is written over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gitbaton import Baton
 from gitbaton.errors import BatonError, StaleError
 from gitbaton.restore import Order, Restored, carry_out
 from gitbaton.values import replace
-from gitbaton.worktree.place import Placing
+from gitbaton.worktree.swapall import SwapAll
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 
@@ -102,9 +102,9 @@ def late(two: Sandbox, monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> Path:
     """A writer has b.txt open, and writes while it is aside."""
     place = two.path / "b.txt"
     writer = os.open(place, os.O_WRONLY | os.O_APPEND)
-    real = Placing._link
+    real = SwapAll._put_new
 
-    def link(self: Placing, path: str) -> None:
+    def put_new(self: SwapAll, path: str) -> None:
         if path == "b.txt":
             os.write(writer, b"late\n")
             os.close(writer)
@@ -112,7 +112,7 @@ def late(two: Sandbox, monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> Path:
                 raise StaleError("'d/x.txt' changed meanwhile")
         real(self, path)
 
-    monkeypatch.setattr(Placing, "_link", link)
+    monkeypatch.setattr(SwapAll, "_put_new", put_new)
     return place
 
 
@@ -129,16 +129,16 @@ def test_what_is_written_late_is_named_when_the_restore_is_taken_back_too(
 ) -> None:
     place = two.path / "b.txt"
     writer = os.open(place, os.O_WRONLY | os.O_APPEND)
-    real, tries = Placing._link, iter(range(9))
+    real, tries = SwapAll._put_new, iter(range(9))
 
-    def link(self: Placing, path: str) -> None:
+    def put_new(self: SwapAll, path: str) -> None:
         if path == "b.txt" and next(tries) == 0:
             os.write(writer, b"late\n")
             os.close(writer)
             place.write_text("somebody's\n")
         real(self, path)
 
-    monkeypatch.setattr(Placing, "_link", link)
+    monkeypatch.setattr(SwapAll, "_put_new", put_new)
     with pytest.raises(BatonError) as failed:
         restored(two)
     kept = [text for text in failed.value.hints if "was written while it was replaced" in text]

@@ -1,32 +1,37 @@
-"""Place files in the work tree: swapped in one by one, never written over.
+"""Swap of many files, all or none, for restore and undo: rolled back where one fails; what is written late is kept.
 
-Git checks the new files out beside the work tree, filters and all. Then each old file is moved aside and looked at once more,
-and the new one is linked into the free place. What another process wrote in between is found: it was moved, not overwritten,
-or it stands where the link is refused.
+Git checks the new files out beside the work tree, filters and all. Then each old file is put aside and looked at once more,
+and the new one is put into the free place; where one cannot be, all are rolled back.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from gitbaton.errors import BatonError, GitError, PathError, StaleError
 from gitbaton.git.publish import flush
+from gitbaton.git.repo import Repo, make_folder
 from gitbaton.model import Oid
-from gitbaton.system.files import open_below
+from gitbaton.system.files import Signature, open_below
 from gitbaton.system.process import Process, Result
-from gitbaton.worktree.aside import LIST, Mark, is_late, keep, mark, permissions, put, seen
+from gitbaton.worktree import swap
 from gitbaton.worktree.conversions import filters
 from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.putback import CHECKOUT_SECONDS, PLAIN, Difference, failure, index_info, parents
+from gitbaton.worktree.swap import Identity, identity, look_at
 
 _ATTRIBUTES = ".gitattributes"
 _IMMOVABLE = (errno.EPERM, errno.EACCES, errno.EBUSY, errno.EXDEV, errno.EROFS, errno.ETXTBSY)
+_LIST = "list"  # of what is aside: `inode mode size mtime TAB path NUL`, in the order of the names
 
 
-class Placing:
+class SwapAll:
     """Differences to be brought into a work tree; ``marks`` tell what each old file was when it was captured.
 
     ``raw`` gives the bytes of files that no filter gives back; ``began`` is called before the first file moves. ``folder`` is
@@ -38,15 +43,15 @@ class Placing:
         index: PrivateIndex,
         root: str,
         folder: str,
-        marks: Mapping[str, Mark],
+        marks: Mapping[str, Signature | None],
         raw: Mapping[str, Callable[[], bytes]],
         began: Callable[[], None],
     ) -> None:
         self.index, self.root, self.marks, self.raw, self.began = index, root, marks, raw, began
         self.new, self.aside = os.path.join(folder, "new"), os.path.join(folder, "aside")
-        self.places: dict[str, str] = {}
-        self.moved: dict[str, str] = {}
-        self.here = _here()  # the user's shell stands there
+        self.places: dict[str, tuple[str, Identity]] = {}  # where a file is put aside, and which one it is
+        self.moved: list[str] = []
+        self.here = _here().removeprefix(os.path.join(root, ""))  # the user's shell stands there
         self.said: list[str] = []
         self.process: Process | None = None
         os.makedirs(self.aside, exist_ok=True)
@@ -80,58 +85,54 @@ class Placing:
         coming = [d for d in changing if d.then is not None]
         self._check_out(tree, coming)
         self._refuse_touched(changing)
-        going = [d.path for d in changing if d.now is not None and self.marks.get(d.path)]
+        going = {d.path: identity(old) for d in changing if d.now is not None and (old := self.marks.get(d.path))}
         self._list(going)
         self.began()
         try:
             for path in sorted(going, key=os.fsencode, reverse=True):
-                self._move_aside(path)
+                self._put_aside(path)
             for d in coming:
-                self._link(d.path)
+                self._put_new(d.path)
         except BaseException as error:
-            self._return()
+            self._roll_back()
             late = self._late()
             if isinstance(error, BatonError):
                 error.hints = (*error.hints, *late)
             raise
         for d in changing:
             if d.then is None:
-                self._prune(d.path)
+                swap.prune(self.root, d.path.split("/")[:-1], keep=(self.here,))
 
-    def _list(self, going: Sequence[str]) -> None:
-        """Write down what is moved where, for who finds it after a kill."""
-        for path in going:
-            self.places[path] = os.path.join(self.aside, str(len(self.places)))
-        rows = [" ".join(map(str, self._expected(p))) + "\t" + p for p in self.places]
-        with open(os.path.join(self.aside, LIST), "wb") as file:
+    def _list(self, going: Mapping[str, Identity]) -> None:
+        """Write down what is put aside where, for who finds it after a kill."""
+        for path, old in going.items():
+            self.places[path] = os.path.join(self.aside, str(len(self.places))), old
+        rows = [" ".join(map(str, old)) + "\t" + path for path, (_, old) in self.places.items()]
+        with open(os.path.join(self.aside, _LIST), "wb") as file:
             file.write(b"".join(os.fsencode(row) + b"\0" for row in rows))
 
-    def _return(self) -> None:
-        """Put back what was moved, where its place is free; the rest is what a safety checkpoint holds, or late."""
-        for path, place in reversed(self.moved.items()):
+    def _roll_back(self) -> None:
+        """Put back what was put aside, where its place is free; the rest is what a safety checkpoint holds, or late."""
+        for path in reversed(self.moved):
+            place = self.places[path][0]
             try:
-                folder = self._folder(path)
-            except BatonError:
+                with self._opened(path) as (folder, name):
+                    if os.path.lexists(place):
+                        swap.put(folder, place, name)
+            except (BatonError, OSError):
                 continue
-            try:
-                if os.path.lexists(place):
-                    put(place, path.rpartition("/")[2], folder)
-            except OSError:
-                pass
-            finally:
-                os.close(folder)
 
     def _late(self) -> list[str]:
-        """Keep what was written into files that had been moved aside; what should be said about it."""
-        repo = self.index.repo
-        return [keep(repo, path, place) for path, place in self.moved.items() if is_late(place, self._expected(path))]
+        """Keep what was written into files that had been put aside; what should be said about it."""
+        late = [path for path in self.moved if _is_late(*self.places[path])]
+        return [_keep(self.index.repo, path, self.places[path][0]) for path in late]
 
     def _refuse_touched(self, changing: Iterable[Difference]) -> None:
         for d in changing:
-            found = mark(self.root, d.path)
-            if d.now is None and found and (stat.S_ISDIR(found[1]) or any(self.marks.get(p) for p in parents(d.path))):
+            found = look_at(os.path.join(self.root, d.path))
+            if d.now is None and found and (stat.S_ISDIR(found[4]) or any(self.marks.get(p) for p in parents(d.path))):
                 continue  # it makes room once it is empty; or a link above it goes first
-            if found != (self.marks.get(d.path, ()) if d.now is not None else ()):
+            if found != (self.marks.get(d.path) if d.now is not None else None):
                 raise StaleError(f"'{d.path}' changed meanwhile; nothing is changed", paths=(d.path,))
 
     def _refuse_unwritable(self, changing: Iterable[Difference]) -> None:
@@ -204,8 +205,8 @@ class Placing:
                 file.write(self.raw[path]())
         self._give_group(path, full, found.st_gid)
         old = self.marks.get(path)
-        if old and stat.S_ISREG(old[1]):
-            os.chmod(full, permissions(old[1], found.st_mode, self.index.repo))
+        if old and stat.S_ISREG(old[4]):
+            os.chmod(full, permissions(old, found.st_mode, self.index.repo))
 
     def _give_group(self, path: str, full: str, group: int) -> None:
         """The group of the file that is replaced, or of a setgid directory above: it was made in a directory of ours."""
@@ -223,74 +224,57 @@ class Placing:
             except OSError:
                 return
 
-    def _folder(self, path: str, *, make: bool = False) -> int:
-        """A descriptor of a path's directory, reached through no symbolic link."""
-        folders = path.split("/")[:-1]
+    @contextmanager
+    def _opened(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """A descriptor of a path's directory, reached through no symbolic link, and its name there."""
+        *folders, name = path.split("/")
         try:
-            return open_below(self.root, folders)
+            folder = open_below(self.root, folders)
         except FileNotFoundError:
             if not make:
                 raise StaleError(f"'{path}' vanished meanwhile") from None
+            folder = open_below(self.root, folders, lambda _fd, _depth: None)
         except OSError as error:
             raise StaleError(f"'{path}': {error.strerror}") from None
-        return open_below(self.root, folders, lambda _fd, _depth: None)
-
-    def _move_aside(self, path: str) -> None:
-        """Take an old file out of its place. Raises StaleError when it is not the one that was captured."""
-        place, name = self.places[path], path.rpartition("/")[2]
-        folder = self._folder(path)
         try:
-            os.rename(name, place, src_dir_fd=folder)
-        except FileNotFoundError:
-            raise StaleError(f"'{path}' vanished meanwhile", paths=(path,)) from None
-        except OSError as error:
-            if error.errno not in _IMMOVABLE:
-                raise
-            raise PathError(f"'{path}': {error.strerror}", paths=(path,), reason="unwritable") from None
+            yield folder, name
         finally:
             os.close(folder)
-        self.moved[path] = place
-        if seen(place) != self._expected(path):
+
+    def _put_aside(self, path: str) -> None:
+        """Take an old file out of its place. Raises StaleError when it is not the one that was captured."""
+        place, old = self.places[path]
+        with self._opened(path) as (folder, name):
+            self.moved.append(path)
+            try:
+                known = swap.put_aside(folder, name, place, lambda there: swap.is_same(there, old))
+            except FileNotFoundError:
+                raise StaleError(f"'{path}' vanished meanwhile", paths=(path,)) from None
+            except OSError as error:
+                if error.errno not in _IMMOVABLE:
+                    raise
+                raise PathError(f"'{path}': {error.strerror}", paths=(path,), reason="unwritable") from None
+        if not known:
             raise StaleError(f"'{path}' changed meanwhile", paths=(path,))
 
-    def _link(self, path: str) -> None:
-        """Put a new file into a place that is free."""
-        source, name = os.path.join(self.new, path), path.rpartition("/")[2]
-        folder = self._folder(path, make=True)
-        try:
-            try:
-                put(source, name, folder)
-            except FileExistsError:
-                self._make_room(path, name, folder)
-                put(source, name, folder)
-        except FileExistsError:
-            raise StaleError(f"'{path}' appeared meanwhile", paths=(path,)) from None
-        finally:
-            os.close(folder)
+    def _put_new(self, path: str) -> None:
+        """Put a new file into a place that is free, or that a directory without files makes free."""
+        source = os.path.join(self.new, path)
+        with self._opened(path, make=True) as (folder, name):
+            done = swap.put(folder, source, name)
+            if not done and stat.S_ISDIR(swap.mode_at(folder, name)):
+                self._make_room(path)
+                done = swap.put(folder, source, name)
+        if not done:
+            raise StaleError(f"'{path}' appeared meanwhile", paths=(path,))
 
-    def _make_room(self, path: str, name: str, folder: int) -> None:
+    def _make_room(self, path: str) -> None:
         """Remove a directory that holds nothing but directories."""
-        if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            raise FileExistsError
         for place, _, _ in os.walk(os.path.join(self.root, path), topdown=False):
             try:
                 os.rmdir(place)
             except OSError:
                 raise StaleError(f"'{path}' is a directory in use") from None
-
-    def _prune(self, path: str) -> None:
-        """Remove the directories that a removed file leaves empty, as git does."""
-        at = os.path.dirname(path)
-        while at and os.path.join(self.root, at) != self.here:
-            try:
-                os.rmdir(os.path.join(self.root, at))
-            except OSError:
-                return
-            at = os.path.dirname(at)
-
-    def _expected(self, path: str) -> Mark:
-        """What of a mark stays when a file is moved."""
-        return self.marks[path][:4]
 
 
 def _with_room(first: Sequence[Difference], changing: Sequence[Difference]) -> list[Difference]:
@@ -324,3 +308,50 @@ def can_place(root: str, folder: str, paths: Iterable[str]) -> bool:
                 return False
             at = os.path.dirname(at)
     return True
+
+
+def permissions(old: Signature, new: int, repo: Repo) -> int:
+    """Those of a file that replaces another: who may read and write it stays, who may execute it is what git says, where git
+    looks at that."""
+    return swap.permissions(old[4], bool(new & 0o100) if repo.boolean("core.filemode", default=True) else None)
+
+
+def _is_late(place: str, expected: Identity) -> bool:
+    """Whether a file that was put aside was written since."""
+    return os.path.lexists(place) and not swap.is_same(place, expected)
+
+
+def _keep(repo: Repo, path: str, place: str) -> str:
+    """Keep a file under a name of its own; what should be said about it."""
+    parent = os.path.join(repo.own_dir, "late")
+    make_folder(repo, parent)
+    kept = os.path.join(parent, f"{time.time_ns()}.{os.getpid()}.{os.path.basename(place)}")
+    os.rename(place, kept)
+    return f"'{path}' was written while it was replaced; those bytes are in '{kept}'"
+
+
+def rescue(repo: Repo) -> list[str]:
+    """After a restore that was killed: keep what was written into files that it had put aside; what should be said.
+
+    Only while no restore is at work in this work tree.
+    """
+    said = []
+    parent = os.path.join(repo.own_dir, "tmp")
+    try:
+        folders = sorted(os.listdir(parent))
+    except OSError:
+        return []
+    for folder in folders:
+        aside = os.path.join(parent, folder, "aside")
+        try:
+            with open(os.path.join(aside, _LIST), "rb") as file:
+                rows = os.fsdecode(file.read()).split("\0")[:-1]
+        except OSError:
+            continue
+        for number, row in enumerate(rows):
+            numbers, _, path = row.partition("\t")
+            place = os.path.join(aside, str(number))
+            if _is_late(place, tuple(int(part) for part in numbers.split(" ") if part.isdecimal())):
+                said.append(_keep(repo, path, place))
+        shutil.rmtree(os.path.join(parent, folder), ignore_errors=True)
+    return said

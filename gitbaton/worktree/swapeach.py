@@ -1,4 +1,4 @@
-"""Compare-and-swap of many files: what is not as expected is neither overwritten nor removed."""
+"""Swap of many files, each for itself, for the outputs of steps: what is not as expected is neither overwritten nor removed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 
 from gitbaton.errors import GitError
@@ -13,12 +14,11 @@ from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo
 from gitbaton.system.files import Signature, open_below, open_file, settled, signature
 from gitbaton.values import cast, replace
-from gitbaton.worktree import fileplace
-from gitbaton.worktree.fileplace import Bits
+from gitbaton.worktree import swap as one
 from gitbaton.worktree.fileread import LARGE, Read, Reader, digest_text
 from gitbaton.worktree.filestore import ObjectStore
 from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, Entry, is_digest, is_safe
-from gitbaton.worktree.rawbytes import temporary_name
+from gitbaton.worktree.swap import Bits, identity, is_same, temporary_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Wanted = Mapping[str, Entry | None]
 Seen = tuple[Signature, bool]  # of the file that was looked at, and whether every later change must show in it
-_BLOCKED = (errno.ENOTDIR, errno.ELOOP)
+_GONE = (errno.ENOTDIR, errno.ELOOP, errno.ENOENT)  # a folder is not there any more, or a file or a link stands in its place
 
 
 def swap(
@@ -74,38 +74,23 @@ def leads_outside(root: str, path: str, target: str) -> bool:
     return there != top and not there.startswith(top.rstrip("/") + "/")
 
 
-class _Standing:
-    """What stands at a path when it is looked at; ``kind``: ``file`` (or a link), ``nothing``, or ``other``."""
+class _Look:
+    """What stands at a name of an open folder: read once for each way of recording it."""
 
-    def __init__(self, reader: Reader, root: str, path: str, files: Files | None) -> None:
-        self.reader, self.path, self.files = reader, path, files
-        self.kind, self.folder = "nothing", -1
-        self.stat: os.stat_result | None = None
-        self.seen: Seen | None = None
-        self._read: dict[bool, Read | None] = {}
-        *folders, self.name = path.split("/")
+    def __init__(self, reader: Reader, files: Files | None, folder: int, name: str, path: str) -> None:
+        self.reader, self.files, self.folder, self.name, self.path = reader, files, folder, name, path
+        self.seen: Seen | None = None  # of the last entry that it was
+        self._reads: dict[bool, Read | None] = {}
         try:
-            self.folder = open_below(root, folders)
-        except OSError as error:
-            if error.errno not in (*_BLOCKED, errno.ENOENT):
-                raise GitError(f"'{path}' cannot be read: {error.strerror}") from None
-            return
-        try:
-            found = os.lstat(self.name, dir_fd=self.folder)
-            if not stat.S_ISDIR(found.st_mode):  # a folder is no file; it may go with its files
-                regular = stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
-                self.kind, self.stat = ("file" if regular else "other"), found
+            found = os.lstat(name, dir_fd=folder) if folder >= 0 else None
         except FileNotFoundError:
-            pass
-
-    def close(self) -> None:
-        if self.folder >= 0:
-            os.close(self.folder)
+            found = None
+        self.stat = None if found is None or stat.S_ISDIR(found.st_mode) else found  # a folder may go with its files
 
     def equals(self, entry: Entry | None) -> bool:
-        """Whether this is what an entry says."""
-        if entry is None or self.kind != "file" or self.stat is None:
-            return entry is None and self.kind == "nothing"
+        """Whether this is what an entry says (None: nothing)."""
+        if entry is None or self.stat is None:
+            return entry is None and self.stat is None
         mode = FILE if entry.mode == EXECUTABLE and not self.reader.filemode else entry.mode
         if self.reader.mode(self.stat) != mode or (entry.digest and mode == LINK):
             return False
@@ -115,9 +100,9 @@ class _Standing:
         if known is not None:
             self.seen = (signature(self.stat), True)
             return known.oid == entry.oid
-        if entry.digest not in self._read:
-            self._read[entry.digest] = self.reader.read(self.name, self.path, digest=entry.digest, folder=self.folder)
-        read = self._read[entry.digest]
+        if entry.digest not in self._reads:
+            self._reads[entry.digest] = self.reader.read(self.name, self.path, digest=entry.digest, folder=self.folder)
+        read = self._reads[entry.digest]
         if read is None or not read.whole or read.mode != mode:
             return False
         self.seen = (read.signature, settled(read.signature, read.before))
@@ -148,28 +133,38 @@ class _Swap:
         """Sort the paths. Raises GitError."""
         for path in sorted(changes, key=os.fsencode):
             entry, expected = changes[path], expect.get(path)
-            found = _Standing(self.reader, self.root, path, self.files)
-            try:
-                if found.folder >= 0:
-                    self._sweep(found.folder, path)
-                if found.equals(entry):
+            with self._looked(path) as there:
+                if there.equals(entry):
                     continue
-                if not found.equals(expected):
+                if not there.equals(expected) or (entry is not None and entry.digest and self.source is None):
                     self.left.append(path)
                 elif entry is None:
-                    self.removals[path] = (cast(Entry, expected), found.seen)
-                elif entry.digest and self.source is None:
-                    self.left.append(path)
+                    self.removals[path] = (cast(Entry, expected), there.seen)
                 else:
-                    self.writes[path] = (entry, expected, found.seen)
-            finally:
-                found.close()
+                    self.writes[path] = (entry, expected, there.seen)
+
+    @contextmanager
+    def _looked(self, path: str) -> Iterator[_Look]:
+        """What stands at a path; what a killed swap left beside it goes first. Raises GitError."""
+        *folders, name = path.split("/")
+        try:
+            folder = open_below(self.root, folders)
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise GitError(f"'{path}' cannot be read: {error.strerror}") from None
+            yield _Look(self.reader, self.files, -1, name, path)
+            return
+        try:
+            self._sweep(folder, path)
+            yield _Look(self.reader, self.files, folder, name, path)
+        finally:
+            os.close(folder)
 
     def _sweep(self, folder: int, path: str) -> None:
-        """Remove what a killed swap left beside a path: what it was writing, and what it had moved aside if that is stored."""
+        """Remove what a killed swap left beside a path: what it was writing, and what it had put aside if that is stored."""
         fresh, old = _names(path)
         _unlink(folder, fresh)
-        if not fileplace.exists(folder, old):
+        if not one.mode_at(folder, old):
             return
         read = self.reader.read(old, old, digest=False, folder=folder)
         if read is not None and not ObjectStore(self.repo).missing([self.reader.oid(read)]):
@@ -215,15 +210,12 @@ class _Swap:
         """Whether a file that proves to be recorded by digest only is to be brought from the source; its text is none."""
         entry, expected, seen = self.writes[path]
         entry = replace(entry, digest=True)
-        found = _Standing(self.reader, self.root, path, self.files)
-        try:
-            there = found.equals(entry)
-        finally:
-            found.close()
+        with self._looked(path) as there:
+            wanted = not there.equals(entry)
         self.writes[path] = (entry, expected, seen)
-        if not there and self.source is None:
+        if wanted and self.source is None:
             self.left.append(path)
-        return not there and self.source is not None
+        return wanted and self.source is not None
 
     def _contents(self, paths: Sequence[str]) -> Iterator[bytes]:
         found = self.repo.objects.read_many([self.writes[p][0].oid for p in paths], LARGE)
@@ -240,19 +232,19 @@ class _Swap:
         try:
             folder = open_below(self.root, folders, lambda _, depth: made.append(depth))
             try:
-                if fileplace.is_folder(folder, name):
+                if stat.S_ISDIR(one.mode_at(folder, name)):
                     return False
                 done = self._place(folder, name, path, data)
             finally:
                 _unlink(folder, _names(path)[0])
                 os.close(folder)
         except OSError as error:
-            if error.errno in (*_BLOCKED, errno.ENOENT):  # somebody has just removed a folder of ours
+            if error.errno in _GONE:  # somebody has just removed a folder of ours
                 return False
             raise GitError(f"'{path}' cannot be written: {error.strerror}") from None
         finally:
             if not done:
-                _prune(self.root, folders, len(folders) - len(made))
+                one.prune(self.root, folders, len(folders) - len(made))
         self._tell(path, done)
         return True
 
@@ -264,15 +256,26 @@ class _Swap:
         elif entry.mode == LINK:
             os.symlink(data, os.fsencode(fresh), dir_fd=folder)
         else:
-            fileplace.write(folder, fresh, self._bits(folder, name, entry), iter((data,)))
+            one.write(folder, fresh, self._bits(folder, name, entry), iter((data,)))
         if expected is None:
-            return fileplace.create(folder, fresh, name)
-        return fileplace.replace(folder, fresh, _free(folder, old), name, self._same(folder, expected, seen))
+            return one.put(folder, fresh, name)
+        return one.replace(folder, fresh, _free(folder, old), name, self._same(folder, expected, seen))
 
     def _bits(self, folder: int, name: str, entry: Entry) -> Bits:
-        there = self.modes.get(entry.path, fileplace.permissions(name, folder))
-        made = fileplace.permissions(os.path.join(self.source, entry.path)) if self.source is not None else None
-        return fileplace.bits(entry.mode == EXECUTABLE if self.reader.filemode else None, there, made)
+        """Those of a file that comes in the place of another: who may read and write it stays. A new one has those with which
+        it was made in the source, as far as the umask lets it."""
+        now = one.mode_at(folder, name)
+        there = self.modes.get(entry.path, now & 0o777 if stat.S_ISREG(now) else None)
+        source = one.mode_at(None, os.path.join(self.source, entry.path)) if self.source is not None else 0
+        made = source & 0o777 if stat.S_ISREG(source) else None
+        runs = entry.mode == EXECUTABLE
+        if not self.reader.filemode:  # git does not look at that
+            runs = bool((made if made is not None else there or 0) & 0o100)
+        if there is not None:
+            return (there if bool(there & 0o100) == runs else one.permissions(there, runs)), True
+        if made is not None and bool(made & 0o100) == runs:
+            return made, False
+        return (0o777 if runs else 0o666), False
 
     def _copy(self, folder: int, fresh: str, entry: Entry, bits: Bits) -> None:
         """Bring a file that is recorded by digest from where it was made. Raises GitError when it is another one there."""
@@ -291,7 +294,7 @@ class _Swap:
                 yield chunk
 
         try:
-            fileplace.write(folder, fresh, bits, pieces())
+            one.write(folder, fresh, bits, pieces())
         finally:
             os.close(fd)
         if object_id(self.reader.algorithm, "blob", digest_text(made.hexdigest(), size)) != entry.oid:
@@ -301,12 +304,8 @@ class _Swap:
         """Whether a file is still the one that was looked at; it may have another name by now, which moves its ctime."""
 
         def same(name: str) -> bool:
-            now = signature(os.lstat(name, dir_fd=folder))
-            if seen is not None and seen[1] and (*seen[0][:3], seen[0][4]) == (*now[:3], now[4]):
-                return True
-            read = self.reader.read(name, expected.path, digest=expected.digest, folder=folder)
-            mode = FILE if expected.mode == EXECUTABLE and not self.reader.filemode else expected.mode
-            return read is not None and read.whole and read.mode == mode and self.reader.oid(read) == expected.oid
+            known = seen is not None and seen[1] and is_same(name, identity(seen[0]), folder)
+            return known or _Look(self.reader, None, folder, name, expected.path).equals(expected)
 
         return same
 
@@ -317,15 +316,15 @@ class _Swap:
         try:
             folder = open_below(self.root, folders)
             try:
-                done = fileplace.remove(folder, _free(folder, _names(path)[1]), name, self._same(folder, expected, seen))
+                done = one.remove(folder, _free(folder, _names(path)[1]), name, self._same(folder, expected, seen))
             finally:
                 os.close(folder)
         except OSError as error:
-            if error.errno not in (*_BLOCKED, errno.ENOENT):
+            if error.errno not in _GONE:
                 raise GitError(f"'{path}' cannot be removed: {error.strerror}") from None
             done = False
         if done:
-            _prune(self.root, folders, 0, self.keep)
+            one.prune(self.root, folders, keep=self.keep)
         self._tell(path, done)
 
     def _tell(self, path: str, done: bool) -> None:
@@ -343,24 +342,7 @@ def _names(path: str) -> tuple[str, str]:
 
 def _free(folder: int, old: str) -> str:
     """A name to move a file aside to; a killed swap may have left one that is stored nowhere else, and it stays."""
-    return old if not fileplace.exists(folder, old) else f".baton-{os.urandom(8).hex()}.old"
-
-
-def _prune(root: str, folders: Sequence[str], above: int, keep: Collection[str] = ()) -> None:
-    """Remove empty folders from the deepest up, as long as they are empty, deeper than ``above`` and none to ``keep``."""
-    for depth in range(len(folders), above, -1):
-        if keep and "/".join(folders[:depth]) in keep:
-            return
-        try:
-            parent = open_below(root, folders[: depth - 1])
-        except OSError:
-            return
-        try:
-            os.rmdir(folders[depth - 1], dir_fd=parent)
-        except OSError:
-            return
-        finally:
-            os.close(parent)
+    return old if not one.mode_at(folder, old) else f".baton-{os.urandom(8).hex()}.old"
 
 
 def _unlink(folder: int, name: str) -> None:
