@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 
 from gitbaton.system.files import NEW, Signature, open_below, signature, write_all
@@ -72,7 +73,8 @@ def write(folder: int, name: str, bits: Bits, pieces: Iterable[bytes]) -> None:
         if bits[1]:
             os.fchmod(fd, bits[0])
     except BaseException:
-        os.unlink(name, dir_fd=folder)
+        with suppress(OSError):
+            os.unlink(name, dir_fd=folder)
         raise
     finally:
         os.close(fd)

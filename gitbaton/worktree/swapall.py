@@ -12,7 +12,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gitbaton.errors import BatonError, GitError, PathError, StaleError
 from gitbaton.git.publish import flush
@@ -51,9 +51,11 @@ class SwapAll:
         self.new, self.aside = os.path.join(folder, "new"), os.path.join(folder, "aside")
         self.places: dict[str, tuple[str, Identity]] = {}  # where a file is put aside, and which one it is
         self.moved: list[str] = []
-        self.here = _here().removeprefix(os.path.join(root, ""))  # the user's shell stands there
         self.said: list[str] = []
         self.process: Process | None = None
+        self.here = ""  # below the root, where the user's shell stands
+        with suppress(OSError):
+            self.here = os.getcwd().removeprefix(os.path.join(root, ""))
         os.makedirs(self.aside, exist_ok=True)
 
     def start(self, tree: Oid, changing: Sequence[Difference]) -> None:
@@ -99,9 +101,8 @@ class SwapAll:
             if isinstance(error, BatonError):
                 error.hints = (*error.hints, *late)
             raise
-        for d in changing:
-            if d.then is None:
-                swap.prune(self.root, d.path.split("/")[:-1], keep=(self.here,))
+        for folder in dict.fromkeys(d.path.rpartition("/")[0] for d in changing if d.then is None):
+            swap.prune(self.root, folder.split("/") if folder else (), keep=(self.here,))
 
     def _list(self, going: Mapping[str, Identity]) -> None:
         """Write down what is put aside where, for who finds it after a kill."""
@@ -286,13 +287,6 @@ def _with_room(first: Sequence[Difference], changing: Sequence[Difference]) -> l
     room = [d for d in changing if d.then is None and (d.path in above or d.path.startswith(below or ("/",)))]
     known = {d.path for d in first}
     return [*(d for d in room if d.path not in known), *first]
-
-
-def _here() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
 
 
 def can_place(root: str, folder: str, paths: Iterable[str]) -> bool:

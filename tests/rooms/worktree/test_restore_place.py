@@ -147,7 +147,7 @@ def test_what_is_written_late_is_named_when_the_restore_is_taken_back_too(
     assert "'b.txt' is left as it is: it was written since" in failed.value.hints
 
 
-def test_what_was_moved_goes_back_when_placing_fails(two: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_put_aside_goes_back_when_a_swap_fails(two: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("a.txt", "b.txt", "d/x.txt")
     (two.path / "a.txt").chmod(0o600)
     before = {name: (two.path / name).stat().st_ino for name in names}
