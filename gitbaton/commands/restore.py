@@ -1,7 +1,6 @@
 """``git baton restore``; and what undo, redo and rewind do as it does: carry a plan out, show it, write a conversation back."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -134,6 +133,8 @@ def write_back(plan: "conversations.Plan", target: Stored, *, dry_run: bool, jso
 def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool) -> int:
     """Restore, undo or redo, or only say what would be done; the exit code."""
     if dry_run:
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
             baton.redirect(folder)
             with restore.open_plan(baton, op, order) as plan:

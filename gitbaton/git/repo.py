@@ -16,8 +16,8 @@ from gitbaton.git.objects import OID, Algorithm, Objects, parse_commit
 from gitbaton.git.prefetch import Ahead, ask_layout, ask_settings
 from gitbaton.git.run import Git, base_environment
 from gitbaton.model import Operation, WorktreeId
-from gitbaton.system.files import acquire, be_born, born, mode_of, remove_folder, share, write_atomic
-from gitbaton.system.process import Process
+from gitbaton.system.files import acquire, be_born, born, mode_of, share, write_atomic
+from gitbaton.system.process import Process, remove_later
 from gitbaton.values import cast, value
 
 TYPE_CHECKING = False
@@ -97,15 +97,20 @@ class Repo:
 
     def quarantine(self) -> str:
         """The folder of new objects until a pack of them is published (``git.publish``): this object reads them, and nobody
-        else does. What a power cut tears there is in nobody's way. Where objects go elsewhere already, it is that place."""
+        else does. What a power cut tears there is in nobody's way. Where objects go elsewhere already, it is that place. Raises
+        GitError."""
         if "GIT_OBJECT_DIRECTORY" in self.git.env:
             return self.git.env["GIT_OBJECT_DIRECTORY"]
         if self._quarantine is None:
             self._quarantine = os.path.join(self.own_dir, "tmp", f"{os.getpid()}.{time.monotonic_ns()}")
             store = os.path.join(self._quarantine, "objects")
-            if not os.path.isdir(os.path.dirname(self._quarantine)):
-                make_folder(self, os.path.dirname(self._quarantine))
-            os.makedirs(store)
+            try:
+                if not os.path.isdir(os.path.dirname(self._quarantine)):
+                    make_folder(self, os.path.dirname(self._quarantine))
+                os.makedirs(store)
+            except OSError as error:
+                self._quarantine = None
+                raise GitError(f"'{os.path.join(self.own_dir, 'tmp')}' cannot be written: {error.strerror}") from None
             others = self.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
             self._plain = self.git
             env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(store) + (os.pathsep + others if others else "")}
@@ -134,7 +139,7 @@ class Repo:
     def clear(self) -> None:
         """Remove the quarantine: what refs are to hold is published. Never raises."""
         if self._quarantine is not None:
-            remove_folder(self._quarantine)
+            remove_later(self._quarantine)
             self._quarantine = None
             self.git = self._plain
             self.objects.give_back()

@@ -9,11 +9,13 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from gitbaton.errors import GitError, GitTimeoutError
-from gitbaton.system.files import memory_file
+from gitbaton.system.files import memory_file, remove_folder
 from gitbaton.values import value
 
+_MANY = 200  # files that are not waited for to be removed
 _left: set[int] = set()  # processes of ours that nobody waits for
 
 
@@ -136,6 +138,21 @@ def detach(argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> None:
     finally:
         os.close(source)
         os.close(sink)
+
+
+def remove_later(folder: str) -> None:
+    """Remove a folder of ours, as far as it can be removed; many files by a process that nobody waits for. Never raises."""
+    files = (name for _, _, names in os.walk(folder) for name in names)
+    if next(islice(files, _MANY, None), None) is not None:
+        gone = folder + ".gone"
+        try:
+            os.mkdir(gone)
+            os.rename(folder, os.path.join(gone, "all"))  # nobody takes it for one in use
+            detach(["rm", "-rf", "--", gone], os.environ, b"")
+            return
+        except (OSError, GitError):
+            remove_folder(gone)
+    remove_folder(folder)
 
 
 def begin(

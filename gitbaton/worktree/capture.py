@@ -15,14 +15,16 @@ from gitbaton.git.repo import Repo, make_folder
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Flag, Oid, Skipped
 from gitbaton.system.files import READ, remove_folder
-from gitbaton.system.process import Result
+from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
+from gitbaton.worktree.byhand import taken_in
 from gitbaton.worktree.conversions import filters, may_convert
 from gitbaton.worktree.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, fresh_index, listed, stages_tree, without_filter
 from gitbaton.worktree.rawbytes import Entry, keep
 from gitbaton.worktree.untracked import Rules, inside_gitlinks, ours, sort_out, special, specials
 
 _FEW = 500
+_FILES = 100  # of more changes git makes one pack, and not a file of each
 _ATTEMPTS = 4
 _ONE_BY_ONE = 200
 _AGAIN = "again"
@@ -92,7 +94,7 @@ def private_folder(repo: Repo) -> Iterator[str]:
     try:
         yield folder
     finally:
-        remove_folder(folder)
+        remove_later(folder)
 
 
 def _age(path: str) -> float:
@@ -109,24 +111,26 @@ def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *
     ``rules`` and the file system refuse. ``reachable`` are trees known to be kept by gc (see PrivateIndex.facts).
     The real index is read and never written. Raises GitError.
     """
-    return capture_with_index(repo, folder, rules, reachable, fresh=fresh)[0]
+    return capture_with_index(repo, folder, rules, reachable, fresh=fresh, still=False)[0]
 
 
 def capture_with_index(
-    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False
+    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False, still: bool = True
 ) -> tuple[Captured, PrivateIndex, Facts]:
     """As ``capture``, with the private index that the tree was written from, whose stat data fits the work tree, and what
     the real index says. The index lies in ``folder`` and may still be the real one, to be read only, until it is copied.
+    It ``lacks`` a few files that were taken in without it; ``still``: only those of which their marks tell everything.
 
     ``fresh``: as if the index were HEAD's, each file read anew. So it is, with a warning, where git cannot read the index.
     """
     read = signature(repo.layout.index, 0)
     try:
-        return _from_index(repo, folder, rules, reachable, fresh_index(repo, folder) if fresh else repo.layout.index)
+        source = fresh_index(repo, folder) if fresh else repo.layout.index
+        return _from_index(repo, folder, rules, reachable, source, still=still)
     except DamagedIndexError as error:
         if fresh:
             raise
-        found = _from_index(repo, folder, rules, reachable, fresh_index(repo, folder))
+        found = _from_index(repo, folder, rules, reachable, fresh_index(repo, folder), still=still)
         said = f"{error.message}; every file was read anew, and what was staged is not in it"
         return replace(found[0], warning=said), *found[1:]
     except GitError:
@@ -135,11 +139,11 @@ def capture_with_index(
     # Git has collected what the index named that was read, or what it found stored already.
     again = os.path.join(folder, _AGAIN)
     make_folder(repo, again)
-    return capture_with_index(repo, again, rules, reachable)
+    return capture_with_index(repo, again, rules, reachable, still=still)
 
 
 def _from_index(
-    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], source: str
+    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], source: str, *, still: bool
 ) -> tuple[Captured, PrivateIndex, Facts]:
     root = repo.layout.root
     if root is None:
@@ -152,19 +156,24 @@ def _from_index(
         facts = index.facts(reachable)
         index.reveal(facts, root)
         changes = _look(index, facts, folder, root, rules)
-        if changes or facts.stages:
+        named = changes.few() if source == repo.layout.index and not changes.skipped else None
+        by_hand = taken_in(repo, root, facts, named, still=still) if named else None
+        tree, index.lacks = by_hand or (None, {})
+        if tree is None and (changes or facts.stages):
             index.copy()
         if index.whole():
             break
-    return _captured(index, facts, _Intake(index, facts, folder, root, rules, changes)), index, facts
+    return _captured(index, facts, _Intake(index, facts, folder, root, rules, changes), tree), index, facts
 
 
-def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
-    skipped = list(intake.changes.skipped)
-    if intake.changes:
-        skipped += intake.run()
-    tree = _tree(index, facts, skipped) if intake.changes or facts.stages else facts.tree
-    raw = keep(index, tree, intake.examined()) if intake.changes else ()
+def _captured(index: PrivateIndex, facts: Facts, intake: _Intake, tree: Oid | None) -> Captured:
+    """What was captured; ``tree`` where the changes are in it already, as they are on disk."""
+    skipped, raw = list(intake.changes.skipped), tuple[Entry, ...]()
+    if tree is None:
+        if intake.changes:
+            skipped += intake.run()
+        tree = _tree(index, facts, skipped) if intake.changes or facts.stages else facts.tree
+        raw = keep(index, tree, intake.examined()) if intake.changes else ()
     skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
     ordered = sorted(unique.items(), key=lambda item: os.fsencode(item[0]))
@@ -290,7 +299,8 @@ class _Intake:
         specs += [f":(top,exclude,literal){p}" for p in (*self.left, *self.raw)]
         result = Result(code=0, out=b"", err="")
         if wanted:
-            result = _add(self.index, self.index.git, specs, update=self.rules.untracked == "none")
+            many = (paths is None or len(paths) > _FILES) and self.index.source == self.index.repo.layout.index
+            result = _add(self.index, self.index.git, specs, update=self.rules.untracked == "none", many=many)
         raw = [p for p in self.raw if paths is None or p in paths]
         if raw and result.code in (0, 1):
             git = self.index.git
@@ -407,10 +417,12 @@ class _Intake:
         return "unreadable" if culprit else "unstable"
 
 
-def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool) -> Result:
-    """``git add``, with nothing in its way that is only there to warn a person."""
+def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool, many: bool = False) -> Result:
+    """``git add``, with nothing in its way that is only there to warn a person. ``many``: into a pack, as git does with what
+    it takes for large."""
     index.unlock()
-    settings = ("core.safecrlf=false", "advice.addEmbeddedRepo=false", "advice.addIgnoredFile=false")
+    settings = ["core.safecrlf=false", "advice.addEmbeddedRepo=false", "advice.addIgnoredFile=false"]
+    settings += ["core.bigFileThreshold=1", "pack.compression=1", "pack.packSizeLimit=0"] if many else []
     options = ("-u" if update else "-A", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
     stdin = b"".join(os.fsencode(s) + b"\0" for s in specs)
     return git.changed({}, *settings).run("add", *options, stdin=stdin)

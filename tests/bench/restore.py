@@ -11,7 +11,7 @@ from tests.bench.harness import Row, pair
 RESTORE = ("git-baton", "restore", "bench")
 RESET = ("sh", "-c", "git stash create >/dev/null && git reset -q --hard")
 READ_TREE = ("sh", "-c", "git read-tree -m -u HEAD bench-other")
-BUDGETS = {(10_000, 10): 2.2, (10_000, 1000): 1.3}
+BUDGETS = {(10_000, 10): 2.0, (10_000, 1000): 1.2}
 
 
 def main(folder: Path, sizes: list[int], env: dict[str, str], runs: int) -> list[Row]:
