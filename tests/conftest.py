@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ hypothesis.settings.register_profile("gitbaton", derandomize=not FULL)
 hypothesis.settings.load_profile("gitbaton")
 
 DEEP = ROOT / "tests" / "deep"
+MEMORY, ROOM = "/dev/shm", 8 << 30
 CLIENTS = ("CLAUDE", "CODEX", "GEMINI", "OPENCODE", "COPILOT", "CURSOR")  # what a client sets for its hooks
 GITCONFIG = """[user]
 \tname = A U Thor
@@ -55,10 +57,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """A shell's background job ignores what a terminal sends, and so would every process that a test starts and interrupts."""
+    """What tests write lies in memory where there is room: they need not wait for a disk.
+
+    A shell's background job ignores what a terminal sends, and so would every process that a test starts and interrupts.
+    """
+    if _has_room(MEMORY):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
+
+
+def _has_room(folder: str) -> bool:
+    try:
+        free = min(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), shutil.disk_usage(folder).free)
+    except (OSError, ValueError):
+        return False
+    return free > ROOM and os.access(folder, os.W_OK)
 
 
 @pytest.hookimpl(tryfirst=True)
