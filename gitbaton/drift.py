@@ -1,7 +1,7 @@
 """Drift: a checkpoint's git state against the present one, as words of a closed list. Pure.
 
 The list is in checkpoint_protocol.md. A new word counts as a move of HEAD, for which ``verify`` exits 1 and hooks warn, unless
-``model.Drift.moved`` leaves it out.
+``model.Drift.moved`` leaves it out. What is compared is gathered by survey.py.
 """
 
 from __future__ import annotations

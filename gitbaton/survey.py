@@ -1,4 +1,4 @@
-"""Survey of the repository: HEAD, the operation in progress, and how a checkpoint's commit relates to them."""
+"""Survey of the repository for drift: HEAD, the operation in progress, and how a checkpoint's commit relates to them."""
 
 from __future__ import annotations
 

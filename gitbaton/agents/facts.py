@@ -1,4 +1,4 @@
-"""One fold for all clients: the signs of a session's records become what is known of its work. No I/O.
+"""Observed facts of a session: its events are merged into them, the same way for all clients. No I/O.
 
 All texts are redacted whole and cut afterwards: of half a key nobody could tell that it is one.
 """

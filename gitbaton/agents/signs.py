@@ -1,4 +1,4 @@
-"""What a client's own records tell of a session's work, one value a fact: prompts, plans, commands, edits, words. No I/O."""
+"""Session events, parsed from a client's records: one value a prompt, plan, command, edit or message. No I/O."""
 
 from __future__ import annotations
 

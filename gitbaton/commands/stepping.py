@@ -19,7 +19,7 @@ from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, check_run, chosen, remembered
 from gitbaton.journal.values import Plan, Step
 from gitbaton.render import in_quotes, line
-from gitbaton.running import plans, taking
+from gitbaton.running import plans, runlock
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Take
 from gitbaton.running.engine import Engine, Outcome
@@ -94,7 +94,7 @@ def _named(journal: Journal, run: Optional[str], top: str, plan: Optional[str]) 
     given = run if run is not None else os.environ.get("GIT_BATON_RUN") or None
     if plan is not None:
         path = plans.path_of(plan, top)
-        found = taking.for_plan(journal, path, top) if given is None else taking.free(journal, check_run(given), path)
+        found = runlock.for_plan(journal, path, top) if given is None else runlock.free(journal, check_run(given), path)
     else:
         found = check_run(given) if given is not None else remembered(journal.repo)
     return found if found is not None else journal.new_name(journal.clock())
@@ -131,7 +131,7 @@ def plan_of(context: Context) -> Optional[Plan]:
     """The plan that the run follows, as far as it can be had."""
     claim = context.state().plan
     try:
-        return taking.opened(context, claim) if claim is not None else None
+        return runlock.opened(context, claim) if claim is not None else None
     except BatonError:
         return None
 

@@ -1,4 +1,4 @@
-"""What a record and its outputs say, without secrets and of bounded size."""
+"""Redaction of a record and its stored outputs, and their bounded size."""
 
 from __future__ import annotations
 

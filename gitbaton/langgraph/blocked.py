@@ -1,4 +1,4 @@
-"""Which classes a saver builds when it reads, and what it says, once of each, of those that it does not build."""
+"""Allow-list of the classes that a saver builds when it reads; each other one is said once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each tool does: the verb's own call on the waist, its JSON, and a text that an agent reads."""
+"""MCP tool handlers: each calls the Python API of its verb, and returns its JSON and a text that an agent reads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Survey of a damaged repository: every object that can be read, what the user's refs reach, which of ours are broken, and what
-lies about that can replace them; and the values of a mend."""
+"""Survey of damage: readable objects, what the user's refs reach, broken refs of ours, and what can replace them.
+
+The values of a mend stand here, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions: which action each path gets (write, create, remove, keep, refuse). Whose a path is (conflict): plan.py."""
+"""Decisions: which action each path gets (write, create, remove, keep, refuse). Whose a path is: attribution.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process that carries out steps of one run has at hand: the repository, the journal, and who else is at work."""
+"""Context of a process that carries out a run's steps: repository, journal, claims of other processes, files, events, clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs are not finished, and what would go on with them: for `resume`. It costs next to nothing where there is no run."""
+"""Unfinished runs, and the command that goes on with each, for `resume`. It costs next to nothing where there is no run."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from gitbaton.running.repair import Order, Repair, apply, recover
 from gitbaton.running.repair import plan as plan_repair
 from gitbaton.running.report import Report, Why, report, why
 from gitbaton.running.results import GATE, UNDO_FAILED, Done, Event
+from gitbaton.running.runlock import Outcome, following, opened, turn
 from gitbaton.running.step import perform, rejected
-from gitbaton.running.taking import Outcome, following, opened, turn
 from gitbaton.system.children import signals
 from gitbaton.worktree import globs
 

@@ -16,8 +16,8 @@ from gitbaton.running.graph import Graph, readers, touched
 from gitbaton.running.guards import Guards
 from gitbaton.running.recorded import rebuilt, whole
 from gitbaton.running.results import Done
+from gitbaton.running.runlock import Outcome
 from gitbaton.running.step import perform
-from gitbaton.running.taking import Outcome
 from gitbaton.values import replace, value
 
 

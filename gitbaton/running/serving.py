@@ -1,4 +1,4 @@
-"""Serving a recorded result: the write set becomes what it was, and what somebody else wrote there is not lost."""
+"""Serving a recorded result: its write set is restored, and what others wrote there is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Append to a chain of commits: compare-and-swap its ref, and retry for a bounded time after a lost race.
+"""Append to a chain of commits: its lock, a compare-and-swap of its ref, and retries for a bounded time after a lost race.
 
 Tracks, safety checkpoints, runs and conversations grow by this. A caller says how the next commit is built, which lock it
 takes, and what a lost race means.

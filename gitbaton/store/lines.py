@@ -1,4 +1,4 @@
-"""Lineage of paths: where along a chain a path holds what, and which checkpoints count."""
+"""History of a path: at which checkpoints of a chain its content changed, and which of them count."""
 
 from __future__ import annotations
 

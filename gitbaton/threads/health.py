@@ -1,4 +1,4 @@
-"""What is wrong with threads, found by looking only: chains that cannot be read, and a log that nobody brings into git."""
+"""Health of threads, read-only: chains that cannot be read, and a log that no process brings into git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of threads: what the log holds of each and git has not, and what git has, as of the last move of its refs."""
+"""Index of threads in memory: entries of the log that are not in git yet, and the commits of the last look at the refs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has the write-ahead log open, the page of memory that they share, and what is done when nobody had."""
+"""Shared state of the write-ahead log: attached processes, their page of memory, recovery by the first one that opens it."""
 
 from __future__ import annotations
 

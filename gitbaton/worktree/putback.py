@@ -1,7 +1,8 @@
 """Checkout of differences: what differs between two trees, what is in the way on disk, and git's checkout of the rest.
 
-The only writer of the work tree's files. Git's checkout of a private index refuses where a file changed after it was
-captured, but overwrites what is ignored and removes directories that hold nothing else; the guard looks for that first.
+The writer of the work tree's files where they cannot be swapped. Git's checkout of a private index refuses where a file
+changed after it was captured, but overwrites what is ignored and removes directories that hold nothing else; the guard looks
+for that first.
 """
 
 from __future__ import annotations

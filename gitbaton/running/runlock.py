@@ -1,4 +1,4 @@
-"""A run is taken up and let go: whose turn it is, which plan it follows, and what the journal keeps of that."""
+"""Run lock: take up a run, choose the plan that it follows, note both in its journal, and let it go."""
 
 from __future__ import annotations
 
