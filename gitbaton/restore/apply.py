@@ -144,7 +144,7 @@ class _Work:
 
     def _intent(self, previous: Oid | None) -> Intent:
         index = bool(self.restaging)
-        seen = tuple(str(part) for part in signature(self.scene.copied))
+        seen = tuple(str(part) for part in signature(self.scene.index))
         target = self.plan.target.commit
         return Intent(
             op=self.plan.op,
@@ -162,7 +162,7 @@ class _Work:
         if self.restaging:
             reached("lock")
             self.lock.take()
-            refuse_changed(self.scene.copied)
+            refuse_changed(self.scene.index)
         reached("safety")
         with contents(self.baton.store, draft) as ready, self.repo.lock((self.ref,)):
             self.safety = append_safety(self.baton.store, self.ref, ready)

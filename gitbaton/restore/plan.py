@@ -19,7 +19,6 @@ from gitbaton.restore.values import CHANGING, UNMERGED, Order, Plan, Step
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import AFTER, Steps, beside, in_beside, steps
 from gitbaton.values import replace
-from gitbaton.worktree.byhand import with_files
 from gitbaton.worktree.capture import covered
 from gitbaton.worktree.ignores import ignored_by
 from gitbaton.worktree.putback import Difference, Entry, changed_tree, differences, hidden, matching
@@ -129,7 +128,7 @@ class _Planner:
     def _present(self, differing: list[Difference]) -> list[Difference]:
         """The differences, with paths as absent that a capture takes for unchanged because git was told to skip them."""
         gone = [d.path for d in differing if d.now and not os.path.lexists(os.path.join(self.scene.root, d.path))]
-        self.hidden = set(hidden(self.scene.copied, gone)) if gone else set()
+        self.hidden = set(hidden(self.scene.index, gone)) if gone else set()
         found = [replace(d, now=None) if d.path in self.hidden else d for d in differing]
         found += self._skipped_since({d.path for d in differing})
         return [d for d in found if d.now != d.then]
@@ -156,7 +155,7 @@ class _Planner:
             return Scope()
         facts, specs = self.scene.facts, self.order.paths
         trees = {self.scene.tree, self.files.tree, facts.tree, self.files.index.tree}
-        only = {p for tree in trees for p in matching(self.scene.copied, self.directory, tree, specs)}
+        only = {p for tree in trees for p in matching(self.scene.index, self.directory, tree, specs)}
         return Scope(only=frozenset(only | listed_now(self.scene.repo, self.directory, specs)))
 
     def _narrowed(self, known: Scope, found: Sequence[Step], wanted: Collection[str]) -> Scope:
@@ -199,9 +198,7 @@ class _Planner:
         """The work tree's tree afterwards."""
         if all(d.path in wanted for d in differing) and not self.hidden:
             return self.files.tree
-        if not wanted:
-            return self.scene.tree
-        return with_files(self.scene.repo, self.scene.tree, wanted) or changed_tree(self.scene.index, wanted)
+        return changed_tree(self.scene.index, wanted) if wanted else self.scene.tree
 
     def _scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
         """The differences that the user asked for; for undo and redo those that the step touched.
@@ -216,7 +213,7 @@ class _Planner:
         asked = {d.path for d in differences(here, self.scene.tree, self.files.tree, self.order.paths)}
         scope = [d for d in differing if d.path in asked]
         if in_bytes:
-            inside = matching(self.scene.copied, self.directory, self.files.tree, self.order.paths)
+            inside = matching(self.scene.index, self.directory, self.files.tree, self.order.paths)
             scope += [d for d in in_bytes if d.path in inside]
         if not scope:
             self._refuse_unknown()
@@ -226,7 +223,7 @@ class _Planner:
         """A PATH that names nothing is a mistake, and not a wish that is fulfilled already."""
         for spec in self.order.paths:
             trees = (self.scene.tree, self.files.tree)
-            if not any(matching(self.scene.copied, self.directory, tree, [spec]) for tree in trees):
+            if not any(matching(self.scene.index, self.directory, tree, [spec]) for tree in trees):
                 said = f"'{plain(spec)}' matches no file that the checkpoint or a capture of the work tree holds"
                 raise UsageError(said, "ignored files are never touched")
 

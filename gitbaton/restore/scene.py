@@ -43,10 +43,9 @@ class Scene:
         kept = {baton.base_tree(self.head)} if self.head.oid else set()
         found = capture_with_index(self.repo, folder, self.rules, kept)
         self.captured: Captured = found[0]
-        self.copied: PrivateIndex = found[1]
+        self.index: PrivateIndex = found[1]
         self.facts: Facts = found[2]
-        self.taken = dict(self.copied.lacks)
-        self.copied.copy()
+        self.index.copy()
         self.hidden: list[str] = []
         self.looking: list[Process] = []
         self.marks: dict[str, Signature | None] = {}
@@ -55,12 +54,6 @@ class Scene:
         self.held: frozenset[str] = frozenset()
         self.unwelcome: Callable[[str], bool] | None = None
         self.skipped = {s.path: s.reason for s in self.captured.skipped}
-
-    @property
-    def index(self) -> PrivateIndex:
-        """The private index; from here on it lacks nothing of what was captured."""
-        self.copied.fit()
-        return self.copied
 
     @property
     def tree(self) -> Oid:
@@ -89,7 +82,7 @@ class Scene:
     def keep_raw(self, paths: Collection[str]) -> dict[str, Oid]:
         """Also capture the bytes on disk of those of the paths that a checkout would not give back; all that are captured."""
         if paths:
-            self.captured = with_raw(self.captured, self.copied, self.facts, paths)
+            self.captured = with_raw(self.captured, self.index, self.facts, paths)
         return self.raw()
 
     def raw(self) -> dict[str, Oid]:
@@ -105,11 +98,10 @@ class Scene:
         return found > int(moment.timestamp() * 1_000_000) * 1000
 
     def look_again(self) -> None:
-        """Start looking whether what is to change has changed since the capture, where no mark tells."""
-        unsure = [path for path in self.marks if path not in self.taken]
-        few = unsure if len(unsure) <= _FEW_PATHS and not self.unwelcome else ()
-        if unsure or (self.marks and self.unwelcome):
-            self.looking = list(start_listings(self.copied.git, [f":(top,literal){path}" for path in few]))
+        """Start looking whether what is to change has changed since the capture."""
+        few = self.marks if len(self.marks) <= _FEW_PATHS and not self.unwelcome else ()
+        if self.marks:
+            self.looking = list(start_listings(self.index.git, [f":(top,literal){path}" for path in few]))
 
     def stop_looking(self) -> None:
         """Take no interest in it any more."""
@@ -121,25 +113,20 @@ class Scene:
 
         What else happens in the work tree is nothing to us.
         """
-        moved = self._moved()
+        moved = self._moved() if self.looking else ()
         if moved:
             raise StaleError(f"'{moved[0]}' changed meanwhile; nothing is changed", paths=moved)
-        refuse_changed(self.copied)
+        refuse_changed(self.index)
         if self.repo.objects.head() != self.head:
             raise StaleError("HEAD moved meanwhile; nothing is changed")
 
     def _moved(self) -> tuple[str, ...]:
-        """What the look found, or a mark tells, at, above or below the paths that are to change, and that no capture holds;
-        and what is unwelcome."""
-        now = {p: self.marks[p] if p in self.marks else look_at(os.path.join(self.root, p)) for p in self.taken}
-        names = [p for p, (was, _) in self.taken.items() if was != now[p]]
-        new: list[str] = []
-        if self.looking:
-            changed = self.looking.pop(0).finish()
-            untracked = [p.rstrip("/") for p in zsplit(checked(self.looking.pop(0).finish(), "ls-files"))]
-            names += [p for p in zsplit(changed.out)[1::2] if p not in self.taken] if changed.code == 0 else []
-            new = [p for p in untracked if not ours(p, self.rules.never) and covered(p, self.skipped) is None]
-            new = [p for p in new if p not in self.taken]
+        """What the look found at, above or below the paths that are to change, and that no capture holds; and what is
+        unwelcome."""
+        changed = self.looking.pop(0).finish()
+        untracked = [p.rstrip("/") for p in zsplit(checked(self.looking.pop(0).finish(), "ls-files"))]
+        names = zsplit(changed.out)[1::2] if changed.code == 0 else []
+        new = [p for p in untracked if not ours(p, self.rules.never) and covered(p, self.skipped) is None]
         unwelcome, above = self.unwelcome or (lambda path: False), {folder for path in self.marks for folder in parents(path)}
         moved = [p for p in (*names, *new) if p in above or any(at in self.marks for at in (p, *parents(p)))]
         return tuple(p for p in moved if p not in self.skipped) or tuple(filter(unwelcome, new))

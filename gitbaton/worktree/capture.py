@@ -17,7 +17,6 @@ from gitbaton.model import Flag, Oid, Skipped
 from gitbaton.system.files import READ, remove_folder
 from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
-from gitbaton.worktree.byhand import taken_in
 from gitbaton.worktree.conversions import filters, may_convert
 from gitbaton.worktree.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, fresh_index, listed, stages_tree, without_filter
 from gitbaton.worktree.rawbytes import Entry, keep
@@ -111,26 +110,24 @@ def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *
     ``rules`` and the file system refuse. ``reachable`` are trees known to be kept by gc (see PrivateIndex.facts).
     The real index is read and never written. Raises GitError.
     """
-    return capture_with_index(repo, folder, rules, reachable, fresh=fresh, still=False)[0]
+    return capture_with_index(repo, folder, rules, reachable, fresh=fresh)[0]
 
 
 def capture_with_index(
-    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False, still: bool = True
+    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False
 ) -> tuple[Captured, PrivateIndex, Facts]:
     """As ``capture``, with the private index that the tree was written from, whose stat data fits the work tree, and what
     the real index says. The index lies in ``folder`` and may still be the real one, to be read only, until it is copied.
-    It ``lacks`` a few files that were taken in without it; ``still``: only those of which their marks tell everything.
 
     ``fresh``: as if the index were HEAD's, each file read anew. So it is, with a warning, where git cannot read the index.
     """
     read = signature(repo.layout.index, 0)
     try:
-        source = fresh_index(repo, folder) if fresh else repo.layout.index
-        return _from_index(repo, folder, rules, reachable, source, still=still)
+        return _from_index(repo, folder, rules, reachable, fresh_index(repo, folder) if fresh else repo.layout.index)
     except DamagedIndexError as error:
         if fresh:
             raise
-        found = _from_index(repo, folder, rules, reachable, fresh_index(repo, folder), still=still)
+        found = _from_index(repo, folder, rules, reachable, fresh_index(repo, folder))
         said = f"{error.message}; every file was read anew, and what was staged is not in it"
         return replace(found[0], warning=said), *found[1:]
     except GitError:
@@ -139,11 +136,11 @@ def capture_with_index(
     # Git has collected what the index named that was read, or what it found stored already.
     again = os.path.join(folder, _AGAIN)
     make_folder(repo, again)
-    return capture_with_index(repo, again, rules, reachable, still=still)
+    return capture_with_index(repo, again, rules, reachable)
 
 
 def _from_index(
-    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], source: str, *, still: bool
+    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], source: str
 ) -> tuple[Captured, PrivateIndex, Facts]:
     root = repo.layout.root
     if root is None:
@@ -156,24 +153,19 @@ def _from_index(
         facts = index.facts(reachable)
         index.reveal(facts, root)
         changes = _look(index, facts, folder, root, rules)
-        named = changes.few() if source == repo.layout.index and not changes.skipped else None
-        by_hand = taken_in(repo, root, facts, named, still=still) if named else None
-        tree, index.lacks = by_hand or (None, {})
-        if tree is None and (changes or facts.stages):
+        if changes or facts.stages:
             index.copy()
         if index.whole():
             break
-    return _captured(index, facts, _Intake(index, facts, folder, root, rules, changes), tree), index, facts
+    return _captured(index, facts, _Intake(index, facts, folder, root, rules, changes)), index, facts
 
 
-def _captured(index: PrivateIndex, facts: Facts, intake: _Intake, tree: Oid | None) -> Captured:
-    """What was captured; ``tree`` where the changes are in it already, as they are on disk."""
-    skipped, raw = list(intake.changes.skipped), tuple[Entry, ...]()
-    if tree is None:
-        if intake.changes:
-            skipped += intake.run()
-        tree = _tree(index, facts, skipped) if intake.changes or facts.stages else facts.tree
-        raw = keep(index, tree, intake.examined()) if intake.changes else ()
+def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
+    skipped = list(intake.changes.skipped)
+    if intake.changes:
+        skipped += intake.run()
+    tree = _tree(index, facts, skipped) if intake.changes or facts.stages else facts.tree
+    raw = keep(index, tree, intake.examined()) if intake.changes else ()
     skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
     ordered = sorted(unique.items(), key=lambda item: os.fsencode(item[0]))

@@ -14,13 +14,9 @@ from gitbaton.git.repo import Repo, shared
 from gitbaton.git.run import Git
 from gitbaton.git.torn import index_is_torn
 from gitbaton.model import Flag, Oid
-from gitbaton.system.files import Signature as FileSignature
 from gitbaton.system.files import copy_rest, write_atomic
 from gitbaton.system.process import Process
 from gitbaton.values import value
-
-Taken = tuple[FileSignature | None, tuple[bytes, Oid] | None]
-"""What tells a file from what it is after it was written, and its mode and blob; None, and None, where none stands."""
 
 MAX_FLAGS = 1000
 MAX_FLAG_BYTES = 128 << 10
@@ -46,11 +42,10 @@ class Facts:
 
 
 class PrivateIndex:
-    """A copy of the index in a directory of its own, and git bound to it. It ``lacks`` what was captured without it."""
+    """A copy of the index in a directory of its own, and git bound to it."""
 
     def __init__(self, repo: Repo, source: str, target: str) -> None:
         self.repo, self.source, self.path = repo, source, target
-        self.lacks: dict[str, Taken] = {}
         self.copied = self.revealed = self.relied = self.torn = False
         self.width = 20 if repo.layout.algorithm == "sha1" else 32
         self.signature, self.checksum = signature(source, self.width)
@@ -135,16 +130,6 @@ class PrivateIndex:
         nothing = b"0" * (40 if self.repo.layout.algorithm == "sha1" else 64)
         lines = b"".join(b"0 " + nothing + b"\t" + path + b"\0" for path in paths)
         self._write("update-index", "-z", "--index-info", stdin=lines)
-
-    def fit(self) -> None:
-        """Take in what the copy lacks, with the stat data of those files that are what they were."""
-        lacks, self.lacks = self.lacks, {}
-        if lacks:
-            self.copy()
-            self.forget([os.fsencode(path) for path in lacks])
-            rows = [b"%s %s\t%s\0" % (e[0], e[1].encode(), os.fsencode(path)) for path, (_, e) in lacks.items() if e]
-            self._write("update-index", "-z", "--index-info", stdin=b"".join(rows))
-            self.git.run("update-index", "-q", "--unmerged", "--ignore-missing", "--refresh")
 
     def write_tree(self) -> Oid:
         """The tree of the copy's stage-0 entries; it must hold no unmerged path."""
