@@ -31,6 +31,9 @@ MASKS = tuple(
         (r"(?<=:\d\d)\.\d{6}Z", "Z"),
         (r"/old-package\b", ""),
         (r"(?<=/\.git/baton/late/)[^']*", "KEPT"),
+        # Meant, and new since COMMIT: a first push says what was observed.
+        (r'(?<="states": \d),\n\s*"observed": \d+$', ""),
+        (r"^  \d+ of the checkpoints tell what was observed: .*\n", ""),
     )
 )
 _COUNT = re.compile(r" *\b\d+\b")
