@@ -264,7 +264,7 @@ class _Work:
         """Put everything back as it was; where even that fails, the next command goes on. Raises GitError then."""
         late = error.hints if isinstance(error, BatonError) else ()  # what was written late, and where it is kept
         try:
-            left = roll_back(self.baton, intent)
+            left = roll_back(self.baton, intent, {})
         except (BatonError, OSError) as second:
             self.lock.release()
             hint = "the next 'git baton' command tries to complete it; the state before is in the safety checkpoint"

@@ -55,13 +55,13 @@ def recover(baton: Baton) -> list[str]:
                 return [f"{error}; it is set aside as '{place}': {hint}"]
             if intent is not None and intent.root != (repo.layout.root or ""):
                 return [f"a restore was interrupted in another work tree, '{plain(intent.root)}'; it is left as it is"]
-            late = rescue(repo)
-            return [*late, *(_end(baton, intent) if intent is not None else [])]
+            late, modes = rescue(repo)
+            return [*late, *(_end(baton, intent, modes) if intent is not None else [])]
     except (BatonError, OSError) as error:
         return [f"an interrupted restore waits for the next command: {error}"]
 
 
-def _end(baton: Baton, intent: Intent) -> list[str]:
+def _end(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> list[str]:
     lock = IndexLock(baton.repo.layout.index, intent.mark)
     reached("recover")
     lock.release()
@@ -69,12 +69,12 @@ def _end(baton: Baton, intent: Intent) -> list[str]:
         _forget(baton, intent)
         return [f"an interrupted {intent.op} was rolled back; no file had been changed"]
     try:
-        left = go_on(baton, intent)
+        left = go_on(baton, intent, modes)
     except (BatonError, OSError) as error:
         if intent.index and not index_is_of_before(baton, intent):
             raise GitError(f"it cannot be completed yet: {error}") from None
         try:
-            left = roll_back(baton, intent)
+            left = roll_back(baton, intent, modes)
         except RecordError as second:  # what it needs is gone for good
             place = intents.set_aside(baton.repo)
             return [f"an interrupted {intent.op} cannot be ended: {second}; its record is set aside as '{place}'"]
@@ -103,12 +103,12 @@ def _forget(baton: Baton, intent: Intent) -> None:
 
 
 class Ends:
-    """The two ends of an interrupted restore: what its safety checkpoint says of them."""
+    """The two ends of an interrupted restore: what its safety checkpoint says of them. ``modes``: of what it took away."""
 
-    def __init__(self, store: Store, intent: Intent) -> None:
+    def __init__(self, store: Store, intent: Intent, modes: Mapping[str, int]) -> None:
         if intent.safety is None:
             raise RecordError("the interrupted restore has no safety checkpoint")
-        self.store, self.intent = store, intent
+        self.store, self.intent, self.modes = store, intent, modes
         self.safety = _at(store, intent.safety)
         self.before, self.after = self.safety.tree, in_beside(store, self.safety, AFTER)
         self.touched = {d.path: d for d in differences(store.repo.git, self.before, self.after)}
@@ -127,16 +127,16 @@ def _at(store: Store, commit: Oid) -> Stored:
     return store.stored(store.objects.read(commit, MAX_COMMIT), None, commit)
 
 
-def go_on(baton: Baton, intent: Intent) -> dict[str, str]:
+def go_on(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> dict[str, str]:
     """Complete an interrupted restore; what was left alone comes back, with the reason. Raises GitError, RecordError."""
-    ends = Ends(baton.store, intent)
+    ends = Ends(baton.store, intent, modes)
     left = _settle(baton, ends, forward=True)
     return left | _restage(baton, ends)
 
 
-def roll_back(baton: Baton, intent: Intent) -> dict[str, str]:
+def roll_back(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> dict[str, str]:
     """Bring back the files of before an interrupted restore; as ``go_on``. Only while the index is that of before."""
-    return _settle(baton, Ends(baton.store, intent), forward=False)
+    return _settle(baton, Ends(baton.store, intent, modes), forward=False)
 
 
 def index_is_of_before(baton: Baton, intent: Intent) -> bool:
@@ -173,7 +173,7 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
                 left[d.path] = stopped if stopped and stopped != "ignored" else WRITTEN
             else:
                 changing.append(d)
-        raw = ends.raw(forward=forward)
+        raw, scene.modes = ends.raw(forward=forward), ends.modes
         said = _check_out(baton, scene, changing, raw)
         left |= {"": "; ".join(said)} if said else {}
         for path in [p for p in raw if p not in left and not covered(p, unwritable)]:

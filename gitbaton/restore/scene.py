@@ -46,9 +46,12 @@ class Scene:
         self.index: PrivateIndex = found[1]
         self.facts: Facts = found[2]
         self.index.copy()
+        if not self.index.whole():  # what is staged was looked at before
+            raise StaleError("the index changed meanwhile; nothing is changed")
         self.hidden: list[str] = []
         self.looking: list[Process] = []
         self.marks: dict[str, Signature | None] = {}
+        self.modes: Mapping[str, int] = {}
         self.changing: list[Difference] = []
         self.coming: list[str] = []
         self.held: frozenset[str] = frozenset()
@@ -166,7 +169,7 @@ class Scene:
                 continue
             try:
                 now = os.fstat(fd).st_mode
-                mode = permissions(seen, now, self.repo)
+                mode = permissions(seen[4], now, self.repo)
                 if stat.S_ISREG(now) and mode != now & 0o777:
                     os.fchmod(fd, mode)
             finally:

@@ -38,7 +38,7 @@ class Writing:
         self.swap: SwapAll | None = None
         if can_place(root, scene.folder, [d.path for d in changing]):
             kept = {path: functools.partial(raw_data, store, path, oid) for path, oid in raw.items() if oid}
-            self.swap = SwapAll(scene.index, root, scene.folder, scene.marks, kept, began)
+            self.swap = SwapAll(scene.index, root, scene.folder, scene.marks, kept, began, scene.modes)
 
     def start(self) -> None:
         """Begin what can be done before the first file changes."""

@@ -71,8 +71,11 @@ class _Changes:
         return self.tracked is None or bool(self.tracked or self.untracked)
 
     def few(self) -> list[str] | None:
-        """All the paths, when they are few enough to be named one by one."""
+        """All the paths, when they are few enough to be named one by one, and no attributes are among them that may be gone:
+        by those in the index git may have found other files unchanged."""
         if self.tracked is None or len(self.tracked) + len(self.untracked) > _FEW:
+            return None
+        if any(p.rpartition("/")[2] == ".gitattributes" for p in self.tracked):
             return None
         return [*self.tracked, *(p.rstrip("/") for p in self.untracked)]
 

@@ -34,8 +34,8 @@ _LIST = "list"  # of what is aside: `inode mode size mtime TAB path NUL`, in the
 class SwapAll:
     """Differences to be brought into a work tree; ``marks`` tell what each old file was when it was captured.
 
-    ``raw`` gives the bytes of files that no filter gives back; ``began`` is called before the first file moves. ``folder`` is
-    a folder of ours on the file system of the work tree.
+    ``raw`` gives the bytes of files that no filter gives back; ``began`` is called before the first file moves; ``modes`` are
+    those of files that a killed restore took away. ``folder`` is a folder of ours on the file system of the work tree.
     """
 
     def __init__(
@@ -46,8 +46,9 @@ class SwapAll:
         marks: Mapping[str, Signature | None],
         raw: Mapping[str, Callable[[], bytes]],
         began: Callable[[], None],
+        modes: Mapping[str, int],
     ) -> None:
-        self.index, self.root, self.marks, self.raw, self.began = index, root, marks, raw, began
+        self.index, self.root, self.marks, self.raw, self.began, self.modes = index, root, marks, raw, began, modes
         self.new, self.aside = os.path.join(folder, "new"), os.path.join(folder, "aside")
         self.places: dict[str, tuple[str, Identity]] = {}  # where a file is put aside, and which one it is
         self.moved: list[str] = []
@@ -81,6 +82,8 @@ class SwapAll:
         for part in (first, [d for d in changing if d.path not in then]):
             if part:
                 self._part(tree, part)
+        for folder in dict.fromkeys(d.path.rpartition("/")[0] for d in changing if d.then is None):
+            swap.prune(self.root, folder.split("/") if folder else (), keep=(self.here,))
         return self.said + self._late()
 
     def _part(self, tree: Oid, changing: Sequence[Difference]) -> None:
@@ -101,8 +104,6 @@ class SwapAll:
             if isinstance(error, BatonError):
                 error.hints = (*error.hints, *late)
             raise
-        for folder in dict.fromkeys(d.path.rpartition("/")[0] for d in changing if d.then is None):
-            swap.prune(self.root, folder.split("/") if folder else (), keep=(self.here,))
 
     def _list(self, going: Mapping[str, Identity]) -> None:
         """Write down what is put aside where, for who finds it after a kill."""
@@ -205,8 +206,9 @@ class SwapAll:
                 file.truncate()
                 file.write(self.raw[path]())
         self._give_group(path, full, found.st_gid)
-        old = self.marks.get(path)
-        if old and stat.S_ISREG(old[4]):
+        seen = self.marks.get(path)
+        old = seen[4] if seen is not None else self.modes.get(path, 0)
+        if stat.S_ISREG(old):
             os.chmod(full, permissions(old, found.st_mode, self.index.repo))
 
     def _give_group(self, path: str, full: str, group: int) -> None:
@@ -304,10 +306,10 @@ def can_place(root: str, folder: str, paths: Iterable[str]) -> bool:
     return True
 
 
-def permissions(old: Signature, new: int, repo: Repo) -> int:
+def permissions(old: int, new: int, repo: Repo) -> int:
     """Those of a file that replaces another: who may read and write it stays, who may execute it is what git says, where git
     looks at that."""
-    return swap.permissions(old[4], bool(new & 0o100) if repo.boolean("core.filemode", default=True) else None)
+    return swap.permissions(old, bool(new & 0o100) if repo.boolean("core.filemode", default=True) else None)
 
 
 def _is_late(place: str, expected: Identity) -> bool:
@@ -324,17 +326,18 @@ def _keep(repo: Repo, path: str, place: str) -> str:
     return f"'{path}' was written while it was replaced; those bytes are in '{kept}'"
 
 
-def rescue(repo: Repo) -> list[str]:
-    """After a restore that was killed: keep what was written into files that it had put aside; what should be said.
+def rescue(repo: Repo) -> tuple[list[str], dict[str, int]]:
+    """After a restore that was killed: keep what was written into files that it had put aside; what should be said, and the
+    modes of the others.
 
     Only while no restore is at work in this work tree.
     """
-    said = []
+    said, modes = list[str](), dict[str, int]()
     parent = os.path.join(repo.own_dir, "tmp")
     try:
         folders = sorted(os.listdir(parent))
     except OSError:
-        return []
+        return [], {}
     for folder in folders:
         aside = os.path.join(parent, folder, "aside")
         try:
@@ -344,8 +347,10 @@ def rescue(repo: Repo) -> list[str]:
             continue
         for number, row in enumerate(rows):
             numbers, _, path = row.partition("\t")
-            place = os.path.join(aside, str(number))
-            if _is_late(place, tuple(int(part) for part in numbers.split(" ") if part.isdecimal())):
+            place, seen = os.path.join(aside, str(number)), tuple(int(part) for part in numbers.split(" ") if part.isdecimal())
+            if _is_late(place, seen):
                 said.append(_keep(repo, path, place))
+            elif os.path.lexists(place):
+                modes[path] = seen[1]
         shutil.rmtree(os.path.join(parent, folder), ignore_errors=True)
-    return said
+    return said, modes

@@ -7,11 +7,13 @@ import shutil
 import stat
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from gitbaton.errors import BatonError
-from gitbaton.restore import Order, apply, planned
+from gitbaton.restore import Order, apply, carry_out, planned
+from gitbaton.worktree import capture
 from tests.kit import Sandbox
 from tests.kit.capturekit import without_privilege
 from tests.kit.state import SAFETY, actions, assert_same, files_of, snap, sound, state_of
@@ -274,6 +276,78 @@ def test_a_private_file_is_not_opened_to_others(repo: Sandbox) -> None:
     repo.ok("restore")
     assert stat.S_IMODE((repo.path / "token").stat().st_mode) == 0o600
     assert (repo.path / "token").read_text() == "then\n"
+
+
+def test_a_restore_that_is_killed_opens_no_private_file(repo: Sandbox) -> None:
+    repo.write("token", "then\n").chmod(0o600)
+    snap(repo)
+    repo.write("token", "now\n")
+    killed = """import os, sys
+def hook(event, args):
+    if event == "os.rename" and str(args[1]).endswith("/aside/0"):
+        sys.addaudithook(lambda event, args: os.kill(os.getpid(), 9) if event == "os.link" else None)
+sys.addaudithook(hook)
+sys.argv[1:] = ["restore"]
+from gitbaton.main import run
+run()
+"""
+    assert repo.run(sys.executable, "-c", killed).code == -9 and not (repo.path / "token").exists()
+    repo.ok("status")
+    assert stat.S_IMODE((repo.path / "token").stat().st_mode) == 0o600
+    assert (repo.path / "token").read_text() == "then\n"
+    repo.ok("undo")
+    assert stat.S_IMODE((repo.path / "token").stat().st_mode) == 0o600 and (repo.path / "token").read_text() == "now\n"
+
+
+def test_what_is_staged_while_nothing_else_differs_is_not_lost(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody writes the index after it was looked at, and before it is copied."""
+    repo.write("b.txt", "b\n")
+    repo.commit("b")
+    repo.write("b.txt", "staged then\n")
+    repo.git("add", "b.txt")
+    repo.write("b.txt", "b\n")
+    snap(repo)
+    repo.git("add", "b.txt")
+    snap(repo)
+    real, staged = capture._captured, repo.git("hash-object", "-w", "--stdin", stdin=b"staged only\n")
+
+    def late(*words: Any) -> Any:
+        monkeypatch.setattr(capture, "_captured", real)
+        repo.git("update-index", "--cacheinfo", f"100644,{staged},b.txt")
+        return real(*words)
+
+    monkeypatch.setattr(capture, "_captured", late)
+    with repo.open() as baton:
+        carry_out(baton, "restore", Order(checkpoint="@~1", index=True))
+        carry_out(baton, "undo", Order())
+    assert repo.git("show", ":b.txt") == "staged only"
+
+
+def test_a_file_is_taken_as_it_is_without_the_attributes_that_went(repo: Sandbox) -> None:
+    """Git finds it unchanged by the attributes that are staged, while its times do not tell."""
+    repo.write("d/.gitattributes", "f ident\n")
+    repo.write("d/f", "$Id: 1 $\n")
+    repo.git("add", "-A")
+    repo.git("commit", "-q", "-m", "c")
+    (repo.path / "d/.gitattributes").unlink()
+    repo.write("d/f", "$Id: 2 $\n")
+    snap(repo)
+    repo.write("d/f", "spoilt\n")
+    repo.ok("restore")
+    assert (repo.path / "d/f").read_text() == "$Id: 2 $\n"
+
+
+def test_a_folder_keeps_its_mode_while_attributes_go_from_it(repo: Sandbox) -> None:
+    folder = repo.write("d/x", "x\n").parent
+    folder.chmod(0o700)
+    repo.commit("d")
+    snap(repo)
+    (folder / "x").unlink()
+    repo.write("d/.gitattributes", "*.q text\n")
+    snap(repo)
+    for words in (("restore", "@~1", "--exact", "--force"), ("undo",)):
+        repo.ok(*words)
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 @pytest.mark.deep
