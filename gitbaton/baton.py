@@ -172,7 +172,6 @@ class Baton:
 
         _ = self.latest  # refuse a bad checkpoint directory before anything is written
         self.repo.prefetch_identity()
-        self.repo.quarantine()  # before the process that reads it is started
         head, warnings = self.head()
         written = self._words(request, head)
         encode(written)

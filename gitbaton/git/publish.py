@@ -141,8 +141,7 @@ def _is_much(place: str) -> bool:
     for folder, _, names in os.walk(place):
         count += len(names)
         size += sum(os.stat(os.path.join(folder, name)).st_size for name in names)
-        count += any(name.endswith(".pack") for name in names) and _MUCH
-        if count > _MUCH or size > _MUCH_BYTES:
+        if count > _MUCH or size > _MUCH_BYTES or any(name.endswith(".pack") for name in names):
             return True
     return False
 

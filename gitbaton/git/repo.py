@@ -97,20 +97,15 @@ class Repo:
 
     def quarantine(self) -> str:
         """The folder of new objects until a pack of them is published (``git.publish``): this object reads them, and nobody
-        else does. What a power cut tears there is in nobody's way. Where objects go elsewhere already, it is that place. Raises
-        GitError."""
+        else does. What a power cut tears there is in nobody's way. Where objects go elsewhere already, it is that place."""
         if "GIT_OBJECT_DIRECTORY" in self.git.env:
             return self.git.env["GIT_OBJECT_DIRECTORY"]
         if self._quarantine is None:
             self._quarantine = os.path.join(self.own_dir, "tmp", f"{os.getpid()}.{time.monotonic_ns()}")
             store = os.path.join(self._quarantine, "objects")
-            try:
-                if not os.path.isdir(os.path.dirname(self._quarantine)):
-                    make_folder(self, os.path.dirname(self._quarantine))
-                os.makedirs(store)
-            except OSError as error:
-                self._quarantine = None
-                raise GitError(f"'{os.path.join(self.own_dir, 'tmp')}' cannot be written: {error.strerror}") from None
+            if not os.path.isdir(os.path.dirname(self._quarantine)):
+                make_folder(self, os.path.dirname(self._quarantine))
+            os.makedirs(store)
             others = self.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
             self._plain = self.git
             env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(store) + (os.pathsep + others if others else "")}

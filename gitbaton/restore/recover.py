@@ -173,7 +173,8 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
                 left[d.path] = stopped if stopped and stopped != "ignored" else WRITTEN
             else:
                 changing.append(d)
-        raw, scene.modes = ends.raw(forward=forward), ends.modes
+        raw = ends.raw(forward=forward)
+        scene.modes = ends.modes
         said = _check_out(baton, scene, changing, raw)
         left |= {"": "; ".join(said)} if said else {}
         for path in [p for p in raw if p not in left and not covered(p, unwritable)]:

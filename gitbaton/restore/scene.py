@@ -37,7 +37,6 @@ class Scene:
             raise GitError(f"'{baton.repo.layout.git_dir}' has no work tree")
         self.baton, self.repo, self.folder, self.root = baton, baton.repo, folder, root
         self.repo.prefetch_identity()
-        self.repo.quarantine()  # before the process that reads it is started
         self.head: Head = baton.head()[0]
         self.rules = baton.rules()
         kept = {baton.base_tree(self.head)} if self.head.oid else set()

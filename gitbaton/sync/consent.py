@@ -82,10 +82,6 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
     tips = sorted({move.new for move in (*asked, *runs, *threads) if move.new})
     commits, untracked = _private(baton, asked, haves) if asked else (0, 0)
     known = {oid for move in asked if move.action == "new" and move.new for oid in baton.repo.objects.first_parents(move.new)}
-    told = 0
-    for move in asked:
-        for stored in baton.store.history(move.name, None if move.action == "new" else move.count).items:
-            told += stored.checkpoint.observed is not None
     return Exposure(
         tracks=tuple(sorted({move.name for move in asked})),
         checkpoints=sum(move.count for move in asked if move.action != "new") + len(known - {baton.store.root}),
@@ -96,7 +92,7 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
         records=sum(move.count for move in runs),
         threads=tuple(sorted({move.name for move in threads})),
         states=sum(move.count for move in threads),
-        observed=told,
+        observed=_observed(baton, [move.new for move in asked if move.new], haves) if asked else 0,
     )
 
 
@@ -135,6 +131,12 @@ def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple
         raw = baton.repo.git.out(*words, stdin=_range(seen, ()))
         found -= _added(baton, [row.split() for row in raw.decode("ascii").split("\n")])
     return commits, len({name for _, name in found})
+
+
+def _observed(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
+    """How many of the checkpoints with these tips that the remote has not tell what an agent's client had on record."""
+    words = ("rev-list", "--first-parent", "--count", "--basic-regexp", '--grep=^  "observed": ', "--stdin")
+    return int(baton.repo.git.out(*words, stdin=_range(tips, haves)))
 
 
 def _range(tips: Sequence[Oid], haves: Sequence[Oid]) -> bytes:

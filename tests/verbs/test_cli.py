@@ -73,6 +73,7 @@ BAD: list[tuple[tuple[str, ...], str]] = [
     ((*SNAP, "x", "--extra", "\x1b[2J=v"), "--extra '?[2J=v': the key does not match"),
     ((*SNAP, "x", "--extra", "k=1", "--extra", "j=1", "--extra", "k=2"), "--extra 'k=2' names the key 'k' a second time"),
     ((*SNAP, "x", "--validation", "red"), "--validation is 'red'; it can be 'green', 'pending' or 'failed'"),
+    ((*SNAP, "x", "--decision", "\udcff"), "decision is not UTF-8"),
     ((*SNAP, "x", "--note", "n" * 65537), "note has 65537 bytes; the limit is 65536"),
     ((*SNAP, "x", "--note", "-", "--next-cmd", "-"), "cannot both read standard input"),
     ((*SNAP, "x", "--json", "--porcelain"), "--json and --porcelain exclude each other"),
@@ -107,7 +108,7 @@ def test_bad_input_is_129_with_one_line_and_writes_nothing(repo: Sandbox, run: R
     before = state(repo)
     done = run(*words)
     assert done.code == 129 and said in complaint(done)
-    assert state(repo) == before
+    assert state(repo) == before and not (repo.path / ".git/baton").exists()
 
 
 def test_an_unknown_verb_names_the_nearest(run: Run) -> None:
