@@ -32,15 +32,15 @@ _PATIENCE = 3  # files that a filter may fail on before it is not asked any more
 def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
     """Restore, undo or redo; what recovering an interrupted one had to say comes along.
 
-    A file that cannot be written or removed, or that is never still, is left alone, and the rest comes back. Raises
-    BatonError.
+    A file that cannot be written or removed, or that is never still, is left alone, and the rest comes back. No other restore
+    of this work tree is at work from the look to the last file. Raises BatonError.
     """
     said = recover(baton)
     moved, rounds, collected, left = 0, 0, 0, dict(order.left)
     while True:
         try:
-            with open_plan(baton, op, replace(order, left=tuple(left.items()))) as plan:
-                return apply(plan), said
+            with alone(baton.repo), open_plan(baton, op, replace(order, left=tuple(left.items()))) as plan:
+                return _apply(plan), said
         except CollectedError:  # git has just collected what the index named that was read; the next look reads another
             collected += 1
             if collected == _MOVED:
@@ -72,14 +72,18 @@ def apply(plan: Plan) -> Restored:
     state, RefConflictError or GitError when something is in the way; then everything is as it was, unless the message says
     that the next command goes on.
     """
+    with alone(plan.scene.repo):
+        return _apply(plan)
+
+
+def _apply(plan: Plan) -> Restored:
     work = _Work(plan)
     if not plan.wanted and not work.restaging and (plan.op == "restore" or not plan.complete):
         return Restored(plan=plan, safety=None, warnings=plan.warnings)
-    with alone(plan.scene.repo):
-        if intents.read(plan.scene.repo) is not None:
-            said = "an interrupted restore could not be ended yet; nothing is changed"
-            raise GitError(said, f"its record is '{intents.path(plan.scene.repo)}'")
-        return work.run()
+    if intents.read(plan.scene.repo) is not None:
+        said = "an interrupted restore could not be ended yet; nothing is changed"
+        raise GitError(said, f"its record is '{intents.path(plan.scene.repo)}'")
+    return work.run()
 
 
 class _Work:

@@ -7,12 +7,15 @@ import shutil
 import stat
 import subprocess
 import sys
+from importlib import import_module
 from typing import Any
 
 import pytest
 
-from gitbaton.errors import BatonError
+from gitbaton import Baton
+from gitbaton.errors import BatonError, GitError
 from gitbaton.restore import Order, apply, carry_out, planned
+from gitbaton.restore.intent import alone
 from gitbaton.worktree import capture
 from tests.kit import Sandbox
 from tests.kit.capturekit import without_privilege
@@ -266,6 +269,23 @@ def test_two_restores_at_once_leave_one_state(repo: Sandbox) -> None:
     sound(repo)
     for number in range(30):
         assert held(repo, f"three {number}\n".encode())
+
+
+def test_no_other_restore_is_at_work_while_one_looks(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would take what another one has put aside for a change of somebody's."""
+    snap(repo)
+    repo.write("a.txt", "spoilt\n")
+    module = import_module("gitbaton.restore.apply")
+    real = module.open_plan
+
+    def looked(baton: Baton, *words: Any) -> Any:
+        with pytest.raises(GitError, match="another restore is at work"), alone(baton.repo, 0):
+            pass
+        return real(baton, *words)
+
+    monkeypatch.setattr(module, "open_plan", looked)
+    with repo.open() as baton:
+        assert carry_out(baton, "restore", Order())[0].safety is not None
 
 
 def test_a_private_file_is_not_opened_to_others(repo: Sandbox) -> None:
