@@ -14,7 +14,7 @@ from gitbaton.model import Checkpoint, Oid, Op, Restore, Stored
 from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
 from gitbaton.restore.intent import Intent, alone, reached
-from gitbaton.restore.plan import planned, stepping
+from gitbaton.restore.plan import FREE, planned, stepping
 from gitbaton.restore.recover import recover, restaging, roll_back, told
 from gitbaton.restore.values import Order, Plan, Restored
 from gitbaton.restore.writing import Writing
@@ -39,8 +39,8 @@ def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
     moved, rounds, collected, left = 0, 0, 0, dict(order.left)
     while True:
         try:
-            with alone(baton.repo), open_plan(baton, op, replace(order, left=tuple(left.items()))) as plan:
-                return _apply(plan), said
+            with open_plan(baton, op, replace(order, left=tuple(left.items())), alone(baton.repo)) as plan:
+                return apply(plan), said
         except CollectedError:  # git has just collected what the index named that was read; the next look reads another
             collected += 1
             if collected == _MOVED:
@@ -60,23 +60,18 @@ def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
             left |= dict.fromkeys((*error.paths, *(error.alike if rounds >= _PATIENCE else ())), error.reason)
 
 
-def open_plan(baton: Baton, op: Op, order: Order) -> AbstractContextManager[Plan]:
-    """The plan of a restore, an undo or a redo, good until the block ends."""
-    return planned(baton, order) if op == "restore" else stepping(baton, op, force=order.force, left=order.left)
+def open_plan(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE) -> AbstractContextManager[Plan]:
+    """The plan of a restore, an undo or a redo, good until the block ends; with the lock it can be applied."""
+    return planned(baton, order, lock) if op == "restore" else stepping(baton, op, order, lock)
 
 
 def apply(plan: Plan) -> Restored:
-    """Bring the files of a plan back, and the index entries that belong to them.
+    """Bring the files of a plan back, and the index entries that belong to them. It was made with the lock held.
 
     What is overwritten or removed is in a safety checkpoint first. Raises StaleError when the plan was made against another
     state, RefConflictError or GitError when something is in the way; then everything is as it was, unless the message says
     that the next command goes on.
     """
-    with alone(plan.scene.repo):
-        return _apply(plan)
-
-
-def _apply(plan: Plan) -> Restored:
     work = _Work(plan)
     if not plan.wanted and not work.restaging and (plan.op == "restore" or not plan.complete):
         return Restored(plan=plan, safety=None, warnings=plan.warnings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, path_document, plain
@@ -17,17 +17,20 @@ from gitbaton.restore.decide import Decision, Facts
 from gitbaton.restore.scene import Scene, inside, looked
 from gitbaton.restore.values import CHANGING, UNMERGED, Order, Plan, Step
 from gitbaton.store import safety_ref
-from gitbaton.store.safety import AFTER, Steps, beside, in_beside, steps
+from gitbaton.store.safety import AFTER, beside, in_beside, steps
 from gitbaton.values import replace
 from gitbaton.worktree.capture import covered
 from gitbaton.worktree.ignores import ignored_by
 from gitbaton.worktree.putback import Difference, Entry, changed_tree, differences, hidden, matching
 from gitbaton.worktree.staged import Scope, listed_now, read_staged, stages_now
 
+FREE: AbstractContextManager[None] = nullcontext()
+
 
 @contextmanager
-def planned(baton: Baton, order: Order) -> Iterator[Plan]:
-    """The plan of a restore, good until the block ends. Raises BatonError; nothing is changed then."""
+def planned(baton: Baton, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[Plan]:
+    """The plan of a restore, good until the block ends; ``lock`` is held from before the look. Raises BatonError; nothing is
+    changed then, and no lock taken where the words are wrong."""
     target = baton.resolve(order.checkpoint)
     files = _files(target)
     if target.foreign and not order.foreign:
@@ -36,17 +39,28 @@ def planned(baton: Baton, order: Order) -> Iterator[Plan]:
     if order.exact and files.skipped_more:
         said = f"checkpoint '{baton.short(target.id)}' left out more paths than it lists; --exact cannot tell them from others"
         raise BatonError(said)
-    with looked(baton) as scene:
+    with lock, looked(baton) as scene:
         yield _Planner(scene, target, order, "restore").plan()
 
 
 @contextmanager
-def stepping(baton: Baton, op: Op, *, force: bool = False, left: tuple[tuple[str, str], ...] = ()) -> Iterator[Plan]:
-    """The plan of an undo or a redo, good until the block ends.
+def stepping(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[Plan]:
+    """The plan of an undo or a redo, good until the block ends; of the order, ``force`` and ``left`` count.
 
     It touches what the step that it takes back touched, and nothing else. Raises NoAnswerError when there is no such step, or
     the next one was made in another work tree that had this one's name.
     """
+    _next(baton, op)  # what is refused takes no lock
+    with lock, looked(baton) as scene:
+        target, position = _next(baton, op)
+        order = Order(
+            force=order.force, left=order.left, index=bool(target.checkpoint.restore and target.checkpoint.restore.index)
+        )
+        yield _Planner(scene, target, order, op, position).plan()
+
+
+def _next(baton: Baton, op: Op) -> tuple[Stored, int]:
+    """The step to take back, and how many may be redone afterwards."""
     found = steps(baton.store, safety_ref(baton.repo.layout.git_dir, baton.repo.layout.common_dir))
     pile = found.undo if op == "undo" else found.redo
     if not pile:
@@ -56,18 +70,12 @@ def stepping(baton: Baton, op: Op, *, force: bool = False, left: tuple[tuple[str
     if not here.same(there) or _elsewhere(here.path, there.path):
         said = f"the next step to {op} was made in another work tree, '{plain(there.path)}', and not here"
         raise NoAnswerError(said, f"its files are still in checkpoint '{baton.short(target.id)}'")
-    with looked(baton) as scene:
-        order = Order(force=force, left=left, index=bool(target.checkpoint.restore and target.checkpoint.restore.index))
-        yield _Planner(scene, target, order, op, position=_position(op, found)).plan()
+    return target, len(found.redo) + (1 if op == "undo" else -1)
 
 
 def _elsewhere(here: str, there: str) -> bool:
     """Whether two paths are two directories: with GIT_WORK_TREE one git directory may have several work trees."""
     return os.path.isdir(there) and os.path.realpath(here) != os.path.realpath(there)
-
-
-def _position(op: Op, found: Steps) -> int:
-    return len(found.redo) + (1 if op == "undo" else -1)
 
 
 def _files(target: Stored) -> FileState:

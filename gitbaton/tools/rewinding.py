@@ -11,7 +11,7 @@ from gitbaton.errors import GitTimeoutError, PathError, RecordError, StaleError
 from gitbaton.git.objects import Object, new_object, parse_commit
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
-from gitbaton.restore import Order, Plan, Restored, apply, open_plan, recover
+from gitbaton.restore import Order, Plan, Restored, alone, apply, open_plan, recover
 from gitbaton.store import Problem, chain_ref
 from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import replace, value
@@ -169,7 +169,7 @@ def carry_out(baton: Baton, order: Order, shown: Plan) -> Outcome:
     """Restore, if that is still what was shown: the same paths of the same checkpoint, in the same state. Raises BatonError."""
     said = recover(baton)
     try:
-        with open_plan(baton, "restore", order) as plan:
+        with open_plan(baton, "restore", order, alone(baton.repo)) as plan:
             if plan.digest != shown.digest:
                 return Outcome(restored=None, order=order, said=tuple(said))
             return Outcome(restored=apply(plan), order=order, said=tuple(said))

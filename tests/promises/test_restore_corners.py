@@ -14,8 +14,7 @@ import pytest
 
 from gitbaton import Baton
 from gitbaton.errors import BatonError, GitError
-from gitbaton.restore import Order, apply, carry_out, planned
-from gitbaton.restore.intent import alone
+from gitbaton.restore import Order, alone, apply, carry_out, planned
 from gitbaton.worktree import capture
 from tests.kit import Sandbox
 from tests.kit.capturekit import without_privilege
@@ -37,7 +36,7 @@ def test_a_plan_runs_against_no_other_state(repo: Sandbox, change: str) -> None:
     snap(repo)
     repo.write("a.txt", "spoilt\n")
     repo.write("b.txt", "spoilt\n")
-    with repo.open() as baton, planned(baton, Order(checkpoint="@", exact=True, index=True)) as plan:
+    with repo.open() as baton, planned(baton, Order(checkpoint="@", exact=True, index=True), alone(baton.repo)) as plan:
         if change == "edit":
             repo.write("a.txt", "spoilt otherwise\n")
         elif change == "new":
@@ -275,15 +274,15 @@ def test_no_other_restore_is_at_work_while_one_looks(repo: Sandbox, monkeypatch:
     """Else it would take what another one has put aside for a change of somebody's."""
     snap(repo)
     repo.write("a.txt", "spoilt\n")
-    module = import_module("gitbaton.restore.apply")
-    real = module.open_plan
+    module = import_module("gitbaton.restore.plan")
+    real = module.looked
 
-    def looked(baton: Baton, *words: Any) -> Any:
+    def looked(baton: Baton) -> Any:
         with pytest.raises(GitError, match="another restore is at work"), alone(baton.repo, 0):
             pass
-        return real(baton, *words)
+        return real(baton)
 
-    monkeypatch.setattr(module, "open_plan", looked)
+    monkeypatch.setattr(module, "looked", looked)
     with repo.open() as baton:
         assert carry_out(baton, "restore", Order())[0].safety is not None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.restore import Order, apply, planned
+from gitbaton.restore import Order, alone, apply, planned
 from tests.kit import Sandbox
 from tests.kit.processes import meanwhile
 from tests.kit.state import actions
@@ -82,7 +82,7 @@ def test_b10_a_plan_holds_while_its_own_paths_do(spoilt: Sandbox) -> None:
         spoilt.write("server.log", "line\n")
         spoilt.write("b.txt", "edited\n")
         order = Order(paths=("a.txt", "d/x"))
-        with planned(baton, order) as again:
+        with planned(baton, order, alone(baton.repo)) as again:
             spoilt.write("server.log", "more\n")
             spoilt.write("b.txt", "edited again\n")
             assert again.digest == shown.digest

@@ -107,6 +107,7 @@ worktree nowhere ../x | 2 | neither '../x' nor 'nowhere' names a checkpoint
 worktree a.txt t | 128 | 'a.txt' already exists
 branch main t | 128 | a branch 'main' exists already
 branch 'a b' t | 129 | 'a b' is not a name that git takes for a branch
+redo | 1 | there is nothing to redo
 tracks choose t | 129 | 'choose t' is not understood; it can be
 tracks use nowhere | 2 | there is no track 'nowhere'
 push | 129 | no remote is configured
