@@ -1,6 +1,4 @@
-"""The verbs: one module each, imported when it is called. Each has a function ``command`` for typer."""
-
-AFTER = "gitbaton.after"  # how many words stood after `--`, in typer's context; None without it
+"""The verbs: one module each, imported when it is called. Each has a function ``command`` of its options."""
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("snapshot", "Record a checkpoint: what is done, what comes next, and the whole work tree."),

@@ -3,11 +3,10 @@
 import os
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import Json, check_track, path_document, plain
 from gitbaton.commands.common import DryRun, one_of, opened, print_json, print_plan, say_findings, warn_all
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, NotARepositoryError, UsageError
 from gitbaton.install import agents, codex, levels
 from gitbaton.install.levels import Place
@@ -22,21 +21,19 @@ TAKEN = {  # which options an action takes
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     words: Annotated[
         list[str],
-        typer.Argument(metavar="(install | uninstall) AGENT... | list | doctor", help="What to do, for which agents."),
+        Argument(metavar="(install | uninstall) AGENT... | list | doctor", help="What to do, for which agents."),
     ],
-    user: Annotated[bool, typer.Option("--user", help="In your home folder: for every repository.")] = False,
-    project: Annotated[bool, typer.Option("--project", help="In this work tree; the default.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Every client found here; every one that is installed.")] = False,
-    track: Annotated[
-        Optional[str], typer.Option(metavar="NAME", help="The hooks' track, '' for none; not given: as it is.")
-    ] = None,
-    agents_md: Annotated[bool, typer.Option("--agents-md", help="Also a marked block in AGENTS.md.")] = False,
-    give: Annotated[bool, typer.Option("--trust", help="Let Codex trust these hooks, through its app server.")] = False,
+    user: Annotated[bool, Option("--user", help="In your home folder: for every repository.")] = False,
+    project: Annotated[bool, Option("--project", help="In this work tree; the default.")] = False,
+    every: Annotated[bool, Option("--all", help="Every client found here; every one that is installed.")] = False,
+    track: Annotated[Optional[str], Option(metavar="NAME", help="The hooks' track, '' for none; not given: as it is.")] = None,
+    agents_md: Annotated[bool, Option("--agents-md", help="Also a marked block in AGENTS.md.")] = False,
+    give: Annotated[bool, Option("--trust", help="Let Codex trust these hooks, through its app server.")] = False,
     dry_run: DryRun = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON (list, doctor).")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON (list, doctor).")] = False,
 ) -> int:
     """Join coding agents on: claude, codex, gemini, opencode, copilot, cursor.
 
@@ -84,7 +81,7 @@ def _check(words: list[str], given: dict[str, bool]) -> None:
         raise UsageError(f"'{words[0]}' takes the names of agents, or --all")
 
 
-def _places(ctx: typer.Context, *, user: bool = True, project: bool = True) -> list[Place]:
+def _places(ctx: Call, *, user: bool = True, project: bool = True) -> list[Place]:
     """The levels asked for, the project's first; of both, those that there are."""
     try:
         with opened(ctx) as baton:
@@ -99,7 +96,7 @@ def _places(ctx: typer.Context, *, user: bool = True, project: bool = True) -> l
     return levels.places(os.environ, None, None, None, user=True, project=False)
 
 
-def _carry_out(ctx: typer.Context, where: Place, plan: Plan, dry_run: bool, nothing: str) -> None:
+def _carry_out(ctx: Call, where: Place, plan: Plan, dry_run: bool, nothing: str) -> None:
     if dry_run or not plan.steps:
         print_plan([step.text for step in plan.steps], dry_run=dry_run, nothing=nothing)
     else:

@@ -2,16 +2,16 @@
 
 from typing import Annotated, Optional
 
-import typer
+from gitbaton.commands.options import Argument, Call, Option
 
 
 def command(
-    ctx: typer.Context,
-    step: Annotated[str, typer.Argument(metavar="STEP", help="A step that waits at its gate.")],
-    reject: Annotated[bool, typer.Option("--reject", help="Close the gate, and undo the effects that lead to it.")] = False,
-    run: Annotated[Optional[str], typer.Option(metavar="RUN", help="Default: this work tree's.")] = None,
-    foreign: Annotated[bool, typer.Option("--foreign", help="Run compensations that were recorded elsewhere, too.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line for what happens.")] = False,
+    ctx: Call,
+    step: Annotated[str, Argument(metavar="STEP", help="A step that waits at its gate.")],
+    reject: Annotated[bool, Option("--reject", help="Close the gate, and undo the effects that lead to it.")] = False,
+    run: Annotated[Optional[str], Option(metavar="RUN", help="Default: this work tree's.")] = None,
+    foreign: Annotated[bool, Option("--foreign", help="Run compensations that were recorded elsewhere, too.")] = False,
+    json: Annotated[bool, Option("--json", help="Print one JSON object a line for what happens.")] = False,
 ) -> int:
     """Open the gate at which a step waits; the next run carries it out.
 

@@ -7,28 +7,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, path_document
 from gitbaton.commands.common import opened, picked, print_json, warn_all
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.render import key_value, line, stored_document
 from gitbaton.tools import bisection
 
 
 def command(
-    ctx: typer.Context,
-    words: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="Exit 0: good, 125: cannot tell, up to 127: bad.")],
-    good: Annotated[str, typer.Option(metavar="CHECKPOINT", help="One where CMD succeeds.")],
+    ctx: Call,
+    words: Annotated[list[str], Argument(metavar="-- CMD...", help="Exit 0: good, 125: cannot tell, up to 127: bad.")],
+    good: Annotated[str, Option(metavar="CHECKPOINT", help="One where CMD succeeds.")],
     bad: Annotated[
-        Optional[str], typer.Option(metavar="CHECKPOINT", help="A later one where CMD fails; default: the track's newest.")
+        Optional[str], Option(metavar="CHECKPOINT", help="A later one where CMD fails; default: the track's newest.")
     ] = None,
-    trust_good: Annotated[
-        bool, typer.Option("--trust-good", help="Take the good one for good without running CMD on it.")
-    ] = False,
-    foreign: Annotated[bool, typer.Option("--foreign", help="Run the command on fetched checkpoints, too.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON; the command's output goes to standard error.")] = False,
+    trust_good: Annotated[bool, Option("--trust-good", help="Take the good one for good without running CMD on it.")] = False,
+    foreign: Annotated[bool, Option("--foreign", help="Run the command on fetched checkpoints, too.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON; the command's output goes to standard error.")] = False,
 ) -> int:
     """Find the checkpoint that broke it: run CMD on checkpoints between a good and a bad one.
 

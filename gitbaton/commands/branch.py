@@ -2,21 +2,20 @@
 
 from typing import Annotated
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import Json, path_document, plain
 from gitbaton.commands.common import AsJson, Newest, Track, checkpoint_of, opened, print_json, warn_all
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.render import line
 from gitbaton.tools import branching
 
 
 def command(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The branch to make; it must not exist.")],
+    ctx: Call,
+    name: Annotated[str, Argument(metavar="NAME", help="The branch to make; it must not exist.")],
     checkpoint: Newest = None,
     track: Track = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would be made; write nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Say what would be made; write nothing.")] = False,
     json: AsJson = False,
 ) -> int:
     """Make a branch of a checkpoint: its head plus one commit of the files.

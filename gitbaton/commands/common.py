@@ -8,16 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, plain
-from gitbaton.commands import AFTER
+from gitbaton.commands.options import AFTER, Argument, Call, Globals, Option
 from gitbaton.errors import MENDS, UsageError
-from gitbaton.git.repo import Repo
 from gitbaton.model import Stored
-from gitbaton.values import value
 
 if TYPE_CHECKING:
     from gitbaton.git.repo import Door
@@ -27,35 +23,22 @@ if TYPE_CHECKING:
 # Options and arguments of several verbs.
 Track = Annotated[
     Optional[str],
-    typer.Option("--track", metavar="NAME", help="What '@' stands for; default: the current track, or the only one."),
+    Option("--track", metavar="NAME", help="What '@' stands for; default: the current track, or the only one."),
 ]
 Newest = Annotated[
-    Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track, or the only one.")
+    Optional[str], Argument(metavar="[CHECKPOINT]", help="Default: the newest of the current track, or the only one.")
 ]
-Tip = Annotated[
-    Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="A track, or as for show; default: the track's newest.")
-]
-From = Annotated[Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="A track, or as for show: list from there on.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Porcelain = Annotated[bool, typer.Option("--porcelain", help="Print tab-separated output that stays stable.")]
-Nul = Annotated[bool, typer.Option("-z", help="End fields with NUL; implies --porcelain.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing.")]
-
-
-@value
-class Globals:
-    """The options before the verb."""
-
-    repo_root: str | None = None
-    checkpoint_dir: str | None = None
-    color: str = "auto"
-    pager: bool = True
-    repo: Repo | None = None
+Tip = Annotated[Optional[str], Argument(metavar="[CHECKPOINT]", help="A track, or as for show; default: the track's newest.")]
+From = Annotated[Optional[str], Argument(metavar="[CHECKPOINT]", help="A track, or as for show: list from there on.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
+Porcelain = Annotated[bool, Option("--porcelain", help="Print tab-separated output that stays stable.")]
+Nul = Annotated[bool, Option("-z", help="End fields with NUL; implies --porcelain.")]
+DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan; change nothing.")]
 
 
 @contextmanager
 def opened(
-    ctx: typer.Context, checkpoint_dir: str | None = None, *, dry_run: bool = False, door: Door | None = "binary"
+    ctx: Call, checkpoint_dir: str | None = None, *, dry_run: bool = False, door: Door | None = "binary"
 ) -> Iterator[Baton]:
     """The repository that the options before the verb name, through the git binary: cheaper to start than libgit2, which
     ``door`` None takes where it can, for many small things.
@@ -80,7 +63,7 @@ def opened(
         warn_all(list(baton.store.unread.values()))
 
 
-def divided(ctx: typer.Context, words: list[str], most: int) -> tuple[list[str], list[str]]:
+def divided(ctx: Call, words: list[str], most: int) -> tuple[list[str], list[str]]:
     """Checkpoints, at most so many, and paths: what stands after ``--`` are paths, and without it all that is too much."""
     after = ctx.meta.get(AFTER)
     count = min(most, len(words)) if after is None else len(words) - after
@@ -161,7 +144,7 @@ def one_of(**choices: bool) -> None:
         raise UsageError(f"{' and '.join(given)} exclude each other")
 
 
-def colours(ctx: typer.Context, baton: Baton, *, tty: bool | None = None) -> bool:
+def colours(ctx: Call, baton: Baton, *, tty: bool | None = None) -> bool:
     """Whether to colour what goes to a terminal, or not, by default standard output: ``--color``, then NO_COLOR, TERM=dumb,
     color.baton and color.ui."""
     when = ctx.obj.color
@@ -175,7 +158,7 @@ def colours(ctx: typer.Context, baton: Baton, *, tty: bool | None = None) -> boo
 
 
 @contextmanager
-def paged(ctx: typer.Context, baton: Baton) -> Iterator[Callable[[str, str | None], str]]:
+def paged(ctx: Call, baton: Baton) -> Iterator[Callable[[str, str | None], str]]:
     """Long output: through the user's pager when standard output is a terminal; gives a function that colours."""
     on = colours(ctx, baton)
 

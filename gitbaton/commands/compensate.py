@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import Json, plain
 from gitbaton.commands.common import print_json
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,17 +14,15 @@ if TYPE_CHECKING:
 
 
 def command(
-    ctx: typer.Context,
-    steps: Annotated[
-        Optional[list[str]], typer.Argument(metavar="[STEP]...", help="Default: all, where --run is given.")
-    ] = None,
-    run: Annotated[Optional[str], typer.Option(metavar="RUN", help="Default: this work tree's.")] = None,
-    foreign: Annotated[bool, typer.Option("--foreign", help="Run compensations that were recorded elsewhere, too.")] = False,
+    ctx: Call,
+    steps: Annotated[Optional[list[str]], Argument(metavar="[STEP]...", help="Default: all, where --run is given.")] = None,
+    run: Annotated[Optional[str], Option(metavar="RUN", help="Default: this work tree's.")] = None,
+    foreign: Annotated[bool, Option("--foreign", help="Run compensations that were recorded elsewhere, too.")] = False,
     wait: Annotated[
-        Optional[str], typer.Option(metavar="TIME", help="How long to wait where a step that depends on them is at work (0).")
+        Optional[str], Option(metavar="TIME", help="How long to wait where a step that depends on them is at work (0).")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be undone; undo nothing.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON; one object a line for what happens.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Print what would be undone; undo nothing.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON; one object a line for what happens.")] = False,
 ) -> int:
     """Undo the effects of steps by their compensations, those of all that depends on them first.
 

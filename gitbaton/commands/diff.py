@@ -4,11 +4,9 @@ import os
 import tempfile
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton.baton import Baton
-from gitbaton.commands import AFTER
 from gitbaton.commands.common import Track, checkpoint_of, divided, one_meant, opened, tell_foreign, warn_all
+from gitbaton.commands.options import AFTER, Argument, Call, Option
 from gitbaton.errors import AmbiguousNameError, NotFoundError
 from gitbaton.git import foreground
 from gitbaton.model import Stored
@@ -16,22 +14,18 @@ from gitbaton.tools.comparing import tree_now, tree_of
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     words: Annotated[
         Optional[list[str]],
-        typer.Argument(
+        Argument(
             metavar="[CHECKPOINT [CHECKPOINT]] [--] [PATH]...",
             help="Default: the newest of the current track, against the work tree now.",
         ),
     ] = None,
     track: Track = None,
-    stat: Annotated[bool, typer.Option("--stat", help="Show how much changed in each file.")] = False,
-    name_status: Annotated[
-        bool, typer.Option("--name-status", help="Show the names of the files and what became of them.")
-    ] = False,
-    patch: Annotated[
-        bool, typer.Option("--patch", "-p", help="Show the changes; the default unless another form is given.")
-    ] = False,
+    stat: Annotated[bool, Option("--stat", help="Show how much changed in each file.")] = False,
+    name_status: Annotated[bool, Option("--name-status", help="Show the names of the files and what became of them.")] = False,
+    patch: Annotated[bool, Option("--patch", "-p", help="Show the changes; the default unless another form is given.")] = False,
 ) -> int:
     """Show what changed since a checkpoint, or between two, as git diff shows it.
 
@@ -56,7 +50,7 @@ def command(
         return foreground.run([*before, "diff", *colour, *forms, *trees, "--", *paths], env)
 
 
-def _meant(ctx: typer.Context, baton: Baton, words: list[str], track: Optional[str]) -> tuple[list[Stored], list[str]]:
+def _meant(ctx: Call, baton: Baton, words: list[str], track: Optional[str]) -> tuple[list[Stored], list[str]]:
     """The checkpoints, one or two, and the paths; ``track`` is the one that ``@`` stands for. Without ``--`` the first words
     that name checkpoints are checkpoints, and the others must be there as paths. Raises NotFoundError, AmbiguousNameError."""
     found: list[Stored] = []

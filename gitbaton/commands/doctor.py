@@ -2,24 +2,23 @@
 
 from typing import Annotated
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
 from gitbaton.commands.common import AsJson, opened, picked, print_json, say_findings, warn_all
+from gitbaton.commands.options import Call, Option
 from gitbaton.errors import GitError, UsageError
 from gitbaton.git import settings
 from gitbaton.tools import doctor
 
 
 def command(
-    ctx: typer.Context,
-    fix: Annotated[bool, typer.Option("--fix", help="Repair what is behind; remove stale locks.")] = False,
-    mend: Annotated[bool, typer.Option("--mend", help="Put aside what is damaged; find again what can be found.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="With --mend: print the plan; change nothing.")] = False,
+    ctx: Call,
+    fix: Annotated[bool, Option("--fix", help="Repair what is behind; remove stale locks.")] = False,
+    mend: Annotated[bool, Option("--mend", help="Put aside what is damaged; find again what can be found.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="With --mend: print the plan; change nothing.")] = False,
     from_remote: Annotated[
-        str | None, typer.Option("--from-remote", metavar="REMOTE", help="With --mend: also look in this remote.")
+        str | None, Option("--from-remote", metavar="REMOTE", help="With --mend: also look in this remote.")
     ] = None,
     json: AsJson = False,
 ) -> int:

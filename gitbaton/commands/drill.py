@@ -2,15 +2,14 @@
 
 import sys
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.commands.common import AsJson, opened, picked, print_json
+from gitbaton.commands.options import Call
 from gitbaton.tools import drilling
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     json: AsJson = False,
 ) -> int:
     """Prove recovery: kill, lose the context, resume and restore, in a scratch copy of this repository.

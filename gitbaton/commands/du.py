@@ -1,18 +1,17 @@
 """``git baton du``."""
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import Json, plain
 from gitbaton.commands.columns import padded, width
 from gitbaton.commands.common import AsJson, opened, paged, print_json
+from gitbaton.commands.options import Call
 from gitbaton.commands.retaining import amount
 from gitbaton.retention.costs import costs
 
 NAMES = {"notes": "notes and pins", "log": "log of threads", "fetched": "fetched from", "track": "track"}
 
 
-def command(ctx: typer.Context, json: AsJson = False) -> int:
+def command(ctx: Call, json: AsJson = False) -> int:
     """Show what each track, the transcripts and the rest cost on disk.
 
     OWN is what would be free without it, once git has collected garbage; SHARED is what other parts in the list hold as well.

@@ -5,12 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Annotated, Optional, Union
 
-import typer
-
 from gitbaton import sync, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, check_track, counted, plain, timestamp
 from gitbaton.commands.common import apart_document, askable, confirmed, picked, print_plan, tell_error, told_apart, warn_all
+from gitbaton.commands.options import Option
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import in_shell, line
@@ -19,12 +18,12 @@ from gitbaton.sync.values import Choice, Exposure, Fetched, Gathered, Item, Join
 from gitbaton.threads.names import LATE
 
 Tracks = Annotated[
-    Optional[list[str]], typer.Option("--track", metavar="NAME", help="Only this track, as a TRACK after REMOTE; may repeat.")
+    Optional[list[str]], Option("--track", metavar="NAME", help="Only this track, as a TRACK after REMOTE; may repeat.")
 ]
-Timeout = Annotated[float, typer.Option(metavar="SECONDS", help="How long the whole exchange may take.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a first push.")]
-Scan = Annotated[bool, typer.Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")]
+Timeout = Annotated[float, Option(metavar="SECONDS", help="How long the whole exchange may take.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask before a first push.")]
+Scan = Annotated[bool, Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")]
+DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")]
 TIMEOUT = 60.0
 _NAMED = 20  # threads that are named; there may be thousands
 _UNITS = ("bytes", "KiB", "MiB", "GiB")

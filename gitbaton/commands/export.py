@@ -2,19 +2,18 @@
 
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton.commands.common import opened, warn_all
+from gitbaton.commands.options import Call, Option
 from gitbaton.tools import porting
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     history: Annotated[
-        bool, typer.Option("--history", help="Also context_checkpoint_<timestamp>_<label>.md and .json for every checkpoint.")
+        bool, Option("--history", help="Also context_checkpoint_<timestamp>_<label>.md and .json for every checkpoint.")
     ] = False,
     checkpoint_dir: Annotated[
-        Optional[str], typer.Option(metavar="DIR", help="Where to write: below the root, or absolute (runtime/checkpoints).")
+        Optional[str], Option(metavar="DIR", help="Where to write: below the root, or absolute (runtime/checkpoints).")
     ] = None,
 ) -> int:
     """Write LATEST.md and LATEST.json again; with --history every checkpoint as files.

@@ -2,27 +2,26 @@
 
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import sync, terminal
 from gitbaton.codec import plain
 from gitbaton.commands.common import AsJson, opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, Timeout, Tracks, exchange, gathered_document, say_apart, say_gathered
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import RecordError
 from gitbaton.sync.look import said
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     words: Annotated[
         Optional[list[str]],
-        typer.Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
+        Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
     ] = None,
     track: Tracks = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Drop what was fetched of what is gone there.")] = False,
-    transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also fetch conversations.")] = False,
-    threads: Annotated[bool, typer.Option("--threads", help="Also fetch threads: all, or those that are named.")] = False,
-    runs: Annotated[bool, typer.Option("--runs", help="Also fetch the journals of runs.")] = False,
+    prune: Annotated[bool, Option("--prune", help="Drop what was fetched of what is gone there.")] = False,
+    transcripts: Annotated[bool, Option("--with-transcripts", help="Also fetch conversations.")] = False,
+    threads: Annotated[bool, Option("--threads", help="Also fetch threads: all, or those that are named.")] = False,
+    runs: Annotated[bool, Option("--runs", help="Also fetch the journals of runs.")] = False,
     timeout: Timeout = TIMEOUT,
     json: AsJson = False,
 ) -> int:

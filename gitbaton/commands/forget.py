@@ -4,11 +4,10 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Annotated
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import Json, counted, path_document, plain
 from gitbaton.commands.common import AsJson, apart_document, opened, print_json, tell_error, told_apart, warn_all
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.retaining import clean, consented, discreet, laid_out
 from gitbaton.errors import MENDS
 from gitbaton.render import in_shell, line
@@ -22,17 +21,17 @@ _PROVEN = "no ref, index or reflog of this repository reaches their record, thei
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     checkpoints: Annotated[
         list[str],
-        typer.Argument(metavar="CHECKPOINT...", help="Checkpoints by any name that 'show' takes.", show_default=False),
+        Argument(metavar="CHECKPOINT...", help="Checkpoints by any name that 'show' takes.", show_default=False),
     ],
     everywhere: Annotated[
-        bool, typer.Option("--everywhere", help="Also from notes' history, reflogs, fetched copies, transcripts; and prove it.")
+        bool, Option("--everywhere", help="Also from notes' history, reflogs, fetched copies, transcripts; and prove it.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Forget pinned checkpoints, too.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be removed.")] = False,
+    force: Annotated[bool, Option("--force", help="Forget pinned checkpoints, too.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Only print what would be removed.")] = False,
     json: AsJson = False,
 ) -> int:
     """Remove checkpoints for good, after asking, the tip, too; a tombstone keeps every clone from bringing them back.

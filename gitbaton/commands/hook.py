@@ -2,14 +2,13 @@
 
 from typing import Annotated, Optional
 
-import typer
+from gitbaton.commands.options import Argument, Call, Option
 
 
 def command(
-    words: Annotated[list[str], typer.Argument(metavar="AGENT EVENT", help="Who calls (claude, codex, ..., or git), and why.")],
-    track: Annotated[
-        Optional[str], typer.Option(metavar="NAME", help="Default: GIT_BATON_TRACK, then the current track.")
-    ] = None,
+    ctx: Call,
+    words: Annotated[list[str], Argument(metavar="AGENT EVENT", help="Who calls (claude, codex, ..., or git), and why.")],
+    track: Annotated[Optional[str], Option(metavar="NAME", help="Default: GIT_BATON_TRACK, then the current track.")] = None,
 ) -> int:
     """What clients and hook scripts call; it never fails. A client's payload is read from standard input."""
     from gitbaton.hooks import dispatch

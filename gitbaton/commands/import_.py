@@ -3,17 +3,16 @@
 import os
 from typing import Annotated
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import plain
 from gitbaton.commands.common import opened, warn_all
+from gitbaton.commands.options import Argument, Call
 from gitbaton.tools import porting
 
 
 def command(
-    ctx: typer.Context,
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder with LATEST.json or context_checkpoint_*.json.")],
+    ctx: Call,
+    folder: Annotated[str, Argument(metavar="DIR", help="A folder with LATEST.json or context_checkpoint_*.json.")],
 ) -> int:
     """Take the checkpoints of an older, file-based folder into tracks, in the order of time.
 

@@ -2,21 +2,20 @@
 
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.commands.common import DryRun, opened, print_plan
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.install import githooks as install
 from gitbaton.install.plan import apply, share
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     dry_run: DryRun = False,
-    display: Annotated[bool, typer.Option(help="Let 'git log' show checkpoints (notes.displayRef).")] = True,
-    fetch: Annotated[bool, typer.Option("--fetch", help="Let a plain 'git fetch' bring what others pushed, too.")] = False,
-    remote: Annotated[Optional[str], typer.Argument(metavar="[REMOTE]", help="With --fetch: the remote.")] = None,
+    display: Annotated[bool, Option(help="Let 'git log' show checkpoints (notes.displayRef).")] = True,
+    fetch: Annotated[bool, Option("--fetch", help="Let a plain 'git fetch' bring what others pushed, too.")] = False,
+    remote: Annotated[Optional[str], Argument(metavar="[REMOTE]", help="With --fetch: the remote.")] = None,
 ) -> int:
     """Install hooks that warn when HEAD leaves a checkpoint, and let notes survive amend and rebase."""
     if remote is not None and not fetch:

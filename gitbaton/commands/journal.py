@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
 from gitbaton.commands.columns import padded, width
 from gitbaton.commands.common import AsJson, opened, paged, picked, print_json
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import MENDS, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, chosen, in_use
 from gitbaton.journal.codec import document
@@ -25,18 +24,18 @@ VERBS = {
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     words: Annotated[
         Optional[list[str]],
-        typer.Argument(metavar="[show|verify|export|prune] [RUN]...", help="Default: show, of this work tree's run."),
+        Argument(metavar="[show|verify|export|prune] [RUN]...", help="Default: show, of this work tree's run."),
     ] = None,
-    step: Annotated[Optional[str], typer.Option("--step", "-p", metavar="NAME", help="show: only this step's records.")] = None,
-    output: Annotated[Optional[str], typer.Option(metavar="DIR", help="export: where the files go (the run's name).")] = None,
-    foreign: Annotated[bool, typer.Option("--foreign", help="export: allow a run that was fetched from elsewhere.")] = False,
-    keep: Annotated[Optional[int], typer.Option(metavar="N", min=0, help="prune: keep so many of the newest (20).")] = None,
-    older: Annotated[Optional[str], typer.Option(metavar="TIME", help="prune: only what is older: 30d, 12h.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="prune: also a named run that is unfinished or unreadable.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="export, prune: print the plan; change nothing.")] = False,
+    step: Annotated[Optional[str], Option("--step", "-p", metavar="NAME", help="show: only this step's records.")] = None,
+    output: Annotated[Optional[str], Option(metavar="DIR", help="export: where the files go (the run's name).")] = None,
+    foreign: Annotated[bool, Option("--foreign", help="export: allow a run that was fetched from elsewhere.")] = False,
+    keep: Annotated[Optional[int], Option(metavar="N", min=0, help="prune: keep so many of the newest (20).")] = None,
+    older: Annotated[Optional[str], Option(metavar="TIME", help="prune: only what is older: 30d, 12h.")] = None,
+    force: Annotated[bool, Option("--force", help="prune: also a named run that is unfinished or unreadable.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="export, prune: print the plan; change nothing.")] = False,
     json: AsJson = False,
 ) -> int:
     """Look at the journal of a run: its records; whether they hold; as files; and drop finished runs."""
@@ -61,7 +60,7 @@ def command(
         return _show(ctx, baton, journal, run, step, json=json)
 
 
-def _show(ctx: typer.Context, baton: Baton, journal: Journal, run: str, step: str | None, *, json: bool) -> int:
+def _show(ctx: Call, baton: Baton, journal: Journal, run: str, step: str | None, *, json: bool) -> int:
     records = journal.records(run)
     rows = [logged for logged in records if step is None or logged.record.step == step]
     if step is not None and not rows:

@@ -2,11 +2,10 @@
 
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import plain, timestamp
 from gitbaton.commands.common import AsJson, From, Nul, Porcelain, Track, left_out, one_meant, one_of, opened, paged, print_json
+from gitbaton.commands.options import Call, Option
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import UsageError
 from gitbaton.observed import turn
@@ -16,13 +15,11 @@ COLUMNS = ("id", "track", "created", "kind", "validation", "label", "branch", "h
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     checkpoint: From = None,
     track: Track = None,
-    limit: Annotated[
-        Optional[int], typer.Option("-n", "--max-count", metavar="N", min=0, help="List at most N; -3 is -n 3.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="List those of every track.")] = False,
+    limit: Annotated[Optional[int], Option("-n", "--max-count", metavar="N", min=0, help="List at most N; -3 is -n 3.")] = None,
+    everything: Annotated[bool, Option("--all", help="List those of every track.")] = False,
     json: AsJson = False,
     stable: Porcelain = False,
     nul: Nul = False,

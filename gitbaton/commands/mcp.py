@@ -1,12 +1,10 @@
 """``git baton mcp``."""
 
-import typer
-
-from gitbaton.commands.common import Globals
+from gitbaton.commands.options import Call, Globals
 from gitbaton.mcpserver import serve
 
 
-def command(ctx: typer.Context) -> int:
+def command(ctx: Call) -> int:
     """Serve snapshot, resume, verify, log, show and diff as tools to an MCP client, over standard input and output.
 
     Works where it is started, or in --repo-root, until standard input ends. Needs the extra: pip install 'gitbaton[mcp]'.

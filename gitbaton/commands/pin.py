@@ -2,22 +2,21 @@
 
 from typing import Annotated
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.commands.common import opened
+from gitbaton.commands.options import Argument, Call
 from gitbaton.render import line
 from gitbaton.retention.pins import set_pin
 
-Pinned = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint by any name that 'show' takes.")]
+Pinned = Annotated[str, Argument(metavar="CHECKPOINT", help="A checkpoint by any name that 'show' takes.")]
 
 
-def command(ctx: typer.Context, checkpoint: Pinned) -> int:
+def command(ctx: Call, checkpoint: Pinned) -> int:
     """Exempt a checkpoint from every prune, here and in every clone that hears of it."""
     return set_and_say(ctx, checkpoint, pinned=True)
 
 
-def set_and_say(ctx: typer.Context, checkpoint: str, *, pinned: bool) -> int:
+def set_and_say(ctx: Call, checkpoint: str, *, pinned: bool) -> int:
     """Set or take back a pin."""
     with opened(ctx) as baton:
         stored, changed = set_pin(baton, checkpoint, pinned=pinned)

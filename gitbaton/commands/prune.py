@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
 from gitbaton.commands.common import AsJson, apart_document, askable, opened, paged, picked, print_json, told_apart
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.retaining import FREED, amount, clean, consented, discreet, laid_out
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Stored
@@ -27,30 +26,28 @@ OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily"
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     tracks: Annotated[
         Optional[list[str]],
-        typer.Argument(metavar="[TRACK]...", help="Only these; with --threads, threads. Default: all, and what is stale."),
+        Argument(metavar="[TRACK]...", help="Only these; with --threads, threads. Default: all, and what is stale."),
     ] = None,
-    keep_last: Annotated[Optional[str], typer.Option(metavar="N", help="Keep the newest N of each track.")] = None,
+    keep_last: Annotated[Optional[str], Option(metavar="N", help="Keep the newest N of each track.")] = None,
     keep_within: Annotated[
-        Optional[str], typer.Option(metavar="DURATION", help="Keep those within 24h, 14d, 8w, 6m, 1y, 2d12h of the newest.")
+        Optional[str], Option(metavar="DURATION", help="Keep those within 24h, 14d, 8w, 6m, 1y, 2d12h of the newest.")
     ] = None,
     keep_daily: Annotated[
-        Optional[str], typer.Option(metavar="N", help="Keep the newest of each of the last N days (UTC) that have any.")
+        Optional[str], Option(metavar="N", help="Keep the newest of each of the last N days (UTC) that have any.")
     ] = None,
     keep_weekly: Annotated[
-        Optional[str], typer.Option(metavar="N", help="Keep the newest of each of the last N ISO weeks that have any.")
+        Optional[str], Option(metavar="N", help="Keep the newest of each of the last N ISO weeks that have any.")
     ] = None,
-    drop_milestones: Annotated[
-        bool, typer.Option("--drop-milestones", help="Let labelled checkpoints go like others.")
-    ] = False,
+    drop_milestones: Annotated[bool, Option("--drop-milestones", help="Let labelled checkpoints go like others.")] = False,
     threads: Annotated[
         bool,
-        typer.Option("--threads", help="Prune threads of LangGraph instead; without a rule all but the newest checkpoint."),
+        Option("--threads", help="Prune threads of LangGraph instead; without a rule all but the newest checkpoint."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="On a terminal: do not ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be kept and removed.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="On a terminal: do not ask.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Only print what would be kept and removed.")] = False,
     json: AsJson = False,
 ) -> int:
     """Remove the checkpoints that no rule keeps; other clones drop them when they sync.
@@ -124,7 +121,7 @@ def _document(made: Plan, *, dry_run: bool) -> dict[str, Json]:
     return {**result, "bytes": made.bytes, "broken": apart_document(made.broken)}
 
 
-def _prune_threads(ctx: typer.Context, threads: Sequence[str], rules: Rules, *, ask: bool, dry_run: bool, json: bool) -> int:
+def _prune_threads(ctx: Call, threads: Sequence[str], rules: Rules, *, ask: bool, dry_run: bool, json: bool) -> int:
     """Remove checkpoints of LangGraph's threads that nobody needs any more, or only say which; the exit code."""
     from gitbaton.commands.threading import meant, store_of
     from gitbaton.retention.threads import Plan, apply, broken, plan, weighed

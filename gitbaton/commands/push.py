@@ -3,8 +3,6 @@
 from functools import partial
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import sync
 from gitbaton.commands.common import AsJson, opened, print_json
 from gitbaton.commands.exchanging import (
@@ -20,24 +18,25 @@ from gitbaton.commands.exchanging import (
     say_apart,
     say_pushing,
 )
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.render import in_shell
 from gitbaton.sync.push import Manner
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     words: Annotated[
         Optional[list[str]],
-        typer.Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL or a path; default: as git chooses."),
+        Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL or a path; default: as git chooses."),
     ] = None,
     track: Tracks = None,
     transcripts: Annotated[
-        bool, typer.Option("--with-transcripts", help="Also push the conversations that the checkpoints name.")
+        bool, Option("--with-transcripts", help="Also push the conversations that the checkpoints name.")
     ] = False,
-    threads: Annotated[bool, typer.Option("--threads", help="Also push threads: all, or those that are named.")] = False,
-    runs: Annotated[bool, typer.Option("--runs", help="Also push the journals of runs.")] = False,
-    prune: Annotated[bool, typer.Option("--prune", help="Delete threads there that were deleted here.")] = False,
+    threads: Annotated[bool, Option("--threads", help="Also push threads: all, or those that are named.")] = False,
+    runs: Annotated[bool, Option("--runs", help="Also push the journals of runs.")] = False,
+    prune: Annotated[bool, Option("--prune", help="Delete threads there that were deleted here.")] = False,
     yes: Yes = False,
     scan: Scan = True,
     timeout: Timeout = TIMEOUT,

@@ -1,13 +1,12 @@
 """``git baton redo``."""
 
-import typer
-
 from gitbaton.commands.common import AsJson, opened
+from gitbaton.commands.options import Call
 from gitbaton.commands.restore import DryRun, Force, carry_out
 from gitbaton.restore.values import Order
 
 
-def command(ctx: typer.Context, dry_run: DryRun = False, force: Force = False, json: AsJson = False) -> int:
+def command(ctx: Call, dry_run: DryRun = False, force: Force = False, json: AsJson = False) -> int:
     """Carry out again what undo took back.
 
     It touches what that undo touched. A new restore ends what could be redone.

@@ -2,11 +2,10 @@
 
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import Json, plain
 from gitbaton.commands.common import picked, print_json
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.reporting import because
 from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side
 from gitbaton.errors import UsageError
@@ -16,26 +15,20 @@ from gitbaton.worktree import globs
 
 
 def command(
-    ctx: typer.Context,
-    run: Annotated[
-        Optional[str], typer.Argument(metavar="[RUN]", help="Default: the run that this work tree used last.")
-    ] = None,
-    step: Annotated[Optional[list[str]], typer.Option(metavar="STEP", help="Do this step again; may repeat.")] = None,
-    path: Annotated[
-        Optional[list[str]], typer.Option(metavar="PATH", help="Do the steps that read it again; may repeat.")
-    ] = None,
+    ctx: Call,
+    run: Annotated[Optional[str], Argument(metavar="[RUN]", help="Default: the run that this work tree used last.")] = None,
+    step: Annotated[Optional[list[str]], Option(metavar="STEP", help="Do this step again; may repeat.")] = None,
+    path: Annotated[Optional[list[str]], Option(metavar="PATH", help="Do the steps that read it again; may repeat.")] = None,
     since: Annotated[
-        Optional[str], typer.Option(metavar="CHECKPOINT", help="Do the steps again that read what changed since.")
+        Optional[str], Option(metavar="CHECKPOINT", help="Do the steps again that read what changed since.")
     ] = None,
-    radius: Annotated[
-        Optional[int], typer.Option(metavar="N", help="And N levels of the steps whose outputs these use (0).")
-    ] = None,
+    radius: Annotated[Optional[int], Option(metavar="N", help="And N levels of the steps whose outputs these use (0).")] = None,
     take: Annotated[
-        Optional[str], typer.Option(metavar="ours|theirs", help="Of an output that somebody edited: the step's, or theirs.")
+        Optional[str], Option(metavar="ours|theirs", help="Of an output that somebody edited: the step's, or theirs.")
     ] = None,
-    foreign: Annotated[bool, typer.Option("--foreign", help="Allow a run that was fetched from elsewhere.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would be done and why; run nothing.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON; while it runs one object a line.")] = False,
+    foreign: Annotated[bool, Option("--foreign", help="Allow a run that was fetched from elsewhere.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Say what would be done and why; run nothing.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON; while it runs one object a line.")] = False,
 ) -> int:
     """Do again what a mistake reaches, and nothing else: the steps named and all that hangs on them, where inputs change.
 

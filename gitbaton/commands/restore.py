@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
 from gitbaton import restore, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, path_document, plain
 from gitbaton.commands.common import AsJson, Track, divided, one_meant, one_of, opened, print_json, warn_all
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, NotFoundError, StoppedError, UsageError
 from gitbaton.model import Op, Stored
 from gitbaton.render import in_quotes, in_shell, quoted
@@ -22,20 +21,18 @@ from gitbaton.values import replace
 if TYPE_CHECKING:
     from gitbaton.tools import conversations
 
-DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Print the plan and change nothing.")]
-Exact = Annotated[
-    bool, typer.Option("--exact", help="Also remove files that the checkpoint does not know, unless they are ignored.")
-]
-Index = Annotated[bool, typer.Option("--index/--no-index", help="Bring the whole index back, too.")]
-Force = Annotated[bool, typer.Option("--force", help="Also change what is somebody else's work.")]
-Foreign = Annotated[bool, typer.Option("--foreign", help="Allow a checkpoint that was fetched from elsewhere.")]
+DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan and change nothing.")]
+Exact = Annotated[bool, Option("--exact", help="Also remove files that the checkpoint does not know, unless they are ignored.")]
+Index = Annotated[bool, Option("--index/--no-index", help="Bring the whole index back, too.")]
+Force = Annotated[bool, Option("--force", help="Also change what is somebody else's work.")]
+Foreign = Annotated[bool, Option("--foreign", help="Allow a checkpoint that was fetched from elsewhere.")]
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     words: Annotated[
         Optional[list[str]],
-        typer.Argument(metavar="[CHECKPOINT] [--] [PATH]...", help="Default: the newest of the current track, all files."),
+        Argument(metavar="[CHECKPOINT] [--] [PATH]...", help="Default: the newest of the current track, all files."),
     ] = None,
     track: Track = None,
     dry_run: DryRun = False,
@@ -44,9 +41,9 @@ def command(
     force: Force = False,
     foreign: Foreign = False,
     talk: Annotated[
-        bool, typer.Option("--conversation", help="Also write the conversation back, as a new session of its client.")
+        bool, Option("--conversation", help="Also write the conversation back, as a new session of its client.")
     ] = False,
-    only: Annotated[bool, typer.Option("--conversation-only", help="Write the conversation back, and no files.")] = False,
+    only: Annotated[bool, Option("--conversation-only", help="Write the conversation back, and no files.")] = False,
     json: AsJson = False,
 ) -> int:
     """Put the files back as they were at a checkpoint.

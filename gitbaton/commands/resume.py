@@ -2,11 +2,10 @@
 
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import Json, told_document
 from gitbaton.commands.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
+from gitbaton.commands.options import Call, Option
 from gitbaton.errors import NotFoundError
 from gitbaton.observed import pairs
 from gitbaton.render import key_value, live_document, quote, resume_lines, sentences, since_document, stored_document
@@ -15,12 +14,12 @@ from gitbaton.survey import tests_then
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     checkpoint: Tip = None,
     track: Track = None,
-    live: Annotated[bool, typer.Option("--live", help="Also say how HEAD and the files have moved since.")] = False,
+    live: Annotated[bool, Option("--live", help="Also say how HEAD and the files have moved since.")] = False,
     json: AsJson = False,
-    checkpoint_dir: Annotated[Optional[str], typer.Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
+    checkpoint_dir: Annotated[Optional[str], Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
 ) -> int:
     """Print what the next runner needs to go on: KEY=VALUE lines; further lines of a value begin with a tab.
 

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json
 from gitbaton.commands.common import askable, confirmed, paged
+from gitbaton.commands.options import Call
 from gitbaton.errors import BatonError, NoAnswerError, RefConflictError, UsageError
 from gitbaton.store.meta import NOTHING, Meta, read
 
@@ -63,7 +62,7 @@ def clean(baton: Baton, value: Json, redactor: "Redactor | None" = None) -> Json
     return {key: clean(baton, item, redactor) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def laid_out(ctx: typer.Context, baton: Baton, texts: Iterable[str], *, json: bool = False) -> None:
+def laid_out(ctx: Call, baton: Baton, texts: Iterable[str], *, json: bool = False) -> None:
     """A plan before the question: paged on a terminal; on standard error where standard output is for a program."""
     if json or not sys.stdout.isatty():
         for text in texts:

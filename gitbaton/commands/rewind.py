@@ -6,13 +6,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
 from gitbaton.commands.columns import cut, padded, width
 from gitbaton.commands.common import From, Track, colours, left_out, one_meant, opened, tell_error, warn_all
+from gitbaton.commands.options import Call, Option
 from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import Stored
@@ -42,11 +41,11 @@ WITHOUT_A_TERMINAL = (
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     checkpoint: From = None,
     track: Track = None,
     limit: Annotated[
-        int, typer.Option("-n", "--max-count", metavar="N", min=1, help="List at most N at once, as far as the terminal goes.")
+        int, Option("-n", "--max-count", metavar="N", min=1, help="List at most N at once, as far as the terminal goes.")
     ] = 20,
     exact: Exact = False,
     index: Index = False,

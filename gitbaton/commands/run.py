@@ -2,15 +2,12 @@
 
 import os
 from collections.abc import Callable
-from inspect import Parameter, Signature
 from typing import Annotated, Any, Optional
-
-import typer
 
 from gitbaton import terminal
 from gitbaton.codec import plain
-from gitbaton.commands import AFTER
 from gitbaton.commands.common import one_of, print_json
+from gitbaton.commands.options import AFTER, Argument, Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.journal.values import Step
 from gitbaton.render import line
@@ -21,7 +18,7 @@ OF_A_START = ("--only", "--dry-run", "--max-runs", "--max-wall")
 Text = Optional[str]
 Texts = Optional[list[str]]
 Number = Optional[int]
-_O = typer.Option
+_O = Option
 
 
 @value
@@ -74,19 +71,9 @@ class RunWords:
     json: Annotated[bool, _O("--json", help="Print one JSON object a line for what happens, and not CMD's output.")] = False
 
 
-def options(function: Callable[..., int]) -> Callable[..., int]:
-    """A decorator: typer sees the fields of both tables where the function has ``**typed``."""
-    own = [p for p in Signature.from_callable(function).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
-    fields = [(table(), name, kind) for table in (RunWords, StepWords) for name, kind in table.__annotations__.items()]
-    more = [Parameter(n, Parameter.KEYWORD_ONLY, default=getattr(table, n), annotation=kind) for table, n, kind in fields]
-    function.__signature__ = Signature([*own, *more])  # type: ignore[attr-defined]
-    return function
-
-
-@options
 def command(
-    ctx: typer.Context,
-    words: Annotated[Texts, typer.Argument(metavar="[RUN] [-- CMD...]", help="RUN: with --continue; CMD: with --step.")] = None,
+    ctx: Call,
+    words: Annotated[Texts, Argument(metavar="[RUN] [-- CMD...]", help="RUN: with --continue; CMD: with --step.")] = None,
     **typed: Any,
 ) -> int:
     """Run a command as a step that is done once: with the same inputs its result is served, after a crash it is recovered.
@@ -103,6 +90,9 @@ def command(
     names, argv = words[:count], words[count:]
     _check(run, step, names, argv)
     return _carry_out(ctx, run, step, names[0] if names else run.run, argv)
+
+
+TABLES = (RunWords, StepWords)  # what ``**typed`` is made of
 
 
 def _check(run: RunWords, step: StepWords, names: list[str], argv: list[str]) -> None:
@@ -138,7 +128,7 @@ def given(words: object) -> list[str]:
     return ["--" + {"resume": "continue"}.get(name, name).replace("_", "-") for name in fields]
 
 
-def _carry_out(ctx: typer.Context, run: RunWords, step: StepWords, name: Text, argv: list[str]) -> int:
+def _carry_out(ctx: Call, run: RunWords, step: StepWords, name: Text, argv: list[str]) -> int:
     """Run one step, bring the steps of a plan file to their results, or go on with a run; the exit code. Raises UsageError."""
     from gitbaton.commands.reporting import Lines
     from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, seconds, side

@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, path_document
 from gitbaton.commands.common import AsJson, one_of, opened, print_json
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.retaining import clean, discreet
 from gitbaton.errors import UsageError
 from gitbaton.scanning import NOT_SCANNED, Hit, scan, scanner
@@ -20,21 +19,15 @@ Place = tuple[Hit, "Optional[State]"]
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     names: Annotated[
         Optional[list[str]],
-        typer.Argument(
-            metavar="[CHECKPOINT|TRACK|THREAD...]", help="Default: the whole current track; with --threads, all threads."
-        ),
+        Argument(metavar="[CHECKPOINT|TRACK|THREAD...]", help="Default: the whole current track; with --threads, all threads."),
     ] = None,
-    track: Annotated[Optional[str], typer.Option(metavar="NAME", help="The same as TRACK.")] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Every track, safety checkpoint, note, conversation and thread.")
-    ] = False,
-    files: Annotated[
-        bool, typer.Option("--files", help="Captured files, too, where HEAD's history does not hold them.")
-    ] = False,
-    threads: Annotated[bool, typer.Option("--threads", help="Threads of LangGraph instead: all, or the named.")] = False,
+    track: Annotated[Optional[str], Option(metavar="NAME", help="The same as TRACK.")] = None,
+    everything: Annotated[bool, Option("--all", help="Every track, safety checkpoint, note, conversation and thread.")] = False,
+    files: Annotated[bool, Option("--files", help="Captured files, too, where HEAD's history does not hold them.")] = False,
+    threads: Annotated[bool, Option("--threads", help="Threads of LangGraph instead: all, or the named.")] = False,
     json: AsJson = False,
 ) -> int:
     """Look for secrets in what is stored.

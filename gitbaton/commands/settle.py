@@ -2,18 +2,17 @@
 
 from typing import Annotated, Optional
 
-import typer
-
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
 
 
 def command(
-    ctx: typer.Context,
-    step: Annotated[str, typer.Argument(metavar="STEP", help="A step whose outcome is unknown.")],
-    done: Annotated[bool, typer.Option("--done", help="Its effect happened.")] = False,
-    undone: Annotated[bool, typer.Option("--undone", help="Its effect did not happen, or was undone by hand.")] = False,
-    run: Annotated[Optional[str], typer.Option(metavar="RUN", help="Default: this work tree's.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line for what happens.")] = False,
+    ctx: Call,
+    step: Annotated[str, Argument(metavar="STEP", help="A step whose outcome is unknown.")],
+    done: Annotated[bool, Option("--done", help="Its effect happened.")] = False,
+    undone: Annotated[bool, Option("--undone", help="Its effect did not happen, or was undone by hand.")] = False,
+    run: Annotated[Optional[str], Option(metavar="RUN", help="Default: this work tree's.")] = None,
+    json: Annotated[bool, Option("--json", help="Print one JSON object a line for what happens.")] = False,
 ) -> int:
     """Decide an outcome that nobody knows: whether the effect of a step happened before it was interrupted.
 

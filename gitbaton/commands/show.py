@@ -1,10 +1,9 @@
 """``git baton show``."""
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import timestamp
 from gitbaton.commands.common import AsJson, Newest, Track, checkpoint_of, opened, paged, print_json
+from gitbaton.commands.options import Call
 from gitbaton.commands.retaining import marked
 from gitbaton.model import FileState
 from gitbaton.observed import pairs
@@ -13,7 +12,7 @@ from gitbaton.survey import tests_then
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     checkpoint: Newest = None,
     track: Track = None,
     json: AsJson = False,

@@ -4,13 +4,12 @@ import os
 import sys
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.agents.values import agent_of
 from gitbaton.baton import Baton
 from gitbaton.codec import EXTRA_KEY, Json, document
 from gitbaton.commands.common import Porcelain, one_of, opened, picked, print_json, warn_all
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.model import VALIDATIONS
 from gitbaton.render import in_shell, line, porcelain, redacted_document, skipped_lines, stored_document
@@ -22,24 +21,24 @@ COLUMNS = ("track", "id", "step", "previous", "commit", "changed", "skipped")
 
 
 def command(
-    ctx: typer.Context,
-    words: Annotated[Texts, typer.Argument(metavar="[STEP]", help="What is done; may be left out with --label.")] = None,
-    step: Annotated[Texts, typer.Option("--step", "-m", metavar="TEXT", help="The same, as an option.")] = None,
+    ctx: Call,
+    words: Annotated[Texts, Argument(metavar="[STEP]", help="What is done; may be left out with --label.")] = None,
+    step: Annotated[Texts, Option("--step", "-m", metavar="TEXT", help="The same, as an option.")] = None,
     track: Annotated[
-        Text, typer.Option(metavar="NAME", help="Default: GIT_BATON_TRACK, baton.track, the current one, the branch's name.")
+        Text, Option(metavar="NAME", help="Default: GIT_BATON_TRACK, baton.track, the current one, the branch's name.")
     ] = None,
-    note: Annotated[str, typer.Option(metavar="TEXT", help="What the next runner must know; '-' reads standard input.")] = "",
-    next_cmd: Annotated[str, typer.Option(metavar="TEXT", help="What to run next; '-' reads standard input.")] = "",
-    validation: Annotated[str, typer.Option(metavar="green|pending|failed", help="How the tests stand.")] = "pending",
-    decision: Annotated[Texts, typer.Option(metavar="TEXT", help="A decision taken, and why; may repeat.")] = None,
-    label: Annotated[Text, typer.Option(metavar="TEXT", help="A short name for 'show'; pruning keeps what has one.")] = None,
-    extra: Annotated[Texts, typer.Option(metavar="KEY=VALUE", help="Anything else worth keeping; may repeat.")] = None,
-    set_current: Annotated[bool, typer.Option(help="Make the track the one that a bare 'resume' means here.")] = True,
-    files: Annotated[bool, typer.Option(help="Record the work tree and the index, too.")] = True,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would be recorded; write nothing.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the checkpoint as JSON.")] = False,
+    note: Annotated[str, Option(metavar="TEXT", help="What the next runner must know; '-' reads standard input.")] = "",
+    next_cmd: Annotated[str, Option(metavar="TEXT", help="What to run next; '-' reads standard input.")] = "",
+    validation: Annotated[str, Option(metavar="green|pending|failed", help="How the tests stand.")] = "pending",
+    decision: Annotated[Texts, Option(metavar="TEXT", help="A decision taken, and why; may repeat.")] = None,
+    label: Annotated[Text, Option(metavar="TEXT", help="A short name for 'show'; pruning keeps what has one.")] = None,
+    extra: Annotated[Texts, Option(metavar="KEY=VALUE", help="Anything else worth keeping; may repeat.")] = None,
+    set_current: Annotated[bool, Option(help="Make the track the one that a bare 'resume' means here.")] = True,
+    files: Annotated[bool, Option(help="Record the work tree and the index, too.")] = True,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Say what would be recorded; write nothing.")] = False,
+    json: Annotated[bool, Option("--json", help="Print the checkpoint as JSON.")] = False,
     stable: Porcelain = False,
-    checkpoint_dir: Annotated[Text, typer.Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
+    checkpoint_dir: Annotated[Text, Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
 ) -> int:
     """Record a checkpoint: what is done, what comes next, and the whole work tree.
 

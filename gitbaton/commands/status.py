@@ -2,13 +2,12 @@
 
 import os
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import TAKE_ONE, Baton
 from gitbaton.codec import Json, path_document, plain, timestamp
 from gitbaton.commands.columns import padded, width
 from gitbaton.commands.common import AsJson, Nul, Porcelain, colours, left_out, one_of, opened, print_json, warn_all
+from gitbaton.commands.options import Call
 from gitbaton.errors import MENDS, NotFoundError, RecordError
 from gitbaton.render import age, line, live_document, origin, porcelain, quoting, stored_document, uncompared, verdict
 from gitbaton.requests import TrackStatus
@@ -17,7 +16,7 @@ COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     json: AsJson = False,
     stable: Porcelain = False,
     nul: Nul = False,

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Optional, Union
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain
 from gitbaton.commands.common import colours, opened
+from gitbaton.commands.options import Call
 from gitbaton.commands.reporting import JsonLines, Lines, because, cause_document
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, check_run, chosen, remembered
@@ -54,7 +53,7 @@ class Desk:
 
 @contextmanager
 def desk(
-    ctx: typer.Context,
+    ctx: Call,
     *,
     json: bool,
     run: Optional[str] = None,
@@ -102,7 +101,7 @@ def _named(journal: Journal, run: Optional[str], top: str, plan: Optional[str]) 
 
 @contextmanager
 def decided(
-    ctx: typer.Context, run: Optional[str], *, json: bool, foreign: bool = False, wait: float = 0.0
+    ctx: Call, run: Optional[str], *, json: bool, foreign: bool = False, wait: float = 0.0
 ) -> Iterator[tuple[Desk, Context]]:
     """The run that is meant, with its lock held. ``wait``: seconds for which a step that is at work is waited for. Raises
     UsageError for one that was only fetched, NotFoundError."""

@@ -3,11 +3,10 @@
 from datetime import datetime
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import Json, path_document, plain, timestamp
 from gitbaton.commands.common import AsJson, colours, picked, print_json
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.reporting import because, spent
 from gitbaton.commands.stepping import desk, forecast_document, would
 from gitbaton.errors import UnreadableRunError
@@ -31,13 +30,9 @@ COLORS |= dict.fromkeys(("failed", "crashed", "unreadable", "unknown"), "failed"
 
 
 def command(
-    ctx: typer.Context,
-    run: Annotated[
-        Optional[str], typer.Argument(metavar="[RUN]", help="Default: the run that this work tree used last.")
-    ] = None,
-    why: Annotated[
-        Optional[str], typer.Option(metavar="STEP", help="Say all in which this step differs from its record.")
-    ] = None,
+    ctx: Call,
+    run: Annotated[Optional[str], Argument(metavar="[RUN]", help="Default: the run that this work tree used last.")] = None,
+    why: Annotated[Optional[str], Option(metavar="STEP", help="Say all in which this step differs from its record.")] = None,
     json: AsJson = False,
 ) -> int:
     """Show the steps of a run: their state, and what would run again and why, against the work tree as it is now."""

@@ -3,26 +3,25 @@
 from functools import partial
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import sync
 from gitbaton.codec import Json
 from gitbaton.commands import exchanging
 from gitbaton.commands.common import AsJson, opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, DryRun, Scan, Timeout, Tracks, Yes, ask_consent, exchange
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.retention import mirrors
 from gitbaton.sync.push import Manner
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     words: Annotated[
         Optional[list[str]],
-        typer.Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
+        Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
     ] = None,
     track: Tracks = None,
-    transcripts: Annotated[bool, typer.Option("--with-transcripts", help="Also exchange conversations.")] = False,
-    threads: Annotated[bool, typer.Option("--threads", help="Also exchange threads: all, or those that are named.")] = False,
+    transcripts: Annotated[bool, Option("--with-transcripts", help="Also exchange conversations.")] = False,
+    threads: Annotated[bool, Option("--threads", help="Also exchange threads: all, or those that are named.")] = False,
     yes: Yes = False,
     scan: Scan = True,
     timeout: Timeout = TIMEOUT,

@@ -6,13 +6,12 @@ from contextlib import suppress
 from json import dumps
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
 from gitbaton.commands.columns import padded, width
 from gitbaton.commands.common import AsJson, opened, paged, picked, print_json
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.retaining import amount
 from gitbaton.commands.threading import EXTRA, fetched, meant, name, said_document, store_of
 from gitbaton.errors import BatonError, UsageError
@@ -28,18 +27,18 @@ Paint = Callable[[str, Optional[str]], str]
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     action: Annotated[
-        str, typer.Argument(metavar="show|log|delete", help="Show one checkpoint; list them, newest first; delete all.")
+        str, Argument(metavar="show|log|delete", help="Show one checkpoint; list them, newest first; delete all.")
     ],
-    thread: Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id, as 'git baton threads' lists it.")],
+    thread: Annotated[str, Argument(metavar="THREAD", help="The thread's id, as 'git baton threads' lists it.")],
     checkpoint: Annotated[
-        Optional[str], typer.Argument(metavar="[CHECKPOINT]", help="show: default: the newest.", show_default=False)
+        Optional[str], Argument(metavar="[CHECKPOINT]", help="show: default: the newest.", show_default=False)
     ] = None,
     namespace: Annotated[
-        Optional[str], typer.Option("--ns", metavar="NS", help="A namespace: that of a subgraph (the root's).")
+        Optional[str], Option("--ns", metavar="NS", help="A namespace: that of a subgraph (the root's).")
     ] = None,
-    limit: Annotated[Optional[int], typer.Option("-n", "--max-count", metavar="N", min=0, help="log: list at most N.")] = None,
+    limit: Annotated[Optional[int], Option("-n", "--max-count", metavar="N", min=0, help="log: list at most N.")] = None,
     json: AsJson = False,
 ) -> int:
     """Show a checkpoint of a thread of LangGraph, list a thread's checkpoints, or delete it in all namespaces.
@@ -101,7 +100,7 @@ def _delete(store: ThreadStore, thread: str, elsewhere: dict[str, list[str]], *,
         )
 
 
-def _show(ctx: typer.Context, baton: Baton, found: Content, place: tuple[str, str], *, json: bool) -> None:
+def _show(ctx: Call, baton: Baton, found: Content, place: tuple[str, str], *, json: bool) -> None:
     if json:
         entry, told = found.entry, found.facts
         head = {"v": 1, "thread": place[0], "namespace": place[1], **picked(entry, "id", "parent"), "commit": _commit(entry)}
@@ -122,7 +121,7 @@ def _show(ctx: typer.Context, baton: Baton, found: Content, place: tuple[str, st
         terminal.tell(f"hint: {EXTRA}")
 
 
-def _log(ctx: typer.Context, baton: Baton, rows: list[Step], place: tuple[str, str], *, json: bool) -> None:
+def _log(ctx: Call, baton: Baton, rows: list[Step], place: tuple[str, str], *, json: bool) -> None:
     if json:
         listed: list[Json] = []
         for step in rows:

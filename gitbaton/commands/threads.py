@@ -1,10 +1,9 @@
 """``git baton threads``."""
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import Json, counted, plain
 from gitbaton.commands.common import AsJson, opened, paged, picked, print_json
+from gitbaton.commands.options import Call
 from gitbaton.commands.threading import fetched, listed, name, said_document, store_of, unusable
 from gitbaton.render import age
 from gitbaton.threads.reports import joins, threads
@@ -12,7 +11,7 @@ from gitbaton.threads.reports import joins, threads
 _CHECKED = 50  # threads that were only fetched, and are looked through before anything is promised of them
 
 
-def command(ctx: typer.Context, json: AsJson = False) -> int:
+def command(ctx: Call, json: AsJson = False) -> int:
     """List the threads of LangGraph that are stored here, newest first.
 
     What a process has put and git does not hold yet is in the list, too. An id that a shell would change is quoted as git

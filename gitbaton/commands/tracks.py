@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
 from gitbaton.commands.common import AsJson, Nul, Porcelain, left_out, one_of, opened, paged, print_json, told_apart, warn_all
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.render import age, line, origin, porcelain, quoting, stored_document
 
@@ -16,14 +15,14 @@ COLUMNS = ("current", "track", "id", "created", "commit")
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     words: Annotated[
         Optional[list[str]],
-        typer.Argument(metavar="[use NAME | delete NAME]", help="Set the current track, or delete a track for good."),
+        Argument(metavar="[use NAME | delete NAME]", help="Set the current track, or delete a track for good."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Delete it with pins, and though a run needs it.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete it without asking.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only print what would be deleted.")] = False,
+    force: Annotated[bool, Option("--force", help="Delete it with pins, and though a run needs it.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Delete it without asking.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Only print what would be deleted.")] = False,
     json: AsJson = False,
     stable: Porcelain = False,
     nul: Nul = False,
@@ -69,7 +68,7 @@ def command(
     return 0
 
 
-def _delete(ctx: typer.Context, baton: Baton, name: str, *, force: bool, yes: bool, dry_run: bool, json: bool) -> int:
+def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_run: bool, json: bool) -> int:
     """Delete a track, after asking, or only say what would go; the exit code."""
     from gitbaton.commands.retaining import FREED, clean, consented, discreet, laid_out
     from gitbaton.retention import mirrors

@@ -4,13 +4,12 @@ import os
 import sys
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal, transcripts
 from gitbaton.agents.conversation import messages
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.commands.common import Newest, Track, checkpoint_of, opened, paged
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import in_shell
@@ -20,14 +19,14 @@ KEPT = "\n\t"
 
 
 def command(
-    ctx: typer.Context,
-    action: Annotated[str, typer.Argument(metavar="show|export", help="Show it as text; write its lines.")],
+    ctx: Call,
+    action: Annotated[str, Argument(metavar="show|export", help="Show it as text; write its lines.")],
     checkpoint: Newest = None,
     track: Track = None,
     output: Annotated[
-        Optional[str], typer.Option("-o", "--output", metavar="FILE", help="Export into a new file, readable by you alone.")
+        Optional[str], Option("-o", "--output", metavar="FILE", help="Export into a new file, readable by you alone.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Show the JSON lines of the agent's client.")] = False,
+    json: Annotated[bool, Option("--json", help="Show the JSON lines of the agent's client.")] = False,
 ) -> int:
     """Show or export the conversation up to a checkpoint.
 
@@ -54,7 +53,7 @@ def command(
     return 0
 
 
-def _show(ctx: typer.Context, baton: Baton, stored: Stored, raw: bytes, *, json: bool) -> None:
+def _show(ctx: Call, baton: Baton, stored: Stored, raw: bytes, *, json: bool) -> None:
     agent = stored.checkpoint.agent.name if stored.checkpoint.agent else ""
     if json:
         text = raw.decode("utf-8", "surrogateescape")

@@ -1,13 +1,12 @@
 """``git baton undo``."""
 
-import typer
-
 from gitbaton.commands.common import AsJson, opened
+from gitbaton.commands.options import Call
 from gitbaton.commands.restore import DryRun, Force, carry_out
 from gitbaton.restore.values import Order
 
 
-def command(ctx: typer.Context, dry_run: DryRun = False, force: Force = False, json: AsJson = False) -> int:
+def command(ctx: Call, dry_run: DryRun = False, force: Force = False, json: AsJson = False) -> int:
     """Take back the newest restore of this work tree.
 
     It touches what that restore touched, and nothing else. What was changed there since is in a safety checkpoint:

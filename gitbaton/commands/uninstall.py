@@ -3,10 +3,9 @@
 import os
 from typing import Annotated
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.commands.common import DryRun, answer, askable, opened, print_plan
+from gitbaton.commands.options import Call, Option
 from gitbaton.commands.retaining import NO_TERMINAL
 from gitbaton.errors import NoAnswerError, UsageError
 from gitbaton.install import githooks as install
@@ -14,12 +13,10 @@ from gitbaton.install.plan import apply
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     dry_run: DryRun = False,
-    purge: Annotated[
-        bool, typer.Option("--purge", help="Also delete all checkpoints, notes, LATEST and exported files.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --purge: do not ask.")] = False,
+    purge: Annotated[bool, Option("--purge", help="Also delete all checkpoints, notes, LATEST and exported files.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="With --purge: do not ask.")] = False,
 ) -> int:
     """Take back what install did; with --purge also every checkpoint, after naming them and asking."""
     with opened(ctx) as baton:

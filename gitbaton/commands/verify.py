@@ -2,22 +2,19 @@
 
 from typing import Annotated
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.codec import Json, plain
 from gitbaton.commands.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
+from gitbaton.commands.options import Call, Option
 from gitbaton.render import live_document, uncompared
 
 
 def command(
-    ctx: typer.Context,
+    ctx: Call,
     checkpoint: Tip = None,
     track: Track = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 1 for an operation in progress and changed files, too.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status says it.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit 1 for an operation in progress and changed files, too.")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing; the exit status says it.")] = False,
     json: AsJson = False,
 ) -> int:
     """Say whether HEAD is where the checkpoint left it: 0 at home, 1 on drift, 2 without a checkpoint.

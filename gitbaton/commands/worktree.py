@@ -2,12 +2,11 @@
 
 from typing import Annotated, Optional
 
-import typer
-
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import path_document, plain
 from gitbaton.commands.common import AsJson, Newest, Track, one_meant, opened, print_json, warn_all
+from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import in_shell, line, stored_document
@@ -15,11 +14,11 @@ from gitbaton.tools import worktrees
 
 
 def command(
-    ctx: typer.Context,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The new work tree's directory; it must not exist.")],
+    ctx: Call,
+    path: Annotated[str, Argument(metavar="PATH", help="The new work tree's directory; it must not exist.")],
     checkpoint: Newest = None,
     track: Track = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Print what would be done, and do nothing.")] = False,
     json: AsJson = False,
 ) -> int:
     """Check a checkpoint out beside this work tree: its head, its files and its index, in a linked work tree.

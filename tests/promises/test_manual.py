@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import keyword
 import os
 import re
 import shutil
@@ -13,8 +11,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from gitbaton.cli import app
 from gitbaton.commands import VERBS
+from gitbaton.usage import Verbs, app
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
 from tests.kit.tables import each
@@ -27,15 +25,7 @@ SHORT = {"-n", "-y", "-z", "-h"}
 
 def known(verb: str) -> set[str]:
     """The long options that typer knows for a verb (empty: before the verb)."""
-    if verb == "":
-        command = typer.main.get_command(app)
-    else:
-        module = importlib.import_module(
-            f"gitbaton.commands.{verb}_" if keyword.iskeyword(verb) else f"gitbaton.commands.{verb}"
-        )
-        one = typer.Typer(add_completion=False)
-        one.command(verb)(module.command)
-        command = typer.main.get_command(one)
+    command = Verbs(name="git baton").get_command(None, verb) if verb else typer.main.get_command(app)
     options = {o for p in command.params for o in (*p.opts, *p.secondary_opts) if o.startswith("--")}
     return options - {"--help"}
 

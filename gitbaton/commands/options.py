@@ -1,0 +1,154 @@
+"""Options and arguments of the verbs: declared once; read here where a line is well formed, by typer for help and mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+from gitbaton.git.repo import Repo
+from gitbaton.values import value
+
+AFTER = "gitbaton.after"  # how many words stood after `--`, in a context's meta; None without it
+
+
+@value
+class Globals:
+    """The options before the verb."""
+
+    repo_root: str | None = None
+    checkpoint_dir: str | None = None
+    color: str = "auto"
+    pager: bool = True
+    repo: Repo | None = None
+
+
+class Call:
+    """What a verb is told beside its own words; typer's context has the same attributes."""
+
+    def __init__(self, obj: Any, command_path: str, invoked_subcommand: str | None = None) -> None:
+        self.obj, self.command_path, self.invoked_subcommand = obj, command_path, invoked_subcommand
+        self.meta: dict[str, Any] = {}
+
+
+class Option:
+    """One option: its names (default: the parameter's, a switch with its ``--no-``), what its value is called, and its help."""
+
+    def __init__(self, *names: str, metavar: Optional[str] = None, help: str, min: Optional[int] = None) -> None:
+        self.names, self.metavar, self.help, self.min = names, metavar, help, min
+
+
+class Argument:
+    """An argument: what it is called, and its help."""
+
+    def __init__(self, *, metavar: str, help: str, show_default: bool = True) -> None:
+        self.metavar, self.help, self.show_default = metavar, help, show_default
+
+
+@value
+class Declared:
+    """One parameter of a verb: ``kind`` is str, int, float or bool, ``many`` a list of them."""
+
+    name: str
+    of: Option | Argument
+    annotation: Any
+    kind: type
+    many: bool
+    required: bool
+    default: Any
+
+    def names(self) -> Iterator[tuple[str, bool]]:
+        """The names that an option is typed with, and for a switch what each makes of it."""
+        assert isinstance(self.of, Option)
+        long = "--" + self.name.replace("_", "-")
+        usual = (f"{long}/--no-{long[2:]}",) if self.kind is bool else (long,)
+        for name in self.of.names or usual:
+            on, _, off = name.partition("/")
+            yield on, True
+            if off:
+                yield off, False
+
+
+def declared(command: Callable[..., int], tables: Iterable[type] = ()) -> list[Declared]:
+    """The parameters of a verb in their order, then those that tables of them declare."""
+    code, defaults = command.__code__, command.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount]
+    known = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    found = [_declared(name, command.__annotations__[name], known) for name in names if name != "ctx"]
+    fields = [(table(), name, kind) for table in tables for name, kind in table.__annotations__.items()]
+    return found + [_declared(name, kind, {name: getattr(empty, name)}) for empty, name, kind in fields]
+
+
+def _declared(name: str, annotation: Any, known: Mapping[str, Any]) -> Declared:
+    kind: Any = annotation.__origin__
+    inner: Any = getattr(kind, "__args__", ())
+    if type(None) in inner:
+        kind = inner[0]
+    many = getattr(kind, "__origin__", None) is list
+    return Declared(
+        name=name,
+        of=annotation.__metadata__[0],
+        annotation=annotation.__origin__,
+        kind=kind.__args__[0] if many else kind,
+        many=many,
+        required=name not in known,
+        default=known.get(name),
+    )
+
+
+def read(parameters: Sequence[Declared], words: Sequence[str]) -> dict[str, Any]:
+    """The values of a verb's parameters by their names, as typer would give them.
+
+    Raises ValueError where typer is to look: help is asked for, something is wrong, or it is spelled in a way that is not known
+    here.
+    """
+    found, plain, _ = _options(parameters, words, leading=False)
+    for parameter in (p for p in parameters if isinstance(p.of, Argument)):
+        if parameter.many:
+            found[parameter.name], plain = plain or None, []
+        elif plain:
+            found[parameter.name] = plain.pop(0)
+    if plain or any(p.required and found.get(p.name) is None for p in parameters):
+        raise ValueError(words)
+    return {**{p.name: p.default for p in parameters}, **found}
+
+
+def read_leading(parameters: Sequence[Declared], words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """The values of the options before the first word that is none, and the words from there on. Raises ValueError as above."""
+    found, _, rest = _options(parameters, words, leading=True)
+    return {**{p.name: p.default for p in parameters}, **found}, rest
+
+
+def _options(
+    parameters: Sequence[Declared], words: Sequence[str], *, leading: bool
+) -> tuple[dict[str, Any], list[str], list[str]]:
+    """The options' values, the other words, and with ``leading`` what is from the first of them on."""
+    options = {name: (p, on) for p in parameters if isinstance(p.of, Option) for name, on in p.names()}
+    found, plain, rest = dict[str, Any](), list[str](), list(words)
+    while rest:
+        word = rest[0]
+        if word == "-" or not word.startswith("-"):
+            if leading:
+                break
+            plain.append(rest.pop(0))
+            continue
+        del rest[0]
+        if word == "--" and not leading:
+            plain, rest = plain + rest, []
+            break
+        name, equals, text = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])
+        parameter, on = options.get(name, (None, False))
+        if parameter is None or (parameter.kind is bool and (equals or text)):
+            raise ValueError(word)
+        if parameter.kind is bool:
+            found[parameter.name] = on
+            continue
+        if not equals and not text:
+            if not rest:
+                raise ValueError(word)
+            text = rest.pop(0)
+        found[parameter.name] = [*found.get(parameter.name, ()), text] if parameter.many else text
+    for parameter in (p for p in parameters if p.name in found and p.kind in (int, float)):
+        item = found[parameter.name] = parameter.kind(found[parameter.name])
+        if isinstance(parameter.of, Option) and parameter.of.min is not None and item < parameter.of.min:
+            raise ValueError(item)
+    return found, plain, rest
