@@ -1,49 +1,17 @@
 """The command line: options before the verb, the verb's module on demand, and errors as exit codes."""
 
-import importlib
-import keyword
 import os
 import re
 import sys
-from types import ModuleType
-from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.commands import VERBS
-from gitbaton.commands.options import AFTER, Call, Globals, Option, declared, read, read_leading
-from gitbaton.errors import BatonError, UsageError
+from gitbaton.commands import VERBS, verb_module
+from gitbaton.commands.leading import main
+from gitbaton.commands.options import AFTER, Call, after, declared, read, read_leading
+from gitbaton.errors import BatonError
 from gitbaton.git.repo import Repo
 
 SIGINT, SIGPIPE, FATAL = 130, 141, 128  # git's; 128+n for signals
-
-
-def main(
-    ctx: Call,
-    repo_root: Annotated[
-        Optional[str], Option(metavar="DIR", help="Work in the repository that holds DIR, instead of the current one.")
-    ] = None,
-    checkpoint_dir: Annotated[
-        Optional[str],
-        Option(metavar="DIR", help="Where LATEST.md and LATEST.json go: below the root, or absolute (runtime/checkpoints)."),
-    ] = None,
-    color: Annotated[str, Option(metavar="WHEN", help="Colour: always, never or auto; --color alone means always.")] = "auto",
-    pager: Annotated[bool, Option("--pager/--no-pager", help="Send long output to a terminal through the pager.")] = True,
-    version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
-) -> int:
-    """Hand the baton over inside git: checkpoints of an agent's work, kept in the repository itself."""
-    if checkpoint_dir == "":
-        raise UsageError("--checkpoint-dir is empty")
-    if color not in ("always", "never", "auto"):
-        raise UsageError(f"--color is '{color}'; it can be 'always', 'never' or 'auto'")
-    ctx.obj = Globals(repo_root=repo_root, checkpoint_dir=checkpoint_dir, color=color, pager=pager, repo=ctx.obj)
-    if version:
-        from gitbaton import __version__
-
-        terminal.say(f"git-baton {__version__}")
-        return 0
-    if ctx.invoked_subcommand is None:
-        raise UsageError("no verb is given", "'git baton -h' lists them")
-    return 0
 
 
 def arguments(words: list[str]) -> list[str]:
@@ -68,16 +36,6 @@ def _counted(words: list[str]) -> list[str]:
         f"-n{word[1:]}" if at < end and re.fullmatch(r"-[0-9]+", word) and words[at - 1] not in valued else word
         for at, word in enumerate(words)
     ]
-
-
-def verb_module(name: str) -> ModuleType:
-    """The module of a verb."""
-    return importlib.import_module(f"gitbaton.commands.{name}{'_' if keyword.iskeyword(name) else ''}")
-
-
-def after(words: list[str]) -> int | None:
-    """How many words stand after ``--``: paths or a command, whatever they look like."""
-    return len(words) - words.index("--") - 1 if "--" in words else None
 
 
 def call(words: list[str], begun: Repo | None = None) -> int:
@@ -118,7 +76,7 @@ def _call(words: list[str], begun: Repo | None) -> object:
         ctx.meta[AFTER] = after(rest)
         main(ctx, **before)
         return module.command(ctx, **given)
-    from gitbaton.usage import call_typer
+    from gitbaton.commands.usage import call_typer
 
     return call_typer(words, begun)
 

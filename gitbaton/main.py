@@ -1,10 +1,10 @@
-"""The console script: starts git before typer is imported, and exits without Python's clean-up."""
+"""The console script: starts git before the rest is imported, and exits without Python's clean-up."""
 
 from __future__ import annotations
 
 import gc
 
-gc.disable()  # a process of milliseconds: collecting while typer is imported costs a tenth of its start
+gc.disable()  # a process of milliseconds: collecting while we are imported costs a tenth of its start
 
 import os
 import sys
@@ -22,7 +22,7 @@ _FATAL, _SIGINT, _SIGPIPE = 128, 130, 141
 
 
 def head_start(words: list[str]) -> Repo | None:
-    """Find the repository and, where files count, let git look at the work tree while typer is imported. Only reads.
+    """Find the repository and, where files count, let git look at the work tree while the rest is imported. Only reads.
 
     Nothing is begun with options before the verb, with a call for help or for a dry run; the verb then begins by itself.
     """
@@ -70,7 +70,7 @@ def run() -> NoReturn:
 
 def _run(words: list[str]) -> int:
     terminal.prepare()
-    if words[:1] == ["hook"] and len(words) > 2:  # a hook is waited for: no typer
+    if words[:1] == ["hook"] and len(words) > 2:  # a hook is waited for: no command line
         from gitbaton.hooks import dispatch
 
         dispatch(words[1:])

@@ -1,5 +1,9 @@
 """The verbs: one module each, imported when it is called. Each has a function ``command`` of its options."""
 
+import importlib
+import keyword
+from types import ModuleType
+
 VERBS: tuple[tuple[str, str], ...] = (
     ("snapshot", "Record a checkpoint: what is done, what comes next, and the whole work tree."),
     ("resume", "Print what the next runner needs to go on."),
@@ -45,3 +49,8 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("mcp", "Serve snapshot, resume, verify, log, show and diff to an MCP client."),
     ("hook", "What hook scripts call; it never fails."),
 )
+
+
+def verb_module(name: str) -> ModuleType:
+    """The module of a verb."""
+    return importlib.import_module(f"gitbaton.commands.{name}{'_' if keyword.iskeyword(name) else ''}")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, plain
-from gitbaton.commands.options import AFTER, Argument, Call, Globals, Option
+from gitbaton.commands.leading import Globals
+from gitbaton.commands.options import AFTER, Argument, Call, Option
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.model import Stored
 

@@ -1,6 +1,7 @@
 """``git baton mcp``."""
 
-from gitbaton.commands.options import Call, Globals
+from gitbaton.commands.leading import Globals
+from gitbaton.commands.options import Call
 from gitbaton.mcpserver import serve
 
 

@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
-from gitbaton.git.repo import Repo
 from gitbaton.values import value
 
 AFTER = "gitbaton.after"  # how many words stood after `--`, in a context's meta; None without it
-
-
-@value
-class Globals:
-    """The options before the verb."""
-
-    repo_root: str | None = None
-    checkpoint_dir: str | None = None
-    color: str = "auto"
-    pager: bool = True
-    repo: Repo | None = None
 
 
 class Call:
@@ -152,3 +140,8 @@ def _options(
         if isinstance(parameter.of, Option) and parameter.of.min is not None and item < parameter.of.min:
             raise ValueError(item)
     return found, plain, rest
+
+
+def after(words: list[str]) -> int | None:
+    """How many words stand after ``--``: paths or a command, whatever they look like."""
+    return len(words) - words.index("--") - 1 if "--" in words else None

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from gitbaton.commands import VERBS
+from gitbaton.commands.usage import Verbs
 from gitbaton.git.repo import discover
 from gitbaton.threads.store import ThreadStore
-from gitbaton.usage import Verbs
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
 from tests.kit.threads import QUIET, numbered

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from gitbaton.commands import VERBS
-from gitbaton.usage import Verbs, app
+from gitbaton.commands.usage import Verbs, app
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
 from tests.kit.tables import each

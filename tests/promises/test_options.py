@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import typer
 
-from gitbaton.cli import main, verb_module
-from gitbaton.commands import VERBS
+from gitbaton.commands import VERBS, verb_module
+from gitbaton.commands.leading import main
 from gitbaton.commands.options import Argument, Declared, declared, read, read_leading
-from gitbaton.usage import CONTEXT, typed
+from gitbaton.commands.usage import CONTEXT, typed
 from tests.kit import Sandbox
 from tests.kit.tables import each
 

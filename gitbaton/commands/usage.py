@@ -9,9 +9,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from gitbaton.cli import after, main, verb_module
-from gitbaton.commands import VERBS
-from gitbaton.commands.options import AFTER, Declared, Option, declared
+from gitbaton.commands import VERBS, verb_module
+from gitbaton.commands.leading import main
+from gitbaton.commands.options import AFTER, Declared, Option, after, declared
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 
