@@ -1,8 +1,8 @@
 """The verbs: one module each, imported when it is called. Each has a function ``command`` of its options."""
 
-import importlib
-import keyword
-from types import ModuleType
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("snapshot", "Record a checkpoint: what is done, what comes next, and the whole work tree."),
@@ -51,6 +51,9 @@ VERBS: tuple[tuple[str, str], ...] = (
 )
 
 
-def verb_module(name: str) -> ModuleType:
+def verb_module(name: str) -> "ModuleType":
     """The module of a verb."""
+    import importlib
+    import keyword
+
     return importlib.import_module(f"gitbaton.commands.{name}{'_' if keyword.iskeyword(name) else ''}")
