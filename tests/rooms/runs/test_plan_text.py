@@ -62,7 +62,8 @@ class Writer:
         line = self.text
         path = (*here, *self.dotted())
         text, self.text = self.text, line
-        self.note(path)
+        if not inline:
+            self.note(path)
         self.text = text
         self.some("=", " = ", "\t=")
         self.value(path, depth, inline=inline)
@@ -92,7 +93,6 @@ class Writer:
         self.some("[", "[ # ]\n", "[\n\n")
         items = self.draw(st.integers(0, 3))
         for number in range(items):
-            self.note((*path, number))
             self.value((*path, number), depth + 1, inline=False)
             self.some(*[",", "\n, # ,\n", " ,\n"] if number < items - 1 else ["", ",", "\n#]\n,\n"])
         self.some("]", "\n]")
@@ -155,8 +155,8 @@ def paths(item: object, here: planfile.Path = ()) -> set[planfile.Path]:
 def test_each_path_is_found_in_its_line(document: tuple[str, dict[planfile.Path, int]], windows: bool) -> None:
     text, expected = document
     text = text.replace("\n", "\r\n") if windows else text
-    assert paths(tomllib.loads(text)) == {(), *expected}
     assert planfile.find(text).first == expected
+    assert expected.keys() <= paths(tomllib.loads(text))
 
 
 @given(st.lists(st.sampled_from([*'[]{}=,."#\n\\a1 ', '"""', "'''", "'", "[[", "]]", "a=", "\r\n"]), max_size=60).map("".join))

@@ -149,7 +149,7 @@ def test_r25_a_cycle_is_named_in_full() -> None:
     assert refusal(text.format("a", "a")).message == "'baton.toml' line 3: step 'a': it waits for itself"
     implied = '[step.a]\nrun = "x"\nreads = ["y",\n "out/*"]\n[step.b]\nrun = "x"\nafter = ["a"]\nwrites = ["out/b"]\n'
     error = refusal(implied)
-    assert error.message == "'baton.toml' line 4: step 'a': a cycle: 'a' waits for 'b' waits for 'a'"
+    assert error.message == "'baton.toml' line 3: step 'a': a cycle: 'a' waits for 'b' waits for 'a'"
     assert error.hints == ("'a' reads 'out/*', and 'b' writes 'out/b'",) and error.exit_code == 129
 
 
@@ -175,18 +175,18 @@ REFUSED: list[tuple[str | bytes, int, str, str]] = [
     ('[step.a]\nreads = ["y"]', 1, "step 'a': nothing to run", "list"),
     ("[step.a]\nargv = []", 2, "step 'a': argv names no command", ""),
     ('[step.a]\nargv = [""]', 2, "step 'a': argv names no command", ""),
-    ('[step.a]\nargv = ["x",\n "a\\u0000b"]', 3, "step 'a': argv has a NUL", ""),
-    ('[step.a]\nargv = ["x",\n 3]', 3, "step 'a': argv has 3; it must be a list of texts", ""),
+    ('[step.a]\nargv = ["x",\n "a\\u0000b"]', 2, "step 'a': argv has a NUL", ""),
+    ('[step.a]\nargv = ["x",\n 3]', 2, "step 'a': argv has 3; it must be a list of texts", ""),
     ('[step.a]\nrun = " "', 2, "step 'a': run is empty", ""),
     ('[step.a]\nrun = "\\u0000"', 2, "step 'a': argv has a NUL", ""),
     (A + 'reads = "x"', 3, "step 'a': reads is 'x'; it must be a list of texts", "['x']"),
-    (A + 'reads = [\n"x", # "\n"../x"]', 5, "step 'a': reads: glob '../x' leaves the work tree", ""),
+    (A + 'reads = [\n"x", # "\n"../x"]', 3, "step 'a': reads: glob '../x' leaves the work tree", ""),
     (A + 'writes = ["/x"]', 3, "step 'a': writes: glob '/x' is absolute", "relative"),
     (A + 'writes = ["x/.git/y"]', 3, "step 'a': writes: glob 'x/.git/y' names '.git'", ""),
-    (A + 'writes = ["b",\n"a/x"]\nreads = ["a/*"]', 4, "step 'a': reads 'a/*' and writes 'a/x', which meet", "done"),
+    (A + 'writes = ["b",\n"a/x"]\nreads = ["a/*"]', 3, "step 'a': reads 'a/*' and writes 'a/x', which meet", "done"),
     (
         A + 'writes = ["o/*"]\n[step.b]\nrun = "x"\nwrites = ["p",\n"**/y"]',
-        7,
+        6,
         "step 'b': writes '**/y', and step 'a' writes 'o/*'",
         "",
     ),
@@ -204,7 +204,7 @@ REFUSED: list[tuple[str | bytes, int, str, str]] = [
     (A + 'after = ["b", "a b"]', 3, "step 'a': waits for 'a b', which is no name", ""),
     (
         A + '[step.build]\nrun = "x"\nafter = ["a",\n"bulid"]\n',
-        6,
+        5,
         "step 'build': waits for 'bulid', which is no step here",
         "'build'",
     ),
