@@ -14,7 +14,7 @@ from gitbaton.worktree.dirsync import Tree
 from gitbaton.worktree.fileread import Reader
 from gitbaton.worktree.filewatch import Stray
 from gitbaton.worktree.registration import Registration
-from gitbaton.worktree.watcher import await_watch, dismiss, new_path, remove, start_watch, sweep, tell
+from gitbaton.worktree.watcher import dismiss, new_path, remove, sweep, tell, watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +47,7 @@ class Lane:
         self._nested: dict[str, Registration] = {}
         skip = {os.path.realpath(p) for p in (layout.git_dir, layout.common_dir, self.path)}
         self._tree = Tree(self._root, self.path, skip, self._adopt)
-        self._pipe, self._watcher, answer = start_watch(self.path, *self._places)
-        try:
-            self._own.prepare()
-        finally:
-            await_watch(self.path, self._pipe, self._watcher, answer)
+        self._pipe, self._watcher = watch(self.path, *self._places)
         try:
             self._mark = self._own.make()
         except BaseException:

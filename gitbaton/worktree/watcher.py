@@ -57,13 +57,6 @@ def new_path(folder: str | None = None) -> str:
 def watch(path: str, *places: str) -> tuple[int, int]:
     """Start a watcher, which makes the folder ``path``, and removes it and the other places (and the folders that these were
     in, where they are empty) when our end of its pipe is closed: that end, and the watcher's process id. Raises GitError."""
-    pipe, pid, answer = start_watch(path, *places)
-    await_watch(path, pipe, pid, answer)
-    return pipe, pid
-
-
-def start_watch(path: str, *places: str) -> tuple[int, int, int]:
-    """As ``watch``, with something that ``await_watch`` takes last; until then the folder may not be there."""
     reader, pipe = os.pipe()
     answer, said = os.pipe()
     null = os.open(os.devnull, os.O_WRONLY)
@@ -77,11 +70,6 @@ def start_watch(path: str, *places: str) -> tuple[int, int, int]:
     finally:
         for fd in (reader, said, null):
             os.close(fd)
-    return pipe, pid, answer
-
-
-def await_watch(path: str, pipe: int, pid: int, answer: int) -> None:
-    """Wait until a watcher has made its folder. Raises GitError where it cannot; it has then ended."""
     try:
         made = os.read(answer, 1)
     finally:
@@ -90,6 +78,7 @@ def await_watch(path: str, pipe: int, pid: int, answer: int) -> None:
         os.close(pipe)
         os.waitpid(pid, 0)
         raise GitError(f"the folder '{path}' cannot be made")
+    return pipe, pid
 
 
 def tell(pipe: int, text: str) -> None:
