@@ -18,7 +18,6 @@ from gitbaton.git.objects import (
     NewObject,
     Object,
     RefChange,
-    digest,
     is_oid,
     is_ref,
     lasting,
@@ -150,11 +149,10 @@ class BinaryObjects:
 
     def _pack(self, objects: Iterable[NewObject]) -> bytes | None:
         """A pack of objects; None for no objects."""
-        from gitbaton.git.packfile import NUMBER, deflate, head
+        from gitbaton.git.packfile import stream
 
-        parts = [head(NUMBER[o.kind], len(o.data)) + deflate(o.data) for o in objects]
-        pack = b"".join((b"PACK", (2).to_bytes(4, "big"), len(parts).to_bytes(4, "big"), *parts))
-        return pack + digest(self.algorithm, pack) if parts else None
+        new = [(o.kind, bytes.fromhex(o.oid), o.data) for o in objects]
+        return stream(self.algorithm, new) if new else None
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""

@@ -66,9 +66,9 @@ def tidy_packs(repo: Repo) -> bool:
     try:
         names = set(os.listdir(os.path.join(repo.objects_dir, "pack")))
         if any(name.endswith(".keep") for name in names):
-            from gitbaton.git.packkeep import Shelf
+            from gitbaton.git.packkeep import clean
 
-            Shelf(repo).clean()  # what a killed process kept
+            clean(repo)  # what a killed process kept
         packs = [name[:-5] for name in names if name.endswith(".pack")]
         if len(packs) <= PACKS or sum(f"{n}.keep" not in names and f"{n}.mtimes" not in names for n in packs) <= PACKS:
             return False

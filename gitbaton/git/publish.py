@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git.durable import Durable
-from gitbaton.git.loose import put_in, stow
+from gitbaton.git.loose import FEW, put_in, stow
 from gitbaton.git.objects import OID, NewObject, RefChange
+from gitbaton.git.packfile import New, stream
 from gitbaton.git.repo import Repo, make_folder, shared
+from gitbaton.git.run import checked
 from gitbaton.git.settings import FSYNC
 from gitbaton.model import Oid
 from gitbaton.system.files import remove_folder, sync_paths
@@ -23,11 +25,15 @@ if TYPE_CHECKING:
 
     Fsync = Literal["always", "ordered", "never"]
 WORD = "gitbaton"  # how the text of a file that keeps a pack begins
+WORKSHOP = "pack."  # how the name of a folder begins where packs are made
 _ASKING = ("loose-object", "objects", "committed", "added", "all")  # of core.fsync: who writes one has every object on disk
 _MUCH, _MUCH_BYTES = 256, 4 << 20
 _FEW = 64  # files that are brought to disk one by one
 _FAST = ("pack.threads=1", "pack.compression=1", "pack.writeReverseIndex=false", "pack.packSizeLimit=0")
 _PARTIAL = ("--missing=allow-promisor", "--sparse")
+# Objects of threads lie in the order in which they came, so each is much like the one before it of its kind and size. A read
+# takes no more than eight steps.
+_ALIKE = ("--window=1", "--depth=8", "--no-reuse-object")
 
 
 def fsync(repo: Repo, *, automatic: bool = False) -> Fsync:
@@ -190,7 +196,33 @@ def kept(
     ref that names them when the block ends, they stay. ``fresh``: of the objects those that need not be in the store, or may
     be collected from it meanwhile. Raises CollectedError.
     """
-    with _until_done(_collect(repo, words, fresh, walk=walk, how=how) if words else []):
+    # Files of one capture are seldom alike. Git makes no deltas later within a pack, so elsewhere they are made now.
+    options = ("--window=0", "--revs", *_PARTIAL) if walk else ()
+    with _until_done(_collect(repo, words, options, lambda folder: put_in(folder, fresh), how) if words else []):
+        yield
+
+
+@contextmanager
+def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> Iterator[None]:
+    """As ``kept``, of new objects that are nowhere yet, in the order in which they came; always on disk. ``pause`` is called
+    now and then, for whoever shares the interpreter. Raises GitError when they cannot be written."""
+    objects = list({item[1]: item for item in objects}.values())
+    words = [item[1].hex() for item in objects]
+
+    def fill(folder: str) -> None:
+        if len(objects) <= FEW:
+            put_in(folder, [NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in objects])
+            return
+        os.mkdir(os.path.join(folder, "pack"))
+        git = repo.apart(repo.git.changed({}, "core.fsync=none"), folder)
+        stdin = stream(repo.layout.algorithm, objects, 0, pause)
+        checked(git.run("index-pack", "--stdin", os.path.join(folder, "pack", "pack-new.pack"), stdin=stdin), "index-pack")
+
+    try:
+        keeps = _collect(repo, words, _ALIKE, fill, "always") if words else []
+    except GitError as error:
+        raise GitError(f"a pack cannot be written: {error.message}") from None
+    with _until_done(keeps):
         yield
 
 
@@ -233,15 +265,14 @@ def _remove(path: str) -> None:
         return
 
 
-def _collect(repo: Repo, words: Sequence[str], fresh: Sequence[NewObject], *, walk: bool, how: Fsync) -> list[str]:
-    """The packs of some objects in the object store; the files that keep them."""
+def _collect(repo: Repo, words: Sequence[str], options: Sequence[str], fill: Callable[[str], object], how: Fsync) -> list[str]:
+    """The packs of some objects in the object store; the files that keep them. ``fill`` writes into a folder of objects those
+    that need not be in the store."""
     git = repo.git.changed({}, f"core.fsync={'none' if how == 'never' else 'all'}", "core.fsyncMethod=fsync", *_FAST)
-    # Files of one capture are seldom alike. Git makes no deltas later within a pack, so elsewhere they are made now.
-    options = ("--window=0", "--revs", *_PARTIAL) if walk else ()
     try:
         with _workshop(repo) as own:
             os.mkdir(os.path.join(own, "objects"))
-            put_in(os.path.join(own, "objects"), fresh)
+            fill(os.path.join(own, "objects"))
             stdin = "".join(f"{word}\n" for word in words).encode()
             git = repo.apart(git, os.path.join(own, "objects"))
             result = git.run("pack-objects", "-q", *options, os.path.join(own, "pack"), stdin=stdin)
@@ -255,7 +286,7 @@ def _collect(repo: Repo, words: Sequence[str], fresh: Sequence[NewObject], *, wa
 @contextmanager
 def _workshop(repo: Repo) -> Iterator[str]:
     """A folder of our own on the file system of the object store, where packs are made. Raises OSError."""
-    own = os.path.join(repo.own_dir, "tmp", f"{os.getpid()}.{os.urandom(4).hex()}")
+    own = os.path.join(repo.own_dir, "tmp", f"{WORKSHOP}{os.getpid()}.{os.urandom(4).hex()}")
     try:
         make_folder(repo, own)
         if os.stat(own).st_dev != os.stat(repo.objects_dir).st_dev:  # git itself renames from there

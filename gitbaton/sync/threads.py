@@ -133,13 +133,10 @@ class Trade:
         if not write:
             self.objects.write([NewObject(oid=item[1].hex(), kind=item[0], data=item[2]) for item in objects])
         elif changes:
-            kept = self.packs.write(objects)
-            try:
-                with self.baton.repo.lock(tuple(change.name for change in changes)):
-                    # One by one: who is killed before what both have is noted joins once more, and loses nothing.
-                    self.objects.update(*([change] for change in changes))
-            finally:
-                kept.release()
+            names = tuple(change.name for change in changes)
+            with self.packs.written(objects), self.baton.repo.lock(names):
+                # One by one: who is killed before what both have is noted joins once more, and loses nothing.
+                self.objects.update(*([change] for change in changes))
 
 
 def fetched(

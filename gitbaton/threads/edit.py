@@ -367,7 +367,7 @@ def edit(core: Core, plan: Callable[[Draft], None], touched: Container[str] | No
         if not gone:
             plan(ahead)
         made = {item[1] for item in ahead.objects}
-        with core.shelf.packs.write(ahead.objects):
+        with core.shelf.packs.written(ahead.objects):
             for _ in range(_ROUNDS):
                 with core.wal.lock(), core.careful():
                     done = _brought(core, gone)
@@ -414,7 +414,7 @@ def _move(core: Core, plan: Callable[[Draft], None], parts: dict[Place, Part], m
     while True:
         draft = Draft(core, parts)
         plan(draft)
-        with core.shelf.packs.write([item for item in draft.objects if item[1] not in made]):
+        with core.shelf.packs.written([item for item in draft.objects if item[1] not in made]):
             try:
                 if draft.changes:
                     core.shelf.move(draft.changes)

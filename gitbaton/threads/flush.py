@@ -126,11 +126,8 @@ def bring(
     left, end = list(frozen), time.monotonic() + PATIENCE
     while left:
         built: list[Work] = []
-        kept = core.shelf.packs.write(_built(core, left, built, failed, give_way), give_way)
-        try:
+        with core.shelf.packs.written(_built(core, left, built, failed, give_way), give_way or int):
             left = _move(core, built, views, failed)
-        finally:
-            kept.release()
         late = time.monotonic() > end
         for each in left:
             if late or place(each.line) in core.stuck:  # nobody waits for it a second time

@@ -33,8 +33,6 @@ _STALLED = 0.001  # seconds after which it is of no use to wait for one whom the
 _REST = 0.00002
 _PATIENCE = 1.0  # seconds in which another process may flush what is ours, too
 _RETRY = 5.0
-_BUSY = 2.0  # seconds: where a log is full sooner, packs are made in a process beside this one
-_EARLY = 4  # a part of a log that is filled as fast is enough
 
 
 class ThreadStore:
@@ -295,7 +293,6 @@ class Worker:
 
     def __init__(self, core: Core, every: int, idle: float) -> None:
         self.core, self.every, self.idle = core, every, idle
-        self._some = max(1, every // _EARLY)
         self.reset()
 
     def reset(self) -> None:
@@ -303,19 +300,14 @@ class Worker:
         # Not threading.Event: it is written in Python, and what a signal handler raises inside leaves it locked.
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._due = self._woken = self._stopping = False
-        self._came = 0  # records of ours since the last flush
         self._thread: threading.Thread | None = None
-        self._fast = False
         self._own = threading.RLock()
 
     def came(self) -> None:
         """A record was appended."""
         table = self.core.table
-        self._came += 1
         if not self._due and (table.count >= self.every or table.size >= BYTES):
             self._due = True
-            self._bell.put(None)
-        elif self._came == self._some:
             self._bell.put(None)
         if not self._woken:
             self._begin()
@@ -335,13 +327,10 @@ class Worker:
         me = threading.current_thread()
         try:
             while not self._stopping and self._thread is me:
-                if not self._wait(_BUSY if self._fast else None, lambda: self._woken):
-                    self._pace(fast=False)
-                    continue
+                self._wait(None, lambda: self._woken)
                 self._until_due()
                 self._due = self._woken = False
                 done = self._stopping or self._flush()
-                self._came = 0  # what came meanwhile says nothing of how fast puts come
                 if not done:
                     self._woken = True
                     self._wait(_RETRY, lambda: False)
@@ -368,32 +357,13 @@ class Worker:
         except Exception:  # whatever it is, who puts must not lose the worker; who flushes or closes hears of it
             return False
 
-    def _pace(self, *, fast: bool) -> None:
-        """``fast``: puts come so fast that this thread would hold them up."""
-        self._fast = fast and not self._stopping
-        self.core.shelf.packs.hurry(self._fast)
-
     def _until_due(self) -> None:
-        """Wait until a flush is due, and see how fast it came to that."""
-        begun = time.monotonic()
-        end = begun + self.idle * _LONGEST
-        some = self._await(lambda: self._due or self._came >= self._some, end)
-        fast = some and time.monotonic() - begun < _BUSY / _EARLY
-        if fast:
-            self._pace(fast=True)
-        if some and self._await(lambda: self._due, end):
-            fast = time.monotonic() - begun < _BUSY
-        self._pace(fast=fast)
-
-    def _await(self, on: Callable[[], bool], end: float) -> bool:
-        """Wait until something is so, or the log rests, or it is time; whether it is so."""
+        """Wait until a flush is due: the log is full, or rests, or it is time."""
+        end = time.monotonic() + self.idle * _LONGEST
         while not self._stopping:
             seen = self.core.table.count
-            if self._wait(self.idle, on):
-                break
-            if self.core.table.count == seen or time.monotonic() > end:
-                return False
-        return on()
+            if self._wait(self.idle, lambda: self._due) or self.core.table.count == seen or time.monotonic() > end:
+                return
 
     def stop(self) -> None:
         """End the thread, after the flush it may be in."""

@@ -185,8 +185,8 @@ class Shelf:
         self._views: weakref.WeakSet[View] = weakref.WeakSet()
         self._guard = threading.Lock()  # of that set
         self.epoch = 0
-        self._durable = Durable(repo)
-        self._other: Repo | None = None
+        self._writer = Repo(repo.layout, repo.git, "binary")
+        self._durable = Durable(self._writer)
 
     def let_go(self) -> None:
         """Forget which checkpoints are known: they are more than the cache is for."""
@@ -267,12 +267,9 @@ class Shelf:
                 self._durable.update_all(new)
             self._durable.confirm([change for change in changes if change.new == change.old])
             return
-        if not new:
-            return
-        if self._other is None:  # libgit2 lets go of the interpreter in here, and readers use the first one
-            self._other = again(self.repo)
-            self._other.settings()  # who writes must know the hooks to switch off
-        self._other.objects.update(new)
+        if new:
+            self._writer.settings()  # who writes must know the hooks to switch off
+            self._writer.objects.update(new)
 
     def gone(self, folders: Sequence[str]) -> None:
         """Have on disk that there are no refs in folders, where anybody waits for the disk."""
@@ -286,8 +283,7 @@ class Shelf:
     def close(self) -> None:
         """Let go of everything."""
         self._durable.close()
-        if self._other is not None:
-            self._other.close()
+        self._writer.close()
         self.packs.close()
         self.refs.close()
         self.repo.close()

@@ -12,15 +12,19 @@ import shutil
 import signal
 import sqlite3
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.bench.harness import OLDER
+
 SLICE = 50  # puts of a turn
 CHANNELS = 8
-NAMES = ("memory", "sqlite", "asqlite", "git")
+NAMES = ("memory", "sqlite", "asqlite", "git")  # and "older": GitSaver of the version in GITBATON_BENCH_OLDER
 MESSAGE = 400  # bytes
 # What is asked of GitSaver beside SqliteSaver: at most (or, of a rate, at least) so many times as much. Growth is that of a put
 # from the first half of a run to the second; a disk that others use moves both savers' alike.
@@ -196,12 +200,23 @@ class Player:
         return sum(each.st_blocks for each in found) * 512, len(found)
 
 
+def _use_older() -> None:
+    """Have this process import the version of the package that the older folder's Python has."""
+    words = [f"{OLDER}/python", "-c", "import gitbaton; print(gitbaton.__file__)"]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    sys.path.insert(0, os.path.dirname(os.path.dirname(said)))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "gitbaton"]:
+        del sys.modules[name]
+
+
 def _digest(values: Mapping[str, Any]) -> str:
     return hashlib.sha1(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def play(line: Connection, *about: Any) -> None:
     """Do what is asked on a line until None comes."""
+    if about[0] == "older":
+        _use_older()
     player = Player(*about)
     line.send(None)
     for method, args in iter(line.recv, None):

@@ -28,8 +28,8 @@ from tests.kit.threads import put, values
 
 POINTS: dict[str, tuple[type, str, bool]] = {
     "after-append": (Wal, "append", True),
-    "before-pack": (Packs, "write", False),
-    "after-pack": (Packs, "write", True),
+    "before-pack": (Packs, "written", False),
+    "after-pack": (Shelf, "move", False),
     "after-refs": (Shelf, "move", True),
     "after-drop": (Wal, "drop", True),
 }

@@ -9,16 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.git.objects import Kind
+from gitbaton.git.packfile import New
 from gitbaton.git.packs import Packs
 from gitbaton.git.repo import discover
 from tests.kit import Sandbox
 
-New = tuple[Kind, bytes, bytes]
+__all__ = ["New"]
 
 
 def opened(repo: Sandbox, **options: int) -> Packs:
     return Packs(discover(str(repo.path)), **options)
+
+
+def write(store: Packs, made: Iterable[New]) -> None:
+    """Store objects that no ref names; any gc may remove them."""
+    with store.written(made):
+        return
 
 
 def blobs(store: Packs, contents: Iterable[bytes]) -> list[New]:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git import maintenance, packkeep, packs
-from gitbaton.git.libgit2 import Libgit2Objects
+from gitbaton.git import maintenance, packkeep
 from gitbaton.git.objects import RefChange
-from gitbaton.system.files import write_all
+from gitbaton.git.packkeep import clean
 from tests.kit import Sandbox, examples
-from tests.kit.packkit import New, blobs, commits, folder, judged, missing, names, opened, read_all, trees, use_new_git
+from tests.kit.packkit import New, blobs, commits, folder, judged, missing, names, opened, read_all, trees, use_new_git, write
 from tests.kit.tiers import some
 
 
@@ -51,7 +52,7 @@ def test_git_collects_and_packs_beside_us(
         while time.monotonic() < end:
             made = trees(store, 3, len(written) // 10)
             made += commits(store, made, tip)
-            with store.write(made):
+            with store.written(made):
                 old, tip = tip, made[-1][1]
                 store.repo.objects.update([_moved(tip, old)])
             written += made
@@ -81,17 +82,17 @@ def test_past_many_packs_git_makes_fewer_of_them(
         use_new_git(request, monkeypatch)
     repo = Sandbox.init(tmp_path / "repo", "--bare")
     store, reader = opened(repo), opened(repo, cache=0)
-    written: list[New] = []
-    for number in range(34):
+    keeping = store.written(written := blobs(store, [b"0" * 9]))
+    keeping.__enter__()
+    for number in range(1, 34):
         made = blobs(store, [b"%d" % number * 9])
-        kept = store.write(made)
-        if number:
-            kept.release()
+        write(store, made)
         written += made
         assert store.tidy() == (number == 33)
         read_all(reader, made)
     during = blobs(store, [b"during"])
-    store.write(during)
+    also = store.written(during)
+    also.__enter__()
     lock = os.path.join(store.repo.shared_dir, "repacking")
     with store.repo.lock((), of="repacking"):
         assert os.path.exists(lock)
@@ -100,6 +101,8 @@ def test_past_many_packs_git_makes_fewer_of_them(
     for item in (store, reader, fresh):
         read_all(item, written + during)
     judged(repo, written + during)
+    for block in (keeping, also):
+        block.__exit__(None, None, None)
     for item in (store, reader, fresh):
         item.close()
     assert names(repo, ".keep") == []
@@ -110,7 +113,7 @@ def test_not_where_the_user_wants_no_packing(repo: Sandbox, monkeypatch: pytest.
     store = opened(repo)
     repo.git("config", "gc.auto", "0")
     for number in range(4):
-        store.write(blobs(store, [b"%d" % number])).release()
+        write(store, blobs(store, [b"%d" % number]))
     assert not store.tidy() and len(names(repo, ".pack")) == 4
     repo.git("config", "--unset", "gc.auto")
     (repo.path / ".git/gc.pid").write_text("1 here\n")
@@ -153,23 +156,22 @@ def deadly(function: Callable[..., object], left: list[int]) -> Callable[..., ob
 
 
 @pytest.mark.deep
-@some("named", [False, True])
+@some("many", [False, True])
 def test_killed_at_every_step_nothing_stays_but_what_git_removes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: bool
 ) -> None:
-    monkeypatch.setattr(packkeep, "_UNNAMED", 0 if named else packkeep._UNNAMED)
     monkeypatch.setattr(packkeep, "_DEAD", -1.0)
+    monkeypatch.setattr(packkeep, "_LEFTOVER", -1.0)
     repo = Sandbox.init(tmp_path / "repo", "--bare")
     store = opened(repo)
-    made = trees(store, 5)
+    made = trees(store, 20 if many else 5)
 
     def killed_at(step: int) -> int:
         def work() -> None:
             left = [step]
-            for name in ("open", "rename", "link", "fsync", "unlink"):
+            for name in ("open", "rename", "mkdir", "fsync", "unlink", "posix_spawnp"):
                 setattr(os, name, deadly(getattr(os, name), left))
-            monkeypatch.setattr(packkeep, "write_all", deadly(write_all, left))
-            store.write(made)
+            write(store, made)
             os._exit(0)
 
         return in_child(work)
@@ -178,12 +180,11 @@ def test_killed_at_every_step_nothing_stays_but_what_git_removes(
     while (code := killed_at(step)) == 9:
         ends.append(tuple(sorted(path.suffix for path in folder(repo).iterdir())))
         repo.fsck()
-        again = opened(repo)
+        clean(store.repo)
         assert names(repo, ".keep") == [] and len(names(repo, ".pack")) == len(names(repo, ".idx"))
-        again.close()
+        assert list((repo.path / "baton/tmp").glob("*")) == []
         step += 1
     assert code == 0 and step > 9 and (".keep", ".pack") in [tuple(s for s in e if s) for e in ends]
-    opened(repo).close()
     repo.git("gc", "-q", "--prune=now")
     assert [path.name for path in folder(repo).iterdir()] == []
     store.close()
@@ -192,15 +193,14 @@ def test_killed_at_every_step_nothing_stays_but_what_git_removes(
 def test_what_another_process_keeps_stays_while_it_runs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packkeep, "_DEAD", -1.0)
     store = opened(repo)
-    kept = store.write(blobs(store, [b"x"]))
-    (folder(repo) / "pack-1.keep").write_text("a user's reason")
-    (folder(repo) / "pack-2.keep").write_text("gitbaton 1 2.3 pid:[4]\n")
-    opened(repo).close()
-    assert len(names(repo, ".keep")) == 3
-    os.utime(folder(repo) / "pack-2.keep", (1, 1))
-    opened(repo).close()
-    assert len(names(repo, ".keep")) == 2 and "pack-1.keep" in names(repo, ".keep")
-    kept.release()
+    with store.written(blobs(store, [b"x"])):
+        (folder(repo) / "pack-1.keep").write_text("a user's reason")
+        (folder(repo) / "pack-2.keep").write_text("gitbaton 1 2.3 pid:[4]\n")
+        opened(repo).tidy()
+        assert len(names(repo, ".keep")) == 3
+        os.utime(folder(repo) / "pack-2.keep", (1, 1))
+        opened(repo).tidy()
+        assert len(names(repo, ".keep")) == 2 and "pack-1.keep" in names(repo, ".keep")
     store.close()
 
 
@@ -208,7 +208,8 @@ def test_a_forked_child_has_packs_of_its_own(tmp_path: Path) -> None:
     repo = Sandbox.init(tmp_path / "repo", "--object-format=sha256")
     store = opened(repo, cache=0)
     mine = blobs(store, [b"mine"])
-    store.write(mine)
+    keeping = store.written(mine)
+    keeping.__enter__()
     other = opened(repo, cache=0)
     read_all(other, mine)  # its process of git's runs now
 
@@ -216,7 +217,7 @@ def test_a_forked_child_has_packs_of_its_own(tmp_path: Path) -> None:
         with other._lock:
             read_all(other, mine)
         theirs = blobs(store, [b"theirs"])
-        store.write(theirs)
+        write(store, theirs)
         read_all(store, mine + theirs)
         read_all(other, theirs)
         store.close()
@@ -227,51 +228,64 @@ def test_a_forked_child_has_packs_of_its_own(tmp_path: Path) -> None:
     assert len(names(repo, ".keep")) == 1
     read_all(other, [*mine, ("blob", store.id("blob", b"theirs"), b"theirs")])
     other.close()
+    keeping.__exit__(None, None, None)
     store.close()
     assert names(repo, ".keep") == []
 
 
-@pytest.mark.parametrize("at", range(1, 5))
-def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+@pytest.mark.parametrize("count", [3, 40])
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     repo = Sandbox.init(tmp_path / "repo", "--bare")
     store = opened(repo)
-    made, left, real = trees(store, 3), [at], write_all
+    made, real = trees(store, count), os.rename
 
-    def full(fd: int, data: bytes) -> None:
-        left[0] -= 1
-        if not left[0]:
-            os.write(fd, data[:7])
+    def full(old: str, new: str) -> None:
+        if new.endswith(".idx"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(fd, data)
+        real(old, new)
 
-    monkeypatch.setattr(packkeep, "write_all", full)
-    if at < 4:
-        with pytest.raises(GitError, match="a pack cannot be written: No space left on device"):
-            store.write(made)
-        assert list(folder(repo).iterdir()) == []
-        with pytest.raises(GitError):
-            store.read(made[0][1])
-    store.write(made).release()
+    with monkeypatch.context() as patched, pytest.raises(GitError, match="a pack cannot be written: No space left on device"):
+        patched.setattr(os, "rename", full)
+        write(store, made)
+    assert [path for path in folder(repo).iterdir() if path.suffix == ".idx"] == []
+    with pytest.raises(GitError):
+        store.read(made[0][1])
+    monkeypatch.setenv("PATH", str(_full_git(tmp_path)) + os.pathsep + os.environ["PATH"])
+    full_store = opened(repo)
+    with pytest.raises(GitError, match=r"a pack cannot be written: .*No space left on device"):
+        write(full_store, made)
+    monkeypatch.undo()
+    assert list((repo.path / "baton/tmp").iterdir()) == []
+    write(store, made)
     read_all(store, made)
     store.close()
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_git_takes_away_what_is_under_way(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, named: bool) -> None:
-    monkeypatch.setattr(packkeep, "_UNNAMED", 0 if named else packkeep._UNNAMED)
-    store = opened(repo)
-    made, real, left = trees(store, 3), os.fsync, [3]
+def _full_git(place: Path) -> Path:
+    """A folder with a git whose disk is full when it packs."""
+    said = "echo 'fatal: write error: No space left on device' >&2; exit 128"
+    made = place / "bin" / "git"
+    made.parent.mkdir()
+    made.write_text(f'#!/bin/sh\ncase " $* " in *" pack-objects "*) {said};; esac\nexec {shutil.which("git")} "$@"\n')
+    made.chmod(0o755)
+    return made.parent
 
-    def pruned(fd: int) -> None:
-        real(fd)
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_git_takes_away_what_is_under_way(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    store = opened(repo)
+    made, real, left = trees(store, count), os.rename, [3]
+
+    def pruned(old: str, new: str) -> None:
+        real(old, new)
         if left[0]:
             left[0] -= 1
             repo.git("prune", "--expire=now")
 
-    monkeypatch.setattr(os, "fsync", pruned)
-    with store.write(made):
+    monkeypatch.setattr(os, "rename", pruned)
+    with store.written(made):
         judged(repo, made)
-    assert left == [0]
+    assert left[0] < 3
     store.close()
 
 
@@ -282,7 +296,7 @@ def test_many_threads_write_and_read(repo: Sandbox) -> None:
         try:
             for turn in range(3):
                 made = trees(store, 4, 50 * number + 10 * turn)
-                with store.write(made):
+                with store.written(made):
                     read_all(store, made)
                 assert missing(store, [oid for _, oid, _ in made]) == set()
         except BaseException as error:
@@ -298,43 +312,29 @@ def test_many_threads_write_and_read(repo: Sandbox) -> None:
     store.close()
 
 
-def test_packs_past_those_that_are_known_are_read_too(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packs, "_KNOWN", 20)
-    store = opened(repo, cache=0)
-    assert isinstance(store.repo.objects, Libgit2Objects)
-    made = trees(store, 20)
-    for number in range(0, len(made), 10):
-        store.write([*made[number : number + 10], made[0]]).release()
-    assert len(store._own) <= 20
-    read_all(store, made)
-    repo.git("gc", "-q", "--prune=now")
-    read_all(store, made[-10:])  # git has done away with their files
-    store.close()
-
-
-def test_all_is_on_disk_before_it_has_its_name(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("count", [1, 40])
+def test_all_is_on_disk_before_it_has_its_name(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Git syncs the pack and its index in a folder of ours; they get their names, and the folder of names is synced."""
     seen: list[str] = []
-    sync, rename = os.fsync, os.rename
+    sync, rename, start = os.fsync, os.rename, os.posix_spawnp
 
     def synced(fd: int) -> None:
-        seen.append("sync " + re.sub("tmp_([a-z]+)_.*", r"\1", os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))))
+        seen.append("sync " + os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
         sync(fd)
 
     def renamed(old: str, new: str) -> None:
         seen.append("name " + new.rpartition(".")[2])
         rename(old, new)
 
+    def started(program: str, argv: list[str], *rest: Any, **more: Any) -> int:
+        seen.extend(f"{word} synced" for word in argv if word == "pack-objects" and "core.fsync=all" in argv)
+        return start(program, argv, *rest, **more)
+
+    store = opened(repo)
+    made = trees(store, count)
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "rename", renamed)
-    monkeypatch.setattr(packkeep, "_UNNAMED", 0)
-    store = opened(repo)
-    store.write(blobs(store, [b"x"]))
-    assert [s for s in seen if not s.startswith("sync objects")] == [
-        "name keep",
-        "sync pack",
-        "name pack",
-        "sync idx",
-        "name idx",
-        "sync pack",  # the folder
-    ]
+    monkeypatch.setattr(os, "posix_spawnp", started)
+    write(store, made)
+    assert [s for s in seen if "tmp_obj" not in s][-4:] == ["pack-objects synced", "name pack", "name idx", "sync pack"]
     store.close()

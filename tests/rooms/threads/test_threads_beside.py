@@ -353,7 +353,7 @@ def test_what_cannot_be_flushed_at_the_end_stays_in_the_log(bare: Sandbox, monke
         raise GitError("no room")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Packs, "write", fail)
+        patched.setattr(Packs, "written", fail)
         with pytest.raises(GitError, match="no room"):
             store.close()
     store.close()

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pygit2
 import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.git import libgit2
-from gitbaton.git import packer as packing
-from gitbaton.git import packs as module
-from gitbaton.git.packer import Packer
 from gitbaton.system.process import leave
 from gitbaton.threads import store as storing
 from gitbaton.threads.names import ref_of
@@ -26,7 +21,6 @@ from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.threads import QUIET, put
 from tests.kit.tiers import some
-from tests.rooms.git.test_packer import ended, waited
 from tests.rooms.threads.test_threads_stuck import stuck
 
 __all__ = ["stuck"]
@@ -49,6 +43,13 @@ def test_who_set_the_number_of_open_packs_keeps_it(bare: Sandbox) -> None:
     pygit2.settings.mwindow_file_limit = before
 
 
+def waited(what: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 10
+    while not what() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return what()
+
+
 def packs_open() -> int:
     """Packs, and what is left of them, that this process has open."""
     found = 0
@@ -69,8 +70,7 @@ def children() -> list[str]:
 @pytest.mark.deep
 @pytest.mark.usefixtures("few_files")
 @some("collects", [True, False])
-def test_a_flush_leaves_no_file_open(bare: Sandbox, monkeypatch: pytest.MonkeyPatch, collects: bool) -> None:
-    monkeypatch.setattr(module, "_OPEN", 40)
+def test_a_flush_leaves_no_file_open(bare: Sandbox, collects: bool) -> None:
     bare.git("config", "gc.auto", "6700" if collects else "0")
     before = packs_open()
     with ThreadStore.open(bare.path, **QUIET) as store:
@@ -123,65 +123,3 @@ def test_a_log_that_never_rests_is_flushed_when_it_is_time(bare: Sandbox, monkey
                 number += 1
                 time.sleep(0.002)
         assert 0.9 < time.monotonic() - began < 10
-
-
-@pytest.mark.deep
-@pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
-def test_a_process_that_was_begun_packs_what_it_was_begun_for(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    packed: list[object] = []
-    pack = Packer.pack
-
-    def counted(packer: Packer, *rest: Any) -> Any:
-        packed.append(pack(packer, *rest))
-        return packed[-1]
-
-    monkeypatch.setattr(Packer, "pack", counted)
-    monkeypatch.setattr(storing, "_BUSY", 1.0)
-    with ThreadStore.open(bare.path, sync=False, every=40, idle=0.1) as store:
-        for number in range(12):
-            put(store, "t", f"{number:02}")
-        assert waited(lambda: store._core.shelf.packs._packer is not None)
-        pid = store._core.shelf.packs._packer._pid  # type: ignore[union-attr]
-        assert waited(lambda: len(packed) == 1) and packed[0] is not None and pid
-        assert waited(lambda: store._core.shelf.packs._packer is None) and ended(pid)
-
-
-@pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
-@pytest.mark.parametrize("version", [1, 3])
-def test_a_process_of_another_version_is_not_listened_to(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
-    monkeypatch.setattr(packing, "_VERSION", version)
-    packer, began = Packer(), time.monotonic()
-    assert packer.pack("sha1", [[("blob", bytes(20), b"x")]]) is None and not packer._pid
-    assert time.monotonic() - began < 30
-    packer.close()
-
-
-@pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
-def test_a_pack_of_other_objects_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    packer = Packer()
-    send = Packer._send
-    monkeypatch.setattr(Packer, "_send", lambda self, algorithm, part: send(self, algorithm, part[:1]))
-    assert packer.pack("sha1", [[("blob", bytes(20), b"x"), ("blob", bytes(19) + b"y", b"y")]]) is None and not packer._pid
-    packer.close()
-
-
-@pytest.mark.deep
-@pytest.mark.skipif(not Packer.possible(), reason="there is one processor only")
-def test_a_program_whose_pipes_kill_lives_on(bare: Sandbox) -> None:
-    code = f"""
-import os, signal, time
-signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-from gitbaton.threads.store import ThreadStore
-with ThreadStore.open({str(bare.path)!r}, sync=False, every=1 << 30, idle=1e6) as store:
-    packs = store._core.shelf.packs
-    packs.hurry(True)
-    for number in range(2):
-        store.put("t", "", str(number), None, b"{{}}", b"{{}}", {{"c": ("bytes", bytes(1 << 20))}})
-        store.flush()
-        os.kill(packs._packer._pid, 9) if packs._packer._pid else None
-        time.sleep(0.1)
-print("alive")
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
-    assert bare.git("rev-list", "--count", ref_of("t", "")) == "2" and done.returncode != -signal.SIGPIPE

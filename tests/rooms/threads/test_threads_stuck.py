@@ -12,14 +12,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pygit2
 import pytest
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.durable import Durable
-from gitbaton.git.libgit2 import Libgit2Objects
 from gitbaton.git.objects import RefChange
 from gitbaton.threads import edit
 from gitbaton.threads import store as storing
@@ -320,13 +318,13 @@ def test_a_ref_that_may_not_be_written_says_so_at_once(bare: Sandbox, monkeypatc
     said = f"'{bare.path}/{REF}.lock': Permission denied"
 
     def refuse(*_: object) -> None:
-        raise pygit2.GitError(f"failed to create locked file {said}")
+        raise GitError(f"cannot update a ref: {said}")
 
     with ThreadStore.open(bare.path, **QUIET) as store:
         put(store, "t", "1")
         began = time.monotonic()
         with monkeypatch.context() as patched, pytest.raises(GitError, match="Permission denied"):
-            patched.setattr(Libgit2Objects, "_transact", refuse)
+            patched.setattr(BinaryObjects, "update", refuse)
             store.flush()
         assert time.monotonic() - began < 1
     assert bare.git("rev-list", "--count", REF) == "1"
