@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 
 from gitbaton.errors import GitError
-from gitbaton.git.objects import OID, NewObject, Row, new_object, tree_objects
+from gitbaton.git.objects import NewObject, Row, new_object, tree_objects
 from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 from gitbaton.system.files import Signature, settled, signature
@@ -22,12 +25,13 @@ from gitbaton.worktree.swapeach import leads_outside, swap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
+    from typing import Any, Literal
 
     Keep = Literal["all", "none"]
     Found = tuple[str, os.stat_result]
+    Learned = Sequence[Any]  # a signature, the mode and the blob
 else:
-    Found = Keep = str
+    Found = Keep = Learned = str
 
 __all__ = ["Entry", "FileSet", "Files", "read_tree", "swap", "unmatched", "write_tree"]
 
@@ -37,7 +41,7 @@ _PAYS = 10_000_000  # what must have been read anew (10,000 a file, and its byte
 _SETS = 8
 _MOST = 1000  # links that are followed
 TEMPORARY = re.compile(r"\.baton-[0-9a-f]{16}\.(?:new|old)\Z")  # what ``swap`` puts beside a file
-_HEAD = b"gitbaton files 1\n"
+_HEAD = b"gitbaton files 2\n"
 _FILES = 500_000  # files remembered
 _DIGEST = "digest\0"
 
@@ -91,32 +95,33 @@ class Files:
         entries = self.take(found, digest=store == "none")
         if follow:
             entries |= led_to(self, globs, entries.values())
-        if inside:
-            self._check_inside(entry for path, entry in entries.items() if entry != but.get(path))
+        away = self.outward(entry for path, entry in entries.items() if entry != but.get(path)) if inside else {}
+        for path, target in away.items():
+            raise GitError(f"'{path}' is a symbolic link that leads out of the work tree, to '{target}'")
         ordered = {path: entries[path] for path in sorted(entries)}
         return FileSet(
-            tree=self._tree(ordered),
+            tree=self.tree(ordered),
             entries=ordered,
             unmatched=unmatched(globs, ordered),
             digests=tuple(path for path, entry in ordered.items() if entry.digest),
             folders=tuple(sorted(bare)),
             passed=tuple(sorted(passed)),
-            modes={path: seen.st_mode & 0o777 for path, seen in found if seen.st_mode & 0o170000 == 0o100000},
+            modes={path: seen.st_mode & 0o777 for path, seen in found if stat.S_ISREG(seen.st_mode)},
         )
 
-    def known(self, path: str, stat: os.stat_result, *, digest: bool) -> Entry | None:
+    def known(self, path: str, found: os.stat_result, *, digest: bool) -> Entry | None:
         """The entry of a file that was seen with this stat, if it was read before and has not changed since."""
-        return self._cache.get(path, signature(stat), digest=digest)
+        return self._cache.get(path, signature(found), digest=digest)
 
     def take(self, found: Iterable[Found], *, digest: bool = False) -> dict[str, Entry]:
         """The entries of files that were seen with these stats, their blobs in the store; those that are gone by now are left
         out. Raises GitError."""
         entries: dict[str, Entry] = {}
         fresh: list[str] = []
-        for path, stat in found:
-            known = self._cache.get(path, signature(stat), digest=digest or stat.st_size > LARGE)
+        for path, seen in found:
+            known = self._cache.get(path, signature(seen), digest=digest or seen.st_size > LARGE)
             if known is None and digest:
-                known = self._cache.get(path, signature(stat), digest=False)
+                known = self._cache.get(path, signature(seen), digest=False)
                 known = known if known is not None and known.mode == LINK else None
             if known is None:
                 fresh.append(path)
@@ -157,8 +162,8 @@ class Files:
             self._cache.put(read.signature, read.before, entry)
         return entry
 
-    def _tree(self, entries: dict[str, Entry]) -> Oid:
-        """The tree of entries whose blobs are there."""
+    def tree(self, entries: Mapping[str, Entry]) -> Oid:
+        """Write the tree of entries whose blobs are there; its id. Raises GitError."""
         rows = tuple((path, entry.mode, entry.oid) for path, entry in entries.items())
         known = self._trees.pop(rows, None)
         if known is None or self.store.missing(known):
@@ -182,10 +187,6 @@ class Files:
                 found[path] = target
         return found
 
-    def _check_inside(self, entries: Iterable[Entry]) -> None:
-        for path, target in self.outward(entries).items():
-            raise GitError(f"'{path}' is a symbolic link that leads out of the work tree, to '{target}'")
-
     def walk(self, globs: Sequence[str]) -> tuple[list[Found], set[str], set[str]]:
         """The files that globs match, with their stats, the empty folders that were met, and what was passed over. Raises
         GitError."""
@@ -196,9 +197,9 @@ class Files:
         for start in roots(globs):
             if start and not self._is_solid(start):
                 continue
-            full = os.path.join(self.root, start)
-            if start and (os.path.islink(full) or not os.path.isdir(full)):
-                self._look_at(start, matches, found)
+            seen = self._look_at(start)
+            if seen is None or not stat.S_ISDIR(seen.st_mode):
+                found += [(start, seen)] if seen is not None and _is_file(seen) and matches(start) else []
                 bare |= self._bare_above(start)
                 continue
             waiting = [start]
@@ -229,16 +230,13 @@ class Files:
                 return number == len(parts)
         return True
 
-    def _look_at(self, path: str, matches: Callable[[str], bool], found: list[Found]) -> None:
-        """A glob without wildcards names a file."""
+    def _look_at(self, path: str) -> os.stat_result | None:
         try:
-            stat = os.lstat(os.path.join(self.root, path))
+            return os.lstat(os.path.join(self.root, path))
         except (FileNotFoundError, NotADirectoryError):
-            return
+            return None
         except OSError as error:
             raise GitError(f"'{path}' cannot be read: {error.strerror}") from None
-        if stat.st_mode & 0o170000 in (0o100000, 0o120000) and matches(path):
-            found.append((path, stat))
 
     def _folder(
         self, folder: str, matches: Callable[[str], bool], found: list[Found], bare: set[str], passed: set[str]
@@ -272,6 +270,10 @@ class Files:
         except OSError as error:
             raise GitError(f"'{folder or '.'}' cannot be read: {error.strerror}") from None
         return deeper
+
+
+def _is_file(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
 
 
 def _listed(folder: str) -> list[str]:
@@ -343,13 +345,15 @@ class FileCache:
     def __init__(self, repo: Repo, root: str, place: str | None) -> None:
         self._repo, self._root, self._place = repo, root, place
         self._known: dict[str, tuple[Signature, Entry]] = {}
-        self._stored: dict[str, str] | None = None if place else {}
+        self._stored: dict[str, Learned] | None = None if place else {}
         self.learned = 0  # bytes read and files, in a measure of what reading them again would cost
 
     def get(self, path: str, found: Signature, *, digest: bool) -> Entry | None:
         """The entry of a file that has not changed since it was read."""
         key = _DIGEST + path if digest else path
-        known = self._known.get(key) or self._recall(key, path)
+        known = self._known.get(key)
+        if known is None and (row := self._stored_now().get(key)) is not None:
+            known = self._known[key] = (tuple(row[:5]), Entry(path=path, mode=row[5], oid=row[6], digest=digest))
         return known[1] if known is not None and known[0] == found else None
 
     def put(self, found: Signature, before: int, entry: Entry) -> None:
@@ -359,18 +363,7 @@ class FileCache:
             self._known[key] = (found, entry)
             self.learned += 10_000 + found[1]
 
-    def _recall(self, key: str, path: str) -> tuple[Signature, Entry] | None:
-        """What an earlier process has learned of a file."""
-        said = self._stored_now().get(key)
-        fields = said.split(" ") if said else []
-        if len(fields) != 7 or not all(f.isdecimal() for f in fields[:6]) or not OID.match(fields[6]):
-            return None
-        ino, size, mtime, ctime, mode = (int(f) for f in fields[:5])
-        entry = Entry(path=path, mode=fields[5], oid=fields[6], digest=key != path)
-        self._known[key] = ((ino, size, mtime, ctime, mode), entry)
-        return self._known[key]
-
-    def _stored_now(self) -> dict[str, str]:
+    def _stored_now(self) -> dict[str, Learned]:
         if self._stored is None:
             self._stored = _load(cast(str, self._place), self._root)
         return self._stored
@@ -380,14 +373,13 @@ class FileCache:
         if self._place is None or self.learned < least:
             return
         stored = self._stored_now()
-        for key, (found, entry) in self._known.items():
-            stored[key] = " ".join((*map(str, found), entry.mode, entry.oid))
+        stored.update((key, (*found, entry.mode, entry.oid)) for key, (found, entry) in self._known.items())
         if len(stored) <= _FILES:
             _save(self._repo, self._place, self._root, stored)
         self.learned = 0
 
 
-def _load(place: str, root: str) -> dict[str, str]:
+def _load(place: str, root: str) -> dict[str, Learned]:
     """What a file of ours says of the files below ``root``; nothing where it is torn, of another format or another root."""
     try:
         with open(place, "rb") as file:
@@ -396,22 +388,18 @@ def _load(place: str, root: str) -> dict[str, str]:
         return {}
     body, mark = data[:-20], data[-20:]
     head = _HEAD + os.fsencode(root) + b"\0"
-    if not body.startswith(head) or _sum(body) != mark:
-        return {}
-    fields = os.fsdecode(body[len(head) :]).split("\n\0")
-    return dict(zip(fields[0:-1:2], fields[1::2], strict=True)) if len(fields) % 2 else {}
+    whole = body.startswith(head) and _sum(body) == mark
+    return cast("dict[str, Learned]", json.loads(body[len(head) :])) if whole else {}
 
 
-def _save(repo: Repo, place: str, root: str, stored: dict[str, str]) -> None:
-    body = os.fsencode(f"{os.fsdecode(_HEAD)}{root}\0" + "".join(f"{k}\n\0{v}\n\0" for k, v in stored.items()))
+def _save(repo: Repo, place: str, root: str, stored: dict[str, Learned]) -> None:
+    body = _HEAD + os.fsencode(root) + b"\0" + json.dumps(stored).encode("ascii")
     fresh = f".{os.getpid()}.{time.monotonic_ns()}"
     try:
         put(repo, place, body + _sum(body), fresh=fresh)
     except OSError:
-        try:
+        with suppress(OSError):
             os.unlink(place + fresh)
-        except OSError:
-            return
 
 
 def _sum(data: bytes) -> bytes:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from types import MappingProxyType
 
-from gitbaton.git.objects import tree_objects
 from gitbaton.git.prefetch import OTHERS
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Oid
@@ -192,16 +191,11 @@ class Watch:
             found=found,
             before=before,
             after=after,
-            before_tree=self._tree(before),
-            after_tree=self._tree(after),
+            before_tree=self._files.tree(before),
+            after_tree=self._files.tree(after),
             unkept=tuple(blind),
             modes={p: seen.stat.st_mode & 0o777 for p, (seen, _) in changes.items() if seen.stat is not None},
         )
-
-    def _tree(self, entries: Mapping[str, Entry]) -> Oid:
-        trees = tree_objects(self._files.reader.algorithm, ((p, e.mode, e.oid) for p, e in entries.items()))
-        self._files.store.write(trees)
-        return trees[-1].oid
 
 
 def _oid(seen: _Seen) -> Oid | None:
