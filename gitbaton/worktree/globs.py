@@ -17,6 +17,8 @@ STAR = None  # a token: any number of characters
 _FORBIDDEN = ("", ".", "..", ".git")  # names that no file of a work tree has
 _TELLING = ".gitGIT"
 _WILD = re.compile(r"\\.|([*?\[])", re.DOTALL)
+_TOKEN = re.compile(r"\\(.)|(\*+)|(\?)|\[([!^]?+)(\]?+(?:\\.|[^]\\])*+)\]|([\[\\])|(.)", re.DOTALL)
+_MEMBER = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
 
 Ranges = tuple[tuple[int, int], ...]
 Tokens = tuple[Ranges | None, ...]
@@ -43,50 +45,29 @@ def wildcards(tokens: Tokens) -> int:
 def tokens_of(piece: str) -> Tokens:
     """A name of a glob as the characters that it allows, one after the other. Raises ValueError that says what is wrong."""
     tokens: list[Ranges | None] = []
-    at = 0
-    while at < len(piece):
-        char, at = piece[at], at + 1
-        if char == "*":
-            tokens += [STAR] if tokens[-1:] != [STAR] else []
-        elif char == "?":
-            tokens.append(_ANY)
-        elif char == "[":
-            ranges, at = _bracket(piece, at)
-            tokens.append(ranges)
+    for found in _TOKEN.finditer(piece):
+        quoted, star, any_char, negated, listed, lone, char = found.groups()
+        if lone:
+            odd = (len(piece) - len(piece.rstrip("\\"))) % 2
+            raise ValueError("has a backslash that quotes nothing" if odd else "has a '[' without a ']' in the same name")
+        if listed:
+            tokens.append(_meet(_ANY, _complement(_listed(listed)) if negated else _tidy(_listed(listed))))
         else:
-            if char == "\\":
-                if at == len(piece):
-                    raise ValueError("has a backslash that quotes nothing")
-                char, at = piece[at], at + 1
-            tokens.append(((ord(char), ord(char)),))
+            tokens.append(STAR if star else _ANY if any_char else ((ord(quoted or char),) * 2,))
     return tuple(tokens)
 
 
-def _bracket(piece: str, at: int) -> tuple[Ranges, int]:
-    """The characters that ``[...]`` allows, and where it ends."""
-    negated = piece[at : at + 1] in ("!", "^")
-    at += negated
-    first, found = at, []
-    while at < len(piece) and (piece[at] != "]" or at == first):
-        if piece.startswith(("[:", "[.", "[="), at):
-            raise ValueError(f"has '{piece[at : at + 2]}' in brackets, which is not understood")
-        low, at = _member(piece, at)
-        high = low
-        if piece[at : at + 1] == "-" and piece[at + 1 : at + 2] not in ("", "]"):
-            high, at = _member(piece, at + 1)
+def _listed(members: str) -> list[tuple[int, int]]:
+    """The ranges of characters between brackets."""
+    ranges = []
+    for found in _MEMBER.finditer(members):
+        low, high = found[1], found[2] or found[1]
+        if members.startswith(("[:", "[.", "[="), found.start()):
+            raise ValueError(f"has '{members[found.start() : found.start() + 2]}' in brackets, which is not understood")
         if low > high:
-            raise ValueError(f"has the range '{chr(low)}-{chr(high)}', which is empty")
-        found.append((low, high))
-    if at >= len(piece):
-        raise ValueError("has a '[' without a ']' in the same name")
-    return _meet(_ANY, _complement(found) if negated else _tidy(found)), at + 1
-
-
-def _member(piece: str, at: int) -> tuple[int, int]:
-    at += piece[at] == "\\"
-    if at == len(piece):
-        raise ValueError("has a backslash that quotes nothing")
-    return ord(piece[at]), at + 1
+            raise ValueError(f"has the range '{low}-{high}', which is empty")
+        ranges.append((ord(low), ord(high)))
+    return ranges
 
 
 def _tidy(found: list[tuple[int, int]]) -> Ranges:
@@ -288,24 +269,32 @@ def matcher(globs: Sequence[str]) -> Callable[[str], bool]:
     def matches(path: str) -> bool:
         if not (path in plain or (search and search(path)) or (plain and any(above in plain for above in _above(path)))):
             return False
-        return ".git" not in path.lower() or ".git" not in path.lower().split("/")
+        return not _within_git(path)
 
     return matches
 
 
 def below(globs: Sequence[str]) -> Callable[[str], bool]:
-    """Whether files below a folder ('' for the top) can match one of these globs in their normal form; answers are kept, so a
-    walk that asks for each folder after the one above it pays little."""
-    paths = [path for glob in globs for path in _variants(glob)]
-    known: dict[str, frozenset[tuple[int, int]]] = {"": _closed(paths, {(number, 0) for number in range(len(paths))})}
+    """Whether files below a folder ('' for the top) can match one of these globs in their normal form."""
+    ways = [_way(glob) for glob in dict.fromkeys(globs)]
 
-    def states(folder: str) -> frozenset[tuple[int, int]]:
-        if folder not in known:
-            above, _, name = folder.rpartition("/")
-            known[folder] = _after(paths, states(above), name) if name.lower() != ".git" else frozenset()
-        return known[folder]
+    def enter(folder: str) -> bool:
+        names = folder.split("/") if folder else []
+        return not _within_git(folder) and any(
+            (deep or len(names) <= len(lead)) and all(fits(name) for fits, name in zip(lead, names, strict=False))
+            for lead, deep in ways
+        )
 
-    return lambda folder: any(at < len(paths[number]) for number, at in states(folder))
+    return enter
+
+
+@lru_cache(maxsize=1 << 14)
+def _way(glob: str) -> tuple[tuple[Callable[[str], object], ...], bool]:
+    """What the folders on the way to what a glob matches are called, and whether any others may follow."""
+    elements = _elements(glob)
+    deep = _DEEP in elements or not is_wild(glob)
+    lead = elements[: elements.index(_DEEP)] if _DEEP in elements else elements if deep else elements[:-1]
+    return tuple(name_matcher(name) for name in lead if name is not _DEEP), deep
 
 
 def overlap(a: Sequence[str], b: Sequence[str]) -> tuple[str, str] | None:
@@ -330,6 +319,12 @@ def _ends(glob: str) -> tuple[str, str]:
     if not is_wild(glob):
         return fixed(glob), ""
     return fixed(glob), re.split(r"[]*?\\]", glob)[-1].lstrip("/")
+
+
+def _within_git(path: str) -> bool:
+    """Whether a name of a path is ``.git``."""
+    lower = path.lower()
+    return ".git" in lower and ".git" in lower.split("/")
 
 
 def _above(path: str) -> Iterator[str]:
@@ -372,28 +367,6 @@ def _cross(a: Elements, b: Elements) -> bool:
 
 def _name(element: Tokens | None) -> Tokens:
     return (STAR,) if element is _DEEP else element
-
-
-def _closed(paths: Sequence[Elements], states: set[tuple[int, int]]) -> frozenset[tuple[int, int]]:
-    """With the states that are reached when a ``**`` stands for nothing."""
-    todo = list(states)
-    while todo:
-        number, at = todo.pop()
-        if at < len(paths[number]) and paths[number][at] is _DEEP and (number, at + 1) not in states:
-            states.add((number, at + 1))
-            todo.append((number, at + 1))
-    return frozenset(states)
-
-
-def _after(paths: Sequence[Elements], states: frozenset[tuple[int, int]], name: str) -> frozenset[tuple[int, int]]:
-    reached = set()
-    for number, at in states:
-        element = paths[number][at] if at < len(paths[number]) else ()
-        if element is _DEEP:
-            reached.add((number, at))
-        elif element and name_matcher(element)(name):
-            reached.add((number, at + 1))
-    return _closed(paths, reached)
 
 
 def _path_regex(elements: Elements) -> str:
