@@ -85,7 +85,6 @@ def desk(
             raise
         finally:
             show.close()
-            journal.close()
 
 
 def _named(journal: Journal, run: Optional[str], top: str, plan: Optional[str]) -> str:

@@ -111,14 +111,10 @@ class Durable:
                 break
 
     def _door(self) -> Objects:
-        """The door of the repository, of a kind that has a ref on disk before it takes the old one's place."""
-        if isinstance(self.repo.objects, BinaryObjects):
-            self.repo.settings()  # who writes must know the hooks to switch off
-            git, layout = self.repo.git.changed({}, "core.fsync=all", "core.fsyncMethod=fsync"), self.repo.layout
-            return BinaryObjects(git, layout.git_dir, layout.common_dir, layout.algorithm)
-        from gitbaton.git.libgit2 import durable
-
-        return durable(self.repo.layout.git_dir)
+        """A git that has a ref on disk before it takes the old one's place."""
+        self.repo.settings()  # who writes must know the hooks to switch off
+        git, layout = self.repo.git.changed({}, "core.fsync=all", "core.fsyncMethod=fsync"), self.repo.layout
+        return BinaryObjects(git, layout.git_dir, layout.common_dir, layout.algorithm)
 
     def _folder(self, path: str) -> None:
         """Have on disk which names a folder has. One that is gone has none."""

@@ -1,16 +1,15 @@
-"""Object and ref access through libgit2, for processes that do many small things."""
+"""Object and ref reading through libgit2, for processes that do many small things; git writes."""
 
 from __future__ import annotations
 
 import os
-import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pygit2
 from pygit2.enums import ObjectType
 
-from gitbaton.errors import MENDS, CollectedError, GitError, NotARepositoryError, RefConflictError
+from gitbaton.errors import GitError, NotARepositoryError
 from gitbaton.git.objects import (
     MAX_READ,
     Algorithm,
@@ -21,14 +20,10 @@ from gitbaton.git.objects import (
     RefChange,
     is_oid,
     is_ref,
-    lasting,
     linked_ref,
 )
 from gitbaton.git.sizes import LONGEST, check_size
-from gitbaton.git.torn import is_whole
 from gitbaton.model import Head, Oid
-from gitbaton.system.files import mode_of, share
-from gitbaton.values import cast
 
 _KIND: dict[int, Kind] = {
     ObjectType.COMMIT: "commit",
@@ -40,7 +35,6 @@ _TYPE = {kind: number for number, kind in _KIND.items()}
 _ERRORS = (pygit2.GitError, KeyError, ValueError, OSError, TypeError)
 _FILES = 128  # packs that are open at a time
 _FIRST = 8192  # bytes of a loose object's file that are read first: most need no more
-_LOCK_WAIT = 0.1  # core.filesRefLockTimeout's default, in seconds; libgit2 itself does not wait
 
 
 def _settle() -> None:
@@ -56,18 +50,18 @@ class Libgit2Objects:
 
     algorithm: Algorithm = "sha1"
 
-    def __init__(self, git_dir: str) -> None:
+    def __init__(self, git_dir: str, writer: Objects) -> None:
         _settle()
+        self._writer = writer
         try:
             self.repository = pygit2.Repository(git_dir)
             config = self.repository.config
             storage = next(iter(config.get_multivar("extensions.refstorage")), "files")
-            self._shared = mode_of(next(iter(config.get_multivar("core.sharedrepository")), None) or "")
         except _ERRORS as error:
             raise NotARepositoryError(f"libgit2 does not open '{git_dir}': {error}") from None
         self.git_dir = git_dir
         self.objects_dir = os.path.join(_common(git_dir), "objects")
-        if storage != "files":  # with repositoryformatversion 0, libgit2 would write refs that git does not see
+        if storage != "files":  # with repositoryformatversion 0, libgit2 would read refs that git does not see
             raise NotARepositoryError(f"libgit2 does not know the ref storage '{storage}' of '{git_dir}'")
 
     def info(self, spec: str) -> Object | None:
@@ -138,29 +132,7 @@ class Libgit2Objects:
 
     def write(self, objects: Iterable[NewObject]) -> None:
         """See Objects."""
-        try:
-            for item in objects:
-                path = os.path.join(self.objects_dir, item.oid[:2], item.oid[2:])
-                if os.path.exists(path) and not is_whole(path):  # libgit2, too, takes a torn file for the object
-                    os.unlink(path)
-                self._write(item)
-                if self._shared:
-                    folder = os.path.join(self.objects_dir, item.oid[:2])
-                    share(folder, self._shared)
-                    share(os.path.join(folder, item.oid[2:]), self._shared)
-        except _ERRORS as error:
-            raise GitError(f"cannot write an object: {error}") from None
-
-    def _write(self, item: NewObject) -> None:
-        """Write one object; again where a gc took its empty folder or its temporary file: libgit2 gives up."""
-        deadline = time.monotonic() + _LOCK_WAIT
-        while True:
-            try:
-                self.repository.odb.write(_TYPE[item.kind], item.data)
-                return
-            except OSError as error:
-                if "No such file" not in str(error) or time.monotonic() > deadline:
-                    raise
+        self._writer.write(objects)
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""
@@ -173,66 +145,7 @@ class Libgit2Objects:
 
     def update(self, *transactions: Sequence[RefChange]) -> None:
         """See Objects."""
-        for changes in transactions:
-            deadline = time.monotonic() + _LOCK_WAIT
-            while True:
-                try:
-                    self._transact(changes)
-                    self._share(changes)
-                    break
-                except _ERRORS as error:
-                    # `git pack-refs`, a part of gc, removes folders that have become empty.
-                    locked = any(word in str(error) for word in ("lock", "make directory")) and not lasting(str(error))
-                    if not locked or self._collides(changes):
-                        raise GitError(f"cannot update a ref: {error}") from None
-                    if time.monotonic() > deadline:
-                        raise RefConflictError(f"cannot update a ref: {error}") from None
-                    time.sleep(0.005)
-
-    def _share(self, changes: Sequence[RefChange]) -> None:
-        """Give refs the modes that core.sharedRepository asks for, to which libgit2 pays no heed."""
-        if self._shared:
-            common = os.path.dirname(self.objects_dir)
-            for change in changes:
-                path = os.path.join(common, *change.name.split("/")) if change.new is not None else ""
-                while path.startswith(os.path.join(common, "refs/")):
-                    share(path, self._shared)
-                    path = os.path.dirname(path)
-
-    def _collides(self, changes: Sequence[RefChange]) -> bool:
-        """Whether a name to be made is the folder of another ref, or the other way round."""
-        parts = [c.name.split("/") for c in changes if c.new is not None]
-        above = ["/".join(p[:n]) for p in parts for n in range(3, len(p))]
-        return any(self._direct(name) for name in above) or bool(self.refs(*(f"{c.name}/" for c in changes)))
-
-    def _transact(self, changes: Sequence[RefChange]) -> None:
-        transaction = self.repository.transaction()
-        try:
-            for change in changes:
-                if not pygit2.reference_is_valid_name(change.name):
-                    raise ValueError(f"'{change.name}' is not a valid name")
-                transaction.lock_ref(change.name)
-                if self._direct(change.name) != change.old:
-                    raise RefConflictError(f"cannot update a ref: '{change.name}' has moved")
-                if change.new == change.old:
-                    continue
-                if change.new is None:
-                    transaction.remove(change.name)
-                elif change.new in self.repository:
-                    transaction.set_target(change.name, change.new, None, None)
-                else:
-                    raise ValueError(f"object {change.new} does not exist")
-            transaction.commit()
-        finally:
-            # Frees it, and with it the lock files that a traceback would keep. Without an exception it would commit again,
-            # what is freed by then: libgit2 crashes.
-            transaction.__exit__(RuntimeError, None, None)
-
-    def _direct(self, name: str) -> Oid | None:
-        try:
-            return str(self._reference(name).target)
-        except _ERRORS:
-            return None
+        self._writer.update(*transactions)
 
     def symref(self, name: str) -> str | None:
         """See Objects."""
@@ -247,12 +160,7 @@ class Libgit2Objects:
 
     def set_symref(self, name: str, target: str) -> None:
         """See Objects."""
-        if not is_ref(target):
-            raise GitError(f"cannot set '{name}': '{target}' is not a ref")
-        try:
-            self.repository.references.create(name, target, force=True)
-        except _ERRORS as error:
-            raise GitError(f"cannot set '{name}': {error}") from None
+        self._writer.set_symref(name, target)
 
     def head(self) -> Head:
         """See Objects."""
@@ -312,9 +220,11 @@ class Libgit2Objects:
     def borrow(self, store: str, env: Mapping[str, str]) -> None:
         """See Objects."""
         self.repository.odb.add_disk_alternate(store)
+        self._writer.borrow(store, env)
 
     def give_back(self) -> None:
         """See Objects."""
+        self._writer.give_back()
         self.repository = pygit2.Repository(self.git_dir)  # it knows folders by inode, and the next one may have this one's
 
     def warm(self) -> None:
@@ -359,32 +269,6 @@ def packed(objects_dir: str) -> Callable[[bytes], tuple[Kind, bytes] | None]:
             return None
 
     return find
-
-
-def pack(door: Objects, oids: Iterable[Oid], folder: str) -> str:
-    """A pack of objects in a folder, with its index, without a process; the id in its name. Raises CollectedError."""
-
-    def fill(builder: pygit2.PackBuilder) -> None:
-        builder.set_threads(1)
-        for oid in oids:
-            builder.add(pygit2.Oid(hex=oid))
-
-    try:
-        cast(Libgit2Objects, door).repository.pack(folder, fill)
-    except _ERRORS as error:
-        raise CollectedError(f"an object is not here, or torn; nothing is recorded: {error}", MENDS) from None
-    return next(name for name in os.listdir(folder) if name.endswith(".idx")).removeprefix("pack-").removesuffix(".idx")
-
-
-def durable(git_dir: str) -> Libgit2Objects:
-    """A door of its own whose refs are on disk before they take the place of the old ones. Its objects are not."""
-    pygit2.settings.enable_fsync_gitdir(True)
-    try:
-        door = Libgit2Objects(git_dir)
-        door.info("refs/baton/meta")  # the store of refs is opened at the first question, and heeds the setting of then
-        return door
-    finally:
-        pygit2.settings.enable_fsync_gitdir(False)
 
 
 def _common(git_dir: str) -> str:

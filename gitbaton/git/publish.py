@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from gitbaton.errors import MENDS, CollectedError, GitError
@@ -11,7 +11,7 @@ from gitbaton.git.durable import Durable
 from gitbaton.git.loose import FEW, put_in, stow
 from gitbaton.git.objects import OID, NewObject, RefChange
 from gitbaton.git.packfile import New, stream
-from gitbaton.git.repo import Repo, make_folder, shared
+from gitbaton.git.repo import Repo, make_folder
 from gitbaton.git.run import checked
 from gitbaton.git.settings import FSYNC
 from gitbaton.model import Oid
@@ -152,17 +152,14 @@ def _is_much(place: str) -> bool:
     return False
 
 
-def move_refs(repo: Repo, *transactions: Sequence[RefChange], how: Fsync) -> None:
+def move_refs(repo: Repo, *transactions: Sequence[RefChange], how: Fsync, disk: Durable | None = None) -> None:
     """Move refs whose objects are on disk: with ``always`` they are there, too, when this returns; with ``ordered`` each is
-    whole, and may be the one of before. Raises as Objects.update."""
+    whole, and may be the one of before. ``disk``: of a long process, it knows which folders are there. Raises as
+    Objects.update."""
     if how == "never":
         repo.objects.update(*transactions)
-        return
-    disk = Durable(repo)
-    try:
-        disk.update_all(*transactions, names=how == "always")
-    finally:
-        disk.close()
+    else:
+        (disk or Durable(repo)).update_all(*transactions, names=how == "always")
 
 
 def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
@@ -222,27 +219,6 @@ def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> I
         keeps = _collect(repo, words, _ALIKE, fill, "always") if words else []
     except GitError as error:
         raise GitError(f"a pack cannot be written: {error.message}") from None
-    with _until_done(keeps):
-        yield
-
-
-@contextmanager
-def kept_here(repo: Repo, oids: Collection[Oid], files: Sequence[str], *, how: Fsync) -> Iterator[None]:
-    """As ``kept``, of a few objects that libgit2 packs in this process; ``files`` come to disk with the pack, where they are
-    still there. Raises CollectedError."""
-    from gitbaton.git.libgit2 import pack
-
-    try:
-        with _workshop(repo) as own:
-            name = pack(repo.objects, oids, own)
-            made = [os.path.join(own, f"pack-{name}{end}") for end in (".pack", ".idx")]
-            for path in made:
-                shared(repo, path)  # git itself sees to that
-            if how != "never":
-                sync_paths([*files, *made], missing=True)
-            keeps = _store(repo, own, [name], sync=how != "never")
-    except OSError as error:
-        raise _unwritten(error) from None
     with _until_done(keeps):
         yield
 

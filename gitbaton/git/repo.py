@@ -67,7 +67,7 @@ class Repo:
         try:
             from gitbaton.git.libgit2 import Libgit2Objects
 
-            return Libgit2Objects(self.layout.git_dir)
+            return Libgit2Objects(self.layout.git_dir, binary)
         except (NotARepositoryError, ImportError):
             if door == "libgit2":
                 raise

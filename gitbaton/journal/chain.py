@@ -18,10 +18,11 @@ from gitbaton.errors import (
     UnreadableRunError,
     UsageError,
 )
-from gitbaton.git.holding import Holder
+from gitbaton.git.durable import Durable
 from gitbaton.git.loose import lately
+from gitbaton.git.maintenance import PACKS, tidy_packs
 from gitbaton.git.objects import NewObject, RefChange, TreeEntry, author_at, commit_data, new_object, tree_data, zero
-from gitbaton.git.publish import publish
+from gitbaton.git.publish import fsync, kept, move_refs, publish
 from gitbaton.git.reffiles import lying, there
 from gitbaton.git.repo import Repo
 from gitbaton.journal import origins, words
@@ -56,16 +57,12 @@ class Journal:
     def __init__(self, repo: Repo, *, author: bytes, redactor: Redactor | None = None, clock: Callable[[], datetime]) -> None:
         self.repo, self.author, self.redactor, self.clock = repo, author, redactor, clock
         self.root = root_objects(repo.layout.algorithm)[-1].oid
-        self._holder = Holder(repo)
+        self._disk, self._packs = Durable(repo), 0
         self._read: dict[str, tuple[Oid, tuple[Logged, ...]]] = {}
         self._first: dict[str, Oid] = {}  # the first commit of each run that was seen
         self._made: set[str] = set()  # the names that were made here
         self._guard = threading.RLock()
         self._finder = Finder(self)
-
-    def close(self) -> None:
-        """Let go of handles; the repository stays open."""
-        self._holder.close()
 
     def refs(self) -> dict[str, Oid]:
         """The local runs and their newest commits, of a broken ref the id of no object; names that are not ours are left
@@ -157,7 +154,6 @@ class Journal:
                 raise UnreadableRunError(run, error.message) from None
             foreign = origins.until(self.repo, run) == tip
             found = tuple(item if item.foreign == foreign else replace(item, foreign=foreign) for item in found)
-            self._holder.known(oid for logged in found for oid in logged.parts.values())
             self._read[run] = (tip, found)
             if found:
                 self._first.setdefault(run, found[0].commit)
@@ -232,14 +228,16 @@ class Journal:
         first: list[NewObject] = [] if tip else root_objects(algorithm)
         head = self.repo.objects.head().oid
         held = [oid for oid in (tip, head) if oid is not None and self.repo.objects.info(oid) is not None]
-        trees, blobs = ([parts[name] for name in names if name in parts] for names in (TREES, BLOBS))
-        new = [*first, *fresh, raw, tree, commit]
-        change = RefChange(name=ref, new=commit.oid, old=tip)
+        words, how = [commit.oid, *(f"^{oid}" for oid in held)], fsync(self.repo)
 
         def move() -> None:
-            self._holder.move(change, new, trees, blobs, held, walk=keep is not None)
+            with kept(self.repo, words, walk=True, how=how, fresh=[*first, *fresh, raw, tree, commit]):
+                move_refs(self.repo, [RefChange(name=ref, new=commit.oid, old=tip)], how=how, disk=self._disk)
 
         landed(move, lambda: self.tip(run), commit.oid)
+        self._packs += 1
+        if self._packs % PACKS == 0:
+            tidy_packs(self.repo)
         logged = Logged(record=record, commit=commit.oid, parts=dict(parts))
         if before and before[-1].foreign:
             origins.clear(self.repo, run)

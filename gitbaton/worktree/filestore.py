@@ -20,13 +20,14 @@ _LARGE = 1 << 20  # bytes of which it is worth asking whether the store has them
 
 class ObjectStore:
     """The object store of a repository. What was found in it is looked for again each time, because git may collect what
-    nothing refers to yet: loose objects by listing their folders, packed ones when a pack has come or gone."""
+    nothing refers to yet: loose objects by listing their folders, packed ones when a pack has gone."""
 
     def __init__(self, repo: Repo) -> None:
         self.repo = repo
         self.folder = repo.objects_dir
         self._packed: set[Oid] = set()
         self._mark = -1
+        self._packs: set[str] = set()
         self._fresh: set[Oid] = set()
 
     def missing(self, oids: Iterable[Oid]) -> set[Oid]:
@@ -34,8 +35,10 @@ class ObjectStore:
         rest = self._not_loose(set(oids))
         mark = self.repo.object_store()[0]
         if mark != self._mark:
-            self._packed.clear()
-            self._mark = mark
+            packs = {name for name in _names(os.path.join(self.folder, "pack")) if name.endswith(".idx")}
+            if not self._packs <= packs:
+                self._packed.clear()
+            self._mark, self._packs = mark, packs
         rest -= self._packed
         if not rest:
             return set()

@@ -137,8 +137,8 @@ install install/githooks.py: kept hooks never come back
 +_restore(draft, path, "")
 
 journal journal/chain.py: outputs miss the disk
--self._holder.move(change, new, trees, blobs, held, walk=keep is not None)
-+self.repo.objects.update([change])
+-move_refs(self.repo, [RefChange(name=ref, new=commit.oid, old=tip)], how=how, disk=self._disk)
++self.repo.objects.update([RefChange(name=ref, new=commit.oid, old=tip)])
 
 journal journal/state.py: a doubtful effect never happened
 -return _with_effect(step, effect if effect.doubt else replace(effect, state="undone"))

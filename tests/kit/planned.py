@@ -44,7 +44,6 @@ class Planned:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.journal.close()
         self.baton.close()
 
     @property
