@@ -588,7 +588,7 @@ class Baton:
 
     def _at_home(self, items: Sequence[Stored]) -> list[tuple[Live, str | None]]:
         """Each checkpoint against the work tree that it was taken in, or this one, and where that is."""
-        from gitbaton.git.settings import met, others
+        from gitbaton.git.questions import met, others
 
         layout = self.repo.layout
         here = met(layout.git_dir, layout.root or "")

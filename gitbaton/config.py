@@ -6,8 +6,8 @@ import os
 import re
 
 from gitbaton.errors import UsageError
+from gitbaton.git.questions import FSYNC
 from gitbaton.git.repo import Repo
-from gitbaton.git.settings import FSYNC
 from gitbaton.values import cast, value
 
 CHECKPOINT_DIR = "runtime/checkpoints"

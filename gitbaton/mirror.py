@@ -360,9 +360,9 @@ def unignore(repo: Repo, starts: Sequence[str]) -> list[str]:
 
 def expect_elsewhere(repo: Repo, tip: Checkpoint) -> None:
     """Other work trees may have the same current track; their hooks compare with their own ``expect``."""
-    from gitbaton.git import settings
+    from gitbaton.git import questions
 
-    for _, git_dir, _ in settings.worktrees(repo):
+    for _, git_dir, _ in questions.worktrees(repo):
         try:
             with open(os.path.join(git_dir, CURRENT), encoding="utf-8", errors="replace") as file:
                 mine = file.read(4096).rstrip("\n") == f"ref: {tip_ref(tip.track)}"

@@ -8,7 +8,7 @@ from gitbaton.codec import Json, counted, plain
 from gitbaton.commands.common import AsJson, opened, picked, print_json, say_findings, warn_all
 from gitbaton.commands.options import Call, Option
 from gitbaton.errors import GitError, UsageError
-from gitbaton.git import settings
+from gitbaton.git import questions
 from gitbaton.tools import doctor
 
 
@@ -71,7 +71,7 @@ def _mend(baton: Baton, remote: str | None, *, dry_run: bool, json: bool) -> int
         texts.append(f"written: {counted(len(found.objects), 'object')}, {found.found} of them found elsewhere")
     texts += [f"ref: '{plain(move.name)}' {(move.new or 'goes')[:10]}: {plain(move.said)}" for move in found.moves]
     texts += [f"lost: {plain(item.where)}: {plain(item.what)}" for item in found.lost]
-    if dry_run and found.lost and remote is None and settings.matching(baton.repo, r"^remote\..*\.url$"):
+    if dry_run and found.lost and remote is None and questions.matching(baton.repo, r"^remote\..*\.url$"):
         texts.append("     a remote may still have it: git baton doctor --mend --dry-run --from-remote REMOTE")
     texts += [f"left as it is: {plain(item.where)}: {plain(item.what)}" for item in found.left]
     texts += [text for item in found.theirs for text in (f"not ours: {plain(item.text)}", f"     {plain(item.hint)}")]

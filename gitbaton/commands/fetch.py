@@ -8,7 +8,7 @@ from gitbaton.commands.common import AsJson, opened, print_json, tell_error, war
 from gitbaton.commands.exchanging import TIMEOUT, Timeout, Tracks, exchange, gathered_document, say_apart, say_gathered
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import RecordError
-from gitbaton.sync.look import said
+from gitbaton.sync.items import said
 
 
 def command(

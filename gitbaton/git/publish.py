@@ -11,9 +11,9 @@ from gitbaton.git.durable import Durable
 from gitbaton.git.loose import FEW, put_in, stow
 from gitbaton.git.objects import OID, NewObject, RefChange
 from gitbaton.git.packfile import New, stream
+from gitbaton.git.questions import FSYNC
 from gitbaton.git.repo import Repo, make_folder
 from gitbaton.git.run import checked
-from gitbaton.git.settings import FSYNC
 from gitbaton.model import Oid
 from gitbaton.system.files import remove_folder, sync_paths
 from gitbaton.system.process import begin

@@ -8,7 +8,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, parse_note, plain
 from gitbaton.errors import RefConflictError
-from gitbaton.git import rewrites, settings
+from gitbaton.git import questions, rewrites
 from gitbaton.git.objects import OID
 from gitbaton.hooks.guard import log
 from gitbaton.model import Head, Oid, Stored
@@ -31,7 +31,7 @@ def drift_lines(baton: Baton, event: str) -> list[str]:
     if track is None or warn == "never" or (event == "post-commit" and warn != "always"):
         return []
     stored = baton.store.tip(track)
-    if stored is None or settings.last_move(baton.repo).startswith(_STEPS.get(event, ("rebase",))):
+    if stored is None or questions.last_move(baton.repo).startswith(_STEPS.get(event, ("rebase",))):
         return []
     live = Surveyor(baton.store, baton.settings.short).live(stored)
     if not live.drift.moved:

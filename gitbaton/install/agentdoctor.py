@@ -10,7 +10,7 @@ from typing import Any
 from gitbaton.agents.clients import folder
 from gitbaton.agents.settings import Document, MalformedError
 from gitbaton.errors import BatonError, GitTimeoutError
-from gitbaton.git.settings import everywhere
+from gitbaton.git.questions import everywhere
 from gitbaton.install import codex
 from gitbaton.install.levels import EVERYWHERE, ONLY_USED, Place, Row, doubled, program, rows, shown
 from gitbaton.install.plan import read

@@ -11,7 +11,7 @@ from gitbaton import mirror
 from gitbaton.baton import Baton
 from gitbaton.codec import counted
 from gitbaton.errors import BatonError, UsageError
-from gitbaton.git import settings
+from gitbaton.git import questions
 from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import default, names
 from gitbaton.git.repo import Repo
@@ -56,16 +56,16 @@ def scripts() -> dict[str, bytes]:
 
 def route(repo: Repo) -> str:
     """How hooks reach this repository: ``config`` (git 2.54 or newer), ``directory``, or ``foreign`` (another tool's place)."""
-    if settings.version(repo) >= settings.CONFIG_HOOKS:
+    if questions.version(repo) >= questions.CONFIG_HOOKS:
         return "config"
-    default = os.path.realpath(settings.default_hooks(repo))
+    default = os.path.realpath(questions.default_hooks(repo))
     inside = default.startswith(os.path.join(os.path.realpath(repo.layout.common_dir), ""))
     return "directory" if inside and os.path.realpath(hooks_folder(repo)) == default else "foreign"
 
 
 def hooks_folder(repo: Repo) -> str:
     """The directory whose hooks git runs here."""
-    return settings.hooks_path(repo) or settings.default_hooks(repo)
+    return questions.hooks_path(repo) or questions.default_hooks(repo)
 
 
 def script_folder(repo: Repo) -> str:
@@ -134,7 +134,7 @@ def plan_install(baton: Baton, *, display: bool = True, fetch: bool = False, rem
     elif way == "foreign":
         _foreign(draft)
     for key in ("notes.displayRef", "notes.rewriteRef") if display else ("notes.rewriteRef",):
-        if not COVERING & set(settings.all_values(repo, key)):
+        if not COVERING & set(questions.all_values(repo, key)):
             _add_config(draft, key, GLOB)
     if fetch:
         name = default(repo, pushing=False) if remote is None else remote
@@ -168,12 +168,12 @@ def _put(draft: _Draft, path: str, data: bytes) -> None:
 
 
 def _add_config(draft: _Draft, key: str, text: str) -> None:
-    if text in settings.local_values(draft.repo, key):
+    if text in questions.local_values(draft.repo, key):
         return
 
     def run() -> None:
         draft.made.put_value(key, text, here=True)
-        settings.add_local(draft.repo, key, text)
+        questions.add_local(draft.repo, key, text)
 
     draft.step(f"add {key} = {text} to the repository's configuration", run)
 
@@ -182,7 +182,7 @@ def _remove_config(draft: _Draft, pairs: Iterable[tuple[str, str]]) -> None:
     for key, text in pairs:
 
         def run(key: str = key, text: str = text) -> None:
-            settings.remove_local(draft.repo, key, text)
+            questions.remove_local(draft.repo, key, text)
             draft.made.put_value(key, text, here=False)
 
         draft.step(f"remove {key} = {text} from the repository's configuration", run)
@@ -191,16 +191,16 @@ def _remove_config(draft: _Draft, pairs: Iterable[tuple[str, str]]) -> None:
 def _config_hook_values(repo: Repo) -> list[tuple[str, str]]:
     """The settings of config hooks of ours, whatever repository they were written for."""
     keys = (f"hook.baton-{event}.{name}" for event in EVENTS for name in ("event", "command"))
-    return [(key, text) for key in keys for text in settings.local_values(repo, key)]
+    return [(key, text) for key in keys for text in questions.local_values(repo, key)]
 
 
 def has_config_hook(repo: Repo, event: str) -> bool:
     """Whether the configuration calls our script of this repository, and nobody switched that off."""
     name = f"hook.baton-{event}"
     command = guarded(os.path.join(script_folder(repo), event))
-    off = settings.all_values(repo, f"{name}.enabled")[-1:] in (["false"], ["no"], ["off"], ["0"])
-    said = settings.all_values(repo, f"{name}.command")[-1:] == [command]
-    return said and not off and event in settings.all_values(repo, f"{name}.event")
+    off = questions.all_values(repo, f"{name}.enabled")[-1:] in (["false"], ["no"], ["off"], ["0"])
+    said = questions.all_values(repo, f"{name}.command")[-1:] == [command]
+    return said and not off and event in questions.all_values(repo, f"{name}.event")
 
 
 def _config_hooks(draft: _Draft) -> None:
@@ -208,7 +208,7 @@ def _config_hooks(draft: _Draft) -> None:
     for event in EVENTS:
         name = f"hook.baton-{event}"
         command = guarded(os.path.join(script_folder(draft.repo), event))
-        there = settings.local_values(draft.repo, f"{name}.command")
+        there = questions.local_values(draft.repo, f"{name}.command")
         _remove_config(draft, [(f"{name}.command", text) for text in there if text != command])
         _add_config(draft, f"{name}.event", event)
         _add_config(draft, f"{name}.command", command)
@@ -219,7 +219,7 @@ def _config_hooks(draft: _Draft) -> None:
 
 def _hook_file(draft: _Draft, event: str, data: bytes) -> None:
     """Our script in the hooks directory; a hook that is there already is kept beside it and called first."""
-    path = os.path.join(settings.default_hooks(draft.repo), event)
+    path = os.path.join(questions.default_hooks(draft.repo), event)
     there, kept = read(path), path + LEGACY
     found = caller(draft.repo, event)
     if found is not None and found != path:
@@ -260,13 +260,13 @@ def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
     if made.lost and (_config_hook_values(repo) or os.path.isdir(script_folder(repo)) or draft.steps):
         config = [*_config_hook_values(repo), ("notes.displayRef", GLOB), ("notes.rewriteRef", GLOB)]
         config += [(f"remote.{name}.fetch", text) for name in names(repo) for text in refspecs(name)]
-    _remove_config(draft, [(key, text) for key, text in config if text in settings.local_values(repo, key)])
+    _remove_config(draft, [(key, text) for key, text in config if text in questions.local_values(repo, key)])
     hidden = _hidden(baton)
     for event in EVENTS:
         _remove(draft, os.path.join(script_folder(repo), event))
     if os.path.isdir(script_folder(repo)):
         _remove_folder(draft, script_folder(repo))
-    for _, git_dir, _ in settings.worktrees(repo):
+    for _, git_dir, _ in questions.worktrees(repo):
         for name in STATE:
             _remove(draft, os.path.join(git_dir, "baton", name))
     _remove(draft, made.path)
@@ -296,7 +296,7 @@ def _remove_folder(draft: _Draft, folder: str) -> None:
 def _take_scripts(draft: _Draft, shipped: dict[str, bytes]) -> None:
     """Take our scripts out of the hooks directory and put kept hooks back, also where a manager has moved ours aside."""
     for event, data in shipped.items():
-        top = os.path.join(settings.default_hooks(draft.repo), event)
+        top = os.path.join(questions.default_hooks(draft.repo), event)
         places = [path for path in (top, *(top + end for end in ASIDE)) if is_ours(read(path))]
         for path in places:
             there = read(path) or b""
@@ -358,7 +358,7 @@ def _unhide(draft: _Draft, lines: Collection[bytes]) -> None:
 
 def _staying(draft: _Draft, paths: Iterable[str]) -> None:
     """Say which of the files that were hidden stay, and show."""
-    roots = [root for _, _, root in settings.worktrees(draft.repo) if root]
+    roots = [root for _, _, root in questions.worktrees(draft.repo) if root]
     there = [path for path in paths if any(os.path.lexists(os.path.join(root, path)) for root in roots)]
     exported = [path for path in there if os.path.basename(path) not in mirror.NAMES]
     if len(exported) < len(there):
@@ -378,9 +378,9 @@ def _purge(draft: _Draft, baton: Baton, hidden: Iterable[str]) -> None:
             what = f"'{name}' ({oid})" if name != NOTES else f"'{name}' ({oid}) with every note in it, also those of others"
             draft.step(f"delete the ref {what}", partial(_delete_ref, repo, name, oid))
     where = baton.latest
-    for prefix, git_dir, root in settings.worktrees(repo):
-        if settings.current_ref(repo, git_dir, CURRENT):
-            draft.step(f"delete '{prefix}{CURRENT}'", partial(settings.delete_current, repo, git_dir, CURRENT))
+    for prefix, git_dir, root in questions.worktrees(repo):
+        if questions.current_ref(repo, git_dir, CURRENT):
+            draft.step(f"delete '{prefix}{CURRENT}'", partial(questions.delete_current, repo, git_dir, CURRENT))
         if root:
             _purge_files(draft, root, hidden)
         own = os.path.join(git_dir, "baton")
@@ -400,7 +400,7 @@ def _purge(draft: _Draft, baton: Baton, hidden: Iterable[str]) -> None:
 
 def _purge_files(draft: _Draft, root: str, hidden: Iterable[str]) -> None:
     """The files of ours in a work tree that git does not track, and the folders that are then empty."""
-    tracked = set(settings.tracked(draft.repo, tuple(hidden), root))
+    tracked = set(questions.tracked(draft.repo, tuple(hidden), root))
     found = [path for path in hidden if path not in tracked and os.path.lexists(os.path.join(root, path))]
     for folder in dict.fromkeys(os.path.dirname(path) for path in found):
         there = mirror.Place(directory=os.path.join(root, folder), inside=folder or ".", root=root)

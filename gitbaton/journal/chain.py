@@ -25,7 +25,7 @@ from gitbaton.git.objects import NewObject, RefChange, TreeEntry, author_at, com
 from gitbaton.git.publish import fsync, kept, move_refs, publish
 from gitbaton.git.reffiles import lying, there
 from gitbaton.git.repo import Repo
-from gitbaton.journal import origins, words
+from gitbaton.journal import origins, redaction
 from gitbaton.journal.codec import encode, fit
 from gitbaton.journal.keys import idem
 from gitbaton.journal.names import check_run, run_of, run_ref
@@ -178,10 +178,10 @@ class Journal:
         is as it was.
         """
         ref = run_ref(run)
-        record, contents = words.clean(replace(record, run=run), dict(blobs or {}), self.redactor)
+        record, contents = redaction.clean(replace(record, run=run), dict(blobs or {}), self.redactor)
         algorithm = self.repo.layout.algorithm
         made = {name: new_object(algorithm, "blob", data) for name, data in contents.items()}
-        record = words.named(fit(record), made, contents)
+        record = redaction.named(fit(record), made, contents)
         parts = _parts(record, trees or {}) | {name: item.oid for name, item in made.items()}
 
         def once(_: object) -> Logged:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, decode, decode_track, plain
 from gitbaton.errors import GitError, RecordError, RefConflictError
-from gitbaton.git import settings
+from gitbaton.git import questions
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.loose import FEW, write_few
 from gitbaton.git.objects import NewObject, RefChange
@@ -173,7 +173,7 @@ class _Plan:
         """Which checkpoints that lie about are of a chain; None for a ref of another kind."""
         if name.startswith(SAFETY):
             places = {SAFETY + prefix.rstrip("/"): (git, root) for prefix, git, root in self.survey.worktrees}
-            here = settings.met(*places[name]) if name in places else None
+            here = questions.met(*places[name]) if name in places else None
             return lambda c: c.kind == "safety" and (c.files is None or here is None or c.files.worktree.same(here))
         track = track_of(name) if name.startswith(CHAINS) else None
         if name.startswith(REMOTES) and "/tracks/" in name:
@@ -234,7 +234,7 @@ class _Plan:
             if not pack.whole and survey.their_all and survey.theirs.isdisjoint(pack.oids):
                 parts = (pack.path.removesuffix("pack") + end for end in ("pack", "idx", "rev", "bitmap", "keep"))
                 yield from (path for path in parts if os.path.exists(path))
-        if where is None or settings.tracked(survey.repo, where.paths()):
+        if where is None or questions.tracked(survey.repo, where.paths()):
             return
         for path in (os.path.join(where.root or "", path) for path in where.paths()):
             try:

@@ -13,7 +13,7 @@ from glob import escape, glob
 
 from gitbaton.codec import decode
 from gitbaton.errors import GitError, GitTimeoutError, RecordError
-from gitbaton.git import settings
+from gitbaton.git import questions
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import (
     MAX_READ,
@@ -71,9 +71,9 @@ class Survey(BinaryObjects):
         self.bad: dict[Oid, bytes] = {}
         self.spare: Spare | None = None
         self.packs: list[Pack] = []
-        self.promised = bool(settings.matching(repo, r"^remote\..*\.(promisor|partialclonefilter)$"))
+        self.promised = bool(questions.matching(repo, r"^remote\..*\.(promisor|partialclonefilter)$"))
         self.unfinished = tuple(glob(os.path.join(escape(repo.shared_dir), BROKEN, "*", UNFINISHED)))
-        self.worktrees = settings.worktrees(repo)
+        self.worktrees = questions.worktrees(repo)
         places = ((git_dir, root) for _, git_dir, root in self.worktrees)
         self.torn_indexes = [at for at in places if index_is_torn(os.path.join(at[0], "index"), self.algorithm)]
         try:

@@ -14,7 +14,7 @@ from gitbaton.model import Oid, Op, Stored
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
-from gitbaton.worktree.putback import Difference, Entry, differences
+from gitbaton.worktree.checkout import Difference, Entry, differences
 from gitbaton.worktree.rawbytes import read_raw
 from gitbaton.worktree.staged import Scope
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from gitbaton.restore.values import CHANGING, Step
 from gitbaton.values import value
 from gitbaton.worktree.capture import covered
-from gitbaton.worktree.putback import GITLINK, Difference, Guard, parents
+from gitbaton.worktree.checkout import GITLINK, Difference, Guard, parents
 
 
 @value

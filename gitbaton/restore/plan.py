@@ -20,8 +20,8 @@ from gitbaton.store import safety_ref
 from gitbaton.store.safety import AFTER, beside, in_beside, steps
 from gitbaton.values import replace
 from gitbaton.worktree.capture import covered
+from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences, hidden, matching
 from gitbaton.worktree.ignores import ignored_by
-from gitbaton.worktree.putback import Difference, Entry, changed_tree, differences, hidden, matching
 from gitbaton.worktree.staged import Scope, listed_now, read_staged, stages_now
 
 FREE: AbstractContextManager[None] = nullcontext()

@@ -23,7 +23,7 @@ from gitbaton.store import Store, safety_ref
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, take_back
 from gitbaton.store.values import MAX_COMMIT
 from gitbaton.worktree.capture import covered
-from gitbaton.worktree.putback import Difference, Entry, changed_tree, differences
+from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences
 from gitbaton.worktree.rawbytes import read_raw
 from gitbaton.worktree.staged import IndexLock, Restaging, Scope, read_staged, refuse_changed, signature
 from gitbaton.worktree.swapall import can_place, rescue

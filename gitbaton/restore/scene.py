@@ -18,8 +18,8 @@ from gitbaton.system.files import READ, Signature
 from gitbaton.system.process import Process
 from gitbaton.values import replace
 from gitbaton.worktree.capture import Captured, capture_with_index, covered, private_folder, with_raw
+from gitbaton.worktree.checkout import GITLINK, Difference, Entry, Guard, parents, take_in, take_out
 from gitbaton.worktree.index import Facts, PrivateIndex
-from gitbaton.worktree.putback import GITLINK, Difference, Entry, Guard, parents, take_in, take_out
 from gitbaton.worktree.staged import refuse_changed
 from gitbaton.worktree.swap import look_at
 from gitbaton.worktree.swapall import permissions

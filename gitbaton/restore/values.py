@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from gitbaton.restore.scene import Scene
-    from gitbaton.worktree.putback import Entry
+    from gitbaton.worktree.checkout import Entry
     from gitbaton.worktree.staged import Scope
 
     Action = Literal["write", "create", "remove", "keep", "conflict", "refuse"]

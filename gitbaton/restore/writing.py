@@ -13,7 +13,7 @@ from gitbaton.restore.intent import reached
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.system.files import READ, Signature
-from gitbaton.worktree.putback import Difference, check_out, refuse_remains
+from gitbaton.worktree.checkout import Difference, check_out, refuse_remains
 from gitbaton.worktree.rawbytes import write_raw
 from gitbaton.worktree.swap import look_at
 from gitbaton.worktree.swapall import SwapAll, can_place

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gitbaton import mirror
 from gitbaton.baton import Baton
 from gitbaton.errors import BatonError, UsageError
-from gitbaton.git import settings
+from gitbaton.git import questions
 
 
 def places(baton: Baton, root: str) -> Iterator[mirror.Place]:
@@ -24,7 +24,7 @@ def refresh(baton: Baton) -> list[str]:
     """Bring all LATEST files of ours in line with the tracks; where there are none, none are made. What could not be written,
     and why, comes back."""
     said: list[str] = []
-    for prefix, _, root in settings.worktrees(baton.repo):
+    for prefix, _, root in questions.worktrees(baton.repo):
         try:
             said += _refresh(baton, root) if root else []
         except (BatonError, OSError) as error:
@@ -42,7 +42,7 @@ def _refresh(baton: Baton, root: str) -> list[str]:
                 mirror.place(there.repo, where.inside or where.directory)
             except UsageError:  # what stands there is not ours
                 continue
-            if mirror.foreign(where) or settings.tracked(there.repo, where.paths()):
+            if mirror.foreign(where) or questions.tracked(there.repo, where.paths()):
                 continue
             with Baton(repo=there.repo, checkpoint_dir=where.inside or where.directory, clock=baton.clock) as one:
                 said += one.refresh(only_existing=True)

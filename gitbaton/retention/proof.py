@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, encode_track, parse_note, payload, plain
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git import objectlists, settings, usage
+from gitbaton.git import objectlists, questions, usage
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo
@@ -254,7 +254,7 @@ def _in_worktrees(baton: Baton, files: Mapping[Oid, bytes]) -> list[str]:
     """Those of some files that still lie at their path in a work tree, in words, the first few."""
     names = {path: oid for oid, path in files.items() if b"\n" not in path}
     found: list[bytes] = []
-    for _, git_dir, root in settings.worktrees(baton.repo):
+    for _, git_dir, root in questions.worktrees(baton.repo):
         paths = {os.path.join(os.fsencode(root), path): path for path in names} if root else {}
         here = [path for full, path in paths.items() if os.path.isfile(full) and not os.path.islink(full)]
         git = baton.repo.git.changed({"GIT_DIR": git_dir, "GIT_WORK_TREE": root or ""}, directory=root or None)
@@ -273,7 +273,7 @@ def _holders(repo: Repo, oid: Oid) -> list[str]:
     found = [by for commit in dict.fromkeys(commits) for by in _containing(repo, commit)]
     direct = repo.git.out("for-each-ref", "--points-at", oid, "--format=%(refname)").decode("utf-8", "replace").split("\n")
     found += [f"'{ref}'" for ref in direct if ref]
-    for prefix, git_dir, root in settings.worktrees(repo):
+    for prefix, git_dir, root in questions.worktrees(repo):
         env = {"GIT_DIR": git_dir, "GIT_INDEX_FILE": f"{git_dir}/index", **({"GIT_WORK_TREE": root} if root else {})}
         if oid.encode() in repo.git.run("ls-files", "-s", "-z", env=env).out:
             found.append(f"the index of '{root or prefix.rstrip('/')}'")

@@ -11,7 +11,7 @@ from gitbaton.errors import NotFoundError, RefConflictError
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.inventory import Chain, Conversation, Found, copies
 from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, rebuilt, survey
-from gitbaton.retention.rules import Item, Wish, keep, keep_auto, no_rule, rules_of
+from gitbaton.retention.rules import DAYS, Item, Wish, keep, keep_auto, no_rule, rules_of
 from gitbaton.store import NOTES, TIPS, Store, chain_ref
 from gitbaton.store.join import links
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS
@@ -20,8 +20,6 @@ from gitbaton.store.safety import replay
 from gitbaton.store.sound import NONE
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace, value
-
-DAYS = 14  # for which safety checkpoints and conversations stay
 
 
 @value

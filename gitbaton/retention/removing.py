@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from gitbaton.baton import Baton
 from gitbaton.errors import RefConflictError
-from gitbaton.git import settings
+from gitbaton.git import questions
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.repo import lock_file
 from gitbaton.model import Oid, Stored
@@ -103,7 +103,7 @@ def moving(
         if not held:
             stack.enter_context(baton.repo.lock((*refs, *(trim.chain.ref for trim in trims), META, NOTES)))
         places = (
-            {SAFETY + prefix.rstrip("/"): git_dir for prefix, git_dir, _ in settings.worktrees(baton.repo)} if trims else {}
+            {SAFETY + prefix.rstrip("/"): git_dir for prefix, git_dir, _ in questions.worktrees(baton.repo)} if trims else {}
         )
         free = {trim.chain.ref: trim.change for trim in trims}
         for ref in [ref for ref in free if ref in places]:

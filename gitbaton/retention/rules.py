@@ -17,7 +17,7 @@ from gitbaton.errors import UsageError
 from gitbaton.model import Kind, Oid
 from gitbaton.values import value
 
-AUTO_DAYS = 14
+DAYS = 14  # for which automatic and safety checkpoints and conversations stay
 AUTO_LAST = 200
 _PARTS = re.compile(r"([0-9]{1,6})([hdwmy])")
 KEYS = ("keepLast", "keepWithin", "keepDaily", "keepWeekly")
@@ -182,10 +182,10 @@ def keep(items: Sequence[Item], rules: Rules, *, milestones: bool = True) -> dic
 def keep_auto(items: Sequence[Item], now: datetime) -> dict[Oid, tuple[str, ...]]:
     """What stays of a track that is pruned by itself: all but the automatic checkpoints that are older than 14 days and not
     among the newest 200."""
-    least = now - timedelta(days=AUTO_DAYS)
+    least = now - timedelta(days=DAYS)
     young = [item for item in items if item.created > least]
     manual = [item for item in items if item.kind != "auto"]
-    return _kept(items, [("last", items[:AUTO_LAST]), (f"within {AUTO_DAYS}d", young), ("manual", manual)], milestones=True)
+    return _kept(items, [("last", items[:AUTO_LAST]), (f"within {DAYS}d", young), ("manual", manual)], milestones=True)
 
 
 def _kept(

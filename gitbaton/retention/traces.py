@@ -10,7 +10,7 @@ from hashlib import sha256
 from gitbaton import mirror
 from gitbaton.baton import Baton
 from gitbaton.codec import canonical, timestamp
-from gitbaton.git import settings
+from gitbaton.git import questions
 from gitbaton.git.repo import Repo
 from gitbaton.mirror import EXPORTED
 from gitbaton.model import Oid, Stored
@@ -35,7 +35,7 @@ def erase(baton: Baton, made: Forgetting) -> list[str]:
     said = _removed(proofs.path(baton.repo, ref) for ref in known)
     said += _removed(os.path.join(baton.repo.shared_dir, name) for name in _LOGS)  # whatever a hook could not do, it said there
     needles = words(made.parts)
-    for _, git_dir, root in settings.worktrees(baton.repo):
+    for _, git_dir, root in questions.worktrees(baton.repo):
         said += _removed(_records(os.path.join(git_dir, "baton"), made, needles))
         for there in mirrors.places(baton, root) if root else ():
             said += _exported(baton, made, there, root)
@@ -75,7 +75,7 @@ def _clear_reflogs(repo: Repo, refs: Iterable[str]) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             _removed([path])
-    _removed(os.path.join(git_dir, "logs", CURRENT) for _, git_dir, _ in settings.worktrees(repo))
+    _removed(os.path.join(git_dir, "logs", CURRENT) for _, git_dir, _ in questions.worktrees(repo))
 
 
 def _removed(paths: Iterable[str]) -> list[str]:
@@ -122,7 +122,7 @@ def _exported(baton: Baton, made: Forgetting, there: mirror.Place, root: str) ->
     found = [name for name in names if holds(os.path.join(there.directory, name), ids)]
     if there.inside is not None and found:
         paths = {os.path.normpath(os.path.join(there.inside, name)): name for name in found}
-        for path in settings.tracked(baton.repo, tuple(paths), root):
+        for path in questions.tracked(baton.repo, tuple(paths), root):
             found.remove(paths[path])
             yield f"'{path}' is tracked by git and stays"
     yield from _removed(os.path.join(there.directory, name) for name in found)
@@ -138,7 +138,7 @@ def _shown(ids: Iterable[Oid]) -> list[bytes]:
 
 def latest_holding(baton: Baton, ids: Iterable[Oid]) -> list[str]:
     """The LATEST files of all work trees that still show one of some checkpoints."""
-    needles, roots = _shown(ids), [root for _, _, root in settings.worktrees(baton.repo) if root]
+    needles, roots = _shown(ids), [root for _, _, root in questions.worktrees(baton.repo) if root]
     places = [place.directory for root in roots for place in mirrors.places(baton, root)]
     paths = [os.path.join(place, name) for place in dict.fromkeys(places) for name in mirror.NAMES]
     return [path for path in paths if holds(path, needles)]

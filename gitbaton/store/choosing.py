@@ -6,7 +6,7 @@ import os
 
 from gitbaton.codec import check_track
 from gitbaton.errors import RecordError, UsageError
-from gitbaton.git import settings
+from gitbaton.git import questions
 from gitbaton.model import Stored
 from gitbaton.store import CURRENT, Store, tip_ref, track_of
 
@@ -73,8 +73,8 @@ class _Others:
 
     def __init__(self, store: Store) -> None:
         self.store, repo = store, store.repo
-        places = settings.others(repo)
-        self.currents = {settings.current_ref(repo, git_dir, CURRENT) for git_dir, _ in places}
+        places = questions.others(repo)
+        self.currents = {questions.current_ref(repo, git_dir, CURRENT) for git_dir, _ in places}
         self.met = [place for _, place in places if place is not None]
         self.here = repo.worktree_id() if places else None
 

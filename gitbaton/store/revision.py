@@ -7,7 +7,7 @@ from datetime import datetime
 
 from gitbaton.codec import check_track, decode, entry, parse_note, payload, plain, timestamp
 from gitbaton.errors import GitError, RecordError, RefConflictError
-from gitbaton.git import settings
+from gitbaton.git import questions
 from gitbaton.git.loose import stow
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
@@ -128,9 +128,9 @@ class Revision:
         """No work tree stays on a track that is gone."""
         gone = {tip_ref(track) for track, plan in self._plans.items() if plan.change is not None and plan.change.new is None}
         repo = self.store.repo
-        for _, git_dir, _ in settings.worktrees(repo) if gone else ():
-            if settings.current_ref(repo, git_dir, CURRENT) in gone:
-                settings.delete_current(repo, git_dir, CURRENT)
+        for _, git_dir, _ in questions.worktrees(repo) if gone else ():
+            if questions.current_ref(repo, git_dir, CURRENT) in gone:
+                questions.delete_current(repo, git_dir, CURRENT)
 
     def prepare(self) -> None:
         """Write the objects ahead, without the lock: they take long, and without a ref they are nothing. ``apply`` then has

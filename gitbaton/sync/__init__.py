@@ -1,7 +1,7 @@
 """Tracks, threads, runs and conversations between machines: fetch what a remote has, join it, and push what it lacks."""
 
 from gitbaton.sync.fetch import fetch
-from gitbaton.sync.look import is_thread, named
+from gitbaton.sync.items import is_thread, named
 from gitbaton.sync.push import push
 from gitbaton.sync.rounds import sync
 from gitbaton.sync.values import Choice, Synced

@@ -12,8 +12,8 @@ from gitbaton.model import Oid
 from gitbaton.store import CHAINS, NOTES
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync import threads, tracks
+from gitbaton.sync.items import OURS, Seen, broken_refs, here, item_of, look, more_broken_refs, own, room
 from gitbaton.sync.logs import fetched_runs
-from gitbaton.sync.look import OURS, Seen, broken_refs, here, item_of, look, more_broken_refs, own, room
 from gitbaton.sync.values import Choice, Fetched, Gathered, Item, in_order
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace, value

@@ -18,7 +18,7 @@ from gitbaton.store.join import Link, marks, news
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.store.revision import Revision
 from gitbaton.sync import threads
-from gitbaton.sync.look import Seen, said
+from gitbaton.sync.items import Seen, said
 from gitbaton.sync.notes import more_notes, track_in
 from gitbaton.sync.values import Choice, Gathered, Joined, Joining, Late
 from gitbaton.values import replace

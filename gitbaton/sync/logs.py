@@ -11,7 +11,7 @@ from gitbaton.journal.reading import read
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store.refs import RUNS, TRANSCRIPTS
-from gitbaton.sync.look import Seen, here, item_of
+from gitbaton.sync.items import Seen, here, item_of
 from gitbaton.sync.values import Fetched, Move
 from gitbaton.transcripts.layout import sessions_of
 from gitbaton.values import replace

@@ -17,7 +17,7 @@ from gitbaton.store.meta import Meta
 from gitbaton.store.notes import plan_notes
 from gitbaton.store.refs import META
 from gitbaton.store.write import NOBODY
-from gitbaton.sync.look import Seen, said
+from gitbaton.sync.items import Seen, said
 from gitbaton.sync.tracks import Comparison
 from gitbaton.sync.values import Move
 

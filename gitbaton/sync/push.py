@@ -30,8 +30,7 @@ from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META
 from gitbaton.sync import threads
 from gitbaton.sync.consent import agreed, counted, exposure, present, remember
-from gitbaton.sync.logs import run_moves, talk_moves
-from gitbaton.sync.look import (
+from gitbaton.sync.items import (
     OURS,
     Seen,
     broken_refs,
@@ -45,6 +44,7 @@ from gitbaton.sync.look import (
     said,
     torn_notes,
 )
+from gitbaton.sync.logs import run_moves, talk_moves
 from gitbaton.sync.notes import keeps, meta_move, notes_move
 from gitbaton.sync.tracks import Comparison
 from gitbaton.sync.values import Choice, Exposure, Item, Joining, Move, Pushing

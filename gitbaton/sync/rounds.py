@@ -10,8 +10,8 @@ from gitbaton.baton import Baton
 from gitbaton.errors import NoAnswerError, RemoteError
 from gitbaton.git.remotes import Connection
 from gitbaton.sync.fetch import fetch
+from gitbaton.sync.items import require_meta
 from gitbaton.sync.join import join
-from gitbaton.sync.look import require_meta
 from gitbaton.sync.push import Manner, push
 from gitbaton.sync.values import Choice, Gathered, Joining, Pushing, Synced, in_order
 from gitbaton.values import replace

@@ -13,7 +13,7 @@ from gitbaton.git.remotes import Connection
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store.refs import remote_ref
-from gitbaton.sync.look import OURS, Seen, flush, here, room
+from gitbaton.sync.items import OURS, Seen, flush, here, room
 from gitbaton.sync.threeway import Apart, Place, Side, apart, broken
 from gitbaton.sync.values import Choice, Fetched, Item, Joined, Move
 from gitbaton.threads.chain import Entries

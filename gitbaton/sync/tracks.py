@@ -16,7 +16,7 @@ from gitbaton.store.fetched import SLACK
 from gitbaton.store.join import Link, links, marks, merged, on_top
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import fetched_ref
-from gitbaton.sync.look import Seen
+from gitbaton.sync.items import Seen
 from gitbaton.sync.values import Choice, Fetched, Late, Move
 from gitbaton.values import replace
 

@@ -12,7 +12,7 @@ from gitbaton import config
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
 from gitbaton.errors import MENDS, BatonError, GitError, RecordError
-from gitbaton.git import rewrites, settings, usage
+from gitbaton.git import questions, rewrites, usage
 from gitbaton.git.packkeep import left
 from gitbaton.git.tornfiles import torn
 from gitbaton.install import githooks as install
@@ -90,7 +90,7 @@ def _settings(baton: Baton) -> Iterator[Finding]:
 def _doors(baton: Baton) -> Iterator[Finding]:
     from gitbaton import __version__
 
-    major, minor = settings.version(baton.repo)
+    major, minor = questions.version(baton.repo)
     text = f"gitbaton {__version__}, git {major}.{minor}"
     old = (major, minor) < (2, 36)
     yield _amiss("git", f"{text}; git 2.36 or newer is needed", "upgrade git") if old else _fine("git", text)
@@ -134,17 +134,17 @@ def _notes(baton: Baton) -> Iterator[Finding]:
         ("notes.displayRef", "'git log' shows the entries", "'git log' does not show the entries", False),
         ("notes.rewriteRef", "amend and rebase keep them", "", True),
     ):
-        covered = bool(install.COVERING & set(settings.all_values(baton.repo, key)))
+        covered = bool(install.COVERING & set(questions.all_values(baton.repo, key)))
         text = f"set, so {purpose}" if covered else "not set" if needed else f"not set, so {lost}"
         yield Finding(name=key, ok=covered or not needed, text=text, mend="" if covered else _INSTALL)
-    if settings.all_values(baton.repo, "notes.rewriteMode")[-1:] == ["cat_sort_uniq"]:
+    if questions.all_values(baton.repo, "notes.rewriteMode")[-1:] == ["cat_sort_uniq"]:
         text = "cat_sort_uniq sorts the lines of entries when commits are squashed"
         yield _amiss("notes.rewriteMode", text, "git config notes.rewriteMode concatenate")
 
 
 def _latest(baton: Baton) -> Iterator[Finding]:
     where = baton.latest
-    tracked = settings.tracked(baton.repo, where.paths()) if where is not None else ()
+    tracked = questions.tracked(baton.repo, where.paths()) if where is not None else ()
     if tracked:
         text = f"'{tracked[0]}' is tracked by git, so it is not ours and is not written"
         yield _amiss("latest", text, f"git rm --cached '{tracked[0]}'")
@@ -276,7 +276,7 @@ def _history(baton: Baton) -> Iterator[Finding]:
         total += len(oids) - 1
         if torn := baton.store.torn(track, oids):
             yield _amiss("history", torn, MENDS)
-    algorithm = [text for _, text in settings.matching(baton.repo, r"^fetch\.negotiationalgorithm$")]
+    algorithm = [text for _, text in questions.matching(baton.repo, r"^fetch\.negotiationalgorithm$")]
     if total > MANY and algorithm[-1:] != ["skipping"]:
         mend = "git config fetch.negotiationAlgorithm skipping"
         yield _amiss("history", f"{total} checkpoints make 'git fetch' negotiate longer", mend)
@@ -286,7 +286,7 @@ def _history(baton: Baton) -> Iterator[Finding]:
 
 def _filters(baton: Baton) -> Iterator[Finding]:
     """Filters that files of this repository need and that cannot run: such files are stored as they are."""
-    rows = dict(settings.matching(baton.repo, r"^filter\..*\.(required|clean|process)$"))
+    rows = dict(questions.matching(baton.repo, r"^filter\..*\.(required|clean|process)$"))
     names = {key[7:].rpartition(".")[0] for key in rows} | {"lfs"}
     amiss = False
     for name in sorted(names):
@@ -294,7 +294,7 @@ def _filters(baton: Baton) -> Iterator[Finding]:
         command = rows.get(f"filter.{name}.process") or rows.get(f"filter.{name}.clean") or ""
         if (not needed and name != "lfs") or _runs(command):
             continue
-        path = settings.filtered(baton.repo, name) if baton.repo.layout.root else None
+        path = questions.filtered(baton.repo, name) if baton.repo.layout.root else None
         if path is not None:
             amiss = True
             what = f"'{command}' cannot run" if command else "it has no command"

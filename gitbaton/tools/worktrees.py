@@ -14,8 +14,8 @@ from gitbaton.restore.writing import put_raw
 from gitbaton.store.safety import beside
 from gitbaton.values import value
 from gitbaton.worktree.capture import private_folder
+from gitbaton.worktree.checkout import check_out
 from gitbaton.worktree.index import Facts, PrivateIndex
-from gitbaton.worktree.putback import check_out
 from gitbaton.worktree.rawbytes import read_raw
 from gitbaton.worktree.staged import MARK, IndexLock, Restaging, Scope, read_staged
 

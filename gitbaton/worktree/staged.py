@@ -18,9 +18,9 @@ from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
 from gitbaton.model import FileState, Oid
 from gitbaton.values import value
+from gitbaton.worktree.checkout import Entry, differences, hidden
 from gitbaton.worktree.filetrees import is_safe
 from gitbaton.worktree.index import Facts, PrivateIndex
-from gitbaton.worktree.putback import Entry, differences, hidden
 
 LOCK_WAIT = 2.0
 MARK = "gitbaton "  # what a lock of ours begins with

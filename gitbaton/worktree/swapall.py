@@ -21,9 +21,9 @@ from gitbaton.model import Oid
 from gitbaton.system.files import Signature, open_below
 from gitbaton.system.process import Process, Result
 from gitbaton.worktree import swap
+from gitbaton.worktree.checkout import CHECKOUT_SECONDS, PLAIN, Difference, failure, index_info, parents
 from gitbaton.worktree.conversions import filters
 from gitbaton.worktree.index import PrivateIndex
-from gitbaton.worktree.putback import CHECKOUT_SECONDS, PLAIN, Difference, failure, index_info, parents
 from gitbaton.worktree.swap import Identity, identity, look_at
 
 _ATTRIBUTES = ".gitattributes"

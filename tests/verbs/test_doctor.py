@@ -176,12 +176,12 @@ def test_git_baton_not_on_path(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_old_git(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gitbaton.git import settings
+    from gitbaton.git import questions
     from gitbaton.tools import doctor
 
     with well.open() as baton:
         assert next(doctor._doors(baton)).ok
-        monkeypatch.setattr(settings, "version", lambda repo: (2, 35))
+        monkeypatch.setattr(questions, "version", lambda repo: (2, 35))
         assert next(doctor._doors(baton)).ok is False
 
 

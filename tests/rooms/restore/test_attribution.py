@@ -14,7 +14,7 @@ from gitbaton.git.objects import RefChange, commit_data, new_object, parse_commi
 from gitbaton.git.repo import Door
 from gitbaton.model import Stored, WorktreeId
 from gitbaton.restore.attribution import Owner, Present, others
-from gitbaton.store import chain_ref, lines
+from gitbaton.store import chain_ref, pathhistory
 from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
 from tests.kit.tiers import deep, some
@@ -355,13 +355,13 @@ def test_of_a_track_that_is_alone_what_is_lost_is_nobodys(scene: Scene, what: st
     commit = scene.repo.commit("all of it", b_txt="unseen\n")
     scene.baton.close()
     for few in (0, 8):
-        monkeypatch.setattr(lines, "NEWEST", 0)
-        monkeypatch.setattr(lines, "_FEW", few)
+        monkeypatch.setattr(pathhistory, "NEWEST", 0)
+        monkeypatch.setattr(pathhistory, "_FEW", few)
         with scene.repo.open(clock=scene.clock, door=None) as scene.baton:
             assert scene.others(then, "d/x", "d/y", "b.txt") == brought("b.txt", commit)
     _lose(scene, {"commit": lost.commit, "tree": lost.tree, "subtree": subtree}[what])
     for few in (0, 8):
-        monkeypatch.setattr(lines, "_FEW", few)
+        monkeypatch.setattr(pathhistory, "_FEW", few)
         with scene.repo.open(clock=scene.clock, door=None) as scene.baton:
             assert scene.others(then, "d/x", "d/y", "b.txt") == brought("b.txt", commit)
 

@@ -15,7 +15,7 @@ from gitbaton.errors import BatonError
 from gitbaton.model import Op, Stored
 from gitbaton.restore import Order, attribution, carry_out
 from gitbaton.restore.attribution import Owner, others
-from gitbaton.store import lines
+from gitbaton.store import pathhistory
 from tests.kit import Sandbox
 from tests.kit.tiers import model, sized
 from tests.rooms.restore.test_attribution import Scene
@@ -136,10 +136,10 @@ def test_of_a_long_track_that_is_alone_the_same_is_said(count: int) -> None:
     @given(before=ALONE_STEPS, after=ALONE_STEPS, few=st.booleans())
     def run(before: list[tuple[str, ...]], after: list[tuple[str, ...]], few: bool) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(lines, "NEWEST", 0)
-            patch.setattr(lines, "_FEW", 8 if few else 0)
-            patch.setattr(attribution, "first_lines", counted("first", lines.first_lines))
-            patch.setattr(attribution, "read_lines", counted("whole", lines.read_lines))
+            patch.setattr(pathhistory, "NEWEST", 0)
+            patch.setattr(pathhistory, "_FEW", 8 if few else 0)
+            patch.setattr(attribution, "first_lines", counted("first", pathhistory.first_lines))
+            patch.setattr(attribution, "read_lines", counted("whole", pathhistory.read_lines))
             found, expected = both_ways(before, after, False)
         assert found == expected
 

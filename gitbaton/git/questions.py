@@ -1,4 +1,4 @@
-"""Small questions to git, and small changes: its version, single settings, its work trees, the last move of HEAD."""
+"""Questions to git, and small changes: its version, single settings, its work trees, the last move of HEAD."""
 
 from __future__ import annotations
 
