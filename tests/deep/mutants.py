@@ -108,9 +108,9 @@ retention retention/rules.py: carried words are pruned
 -words |= {item.carried} if item.id in found else set()
 +words |= set()
 
-retention retention/forgetting.py: carriers come back by sync
--revision = drawn_up(baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.all_ids)
-+revision = drawn_up(baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.ids)
+retention store/revision.py: carriers come back by sync
+-self.meta = replace(self.meta, forgotten=forgotten | more)
++pass
 
 sync sync/push.py: secrets that were seen go
 -if hits or not self.manner.write or not any(move.changes for move in moves):

@@ -12,6 +12,8 @@ import pytest
 
 from gitbaton.errors import RemoteError
 from gitbaton.git.remotes import Connection, find
+from gitbaton.model import Carried
+from gitbaton.requests import Request
 from gitbaton.sync import Choice, sync
 from gitbaton.sync.push import Manner
 from gitbaton.sync.rounds import ROUNDS
@@ -101,6 +103,24 @@ def test_t21_two_clones_offline_then_synced_in_any_order(tmp_path: Path) -> None
         assert ok(a, "sync").out == ok(b, "sync").out == "nothing to push\n"
         assert [{**clone.state().refs} for clone in (a, b)] == again
         chains.add(tuple(item.raw for item in a.state().chains["t"]))
+
+
+def test_what_carries_forgotten_words_elsewhere_does_not_come_back(far: Far) -> None:
+    """Another clone's automatic checkpoint took over the words before they were forgotten here."""
+    a, b = far.first, far.clone()
+    said = snap(a, "SECRET")
+    ok(a, "push", "--yes")
+    ok(b, "sync", "--yes")
+    with b.open() as baton:
+        c = baton.resolve("t").checkpoint
+        carried = Carried(id=said, step=c.step, created=c.created, branch=c.branch, head=c.head, tree=baton.resolve("t").tree)
+        baton.apply(baton.plan(Request(step="turn", track="t", kind="auto", note="SECRET", carried=carried)))
+    ok(b, "sync")
+    ok(a, "forget", "--yes", said)
+    for clone in (a, b, a):
+        ok(clone, "sync")
+        assert clone.state().chains.get("t", []) == []
+    assert far.there().chains.get("t", []) == []
 
 
 @pytest.mark.deep
