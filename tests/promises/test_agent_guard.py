@@ -294,7 +294,6 @@ def test_files_cannot_grow(box: Sandbox, limit: int) -> None:
     check_next(box)
 
 
-@pytest.mark.deep
 @some("redirection", [">/dev/full", ">&-", "2>&-", "<&-", ">&- 2>&- <&-", ">/dev/full 2>/dev/full", "| :"])
 def test_closed_streams(box: Sandbox, redirection: str, tmp_path: Path) -> None:
     data, client = tmp_path / "payload", Client("claude", box.path)
