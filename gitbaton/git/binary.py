@@ -142,7 +142,7 @@ class BinaryObjects:
         checked(result, "unpack-objects")
 
     def write_pack(self, objects: Iterable[NewObject]) -> None:
-        """As ``write``, as one pack in the store: three times as fast for hundreds, and no file for each. Raises GitError."""
+        """See Objects. Three times as fast for hundreds as ``write``."""
         pack = self._pack(objects)
         if pack is not None:
             checked(self.git.run("index-pack", "--stdin", stdin=pack), "index-pack")

@@ -134,6 +134,10 @@ class Libgit2Objects:
         """See Objects."""
         self._writer.write(objects)
 
+    def write_pack(self, objects: Iterable[NewObject]) -> None:
+        """See Objects."""
+        self._writer.write_pack(objects)
+
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""
         try:

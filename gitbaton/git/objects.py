@@ -109,6 +109,9 @@ class Objects(Protocol):
     def write(self, objects: Iterable[NewObject]) -> None:
         """Store objects; one that exists stays."""
 
+    def write_pack(self, objects: Iterable[NewObject]) -> None:
+        """As ``write``, as one pack: no file for each. Raises GitError."""
+
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """All refs whose name starts with one of ``prefixes`` (each ends in ``/``) and what they point at, by name.
 

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 
-from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.loose import remember, write_few
 from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
@@ -88,7 +87,7 @@ class ObjectStore:
         if not wanted:
             return
         door = self.repo.objects
-        if len(wanted) > MANY and isinstance(door, BinaryObjects):
+        if len(wanted) > MANY:
             door.write_pack(list(wanted.values()))
         else:
             write_few(door, list(wanted.values()))

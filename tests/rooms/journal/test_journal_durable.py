@@ -14,14 +14,17 @@ import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gitbaton.errors import BatonError
+from gitbaton.git.durable import Durable
 from gitbaton.git.repo import Door
 from gitbaton.journal.chain import run_ref
 from gitbaton.journal.values import Logged
 from gitbaton.journal.verify import verify
+from gitbaton.worktree.filesets import Files
 from tests.kit import Sandbox
 from tests.kit.journals import RUN, journal, record, step_of, tree
 from tests.kit.places import ROOT
@@ -311,3 +314,29 @@ def test_a_record_and_what_it_names_are_one_pack_on_disk(repo: Sandbox, monkeypa
     assert "objects/pack" in synced and all(oid in held for oid in (logged.commit, some, repo.git("rev-parse", f"{some}:a")))
     assert not (repo.path / ".git/objects" / logged.commit[:2] / logged.commit[2:]).exists()
     assert not list(pack.parent.glob("*.keep"))
+
+
+@pytest.mark.parametrize("door", ["libgit2", "binary"])
+def test_r44_git_collects_while_the_ref_of_many_new_files_moves(
+    repo: Sandbox, monkeypatch: pytest.MonkeyPatch, door: Door
+) -> None:
+    """Without the ref git takes them for garbage, also those that lie in a pack, and at once."""
+    j = journal(repo, door=door)
+    for number in range(150):
+        repo.write(f"d/{number}", str(number))
+    with Files(j.repo, os.fspath(repo.path)) as files:
+        some = files.scan(["d/**"]).tree
+    real, said = Durable.update_all, list[str]()
+
+    def collected(self: Durable, *rest: Any, **words: Any) -> None:
+        repo.git("repack", "-q", "-a", "-d")
+        repo.git("prune", "--expire=now")
+        said.append(repo.git("cat-file", "-t", some))
+        real(self, *rest, **words)
+
+    monkeypatch.setattr(Durable, "update_all", collected)
+    j.append(RUN, record("gate", "a"), trees={"orphan": some})
+    j.append(RUN, record("gate", "b"), trees={"orphan": some})
+    assert said == ["tree", "tree"] and len(repo.tree(some)) == 150
+    assert not list((repo.path / ".git/objects/pack").glob("*.keep"))
+    repo.fsck()

@@ -63,13 +63,16 @@ def test_in_a_shared_repository_git_sets_the_modes(tmp_path: Path, monkeypatch: 
     assert all(path.stat().st_mode & 0o044 == 0o044 for path in (sandbox.path / ".git/objects").glob("??/*"))
 
 
-def test_the_door_of_libgit2_is_used_as_it_is(tmp_path: Path) -> None:
+def test_with_libgit2_many_are_one_pack_too(tmp_path: Path) -> None:
     sandbox = Sandbox.init(tmp_path / "r")
     opened = discover(os.fspath(sandbox.path), door="libgit2")
+    assert all(item is None for item in opened.objects.read_many([item.oid for item in blobs(150)]))
     ObjectStore(opened).write(blobs(150))
     stored(sandbox, blobs(150))
     found = sandbox.path / ".git/objects"
-    assert (len(list(found.glob("pack/*.pack"))), len(list(found.glob("??/*")))) == (0, 150)
+    assert (len(list(found.glob("pack/*.pack"))), len(list(found.glob("??/*")))) == (1, 0)
+    read = opened.objects.read_many([item.oid for item in blobs(150)])
+    assert [item.data for item in read if item is not None] == [item.data for item in blobs(150)]
     opened.close()
 
 
