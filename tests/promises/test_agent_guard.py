@@ -370,3 +370,8 @@ def test_the_environment_names_another_repository(box: Sandbox, tmp_path: Path) 
     assert "other's words" not in text
     client.send("Stop", client.payload("Stop"), env=env)
     assert autos(other, "t") == [] and len(autos(box, "t")) == 1
+
+
+def test_words_that_no_client_would_say(repo: Sandbox) -> None:
+    for words in ((), ("claude",), ("--nope",), ("nobody", "Stop", "more"), ("claude", "--track"), ("-h",)):
+        assert repo.baton("hook", *words).code == 0, words
