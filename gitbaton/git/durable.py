@@ -6,13 +6,20 @@ import os
 from collections.abc import Iterable, Sequence
 
 from gitbaton.errors import GitError
-from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.binary import SYNCED, BinaryObjects
 from gitbaton.git.objects import Objects, RefChange
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 from gitbaton.system.files import sync_paths
 
 _MOST_REFS = 1 << 16
+
+
+def durable_door(repo: Repo) -> BinaryObjects:
+    """A git whose objects are on disk when they are written, and a ref before it takes the old one's place."""
+    repo.settings()  # who writes must know the hooks to switch off
+    layout = repo.layout
+    return BinaryObjects(repo.git.changed({}, *SYNCED), layout.git_dir, layout.common_dir, layout.algorithm)
 
 
 class Durable:
@@ -28,7 +35,7 @@ class Durable:
         """Move refs, durably; as Objects.update. Without ``names`` only their bytes are waited for: a ref is whole, and may be
         the one of before."""
         if self._refs is None:
-            self._refs = self._door()
+            self._refs = durable_door(self.repo)
         changes = [change for changes in transactions for change in changes]
         for change in changes:
             self._settled.pop(change.name, None)
@@ -109,12 +116,6 @@ class Durable:
             folder = os.path.dirname(folder)
             if not new:
                 break
-
-    def _door(self) -> Objects:
-        """A git that has a ref on disk before it takes the old one's place."""
-        self.repo.settings()  # who writes must know the hooks to switch off
-        git, layout = self.repo.git.changed({}, "core.fsync=all", "core.fsyncMethod=fsync"), self.repo.layout
-        return BinaryObjects(git, layout.git_dir, layout.common_dir, layout.algorithm)
 
     def _folder(self, path: str) -> None:
         """Have on disk which names a folder has. One that is gone has none."""

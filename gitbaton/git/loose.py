@@ -1,4 +1,4 @@
-"""Loose objects written without a process, where they are few. Many, or those of a shared store, are left to git."""
+"""Loose objects written without a process, where they are few; and what was written lately."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from _thread import allocate_lock  # threading is dear to import
 from collections.abc import Sequence
 
 from gitbaton.errors import GitError
-from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import NewObject, Objects
-from gitbaton.git.repo import Repo
+from gitbaton.git.objects import NewObject
 from gitbaton.git.torn import is_whole
 from gitbaton.model import Oid
-from gitbaton.system.files import write_all
+from gitbaton.system.files import sync_paths, write_all
 
 FEW = 32
 _RECENT = 32 << 20  # bytes of objects that are remembered
@@ -42,69 +40,55 @@ def lately() -> list[NewObject]:
         return list(_recent.values())
 
 
-def write_few(door: Objects, objects: Sequence[NewObject]) -> None:
-    """As ``door.write``; a few objects become files without a process. They are remembered. Raises GitError."""
-    remember(objects)
-    if not isinstance(door, BinaryObjects) or len(objects) > FEW:
-        door.write(objects)
-        return
-    folder = door.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(door.common_dir, "objects")
+def put_in(folder: str, objects: Sequence[NewObject], *, sync: bool = False) -> None:
+    """Write objects into a folder of objects, a file each; with ``sync`` they are on disk when it returns. Raises GitError."""
     try:
-        if _is_shared(folder):
-            door.write(objects)
-            return
-        for item in objects:
-            _write(folder, item)
+        made = [os.path.dirname(path) for item in objects if (path := _write(folder, item, sync))]
+        if sync:
+            sync_paths(sorted({*made}), missing=True)
     except OSError as error:
         raise GitError(f"an object cannot be written: {error.strerror}") from None
 
 
-def stow(repo: Repo, objects: Sequence[NewObject]) -> None:
-    """Write objects into the quarantine of a repository, from where they are published. Raises GitError."""
-    put_in(repo.quarantine(), objects)
-
-
-def put_in(folder: str, objects: Sequence[NewObject]) -> None:
-    """Write objects into a folder of objects, a file each. Raises GitError."""
-    try:
-        for item in objects:
-            _write(folder, item)
-    except OSError as error:
-        raise GitError(f"an object cannot be written: {error.strerror}") from None
-
-
-def _is_shared(folder: str) -> bool:
+def is_shared(folder: str) -> bool:
     """Whether the store is open to more people than our umask allows: git then sets modes by core.sharedRepository."""
     if not _umask:
         _umask.append(os.umask(0o022))
         os.umask(_umask[0])
-    mode = os.stat(folder).st_mode
+    try:
+        mode = os.stat(folder).st_mode
+    except OSError:
+        return True  # git says what is wrong
     return bool(mode & stat.S_ISGID or mode & 0o777 & _umask[0])
 
 
-def _write(folder: str, item: NewObject) -> None:
-    """One object, whole or not at all, under git's own name for what is under way, which gc removes."""
+def _write(folder: str, item: NewObject, sync: bool) -> str | None:
+    """One object, whole or not at all, under git's own name for what is under way, which gc removes; its path if it was not
+    there."""
     place = os.path.join(folder, item.oid[:2])
     path = os.path.join(place, item.oid[2:])
     if os.path.exists(path) and is_whole(path):  # not the torn one that a power cut leaves
-        return
+        return None
     raw = zlib.compress(b"%s %d\0" % (item.kind.encode(), len(item.data)) + item.data, 1)
     fresh = os.path.join(place, f"tmp_obj_{os.getpid()}{time.monotonic_ns()}")
     for attempt in range(_ATTEMPTS):
         try:
             os.makedirs(place, exist_ok=True)
-            _fill(fresh, raw)
+            _fill(fresh, raw, sync)
             os.rename(fresh, path)
-            return
-        except FileNotFoundError:  # a gc has just removed a folder that it found empty
+            return path
+        except (FileNotFoundError, FileExistsError):  # a gc has just removed a folder that it found empty
             if attempt == _ATTEMPTS - 1:
                 raise
+    return None
 
 
-def _fill(fresh: str, raw: bytes) -> None:
+def _fill(fresh: str, raw: bytes, sync: bool) -> None:
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
     try:
         write_all(fd, raw)
+        if sync:
+            os.fsync(fd)
     except OSError:
         os.unlink(fresh)
         raise

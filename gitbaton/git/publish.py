@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git.durable import Durable
-from gitbaton.git.loose import FEW, put_in, stow
+from gitbaton.git.loose import FEW, put_in
 from gitbaton.git.objects import OID, NewObject, RefChange
 from gitbaton.git.packfile import New, stream
 from gitbaton.git.questions import FSYNC
@@ -71,7 +71,7 @@ def publish(
         known = [oid for oid in (*(change.old for change in changes), *_holding(repo, held, base, stands)) if oid is not None]
         words = [*names, *(f"^{oid}" for oid in dict.fromkeys(known) if repo.objects.info(oid) is not None)] if names else []
     else:
-        stow(repo, new)
+        repo.stow(new)
         words = list(dict.fromkeys(item.oid for item in new))
     anew = [folder + name for folder, name in _lying(repo)] if also else []
     with kept(repo, anew, walk=False, how=how), kept(repo, words, walk=new is None, how=how):
@@ -117,7 +117,7 @@ def _look_again(repo: Repo, transactions: Sequence[Sequence[RefChange]], base: O
 @contextmanager
 def stored(repo: Repo, new: Sequence[NewObject]) -> Iterator[None]:
     """New objects that no ref reaches yet: on disk, and safe from any ``git gc`` while the block runs."""
-    stow(repo, new)
+    repo.stow(new)
     with kept(repo, list(dict.fromkeys(item.oid for item in new)), walk=False, how=fsync(repo)):
         yield
 

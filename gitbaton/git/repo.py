@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
@@ -12,7 +12,8 @@ from functools import cache
 from gitbaton.errors import GitError, NotARepositoryError
 from gitbaton.git.absence import no_repository
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
-from gitbaton.git.objects import OID, Algorithm, Objects, parse_commit
+from gitbaton.git.loose import put_in
+from gitbaton.git.objects import OID, Algorithm, NewObject, Objects, parse_commit
 from gitbaton.git.prefetch import Ahead, ask_layout, ask_settings
 from gitbaton.git.run import Git, base_environment
 from gitbaton.model import Operation, WorktreeId
@@ -115,6 +116,10 @@ class Repo:
         os.makedirs(store, exist_ok=True)
         os.utime(self._quarantine)  # else it is swept as what a killed process left
         return store
+
+    def stow(self, objects: Sequence[NewObject]) -> None:
+        """Write objects into the quarantine, from where they are published. Raises GitError."""
+        put_in(self.quarantine(), objects)
 
     def writing(self, git: Git) -> Git:
         """The same git, its new objects in the quarantine."""

@@ -12,7 +12,8 @@ from gitbaton.codec import counted, decode, decode_track, plain
 from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import questions
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
-from gitbaton.git.loose import FEW, write_few
+from gitbaton.git.durable import durable_door
+from gitbaton.git.loose import FEW
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.repo import Repo, put
 from gitbaton.git.run import checked
@@ -298,10 +299,9 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
                 checked(repo.git.run("index-pack", pack), "index-pack")
             for oid, path in mend.torn:
                 move(repo, path, os.path.join(place, "objects", oid))
-            git = repo.git.changed({}, "core.fsync=all", "core.fsyncMethod=fsync")
-            with closing(BinaryObjects(git, repo.layout.git_dir, common, repo.layout.algorithm)) as door:
+            with closing(durable_door(repo)) as door:
                 for start in range(0, len(mend.objects), FEW):  # as files: git may think that a torn pack has them
-                    write_few(door, mend.objects[start : start + FEW])
+                    door.write(mend.objects[start : start + FEW])
                 written = [os.path.join(repo.objects_dir, item.oid[:2], item.oid[2:]) for item in mend.objects]
                 sync_paths([*written, *sorted({os.path.dirname(path) for path in written})], missing=True)
                 for path in mend.files:  # those of LATEST lie outside

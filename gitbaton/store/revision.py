@@ -8,7 +8,6 @@ from datetime import datetime
 from gitbaton.codec import check_track, decode, entry, parse_note, payload, plain, timestamp
 from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import questions
-from gitbaton.git.loose import stow
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
 from gitbaton.store import foreign, intent, meta
@@ -117,7 +116,7 @@ class Revision:
         objects, first, tips = self.drawn()
         if not first:
             return
-        stow(self.store.repo, [item for item in objects if item.oid not in self._written])
+        self.store.repo.stow([item for item in objects if item.oid not in self._written])
         for track, ids in self._foreign.items():
             if self._plans[track].change is not None:
                 foreign.mark(self.store.repo, track, ids & {link.id for link in self._plans[track].fresh})
@@ -136,7 +135,7 @@ class Revision:
         """Write the objects ahead, without the lock: they take long, and without a ref they are nothing. ``apply`` then has
         little left to do. Raises as ``apply``."""
         objects = self.drawn()[0]
-        stow(self.store.repo, objects)
+        self.store.repo.stow(objects)
         self._written = frozenset(item.oid for item in objects)
 
     def drawn(self) -> tuple[list[NewObject], list[RefChange], list[RefChange]]:

@@ -10,7 +10,6 @@ from gitbaton.codec import check_track, decode_track, encode, entry, message, pa
 from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
-from gitbaton.git.loose import stow
 from gitbaton.git.notes import edit
 from gitbaton.git.objects import Kind, NewObject, RefChange, author_at, commit_data, new_object, parse_commit
 from gitbaton.git.publish import ahead, publish
@@ -92,7 +91,7 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     changes = [[RefChange(name=chain_ref(track), new=stored.commit, old=tip.commit if tip else None)]]
     if not behind:
         changes += _derived(store, batch, stored, draft.author, warn)
-    stow(store.repo, batch.items)
+    store.repo.stow(batch.items)
     checkpoint, automatic = draft.checkpoint, draft.checkpoint.kind == "auto"
 
     def move() -> None:
@@ -114,7 +113,7 @@ def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
         tip = store.tip_at(ref)
         batch = _Batch(store)
         stored = _chain_commit(store, batch, draft, tip)
-        stow(store.repo, batch.items)
+        store.repo.stow(batch.items)
         change = RefChange(name=ref, new=stored.commit, old=tip.commit if tip else None)
         publish(store.repo, [change], held=draft.kept, base=draft.checkpoint.head)
         return stored
@@ -126,7 +125,7 @@ def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
 def contents(store: Store, draft: Draft) -> Iterator[Draft]:
     """The draft, what is large of it on disk: for the time before the lock, which the block takes. Raises CollectedError."""
     files = draft.checkpoint.files
-    stow(store.repo, draft.stages)
+    store.repo.stow(draft.stages)
     trees = [draft.tree, *([files.index.tree] if files else ()), *(item.oid for item in draft.stages[-1:])]
     tip = store.own_tip(draft.checkpoint.track) if draft.checkpoint.kind != "safety" else None
     held = (store.tree_of(draft.checkpoint.head), tip.tree if tip else None)

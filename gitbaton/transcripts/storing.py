@@ -8,7 +8,6 @@ from itertools import chain
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git.loose import stow
 from gitbaton.git.objects import Algorithm, Object, RefChange, TreeEntry, new_object, object_id
 from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Transcript
@@ -176,7 +175,7 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | Non
         oids.append(batch[-1].oid)
         size += len(data)
         if size >= _BATCH:
-            stow(talk.baton.repo, batch)
+            talk.baton.repo.stow(batch)
             batch, size = [], 0
     if start + fresh.read != found.size:
         raise GitError("its file changed while it was read")
@@ -186,5 +185,5 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | Non
     entries = [TreeEntry(mode=b"100644", name=b"%08d" % n, oid=oid) for n, oid in enumerate(oids)]
     batch += layout.frame(objects, entries, layout.meta(found, made, talk.agent, talk.session))
     batch.append(layout.commit(talk.baton, batch[-1].oid, above, f"conversation of {found.lines} lines\n"))
-    stow(talk.baton.repo, batch)
+    talk.baton.repo.stow(batch)
     return batch[-1].oid, fresh.hashed.hexdigest()

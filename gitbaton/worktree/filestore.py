@@ -6,8 +6,10 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 
-from gitbaton.git.loose import remember, write_few
+from gitbaton.git.durable import durable_door
+from gitbaton.git.loose import remember
 from gitbaton.git.objects import NewObject
+from gitbaton.git.publish import fsync
 from gitbaton.git.repo import Repo
 from gitbaton.git.torn import is_hollow
 from gitbaton.model import Oid
@@ -86,11 +88,11 @@ class ObjectStore:
         wanted = {oid: o for oid, o in every.items() if oid in gone}
         if not wanted:
             return
-        door = self.repo.objects
+        door = self.repo.objects if fsync(self.repo) == "never" else durable_door(self.repo)
         if len(wanted) > MANY:
             door.write_pack(list(wanted.values()))
         else:
-            write_few(door, list(wanted.values()))
+            door.write(list(wanted.values()))
         self._fresh.update(wanted)
 
     def stream(self, fd: int) -> Oid:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git.loose import write_few
+from gitbaton.git.loose import remember
 from gitbaton.git.objects import Objects, parse_tree, tree_objects
 from gitbaton.model import Oid
 from gitbaton.values import replace, value
@@ -67,7 +67,8 @@ def write_tree(objects: Objects, entries: Mapping[str, Entry]) -> Oid:
         if not is_safe(path):
             raise GitError(f"'{path}' cannot be a path of a tree")
     trees = tree_objects(objects.algorithm, ((p, e.mode, e.oid) for p, e in entries.items()))
-    write_few(objects, trees)
+    remember(trees)
+    objects.write(trees)
     return trees[-1].oid
 
 

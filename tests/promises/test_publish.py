@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.git.loose import stow
 from gitbaton.git.objects import new_object
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
@@ -170,7 +169,7 @@ def test_libgit2_reads_each_quarantine(repo: Sandbox) -> None:
     with repo.open(door="libgit2") as baton:
         for number in range(3):
             made = new_object("sha1", "blob", b"%d" % number)
-            stow(baton.repo, [made])
+            baton.repo.stow([made])
             assert baton.repo.objects.info(made.oid) is not None, number
             baton.repo.clear()
 

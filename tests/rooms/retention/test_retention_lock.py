@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from gitbaton.errors import RefConflictError
-from gitbaton.git.loose import stow
 from gitbaton.git.objects import NewObject
 from gitbaton.git.repo import Repo
 from gitbaton.retention.forgetting import forget
@@ -51,10 +50,11 @@ def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: San
     rivals = [0]
     lock = Repo.lock
 
-    def noted(repo: Repo, items: Iterable[NewObject]) -> None:
-        made = list(items)
-        wrote.extend((inside[0], item.kind) for item in made)
-        stow(repo, made)
+    real = Repo.stow
+
+    def noted(repo: Repo, items: Sequence[NewObject]) -> None:
+        wrote.extend((inside[0], item.kind) for item in items)
+        real(repo, items)
 
     @contextmanager
     def counted(self: Repo, names: tuple[str, ...], wait: float = 60.0) -> Iterator[None]:
@@ -67,7 +67,7 @@ def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: San
             yield
             inside[0] = False
 
-    monkeypatch.setattr("gitbaton.store.revision.stow", noted)
+    monkeypatch.setattr(Repo, "stow", noted)
     monkeypatch.setattr(Repo, "lock", counted)
     with kept.open(door="binary") as baton:
         apply(baton, plan(baton, Wish(rules=Rules(last=9))))

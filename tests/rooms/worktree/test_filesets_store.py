@@ -11,7 +11,7 @@ import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.git import loose
-from gitbaton.git.loose import FEW, write_few
+from gitbaton.git.loose import FEW
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.repo import discover
 from gitbaton.worktree.filestore import ObjectStore
@@ -87,9 +87,9 @@ def test_r20_a_full_disk_leaves_no_torn_object(repo: Sandbox, monkeypatch: pytes
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
         with pytest.raises(GitError, match=r"^an object cannot be written: No space left on device$"):
-            write_few(opened.objects, blobs(2))
+            opened.objects.write(blobs(2))
     assert [path for path in sorted(folder.rglob("*/*")) if path.is_file()] == [path for path in before if path.is_file()]
-    write_few(opened.objects, blobs(2))
+    opened.objects.write(blobs(2))
     stored(repo, blobs(2))
 
 
@@ -97,13 +97,13 @@ def test_a_folder_that_gc_removes_meanwhile_is_made_again(repo: Sandbox, monkeyp
     opened = discover(os.fspath(repo.path), door="binary")
     real, times = loose._fill, [2]
 
-    def removed(fresh: str, raw: bytes) -> None:
+    def removed(fresh: str, raw: bytes, sync: bool) -> None:
         if times[0]:
             times[0] -= 1
             os.rmdir(os.path.dirname(fresh))
-        real(fresh, raw)
+        real(fresh, raw, sync)
 
     monkeypatch.setattr(loose, "_fill", removed)
-    write_few(opened.objects, blobs(1))
+    opened.objects.write(blobs(1))
     stored(repo, blobs(1))
     assert times == [0]
