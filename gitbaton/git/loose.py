@@ -17,7 +17,7 @@ from gitbaton.system.files import sync_paths, write_all
 
 FEW = 32
 _RECENT = 32 << 20  # bytes of objects that are remembered
-_ATTEMPTS = 4
+_ATTEMPTS = 20
 _umask: list[int] = []
 _recent: dict[Oid, NewObject] = {}  # the oldest first
 _lock = allocate_lock()
