@@ -24,6 +24,7 @@ from gitbaton.git.objects import (
 )
 from gitbaton.git.sizes import LONGEST, check_size
 from gitbaton.model import Head, Oid
+from gitbaton.system.files import mode_of
 
 _KIND: dict[int, Kind] = {
     ObjectType.COMMIT: "commit",
@@ -57,6 +58,7 @@ class Libgit2Objects:
             self.repository = pygit2.Repository(git_dir)
             config = self.repository.config
             storage = next(iter(config.get_multivar("extensions.refstorage")), "files")
+            self.shared = mode_of(next(iter(config.get_multivar("core.sharedrepository")), None) or "")
         except _ERRORS as error:
             raise NotARepositoryError(f"libgit2 does not open '{git_dir}': {error}") from None
         self.git_dir = git_dir

@@ -465,11 +465,14 @@ def add(repo: Repo, path: str, data: bytes) -> None:
         file.write(data)
 
 
-def sharer(git: Git) -> Callable[[str | int], None]:
+def sharer(repo: Repo) -> Callable[[str | int], None]:
     """``share`` for a repository, which is asked once: when the first file is made."""
 
     @cache
     def mode() -> int:
-        return mode_of(git.run("config", "--get", "core.sharedrepository").out.decode("utf-8", "replace"))
+        known: int | None = getattr(repo.objects, "shared", None)  # libgit2 has read it
+        if known is not None:
+            return known
+        return mode_of(repo.git.run("config", "--get", "core.sharedrepository").out.decode("utf-8", "replace"))
 
     return lambda made: share(made, mode())

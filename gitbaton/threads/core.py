@@ -14,10 +14,10 @@ from gitbaton.threads.chain import Chain
 from gitbaton.threads.codec import blob_of, decode, encode_put, encode_writes, rows_of, typed_of
 from gitbaton.threads.commits import named
 from gitbaton.threads.late import merged
+from gitbaton.threads.log import Log
 from gitbaton.threads.names import Cut, cut, names_of, prefix_of, ref_of
 from gitbaton.threads.values import Entry, Id, Put, Row, Typed
 from gitbaton.threads.view import Batch, Line, Shelf, Table, View, again
-from gitbaton.threads.wal import Wal
 from gitbaton.values import cast
 
 _LINES = 4096  # lines of which nothing waits in memory that are kept there
@@ -47,21 +47,20 @@ class Core:
         self.stuck: dict[tuple[str, str], BatonError] = {}  # lines that could not be brought into git, and why
         self.carried = 0  # bytes of the log that are theirs
         self.started = False
-        self.wal = cast("Wal", _Unopened(self))
+        self.wal = cast("Log", _Unopened(self))
 
     def start(self) -> None:
         """Open everything, once. Raises GitError when the log cannot be opened."""
         with self._starting:
             if not self.started:
                 self.repo = again(self.repo)
-                self.shelf = Shelf(self.repo, sync=self.sync, cache=self.cache)
+                self.shelf = Shelf(self.repo, cache=self.cache)
                 self.identify = self.shelf.packs.id
                 try:
-                    self.wal = wal = Wal(self.folder, sync=self.sync, share=sharer(self.repo.git))
+                    self.wal = Log(self.folder, sync=self.sync, share=sharer(self.repo))
                 except BaseException:
                     self.shelf.close()
                     raise
-                self.shelf.strict = lambda: wal.strict
                 self.started = True
 
     def line(self, thread: str, namespace: str, lines: dict[tuple[str, str], Line] | None = None) -> Line:

@@ -54,6 +54,7 @@ def drain(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None]
             views, failed = bring(core, frozen, give_way)
             core.stuck = failed if views else {}
             if failed.keys() <= carried:
+                core.wal.prepare()
                 with core.wal.lock(), core.careful():
                     core.catch_up()
                     settle(core, views, sealed)
@@ -65,7 +66,7 @@ def drain(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None]
 
 
 def freeze(core: Core, gone: Container[str] = ()) -> tuple[list[Frozen], int, set[Place]]:
-    """All that git has not, the segment up to which the log has it, and the lines that it has beyond that, too: those that
+    """All that git has not, the number up to which the log has it, and the lines that it has beyond that, too: those that
     could not be brought the last time, but for threads ``gone``. With the log's lock held."""
     frozen, sealed = core.table.freeze(), core.wal.rotate()
     stuck = [each.line for each in frozen if place(each.line) in core.stuck and each.line.thread not in gone]
@@ -75,8 +76,7 @@ def freeze(core: Core, gone: Container[str] = ()) -> tuple[list[Frozen], int, se
         return frozen, sealed, set()
     for line in stuck:
         _carry(core, line)
-    core.carried = sum(core.table.weight(number) for number in range(sealed + 1, core.wal.segment + 1))
-    core.wal.rotate()  # it is on disk before anything is dropped
+    core.carried = core.table.weight(sealed)
     return frozen, sealed, {place(line) for line in stuck}
 
 
@@ -113,7 +113,7 @@ def settle(core: Core, views: Sequence[tuple[Frozen, View]], sealed: int) -> Non
     for frozen, view in views:
         view.epoch = core.shelf.epoch
         frozen.line.view = view
-    core.table.forget(sealed + 1)
+    core.table.forget(sealed)
 
 
 def bring(

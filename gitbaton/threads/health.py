@@ -12,7 +12,7 @@ from gitbaton.git.objects import Kind, Objects
 from gitbaton.git.repo import Repo
 from gitbaton.git.sizes import LARGEST, check_size
 from gitbaton.model import Oid
-from gitbaton.threads import walfile
+from gitbaton.threads import logfile, oldlog
 from gitbaton.threads.chain import Chain
 from gitbaton.threads.codec import decode
 from gitbaton.threads.commits import named
@@ -89,10 +89,9 @@ def reader(objects: Objects) -> Callable[[Id], tuple[Kind, bytes]]:
 def waiting(folder: str) -> int:
     """How many records are in the log in a folder, of processes that live or not."""
     try:
-        names = [name for name in os.listdir(folder) if walfile.number_of(name) is not None]
-    except OSError:
+        return len(_records(folder))
+    except (BatonError, OSError):
         return 0
-    return sum(len(_records(os.path.join(folder, name))) for name in names)
 
 
 def stuck(folder: str, objects: Objects) -> dict[str, str]:
@@ -100,25 +99,15 @@ def stuck(folder: str, objects: Objects) -> dict[str, str]:
     the one before it that is neither in the log nor in git."""
     puts, held = list[Put](), set[Id]()
     with suppress(BatonError, OSError):  # what is wrong with the log itself is said by whoever opens it
-        for name in sorted(name for name in os.listdir(folder) if walfile.number_of(name) is not None):
-            for payload in _records(os.path.join(folder, name)):
-                record = decode(payload)
-                if isinstance(record, Put):
-                    puts.append(record)
-                    held.update(record.blobs)
+        for record in map(decode, _records(folder)):
+            if isinstance(record, Put):
+                puts.append(record)
+                held.update(record.blobs)
     needed = {oid: put.thread for put in puts for oid in put.entry.channels.values() if oid not in held}
     there = objects.read_many([oid.hex() for oid in needed], 0)
     missing = [oid for oid, found in zip(needed, there, strict=True) if found is None]
     return {needed[oid]: f"object {oid.hex()} is missing" for oid in missing}
 
 
-def _records(path: str) -> list[bytes]:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # it was just dropped
-        return []
-    try:
-        head = walfile.opened(fd)
-        return walfile.scan(fd, walfile.START, head[1], os.fstat(fd).st_size)[0] if head is not None else []
-    finally:
-        os.close(fd)
+def _records(folder: str) -> list[bytes]:
+    return [*oldlog.records(folder), *(raw for raw in logfile.records(os.path.join(folder, "log")) if raw != logfile.BUMP)]

@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from bisect import insort
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.binary import BinaryObjects
@@ -22,11 +22,11 @@ from gitbaton.threads.names import late_ref, ref_of
 from gitbaton.threads.values import Entry, Id, Row
 
 Batch = tuple[int, tuple[Row, ...], bool]
-"""Writes as the log has them: the segment, the rows, and whether they replace."""
+"""Writes as the log has them: the record's number, the rows, and whether they replace."""
 
 
 class Held:
-    """Checkpoints that git has not: by id, with the segment of each, and their ids in order. Nothing is ever taken out."""
+    """Checkpoints that git has not: by id, with their records' numbers, and the ids in order. Nothing is taken out."""
 
     __slots__ = ("order", "puts")
 
@@ -78,36 +78,35 @@ class Table:
         self.lines: dict[tuple[str, str], Line] = {}
         self.blobs: dict[Id, tuple[int, bytes]] = {}
         self.size = self.count = 0
-        self._weights: dict[int, tuple[int, int]] = {}
+        self._weights: dict[int, int] = {}
         self._dirty: dict[Line, None] = {}
 
-    def put(self, segment: int, line: Line, entry: Entry, blobs: Mapping[Id, bytes]) -> None:
+    def put(self, number: int, line: Line, entry: Entry, blobs: Mapping[Id, bytes]) -> None:
         """Take in a checkpoint."""
         for oid, data in blobs.items():
-            self.blobs[oid] = (segment, data)
+            self.blobs[oid] = (number, data)
         id, held = entry.id, line.held
         self._dirty[line] = None
         new = id not in held.puts
-        held.puts[id] = (segment, entry)
+        held.puts[id] = (number, entry)
         if new:  # after it is there: readers take the ids first
             insort(held.order, id)
 
-    def writes(self, segment: int, line: Line, id: str, rows: tuple[Row, ...], *, replace: bool) -> None:
+    def writes(self, number: int, line: Line, id: str, rows: tuple[Row, ...], *, replace: bool) -> None:
         """Take in writes of a task."""
         self._dirty[line] = None
         # A new list: readers may be going over the old one.
-        line.rows[id] = [*line.rows.get(id, ()), (segment, rows, replace)]
+        line.rows[id] = [*line.rows.get(id, ()), (number, rows, replace)]
 
-    def weigh(self, segment: int, size: int) -> None:
+    def weigh(self, number: int, size: int) -> None:
         """Count one record."""
-        count, sum_ = self._weights.get(segment, (0, 0))
-        self._weights[segment] = (count + 1, sum_ + size)
+        self._weights[number] = size
         self.size += size
         self.count += 1
 
-    def weight(self, segment: int) -> int:
-        """The bytes of the log that are in a segment."""
-        return self._weights.get(segment, (0, 0))[1]
+    def weight(self, start: int) -> int:
+        """The bytes of the log from a number on."""
+        return sum(size for number, size in self._weights.items() if number >= start)
 
     def dirty(self) -> list[Line]:
         """The lines that have something for git."""
@@ -118,19 +117,18 @@ class Table:
         return [Frozen(line) for line in self.dirty()]
 
     def forget(self, below: int) -> None:
-        """Drop what came in segments before ``below``: git has it. Every line's view must have it, or is set to None before."""
-        if not any(segment < below for segment in self._weights):
+        """Drop what came in records before ``below``: git has it. Every line's view must have it, or is set to None before."""
+        if not any(number < below for number in self._weights):
             return
         for line in self.dirty():
             _forget(line, below)
             if not line.puts and not line.rows:
                 del self._dirty[line]
-        for oid in [oid for oid, (segment, _) in self.blobs.items() if segment < below]:
+        for oid in [oid for oid, (number, _) in self.blobs.items() if number < below]:
             del self.blobs[oid]
-        for segment in [s for s in self._weights if s < below]:
-            count, size = self._weights.pop(segment)
-            self.count -= count
-            self.size -= size
+        for number in [s for s in self._weights if s < below]:
+            self.count -= 1
+            self.size -= self._weights.pop(number)
 
 
 def _forget(line: Line, below: int) -> None:
@@ -175,9 +173,8 @@ class View:
 class Shelf:
     """The objects and refs of threads in one repository. Safe in several threads."""
 
-    def __init__(self, repo: Repo, *, sync: bool, cache: int) -> None:
+    def __init__(self, repo: Repo, *, cache: int) -> None:
         self.repo = repo
-        self.strict: Callable[[], bool] = lambda: sync
         self.packs = Packs(repo, cache=cache // 2)
         self.refs = RefWatch(repo)
         self.entries = Entries(cache // 2)
@@ -258,23 +255,16 @@ class Shelf:
         return Late(self.packs.read, self.packs.algorithm, tip)
 
     def move(self, changes: Sequence[RefChange]) -> None:
-        """Move refs in one transaction; where anybody waits for the disk, they are there when this returns, those too that are
-        to stay as they are: whoever moved them may have been killed before. Raises RefConflictError and GitError as
-        Objects.update."""
+        """Move refs in one transaction; they are on disk when this returns, those too that are to stay as they are: whoever
+        moved them may have been killed before. Raises RefConflictError and GitError as Objects.update."""
         new = [change for change in changes if change.new != change.old]
-        if self.strict():
-            if new:
-                self._durable.update_all(new)
-            self._durable.confirm([change for change in changes if change.new == change.old])
-            return
         if new:
-            self._writer.settings()  # who writes must know the hooks to switch off
-            self._writer.objects.update(new)
+            self._durable.update_all(new)
+        self._durable.confirm([change for change in changes if change.new == change.old])
 
     def gone(self, folders: Sequence[str]) -> None:
-        """Have on disk that there are no refs in folders, where anybody waits for the disk."""
-        if self.strict():
-            self._durable.emptied(folders)
+        """Have on disk that there are no refs in folders."""
+        self._durable.emptied(folders)
 
     def names(self, *prefixes: str) -> list[str]:
         """The refs below prefixes."""

@@ -160,9 +160,9 @@ runs running/claims.py: unreadable claims hold nobody back
 -return held.worktree in (mine.worktree, _UNKNOWN) and globs.overlap(held.writes, mine.writes) is not None
 +return held.worktree == mine.worktree and globs.overlap(held.writes, mine.writes) is not None
 
-threads threads/wal.py: a put outruns the disk
--if token > tail.synced and self._strict:
-+if token < tail.synced and self._strict:
+threads threads/log.py: a put outruns the disk
+-if token > self._synced and self._strict:
++if token < self._synced and self._strict:
 
 threads threads/flush.py: the log drops unflushed lines
 -if failed.keys() <= carried:

@@ -20,18 +20,18 @@ from gitbaton.errors import GitError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.packs import Packs
 from gitbaton.threads import edit, flush
+from gitbaton.threads.log import Log
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.view import Shelf
-from gitbaton.threads.wal import Wal
 from tests.kit import Sandbox, examples
 from tests.kit.threads import put, values
 
 POINTS: dict[str, tuple[type, str, bool]] = {
-    "after-append": (Wal, "append", True),
+    "after-append": (Log, "append", True),
     "before-pack": (Packs, "written", False),
     "after-pack": (Shelf, "move", False),
     "after-refs": (Shelf, "move", True),
-    "after-drop": (Wal, "drop", True),
+    "after-drop": (Log, "drop", True),
 }
 QUIET: dict[str, Any] = {"every": 1 << 30, "idle": 1e6}
 

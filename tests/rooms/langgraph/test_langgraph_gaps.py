@@ -276,7 +276,7 @@ def test_gap_durability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: 
     with GitSaver(tmp_path / "threads.git", fsync=fsync) as saver:
         chain(saver, 3)
         for name, module in [*sys.modules.items()]:
-            if name.startswith("gitbaton.threads.wal") and hasattr(module, "fdatasync"):
+            if name.startswith("gitbaton.threads.log") and hasattr(module, "fdatasync"):
                 monkeypatch.setattr(module, "fdatasync", waited)
         for n in range(3, 10):
             before = len(waits)

@@ -18,9 +18,9 @@ from gitbaton.git.packs import Packs
 from gitbaton.git.repo import discover
 from gitbaton.threads import flush
 from gitbaton.threads import store as module
+from gitbaton.threads.log import Log
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
-from gitbaton.threads.wal import Wal
 from tests.kit import Sandbox
 from tests.kit.threads import QUIET, Model, agree, ids, numbered, put, row, rows, values
 
@@ -329,7 +329,7 @@ def test_a_log_that_cannot_be_understood_is_kept(bare: Sandbox) -> None:
     """A record of another version: nothing is read past it, nothing is dropped, and every call says so."""
     with ThreadStore.open(bare.path, **QUIET) as store:
         put(store, "t", "1")
-        log = Wal(str(bare.path / "baton" / "wal"), sync=False)
+        log = Log(str(bare.path / "baton" / "wal"), sync=False)
         with log.lock():
             log.read()
             log.append(b"Z of tomorrow")
@@ -339,7 +339,7 @@ def test_a_log_that_cannot_be_understood_is_kept(bare: Sandbox) -> None:
         log.close()
         with pytest.raises(RecordError):
             store.close()
-    log = Wal(str(bare.path / "baton" / "wal"), sync=False)
+    log = Log(str(bare.path / "baton" / "wal"), sync=False)
     with log.lock():
         assert log.read()[-1][1] == b"Z of tomorrow"
     log.close()

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 import signal
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gitbaton.errors import GitError, UsageError
-from gitbaton.system.files import sync_paths
-from gitbaton.threads import walfile, walopen
+from gitbaton.errors import UsageError
+from gitbaton.threads import log as module
+from gitbaton.threads.log import Log
 from gitbaton.threads.store import _OPEN, ThreadStore
-from gitbaton.threads.wal import Wal
 from tests.kit import Sandbox, examples
 from tests.kit.tiers import some
-from tests.rooms.threads.test_threads_wal import append, flush, kill, read
+from tests.rooms.threads.test_threads_log import append, flush, kill
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of __del__
 
@@ -51,16 +49,16 @@ def handler(monkeypatch: pytest.MonkeyPatch) -> Any:
     def handle(*_: object) -> None:
         raise Interrupt
 
-    monkeypatch.setattr(walopen, "LOCK_WAIT", 1.0)
+    monkeypatch.setattr(module, "LOCK_WAIT", 1.0)
     before = signal.signal(signal.SIGALRM, handle)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
 
-def free(wal: Wal) -> bool:
+def free(wal: Log) -> bool:
     """Whether no thread of this process has a lock of the log for long, and this one none."""
-    for mutex in (wal._appends.mutex, wal._flushes.mutex, wal._tail._guard):
+    for mutex in (wal._appends.mutex, wal._flushes.mutex, wal._guard):
         if mutex._is_owned() or not mutex.acquire(timeout=5):  # type: ignore[attr-defined]
             return False
         mutex.release()
@@ -69,7 +67,7 @@ def free(wal: Wal) -> bool:
 
 @pytest.mark.deep
 def test_what_a_handler_raises_leaves_no_lock_of_the_log(tmp_path: Path, handler: None) -> None:
-    wal, other = Wal(str(tmp_path / "wal"), sync=False), Wal(str(tmp_path / "wal"), sync=False)
+    wal, other = Log(str(tmp_path / "wal"), sync=False), Log(str(tmp_path / "wal"), sync=False)
     end = time.monotonic() + examples(20, 1)
 
     def work() -> None:
@@ -118,12 +116,12 @@ def test_a_close_that_is_cut_short_locks_nobody_out(tmp_path: Path, handler: Non
     while time.monotonic() < end:
 
         def work() -> None:
-            wal = Wal(folder, sync=False)
+            wal = Log(folder, sync=False)
             append(wal, b"a record")
             wal.close(lambda: flush(wal))
 
         interrupted(work, 0.00001, 0.001)
-        wal = Wal(folder, sync=False)
+        wal = Log(folder, sync=False)
         with wal.lock(), wal.flushing(0):
             assert os.path.exists(folder)
         kill(wal)
@@ -168,78 +166,6 @@ def test_a_worker_that_cannot_begin_is_asked_for_again(bare: Sandbox, monkeypatc
         assert not store._core.table.count
 
 
-def test_what_cannot_be_prepared_fails_no_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wal, refused = Wal(str(tmp_path / "wal")), list[str]()
-
-    def full(folder: str, oldest: int) -> list[tuple[int, str]]:
-        refused.append(folder)
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-    append(wal, b"a")
-    monkeypatch.setattr(walfile, "spare", full)
-    room = wal._tail.room
-    with wal.lock():
-        while wal._place[6] < room - 2000:
-            wal.append(b"b" * 1000)
-        assert refused
-        with pytest.raises(GitError, match=r"^the log of threads cannot be written: Too many open files$"):
-            wal.append(b"c" * 3000)
-    monkeypatch.undo()
-    assert len(read(Wal(str(tmp_path / "wal")))) == wal._place[5]
-    kill(wal)
-
-
-def test_segments_that_pile_up_are_dropped_some_at_a_time(tmp_path: Path) -> None:
-    wal = Wal(str(tmp_path / "wal"), sync=False)
-    for number in range(60):
-        append(wal, b"%d" % number)
-        with wal.lock():
-            sealed = wal.rotate()
-    assert sum(path.stat().st_blocks * 512 for path in tmp_path.glob("wal/seg-*")) < 20 * walfile.SMALL
-    assert read(Wal(str(tmp_path / "wal"))) == [b"%d" % number for number in range(60)]
-    most, real = [0], os.open
-
-    def counted(*args: Any, **more: Any) -> int:
-        fd = real(*args, **more)
-        most[0] = max(most[0], fd)
-        return fd
-
-    before = most[0] = os.dup(0)
-    os.close(before)
-    with pytest.MonkeyPatch.context() as patch, wal.lock():
-        patch.setattr(os, "open", counted)
-        wal.drop(sealed)
-    assert most[0] < before + 40 and len(list(tmp_path.glob("wal/*"))) < 30
-    kill(wal)
-
-
-def test_a_segment_that_another_named_is_on_disk_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = str(tmp_path / "wal")
-    wal, synced = Wal(folder), list[str]()
-    real = sync_paths
-
-    def noted(folders: Iterable[str]) -> None:
-        synced.extend(folders)
-        real(folders)
-
-    monkeypatch.setattr(walfile, "sync_paths", noted)
-    for name, due in (("seg-00000001", True), ("loose-a", True), ("free-a", False)):
-        walfile.make(folder, os.path.join(folder, name), walfile.SMALL, sync=False)
-        synced.clear()
-        append(wal, b"a")
-        assert (folder in synced) is due, name
-        flush(wal)
-        for path in (*tmp_path.glob("wal/free-*"), *tmp_path.glob("wal/loose-*")):
-            path.unlink()
-    append(wal, b"b")
-    kill(wal)
-    (path,) = tmp_path.glob("wal/seg-*")
-    path.rename(path.with_name("new-1-abcd"))  # as a power cut may leave it
-    wal = Wal(folder)
-    assert read(wal) == [b"b"]
-    kill(wal)
-
-
 @pytest.mark.parametrize(
     ("said", "file", "folder"), [("group", 0o664, 0o2775), ("0640", 0o640, 0o2750), ("false", 0o644, 0o755)]
 )
@@ -251,9 +177,8 @@ def test_the_log_has_the_modes_of_a_shared_repository(bare: Sandbox, said: str, 
             store.put("t", "", "1", None, b"{}", b"{}", {"x": ("bytes", b"a" * 200_000)})
             store.put("t", "", "2", None, b"{}", b"{}", {"x": ("bytes", b"a" * 1000)})
             wal = Path(store._core.folder)
-            store._core.wal._tail.rest()
             modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (wal.parent, wal, *wal.iterdir())}
     finally:
         os.umask(umask)
     assert modes.pop("baton") == modes.pop("wal") == folder
-    assert set(modes.values()) == {file} and len(modes) > 5
+    assert set(modes.values()) == {file} and len(modes) == 4

@@ -16,17 +16,16 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import RecordError
-from gitbaton.threads import codec, walopen
+from gitbaton.threads import codec
 from gitbaton.threads.core import Core
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.values import Row
-from gitbaton.threads.wal import Wal
 from tests.kit import Sandbox
 from tests.kit.threads import QUIET, Model, agree, put
 from tests.kit.tiers import some
 
 PLACE = ("t", "")
-FILES = ("core", "table", "flush", "wal", "walstate", "walfile")
+FILES = ("core", "view", "flush", "log", "logfile")
 
 
 @pytest.fixture
@@ -70,6 +69,7 @@ def cut_short(work: Callable[[], object], number: int) -> bool:
     return left <= 0
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_reading_that_is_cut_short_anywhere_loses_nothing(store: ThreadStore, other: ThreadStore) -> None:
     model = Model()
     for number in itertools.count(1):
@@ -94,6 +94,7 @@ def test_reading_that_is_cut_short_anywhere_loses_nothing(store: ThreadStore, ot
     assert number > 30
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_putting_that_is_cut_short_anywhere_is_done_or_not_for_all(store: ThreadStore, other: ThreadStore) -> None:
     for number in itertools.count(1):
         id = f"{number:04}"
@@ -275,22 +276,3 @@ def test_a_walk_beside_a_prune_has_each_checkpoint_with_its_writes(
     assert met == 40
     assert len(list(store.walk(*PLACE))) == (how == "prune")
     assert not store._core.walks
-
-
-def test_a_log_that_nobody_has_open_is_read_again_by_one_who_may_not_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = str(tmp_path / "wal")
-    writer = Wal(folder, sync=False)
-    with writer.lock():
-        writer.read()
-        writer.append(b"a")
-    writer._let_go()
-    monkeypatch.setattr(walopen, "join", lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "no")))
-    reader = Wal(folder)
-    for _ in range(2):
-        with reader.lock():
-            reader.rewind()
-            assert reader.changed
-            assert [payload for _, payload in reader.read()] == [b"a"]
-            assert not reader.changed

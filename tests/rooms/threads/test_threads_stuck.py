@@ -23,10 +23,10 @@ from gitbaton.threads import edit
 from gitbaton.threads import store as storing
 from gitbaton.threads.build import rebuild
 from gitbaton.threads.flush import drain
+from gitbaton.threads.log import Log
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.view import Shelf
-from gitbaton.threads.wal import Wal
 from gitbaton.tools.doctor import examine
 from tests.kit import Sandbox
 from tests.kit.threads import QUIET, put
@@ -243,14 +243,14 @@ class Disk:
             self.seen += [os.path.relpath(path, durable.repo.layout.common_dir) for path in paths if os.path.exists(path)]
             flush(durable, paths)
 
-        drop = Wal.drop
+        drop = Log.drop
 
-        def dropped(wal: Wal, number: int) -> None:
+        def dropped(wal: Log, number: int) -> None:
             self.seen.append("drop")
             drop(wal, number)
 
         monkeypatch.setattr(Durable, "_flush", flushed)
-        monkeypatch.setattr(Wal, "drop", dropped)
+        monkeypatch.setattr(Log, "drop", dropped)
 
     def before(self) -> set[str]:
         """What was on disk before the log let go."""

@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.threads import store, walopen
-from gitbaton.threads.wal import Wal
+from gitbaton.threads import log, store
+from gitbaton.threads.log import Log
 
 
 def test_who_waits_for_the_disk_says_when_it_is_likely_to_be_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wal, told = Wal(str(tmp_path / "wal")), list[float]()
+    wal, told = Log(str(tmp_path / "wal")), list[float]()
 
     def disk(fd: int) -> None:
         told.append(wal.back - time.perf_counter())
         time.sleep(0.01)
 
-    monkeypatch.setattr(walopen, "fdatasync", disk)
+    monkeypatch.setattr(log, "fdatasync", disk)
     for _ in range(20):
         put(wal)
         assert wal.back == 0
     assert told[0] <= 0 and 0.002 < told[-1] < 1
-    monkeypatch.setattr(walopen, "fdatasync", refuse)
+    monkeypatch.setattr(log, "fdatasync", refuse)
     with pytest.raises(GitError, match="disk"):
         put(wal)
     assert wal.back == 0
@@ -38,7 +38,7 @@ def refuse(fd: int) -> None:
     raise OSError(5, "Input/output error")
 
 
-def put(wal: Wal) -> None:
+def put(wal: Log) -> None:
     with wal.lock():
         wal.read()
         token = wal.append(b"a record")

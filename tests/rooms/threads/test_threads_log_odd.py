@@ -12,16 +12,16 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gitbaton.errors import BatonError, GitError, RecordError, UsageError
-from gitbaton.threads import walfile, walopen, walstate
-from gitbaton.threads.wal import Wal
-from gitbaton.threads.walstate import State
+from gitbaton.threads import log as module
+from gitbaton.threads.log import Log
 from tests.kit import examples
-from tests.rooms.threads.test_threads_wal import append, flush, kill, memory, read, small
+from tests.rooms.threads.test_threads_log import append, flush, kill, memory, read, small
 
 __all__ = ["memory", "small"]
 
@@ -39,70 +39,41 @@ def in_child(work: Callable[[], object]) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def test_a_forked_child_opens_the_log_anew(tmp_path: Path) -> None:
-    folder = str(tmp_path / "wal")
-    wal, other = Wal(folder), Wal(folder)
-    append(wal, b"before")
-    epoch = wal.epoch
+def test_a_forked_child_has_no_part_in_the_log_and_lets_go_of_no_lock(tmp_path: Path) -> None:
+    wal, other = Log(str(tmp_path / "wal")), Log(str(tmp_path / "wal"))
+    token = 0
 
     def work() -> None:
-        assert wal.changed and wal.opened == 1
-        assert append(wal, b"child") == [b"before"] and wal.opened == 2  # all anew, what it had appended itself, too
-        assert wal.epoch != epoch and not wal.readonly
-        append(wal, b"again")
-        wal.close(lambda: os._exit(1))  # the parent has it open
+        for use in (partial(append, wal, b"child"), partial(read, wal)):
+            with pytest.raises(UsageError, match=r"^the log of threads is closed$"):
+                use()
+        with pytest.raises(GitError, match="before a fork"):
+            wal.sync(token)
+        wal.close(lambda: os._exit(1))
+        mine = Log(str(tmp_path / "wal"))
+        with pytest.raises(GitError, match="is locked by another process"), mine.lock():
+            pass
 
-    in_child(work)
-    assert wal.opened == 1 and read(wal) == [b"child", b"again"] and not wal.changed
-    assert append(wal, b"after") == [] and read(other) == [b"before", b"child", b"again", b"after"]
+    with pytest.MonkeyPatch.context() as patch, wal.lock():
+        patch.setattr(module, "LOCK_WAIT", 0.01)
+        wal.read()
+        token = wal.append(b"parent")
+        with pytest.raises(GitError, match="locked"):
+            Log(str(tmp_path / "wal"))  # it looks for an older log
+        in_child(lambda: wal.lock().__exit__(None, None, None))
+        with pytest.raises(GitError, match="is locked by another process"), other.lock():
+            pass
+        wal.append(b"more")
+    assert read(other) == [b"parent", b"more"]
     wal.close()
     flush(other)
     other.close()
-    assert not os.path.exists(folder)
-
-
-def test_a_fork_while_locks_are_held_and_threads_wait(tmp_path: Path) -> None:
-    wal = Wal(str(tmp_path / "wal"))
-    inside, leave = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with wal.flushing(1), wal.lock():
-            wal.read()
-            wal.append(b"held")
-            inside.set()
-            leave.wait(5)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    inside.wait(5)
-    children = []
-    for number in range(2):
-        pid = os.fork()
-        if not pid:
-            try:
-                append(wal, b"child")  # waits for the parent
-                assert flush(wal) is not None
-                os._exit(0)
-            finally:
-                os._exit(70)
-        children.append(pid)
-        if number == 0:
-            time.sleep(0.01)
-            assert os.waitpid(pid, os.WNOHANG) == (0, 0)
-    leave.set()
-    thread.join()
-    assert [os.waitpid(pid, 0)[1] for pid in children] == [0, 0]
-    with wal.lock():  # and the thread that forks may hold it
-        wal.read()
-        in_child(lambda: wal.lock().__exit__(None, None, None))
-        wal.append(b"parent")
-    assert read(Wal(str(tmp_path / "wal"))) == [b"parent"]
-    kill(wal)
+    assert not os.path.exists(tmp_path / "wal")
 
 
 def test_the_last_one_flushes_and_nothing_is_left(tmp_path: Path) -> None:
     folder, asked = str(tmp_path / "a" / "wal"), list[str]()
-    one, two, three = (Wal(folder) for _ in range(3))
+    one, two, three = (Log(folder) for _ in range(3))
     append(one, b"a")
     append(three, b"b")
     kill(three)  # who was killed is not waited for
@@ -121,14 +92,14 @@ def test_what_was_not_flushed_stays(tmp_path: Path) -> None:
         raise GitError("no")
 
     for last in (failing, lambda: None):
-        wal = Wal(folder)
+        wal = Log(folder)
         append(wal, b"a")
         if last is failing:
             with pytest.raises(GitError, match=r"^no$"):
                 wal.close(last)
         else:
             wal.close(last)
-    wal = Wal(folder)
+    wal = Log(folder)
     assert read(wal) == [b"a", b"a"]
     flush(wal)
     wal.close()
@@ -136,7 +107,7 @@ def test_what_was_not_flushed_stays(tmp_path: Path) -> None:
 
 
 def test_a_repository_that_is_removed_does_not_come_back(tmp_path: Path) -> None:
-    wal = Wal(str(tmp_path / "a" / "wal"))
+    wal = Log(str(tmp_path / "a" / "wal"))
     append(wal, b"a")
     (tmp_path / "a").rename(tmp_path / "b")
     wal.close()
@@ -144,7 +115,7 @@ def test_a_repository_that_is_removed_does_not_come_back(tmp_path: Path) -> None
 
 
 def test_one_wait_for_the_disk_serves_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wal, waits, most, real = Wal(str(tmp_path)), [0], 40, os.fdatasync
+    wal, waits, most, real = Log(str(tmp_path)), [0], 40, os.fdatasync
     written: set[int] = set()
 
     def slow(fd: int) -> None:
@@ -152,7 +123,7 @@ def test_one_wait_for_the_disk_serves_all(tmp_path: Path, monkeypatch: pytest.Mo
         time.sleep(0.002)
         real(fd)
 
-    monkeypatch.setattr(walopen, "fdatasync", slow)
+    monkeypatch.setattr(module, "fdatasync", slow)
 
     def run() -> None:
         for _ in range(5):
@@ -160,7 +131,7 @@ def test_one_wait_for_the_disk_serves_all(tmp_path: Path, monkeypatch: pytest.Mo
                 token = wal.append(b"a" * 100)
             wal.sync(token)
             written.add(token)
-            assert wal._tail.synced >= token
+            assert wal._synced >= token
 
     append(wal, b"first")
     threads = [threading.Thread(target=run) for _ in range(most // 5)]
@@ -168,13 +139,13 @@ def test_one_wait_for_the_disk_serves_all(tmp_path: Path, monkeypatch: pytest.Mo
         thread.start()
     for thread in threads:
         thread.join()
-    assert written == set(range(2, most + 2)) and waits[0] < most * 3 // 4
+    assert len(written) == most and waits[0] < most * 3 // 4
     kill(wal)
 
 
 def test_who_waits_for_the_disk_is_served_when_another_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = str(tmp_path / "wal")
-    wal, begun, leave = Wal(folder), threading.Event(), threading.Event()
+    wal, begun, leave = Log(folder), threading.Event(), threading.Event()
     append(wal, b"first")
 
     def slow(fd: int) -> None:
@@ -182,7 +153,7 @@ def test_who_waits_for_the_disk_is_served_when_another_closes(tmp_path: Path, mo
         leave.wait(5)
         os.fdatasync(fd)
 
-    monkeypatch.setattr(walopen, "fdatasync", slow)
+    monkeypatch.setattr(module, "fdatasync", slow)
     with wal.lock():
         tokens = [wal.append(b"a"), wal.append(b"b")]
     served: list[int] = []
@@ -207,7 +178,7 @@ def test_who_waits_for_the_disk_is_served_when_another_closes(tmp_path: Path, mo
 
 
 def test_a_disk_that_fails_is_not_believed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wal = Wal(str(tmp_path / "wal"))
+    wal = Log(str(tmp_path / "wal"))
     append(wal, b"first")
 
     def failing(fd: int) -> None:
@@ -217,7 +188,7 @@ def test_a_disk_that_fails_is_not_believed_again(tmp_path: Path, monkeypatch: py
     with wal.lock():
         token = wal.append(b"a")
     with monkeypatch.context() as patch, pytest.raises(GitError, match=said):
-        patch.setattr(walopen, "fdatasync", failing)
+        patch.setattr(module, "fdatasync", failing)
         wal.sync(token)
     for _ in range(2):
         with pytest.raises(GitError, match=said):
@@ -230,7 +201,7 @@ def test_a_disk_that_fails_is_not_believed_again(tmp_path: Path, monkeypatch: py
 
 
 def test_a_full_disk_is_said_and_the_log_goes_on(tmp_path: Path) -> None:
-    wal = Wal(str(tmp_path / "wal"))
+    wal = Log(str(tmp_path / "wal"))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300 << 10, before[1]))
     try:
@@ -238,105 +209,114 @@ def test_a_full_disk_is_said_and_the_log_goes_on(tmp_path: Path) -> None:
         for _ in range(2):
             with wal.lock(), pytest.raises(GitError, match=r"^the log of threads cannot be written: File too large$"):
                 wal.append(b"b" * (400 << 10))
-        for number in range(20):  # the next segment cannot be larger, as it would be
+        for number in range(10):  # the file cannot grow as it would
             append(wal, b"%d" % number * 20_000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     append(wal, b"b" * (400 << 10))
-    found = read(Wal(str(tmp_path / "wal")))
-    assert [len(item) for item in found] == [1, *[20_000] * 10, *[40_000] * 10, 400 << 10]
-    assert not list(tmp_path.glob("wal/new-*"))
+    found = read(Log(str(tmp_path / "wal")))
+    assert [len(item) for item in found] == [1, *[20_000] * 10, 400 << 10]
+    assert not list(tmp_path.glob("wal/log.*"))
     kill(wal)
 
 
 def test_a_log_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
     tmp_path.joinpath("file").write_bytes(b"")
     with pytest.raises(GitError, match=r"^the log of threads cannot be opened: Not a directory$"):
-        Wal(str(tmp_path / "file" / "wal"))
+        Log(str(tmp_path / "file" / "wal"))
 
 
 def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can be written any more."""
 
-    def refused(*_: object, **__: object) -> State:
+    def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(walopen, "join", refused)
+    monkeypatch.setattr(Log, "_join", refused)
 
 
 def test_who_may_not_write_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = str(tmp_path / "wal")
-    writer = Wal(folder)
+    writer = Log(folder)
     append(writer, b"live")
-    real = walstate.join
+    real = Log._join
     forbid(monkeypatch)
-    reader = Wal(folder)
+    reader = Log(folder)
     assert reader.readonly and not writer.readonly and reader.changed and read(reader) == [b"live"]
     append(writer, b"more")
-    assert reader.changed and read(reader) == [b"more"] and reader.epoch
+    assert reader.changed and read(reader) == [b"more"]
+    epoch = reader.epoch
     flush(writer)
-    assert reader.changed and read(reader) == [] and reader.oldest == 2
+    assert reader.changed and read(reader) == [] and reader.oldest == writer.oldest and reader.epoch > epoch
     for refused in (lambda: reader.append(b"a"), reader.rotate, reader.bump, lambda: reader.drop(0)):
         with reader.lock(), pytest.raises(GitError, match=r"^the log of threads cannot be written: no permission"):
             refused()
     with pytest.raises(GitError, match=r"no permission to write in the repository$"), reader.flushing(0):
         pass
     append(writer, b"left")
-    kill(writer, reader)
-    dead = Wal(folder)  # a log that nobody has open
-    assert dead.readonly and read(dead) == [b"left"] and not dead.changed
-    at, epoch = dead.segment, dead.epoch
-    monkeypatch.setattr(walopen, "join", real)
-    writer = Wal(folder)
-    forbid(monkeypatch)
+    kill(writer)
+    dead = Log(folder)  # a log that nobody has open
+    for log, found in ((dead, [b"left"]), (reader, [b"left"])):
+        assert log.readonly and read(log) == found and not log.changed
+    with dead.lock():
+        dead.rewind()
+        assert dead.changed and [payload for _, payload in dead.read()] == [b"left"]
+    epoch = dead.epoch
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "_join", real)
+        writer = Log(folder)
     assert read(writer) == [b"left"] and append(writer, b"new") == []
-    assert dead.changed and read(dead) == [b"left", b"new"]
-    assert dead.opened == 2 and dead.oldest >= at and dead.epoch != epoch  # what it knew is gone
-    dead.close(lambda: pytest.fail("it cannot write"))
+    assert dead.changed and read(dead) == [b"new"]
     writer.close(lambda: flush(writer))
-    nothing = Wal(folder)
+    assert dead.changed and read(dead) == [] and dead.epoch > epoch and not dead.changed
+    dead.close(lambda: pytest.fail("it cannot write"))
+    nothing = Log(folder)
     assert read(nothing) == [] and not nothing.changed and not os.path.exists(folder)
-    nothing.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "_join", real)
+        writer = Log(folder)
+        append(writer, b"again")
+    assert read(nothing) == [b"again"] and read(reader) == [b"again"]
+    for log in (nothing, reader, writer):
+        log.close(lambda: None)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 def test_a_stranger_reads_what_others_may_read() -> None:
     with tempfile.TemporaryDirectory() as top:
         os.chmod(top, 0o755)
-        wal = Wal(f"{top}/wal")
+        wal = Log(f"{top}/wal")
         append(wal, b"a")
 
         def work() -> None:
             os.setuid(65534)
             for folder, seen in ((f"{top}/wal", [b"a"]), (f"{top}/none", [])):
-                stranger = Wal(folder)
+                stranger = Log(folder)
                 assert stranger.readonly and read(stranger) == seen
                 stranger.close()
 
         in_child(work)
         kill(wal)
         in_child(work)
-        assert read(Wal(f"{top}/wal")) == [b"a"]
+        assert read(Log(f"{top}/wal")) == [b"a"]
 
 
 def test_files_that_others_scribbled_on_are_refused_or_read(memory: Path, small: None) -> None:
-    chance, tmp_path = random.Random(3), memory / "wal"
-    wal = Wal(str(tmp_path))
+    chance, folder = random.Random(3), memory / "wal"
+    wal = Log(str(folder))
     records = [b"%d" % number * 200 for number in range(12)]
     append(wal, *records)
     kill(wal)
-    good = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    path, good = folder / "log", (folder / "log").read_bytes()
     for turn in range(examples(3000, 150)):
-        for path, raw in good.items():
-            path.write_bytes(raw)
-        live = Wal(str(tmp_path), sync=False) if turn % 2 else None
+        path.write_bytes(good)
+        live = Log(str(folder), sync=False) if turn % 2 else None
         for _ in range(chance.choice([1, 1, 3])):
-            path = chance.choice([path for path in tmp_path.iterdir() if path.stat().st_size])
             with path.open("r+b") as file:
-                file.seek(chance.randrange(300 if path.name == "state" else 4096))
+                file.seek(chance.randrange(4096))
                 file.write(chance.randbytes(chance.choice([1, 8, 64])))
         try:
-            one = Wal(str(tmp_path), sync=False)
+            one = Log(str(folder), sync=False)
             found = read(one)
             assert all(item in records for item in found) and len(set(found)) == len(found)
             append(one, b"more")
@@ -349,13 +329,11 @@ def test_files_that_others_scribbled_on_are_refused_or_read(memory: Path, small:
             except BatonError:
                 pass
             kill(live)
-        for path in set(tmp_path.iterdir()) - set(good):
-            path.unlink(missing_ok=True)  # a file may just be made ready
 
 
 def test_waiting_for_a_lock_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, two = Wal(str(tmp_path)), Wal(str(tmp_path))
-    monkeypatch.setattr(walopen, "LOCK_WAIT", 0.01)
+    one, two = Log(str(tmp_path)), Log(str(tmp_path))
+    monkeypatch.setattr(module, "LOCK_WAIT", 0.01)
     with one.lock(), pytest.raises(GitError, match=r"^the log of threads is locked by another process$"), two.lock():
         pass
     with one.flushing(0):
@@ -370,15 +348,13 @@ def test_waiting_for_a_lock_has_an_end(tmp_path: Path, monkeypatch: pytest.Monke
     kill(one, two)
 
 
-def test_an_idle_log_is_small(tmp_path: Path) -> None:
-    wal = Wal(str(tmp_path / "wal"))
+def test_an_idle_log_is_small_and_leaves_nothing(tmp_path: Path) -> None:
+    wal = Log(str(tmp_path / "wal"))
     for number in range(3):
-        append(wal, *[b"%d" % number * 7000 for _ in range(400)])
+        append(wal, *[b"%d" % number * 7000 for _ in range(400 if number < 2 else 1)])
+        wal.prepare()
         flush(wal)
-    assert wal._tail.room >= 4 << 20
-    wal._tail.rest()
-    # Two that are ready, and one that was being made when the last were dropped.
-    assert sum(path.stat().st_size for path in tmp_path.glob("wal/*")) <= 3 * walfile.LARGE
+    assert sum(path.stat().st_size for path in tmp_path.glob("wal/*")) <= module.LARGE
     append(wal, b"a")
     with wal.lock():
         wal.rewind()
