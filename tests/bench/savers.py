@@ -202,7 +202,7 @@ class Player:
 
 def _use_older() -> None:
     """Have this process import the version of the package that the older folder's Python has."""
-    words = [f"{OLDER}/python", "-c", "import gitbaton; print(gitbaton.__file__)"]
+    words = [f"{OLDER}/python", "-I", "-c", "import gitbaton; print(gitbaton.__file__)"]
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
     sys.path.insert(0, os.path.dirname(os.path.dirname(said)))
     for name in [name for name in sys.modules if name.partition(".")[0] == "gitbaton"]:
