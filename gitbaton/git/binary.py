@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.errors import MENDS, GitError, GitTimeoutError, RefConflictError
-from gitbaton.git.loose import FEW, is_shared, put_in
+from gitbaton.git.loose import FEW, drop_torn, is_shared, put_in
 from gitbaton.git.objects import (
     MAX_READ,
     OID,
@@ -138,10 +138,11 @@ class BinaryObjects:
         items = list(objects)
         if not items:
             return
-        folder = self.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(self.common_dir, "objects")
+        folder = self._folder()
         if len(items) <= FEW and not is_shared(folder):
             put_in(folder, items, sync=SYNCED[0] in self.git.config)
             return
+        drop_torn(folder, (item.oid for item in items))
         for _ in range(_ATTEMPTS):
             result = self.git.run("unpack-objects", "-q", stdin=self._pack(items))
             if _NO_FOLDER not in result.err:
@@ -152,7 +153,11 @@ class BinaryObjects:
         """See Objects. Three times as fast for hundreds as ``write``."""
         items = list(objects)
         if items:
+            drop_torn(self._folder(), (item.oid for item in items))
             checked(self.git.run("index-pack", "--stdin", stdin=self._pack(items)), "index-pack")
+
+    def _folder(self) -> str:
+        return self.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(self.common_dir, "objects")
 
     def _pack(self, objects: Iterable[NewObject]) -> bytes:
         from gitbaton.git.packfile import stream

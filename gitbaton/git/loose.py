@@ -7,7 +7,8 @@ import stat
 import time
 import zlib
 from _thread import allocate_lock  # threading is dear to import
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from gitbaton.errors import GitError
 from gitbaton.git.objects import NewObject
@@ -48,6 +49,16 @@ def put_in(folder: str, objects: Sequence[NewObject], *, sync: bool = False) -> 
             sync_paths(sorted({*made}), missing=True)
     except OSError as error:
         raise GitError(f"an object cannot be written: {error.strerror}") from None
+
+
+def drop_torn(folder: str, oids: Iterable[Oid]) -> None:
+    """Remove the files of objects that a power cut left torn, before they are written again: git takes any file for the
+    object."""
+    for oid in oids:
+        path = os.path.join(folder, oid[:2], oid[2:])
+        if os.path.exists(path) and not is_whole(path):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
 
 def is_shared(folder: str) -> bool:

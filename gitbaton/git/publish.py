@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git.durable import Durable
-from gitbaton.git.loose import FEW, put_in
+from gitbaton.git.loose import FEW, drop_torn, put_in
 from gitbaton.git.objects import OID, NewObject, RefChange
 from gitbaton.git.packfile import New, stream
 from gitbaton.git.questions import FSYNC
@@ -210,6 +210,7 @@ def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> I
         if len(objects) <= FEW:
             put_in(folder, [NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in objects])
             return
+        drop_torn(repo.objects_dir, words)  # git would compare ours with it, and refuse
         os.mkdir(os.path.join(folder, "pack"))
         git = repo.apart(repo.git.changed({}, "core.fsync=none"), folder)
         stdin = stream(repo.layout.algorithm, objects, 0, pause)

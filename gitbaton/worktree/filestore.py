@@ -46,9 +46,11 @@ class ObjectStore:
         # A process of its own: one that has a removed pack open still finds what was in it.
         names = sorted(rest)
         stdin = "".join(f"{oid}\n" for oid in names).encode()
-        lines = self.repo.git.out("cat-file", "--batch-check=%(objectname)", "--buffer", stdin=stdin).split(b"\n")
+        # Its type, which git has to look for in the object: of a torn one it would give the name.
+        lines = self.repo.git.out("cat-file", "--batch-check=%(objecttype)", "--buffer", stdin=stdin).split(b"\n")
         gone = {oid for oid, line in zip(names, lines, strict=False) if line.endswith(b"missing")}
-        self._packed |= rest - gone
+        if self.repo.object_store()[0] == mark:  # else a pack may have come and gone since they were listed
+            self._packed |= rest - gone
         return gone
 
     def _not_loose(self, oids: set[Oid]) -> set[Oid]:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from gitbaton.system.files import Signature
 
 _UNBORN = "refs/worktree/lane"  # a commit there makes no branch in the user's repository
-_KEPT = ("HEAD", "commondir", "gitdir", "index", "config.worktree", "info", "refs", "reftable", MARK)
+_KEPT = ("HEAD", "commondir", "gitdir", "index", "config.worktree", "info", MARK)
+_TABLES = ("refs", "reftable")
+_TRIES = 4
 
 
 class Registration:
@@ -31,6 +33,7 @@ class Registration:
         env = {k: v for k, v in git.env.items() if k not in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")}
         config = (*git.config, "worktree.useRelativePaths=false", "submodule.recurse=false")
         self._git = Git(common, env, config=config, timeout=git.timeout)
+        self._reftable = os.path.isdir(os.path.join(common, "reftable"))
         self._at: Oid | None = None
         self._seen: tuple[Signature | None, Signature | None] | None = None
 
@@ -38,7 +41,7 @@ class Registration:
         """Register; the descriptor that marks it as alive. The folder ``place`` is there. Raises GitError."""
         try:
             head = self._oid(self.source, "HEAD") or self._nothing()
-            self._run(self.source, "worktree", "add", "-q", "--detach", "--no-checkout", "--", self.building, head)
+            self._add(head)
             fd = hold(self.git_dir)
             self.point()
             _write(os.path.join(self.git_dir, "gitdir"), os.fsencode(os.path.join(self.place, ".git")) + b"\n")
@@ -46,6 +49,18 @@ class Registration:
             raise GitError(f"'{self.git_dir}' cannot be made: {error.strerror}") from None
         remove_folder(self.building)
         return fd
+
+    def _add(self, head: Oid) -> None:
+        """Let git make it; again where the last other work tree went meanwhile, and the folder of all with it."""
+        for patience in range(_TRIES, 0, -1):
+            try:
+                self._run(self.source, "worktree", "add", "-q", "--detach", "--no-checkout", "--", self.building, head)
+                return
+            except GitError as error:
+                remove_folder(self.git_dir)
+                remove_folder(self.building)
+                if patience == 1 or "No such file" not in error.message:
+                    raise
 
     def _nothing(self) -> Oid:
         """A commit of no files: before 2.42 git makes no work tree without one."""
@@ -86,7 +101,7 @@ class Registration:
         """Remove what a command left: locks, an operation under way, a HEAD that leads elsewhere, its own refs."""
         for name in os.listdir(self.git_dir):
             path = os.path.join(self.git_dir, name)
-            if name in _KEPT or name.startswith("sharedindex."):
+            if name in _KEPT or name.startswith("sharedindex.") or (self._reftable and name in _TABLES):
                 continue
             remove_folder(path)
             if os.path.lexists(path):
@@ -94,11 +109,26 @@ class Registration:
 
     def _follow_head(self) -> None:
         self._at = self._oid(self.source, "HEAD")
+        head = os.path.join(self.git_dir, "HEAD")
+        if not self._reftable and (
+            os.path.islink(head) or self._oid(self.git_dir, "HEAD") is None
+        ):  # whatever a command made of it
+            _write(head, b"ref: %s\n" % _UNBORN.encode())
         if self._at is not None:
             self._run(self.git_dir, "update-ref", "--no-deref", "HEAD", self._at)
         else:
             self._run(self.git_dir, "symbolic-ref", "HEAD", _UNBORN)
             self._run(self.git_dir, "update-ref", "-d", _UNBORN)
+
+    def _has_head(self) -> bool:
+        """Whether there is a HEAD still by which git knows a git directory, whatever a command made of it."""
+        path = os.path.join(self.git_dir, "HEAD")
+        try:
+            with open(path, "rb") as file:
+                text = os.fsdecode(file.read(4096)).strip()
+        except OSError:
+            return False
+        return not os.path.islink(path) and bool(OID.match(text) or text.startswith("ref: refs/"))
 
     def left(self) -> Oid | None:
         """The commit that HEAD has come to since ``follow``, if no branch, tag or HEAD of the user's has it."""

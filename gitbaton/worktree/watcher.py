@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from gitbaton.errors import GitError
 from gitbaton.system.files import acquire
@@ -12,6 +13,7 @@ from gitbaton.worktree import reflink
 PREFIX = "gitbaton-"
 TELL = 9  # a child's end of the watcher's pipe; a jobserver of make may have 3 and 4
 MARK = "baton-scratch"
+_OUTLIVED = 600.0  # seconds after which nobody marks what has no mark
 
 # Makes the folder, then reads lines: "+path" is one more place to remove, else the process id of what runs, an empty one when
 # it has ended. When nobody holds the pipe any more, who runs is killed (a negative id: its whole group) and the places are
@@ -120,6 +122,9 @@ def sweep(common_dir: str) -> None:
         git_dir = os.path.join(parent, name)
         try:
             fd = os.open(os.path.join(git_dir, MARK), os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            _sweep_unmarked(common_dir, git_dir)
+            continue
         except OSError:
             continue
         try:
@@ -134,6 +139,20 @@ def sweep(common_dir: str) -> None:
             continue
         finally:
             os.close(fd)
+
+
+def _sweep_unmarked(common_dir: str, git_dir: str) -> None:
+    """Remove what a git made that outlived its owner: nobody has marked it, and nobody will."""
+    name = os.path.basename(git_dir)
+    try:
+        if time.time() - os.stat(git_dir).st_mtime < _OUTLIVED:
+            return
+        with open(os.path.join(git_dir, "gitdir"), "rb") as file:
+            path = os.path.dirname(os.fsdecode(file.read()).rstrip("\n"))
+    except OSError:
+        return
+    if os.path.basename(path) == name:
+        remove(path, os.path.join(common_dir, "baton", "lanes.new", name), git_dir)
 
 
 def remove(path: str, *places: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -107,3 +107,19 @@ def test_a_folder_that_gc_removes_meanwhile_is_made_again(repo: Sandbox, monkeyp
     opened.objects.write(blobs(1))
     stored(repo, blobs(1))
     assert times == [0]
+
+
+@pytest.mark.parametrize("door", ["binary", "libgit2"])
+@pytest.mark.parametrize("count", [2, 60, 150])
+def test_what_a_power_cut_tore_is_stored_again(repo: Sandbox, door: Literal["binary", "libgit2"], count: int) -> None:
+    items = blobs(count)
+    for item, raw in zip(items[:2], (b"", bytes(20)), strict=True):
+        path = repo.path / ".git/objects" / item.oid[:2] / item.oid[2:]
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(raw)
+    opened = discover(os.fspath(repo.path), door=door)
+    ObjectStore(opened).write(items)
+    stored(repo, items)
+    assert [opened.objects.read(item.oid) is not None for item in items] == [True] * count
+    opened.close()
+    repo.fsck()

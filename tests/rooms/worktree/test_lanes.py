@@ -381,3 +381,33 @@ def test_the_folders_around_it_keep_their_permissions(repo: Sandbox) -> None:
         with Lane(discover(str(repo.path))) as gone:
             subprocess.run(["rm", "-rf", gone.path, gone.git_dir], check=True)
         assert [stat.S_IMODE(folder.stat().st_mode) for folder in around] == [0o755] * 3
+
+
+@pytest.mark.parametrize("wrecked", ["gone", "garbage", "link"])
+def test_what_a_command_did_to_the_lanes_own_refs_is_undone(repo: Sandbox, lane: Lane, wrecked: str) -> None:
+    lane.sync()
+    inside(lane, "git", "update-ref", "refs/worktree/mine", "HEAD")
+    inside(lane, "git", "update-ref", "refs/bisect/bad", "HEAD")
+    head = Path(lane.git_dir) / "HEAD"
+    head.unlink()
+    if wrecked == "garbage":
+        head.write_text("nonsense\n")
+    elif wrecked == "link":
+        head.symlink_to(repo.path / ".git/HEAD")
+    lane.sync()
+    assert inside(lane, "git", "rev-parse", "HEAD") == repo.git("rev-parse", "HEAD")
+    assert inside(lane, "git", "for-each-ref", "--format=%(refname)") == repo.git("for-each-ref", "--format=%(refname)")
+    assert repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
+
+
+def test_what_a_git_made_that_outlived_us_goes_with_a_later_one(repo: Sandbox) -> None:
+    """Killed while git registers, we cannot mark what it makes."""
+    name = "gitbaton-0123456789abcdef"
+    made = repo.path / ".git/baton/lanes.new" / name
+    repo.git("worktree", "add", "-q", "--detach", "--no-checkout", str(made))
+    own = repo.path / ".git/worktrees" / name
+    with Lane(discover(str(repo.path))):
+        assert own.exists() and made.exists(), "its owner may be about to mark it"
+    os.utime(own, (1, 1))
+    with Lane(discover(str(repo.path))):
+        assert not own.exists() and not made.exists()
