@@ -7,7 +7,7 @@ import sys
 from gitbaton import terminal
 from gitbaton.commands import VERBS, verb_module
 from gitbaton.commands.leading import main
-from gitbaton.commands.options import AFTER, Call, after, declared, read, read_leading
+from gitbaton.commands.options import AFTER, Call, after, declared, of_verb, read, read_leading
 from gitbaton.errors import BatonError
 from gitbaton.git.repo import Repo
 
@@ -68,7 +68,7 @@ def _call(words: list[str], begun: Repo | None) -> object:
     try:
         before, (verb, *rest) = read_leading(declared(main), words)
         module = verb_module(verb) if verb in dict(VERBS) else None
-        given = read(declared(module.command, getattr(module, "TABLES", ())), rest) if module else {}
+        given = read(of_verb(module), rest) if module else {}
     except ValueError:
         module = None
     if module is not None:

@@ -1,4 +1,4 @@
-"""The verbs: one module each, imported when it is called. Each has a function ``command`` of its options."""
+"""The verbs: one module each, imported when it is called. Each has a function ``command`` whose parameters are its options."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

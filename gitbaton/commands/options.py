@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from gitbaton.values import value
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 AFTER = "gitbaton.after"  # how many words stood after `--`, in a context's meta; None without it
 
@@ -57,13 +60,18 @@ class Declared:
 
 
 def declared(command: Callable[..., int], tables: Iterable[type] = ()) -> list[Declared]:
-    """The parameters of a verb in their order, then those that tables of them declare."""
+    """The parameters of a function in their order, then those that tables of them declare."""
     code, defaults = command.__code__, command.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount]
     known = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     found = [_declared(name, command.__annotations__[name], known) for name in names if name != "ctx"]
     fields = [(table(), name, kind) for table in tables for name, kind in table.__annotations__.items()]
     return found + [_declared(name, kind, {name: getattr(empty, name)}) for empty, name, kind in fields]
+
+
+def of_verb(module: ModuleType) -> list[Declared]:
+    """The parameters of a verb: those of its ``command``, and of the tables that stand for its ``**typed``."""
+    return declared(module.command, getattr(module, "TABLES", ()))
 
 
 def _declared(name: str, annotation: Any, known: Mapping[str, Any]) -> Declared:

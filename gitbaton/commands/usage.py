@@ -3,7 +3,6 @@
 import inspect
 import re
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import typer
@@ -11,7 +10,7 @@ from typer.core import TyperGroup
 
 from gitbaton.commands import VERBS, verb_module
 from gitbaton.commands.leading import main
-from gitbaton.commands.options import AFTER, Declared, Option, after, declared
+from gitbaton.commands.options import AFTER, Declared, Option, after, declared, of_verb
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 
@@ -43,17 +42,14 @@ class Verbs(TyperGroup):
         if cmd_name not in dict(VERBS):
             return None
         app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        app.command(cmd_name, context_settings=CONTEXT)(_verb(verb_module(cmd_name)))
+        module = verb_module(cmd_name)
+        app.command(cmd_name, context_settings=CONTEXT)(typed(module.command, of_verb(module)))
         return typer.main.get_command(app)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of verbs for ``-h``."""
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS))
-
-
-def _verb(module: ModuleType) -> Callable[..., int]:
-    return typed(module.command, declared(module.command, getattr(module, "TABLES", ())))
 
 
 def typed(command: Callable[..., int], parameters: list[Declared]) -> Callable[..., int]:

@@ -134,11 +134,11 @@ class BinaryObjects:
 
     def write(self, objects: Iterable[NewObject]) -> None:
         """See Objects. A few become files without a process, but in a store that git opens to others; more are one pack into
-        ``unpack-objects``."""
+        ``unpack-objects``. With ``core.fsync=all`` they are on disk then."""
         items = list(objects)
         if not items:
             return
-        folder = self._folder()
+        folder = self.git.objects_dir(self.common_dir)
         if len(items) <= FEW and not is_shared(folder):
             put_in(folder, items, sync=SYNCED[0] in self.git.config)
             return
@@ -153,11 +153,8 @@ class BinaryObjects:
         """See Objects. Three times as fast for hundreds as ``write``."""
         items = list(objects)
         if items:
-            drop_torn(self._folder(), (item.oid for item in items))
+            drop_torn(self.git.objects_dir(self.common_dir), (item.oid for item in items))
             checked(self.git.run("index-pack", "--stdin", stdin=self._pack(items)), "index-pack")
-
-    def _folder(self) -> str:
-        return self.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(self.common_dir, "objects")
 
     def _pack(self, objects: Iterable[NewObject]) -> bytes:
         from gitbaton.git.packfile import stream

@@ -42,7 +42,8 @@ def lately() -> list[NewObject]:
 
 
 def put_in(folder: str, objects: Sequence[NewObject], *, sync: bool = False) -> None:
-    """Write objects into a folder of objects, a file each; with ``sync`` they are on disk when it returns. Raises GitError."""
+    """Write objects into a folder of objects, a file each; with ``sync`` those that were not there are on disk when it returns.
+    Raises GitError."""
     try:
         made = [os.path.dirname(path) for item in objects if (path := _write(folder, item, sync))]
         if sync:

@@ -264,7 +264,7 @@ class Repo:
     @property
     def objects_dir(self) -> str:
         """The directory of this repository's own objects."""
-        return self.git.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(self.layout.common_dir, "objects")
+        return self.git.objects_dir(self.layout.common_dir)
 
     def object_store(self) -> tuple[int, bool]:
         """A mark of the object store that changes when git repacks it or collects garbage."""

@@ -92,6 +92,10 @@ class Git:
         place = self.directory if directory is None else directory
         return Git(place, {**self.env, **env}, config=(*self.config, *config), timeout=self.timeout)
 
+    def objects_dir(self, common_dir: str) -> str:
+        """Where it writes objects of the repository with this common directory."""
+        return self.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(common_dir, "objects")
+
 
 def checked(result: Result, name: str) -> bytes:
     """The output of a finished command, or GitError with git's own first complaint."""

@@ -182,8 +182,7 @@ class Shelf:
         self._views: weakref.WeakSet[View] = weakref.WeakSet()
         self._guard = threading.Lock()  # of that set
         self.epoch = 0
-        self._writer = Repo(repo.layout, repo.git, "binary")
-        self._durable = Durable(self._writer)
+        self._durable = Durable(repo)
 
     def let_go(self) -> None:
         """Forget which checkpoints are known: they are more than the cache is for."""
@@ -273,7 +272,6 @@ class Shelf:
     def close(self) -> None:
         """Let go of everything."""
         self._durable.close()
-        self._writer.close()
         self.packs.close()
         self.refs.close()
         self.repo.close()

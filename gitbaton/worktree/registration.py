@@ -98,7 +98,7 @@ class Registration:
             raise GitError(f"'{self.git_dir}' cannot be written: {error.strerror}") from None
 
     def _tidy(self) -> None:
-        """Remove what a command left: locks, an operation under way, a HEAD that leads elsewhere, its own refs."""
+        """Remove what a command left: locks, an operation under way, its own refs (not those that lie in tables)."""
         for name in os.listdir(self.git_dir):
             path = os.path.join(self.git_dir, name)
             if name in _KEPT or name.startswith("sharedindex.") or (self._reftable and name in _TABLES):
@@ -109,11 +109,8 @@ class Registration:
 
     def _follow_head(self) -> None:
         self._at = self._oid(self.source, "HEAD")
-        head = os.path.join(self.git_dir, "HEAD")
-        if not self._reftable and (
-            os.path.islink(head) or self._oid(self.git_dir, "HEAD") is None
-        ):  # whatever a command made of it
-            _write(head, b"ref: %s\n" % _UNBORN.encode())
+        if not self._reftable and not self._has_head():
+            _write(os.path.join(self.git_dir, "HEAD"), b"ref: %s\n" % _UNBORN.encode())
         if self._at is not None:
             self._run(self.git_dir, "update-ref", "--no-deref", "HEAD", self._at)
         else:

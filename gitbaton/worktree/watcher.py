@@ -112,7 +112,7 @@ def hold(git_dir: str) -> int:
 
 
 def sweep(common_dir: str) -> None:
-    """Remove what is left of scratch work trees whose owner and watcher were both killed: nobody holds their mark."""
+    """Remove what is left of scratch work trees whose owner and watcher were killed: nobody holds their mark, or set one."""
     parent = os.path.join(common_dir, "worktrees")
     try:
         names = [name for name in os.listdir(parent) if name.startswith(PREFIX)]

@@ -167,3 +167,16 @@ def locks(repo: Sandbox) -> list[str]:
     """The lock files in the repository, by their path below ``.git``."""
     top = repo.path / ".git"
     return sorted(str(p.relative_to(top)) for p in top.rglob("*.lock"))
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Do something in a forked process; its exit status."""
+    pid = os.fork()
+    if not pid:
+        code = 70
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -14,7 +14,7 @@ import typer
 
 from gitbaton.commands import VERBS, verb_module
 from gitbaton.commands.leading import main
-from gitbaton.commands.options import Argument, Declared, declared, read, read_leading
+from gitbaton.commands.options import Argument, Declared, declared, of_verb, read, read_leading
 from gitbaton.commands.usage import CONTEXT, typed
 from tests.kit import Sandbox
 from tests.kit.tables import each
@@ -44,10 +44,7 @@ ODD = (
 
 
 def parameters(verb: str) -> list[Declared]:
-    if not verb:
-        return declared(main)
-    module = verb_module(verb)
-    return declared(module.command, getattr(module, "TABLES", ()))
+    return of_verb(verb_module(verb)) if verb else declared(main)
 
 
 def by_typer(known: list[Declared]) -> Callable[[list[str]], dict[str, Any] | None]:

@@ -20,6 +20,7 @@ from gitbaton.git.objects import RefChange
 from gitbaton.git.packkeep import clean
 from tests.kit import Sandbox, examples
 from tests.kit.packkit import New, blobs, commits, folder, judged, missing, names, opened, read_all, trees, use_new_git, write
+from tests.kit.processes import in_child
 from tests.kit.tiers import some
 
 
@@ -128,19 +129,6 @@ def test_not_where_the_user_wants_no_packing(repo: Sandbox, monkeypatch: pytest.
 
 
 # -- processes that end, and disks that are full -----------------------------------------------------------------------------
-
-
-def in_child(work: Callable[[], object]) -> int:
-    """Do something in a forked process; its exit status."""
-    pid = os.fork()
-    if not pid:
-        code = 70
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def deadly(function: Callable[..., object], left: list[int]) -> Callable[..., object]:

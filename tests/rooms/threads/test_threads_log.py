@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,19 +68,6 @@ def kill(*wals: Log) -> None:
     """As if their processes were killed: no thread of theirs goes on."""
     for wal in wals:
         wal._let_go()
-
-
-def in_child(work: Callable[[], object]) -> int:
-    """Do something in a forked process; its exit status."""
-    pid = os.fork()
-    if not pid:
-        code = 70
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_what_one_appends_the_other_reads_once(tmp_path: Path) -> None:

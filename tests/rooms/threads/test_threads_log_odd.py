@@ -10,7 +10,6 @@ import resource
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -21,22 +20,10 @@ from gitbaton.errors import BatonError, GitError, RecordError, UsageError
 from gitbaton.threads import log as module
 from gitbaton.threads.log import Log
 from tests.kit import examples
+from tests.kit.processes import in_child
 from tests.rooms.threads.test_threads_log import append, flush, kill, memory, read, small
 
 __all__ = ["memory", "small"]
-
-
-def in_child(work: Callable[[], object]) -> None:
-    """Do something in a forked process."""
-    pid = os.fork()
-    if not pid:
-        code = 70
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_a_forked_child_has_no_part_in_the_log_and_lets_go_of_no_lock(tmp_path: Path) -> None:
@@ -60,7 +47,7 @@ def test_a_forked_child_has_no_part_in_the_log_and_lets_go_of_no_lock(tmp_path: 
         token = wal.append(b"parent")
         with pytest.raises(GitError, match="locked"):
             Log(str(tmp_path / "wal"))  # it looks for an older log
-        in_child(lambda: wal.lock().__exit__(None, None, None))
+        assert in_child(lambda: wal.lock().__exit__(None, None, None)) == 0
         with pytest.raises(GitError, match="is locked by another process"), other.lock():
             pass
         wal.append(b"more")
@@ -295,9 +282,9 @@ def test_a_stranger_reads_what_others_may_read() -> None:
                 assert stranger.readonly and read(stranger) == seen
                 stranger.close()
 
-        in_child(work)
+        assert in_child(work) == 0
         kill(wal)
-        in_child(work)
+        assert in_child(work) == 0
         assert read(Log(f"{top}/wal")) == [b"a"]
 
 

@@ -14,6 +14,7 @@ from gitbaton.git import loose
 from gitbaton.git.loose import FEW
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.repo import discover
+from gitbaton.git.run import Git
 from gitbaton.worktree.filestore import ObjectStore
 from tests.kit import Sandbox
 
@@ -123,3 +124,37 @@ def test_what_a_power_cut_tore_is_stored_again(repo: Sandbox, door: Literal["bin
     assert [opened.objects.read(item.oid) is not None for item in items] == [True] * count
     opened.close()
     repo.fsck()
+
+
+def test_a_pack_has_what_is_torn_beside_it(repo: Sandbox) -> None:
+    (item,) = blobs(2)[1:]
+    opened = discover(os.fspath(repo.path), door="libgit2")
+    opened.objects.write_pack([item])
+    path = repo.path / ".git/objects" / item.oid[:2] / item.oid[2:]
+    path.parent.mkdir(exist_ok=True)
+    for raw in (b"", b"x\x9c", bytes(20)):
+        path.write_bytes(raw)
+        found = opened.objects.read(item.oid)
+        assert found is not None and found.data == item.data
+        path.unlink()
+    opened.close()
+
+
+def test_what_came_and_went_between_two_looks_is_missing(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pack appears after the packs were listed and is gone at the next look: what it held is not remembered."""
+    (item,) = blobs(2)[1:]
+    opened = discover(os.fspath(repo.path), door="binary")
+    store, real = ObjectStore(opened), Git.out
+
+    def between(self: Git, *args: str, **more: Any) -> bytes:
+        if args[0] == "cat-file":
+            opened.objects.write_pack([item])
+        return real(self, *args, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Git, "out", between)
+        assert store.missing([item.oid]) == set()
+    repo.git("repack", "-adq")
+    repo.git("prune", "--expire=now")
+    assert store.missing([item.oid]) == {item.oid}
+    opened.close()
