@@ -22,23 +22,28 @@ from gitbaton.errors import (
 )
 from gitbaton.git import rewrites
 from gitbaton.git.objects import new_object
-from gitbaton.git.repo import Door, Repo, discover
+from gitbaton.git.repo import Door, Progress, Repo, discover, silent
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Observed, Oid, Stored, Told, WorktreeId
 from gitbaton.render import uncompared
 from gitbaton.requests import Plan, Request, Resumed, Snapshot, TrackStatus
-from gitbaton.store import CURRENT, NOTES, History, Problem, Store, chain_ref, newest, tip_ref, track_of
+from gitbaton.store import CURRENT, NOTES, SAFETY, History, Problem, Store, chain_ref, newest, tip_ref, track_of
 from gitbaton.survey import Surveyor
 from gitbaton.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.secrets import Redactor
+    from gitbaton.store.selection import Selection
     from gitbaton.worktree.capture import Captured
     from gitbaton.worktree.untracked import Rules
 
 
 _MAX_TOLD = 1 << 20
 TAKE_ONE = "take one with 'git baton snapshot \"what is done\"'"
+
+
+def _age(stored: Stored) -> tuple[datetime, Oid]:
+    return stored.checkpoint.created, stored.id
 
 
 def system_clock() -> datetime:
@@ -53,7 +58,7 @@ class Baton:
     ``checkpoint_dir``: where LATEST lies (default: baton.checkpointDir, then ``runtime/checkpoints``).
     ``door``: ``binary``, ``libgit2``, or None for libgit2 where it can open the repository.
     ``clock``: gives the time of a snapshot, in UTC. ``repo``: an opened repository, instead of ``path``.
-    ``settings``: instead of the repository's own.
+    ``settings``: instead of the repository's own. ``progress``: is told of long work, as ``("capturing files", done, total)``.
     Raises NotARepositoryError. A context manager.
     """
 
@@ -66,8 +71,10 @@ class Baton:
         clock: Callable[[], datetime] = system_clock,
         repo: Repo | None = None,
         settings: config.Settings | None = None,
+        progress: Progress = silent,
     ) -> None:
         self.repo: Repo = repo or discover(None if path is None else os.fspath(path), door=door, named=True)
+        self.repo.progress = progress
         self.repo.prefetch_settings()
         self.store = Store(self.repo)
         self.clock = clock
@@ -567,10 +574,10 @@ class Baton:
 
     def readable_tips(self) -> History:
         """The newest checkpoint of each track that can be read, newest first, and what is wrong elsewhere."""
-        return self._lowered(self.store.all_tips(), 1)
+        return self._lowered(self.store.all_tips(), 1, self.store)
 
-    def _lowered(self, found: History, limit: int | None) -> History:
-        """A history with what can still be read of the tracks that are left out of it."""
+    def _lowered(self, found: History, limit: int | None, store: Store) -> History:
+        """A history with what can still be read of the tracks that are left out of it, as ``store`` sees it."""
         lower: list[Stored] = []
         lost: list[Problem] = []
         for problem in found.problems:
@@ -582,8 +589,8 @@ class Baton:
             if stored is None:
                 lost.append(problem)
             else:
-                lower += self.store.below(stored, limit).items
-        items = sorted((*found.items, *lower), key=lambda s: (s.checkpoint.created, s.id), reverse=True)
+                lower += store.below(stored, limit).items
+        items = sorted((*found.items, *lower), key=_age, reverse=True)
         return replace(found, items=tuple(items), problems=tuple(lost))
 
     def _at_home(self, items: Sequence[Stored]) -> list[tuple[Live, str | None]]:
@@ -606,7 +613,7 @@ class Baton:
         return [lives[n] for n in range(len(items))]
 
     def _held(self, items: Sequence[Stored]) -> list[tuple[Live, str | None]]:
-        return [(live, self.repo.layout.root) for live in self._surveyor().lives(items)]
+        return [(live, self.repo.layout.root) for live in self._surveyor().lives(items, tests=True)]
 
     def _neighbour(self, git_dir: str, place: WorktreeId) -> Baton | None:
         """Another work tree of this repository, opened; None where something else has taken its place."""
@@ -620,26 +627,57 @@ class Baton:
         return None
 
     def history(
-        self, track: str | None = None, *, limit: int | None = None, everything: bool = False, name: str | None = None
+        self,
+        track: str | None = None,
+        *,
+        limit: int | None = None,
+        everything: bool = False,
+        name: str | None = None,
+        wanted: Selection | None = None,
     ) -> History:
-        """Checkpoints, newest first: of one track (default: as ``tip``), from the one that ``name`` means on, or of all.
+        """Checkpoints, newest first: of one track (default: as ``tip``), from the one that ``name`` means on, or of all;
+        of them those that are ``wanted``, also safety checkpoints if that asks for them.
 
-        Raises NotFoundError.
+        Raises NotFoundError, and GitError for pathspecs that git does not understand.
         """
+        store = self.store if wanted is None else self._picking(wanted)
+        found = self._listed(store, track, limit, everything, name)
+        if wanted is None or "safety" not in wanted.kinds:
+            return found
+        start = None if everything else self.lead(name, track)
+        last = start.checkpoint.created if start and name and (track is not None or not self._is_track(name)) else None
+        chains = [store.chain(ref, None) for ref in self.store.objects.refs(SAFETY)]
+        more = [s for chain in chains for s in chain.items if start is None or s.checkpoint.track == start.checkpoint.track]
+        items = sorted(
+            (*found.items, *(s for s in more if last is None or s.checkpoint.created <= last)), key=_age, reverse=True
+        )
+        problems = (*found.problems, *(problem for chain in chains for problem in chain.problems))
+        return replace(found, items=tuple(items[:limit]), problems=problems)
+
+    def _listed(self, store: Store, track: str | None, limit: int | None, everything: bool, name: str | None) -> History:
         if everything:
-            found = self._lowered(self.store.whole(limit), limit)
+            found = self._lowered(store.whole(limit), limit, store)
             return replace(found, items=found.items[:limit])
         if name is not None and (track is not None or not self._is_track(name)):
-            return self.store.below(self.lead(name, track), limit)
+            return store.below(self.lead(name, track), limit)
         track = name or track
         known = check_track(track) if track is not None else self.tip().checkpoint.track
         try:
-            return self.store.history(known, limit)
+            return store.history(known, limit)
         except RecordError:
             stored = self.store.readable(known)
             if stored is None:
                 raise
-            return self.store.below(stored, limit)
+            return store.below(stored, limit)
+
+    def _picking(self, wanted: Selection) -> Store:
+        """The store as one that only sees what is wanted."""
+        from gitbaton.store import selection
+
+        store = Store(self.repo)
+        selection.check(store, wanted)
+        store.pick = lambda start, limit: selection.picked(self.store, wanted, start, limit)
+        return store
 
     def resolve(self, name: str | None = "@", track: str | None = None) -> Stored:
         """The checkpoint that a name means (see gitbaton.names), without one that of ``tip``; ``@`` stands for ``track`` if one

@@ -5,7 +5,7 @@ import re
 import sys
 
 from gitbaton import terminal
-from gitbaton.commands import VERBS, verb_module
+from gitbaton.commands import OLD, find, verb_module
 from gitbaton.commands.leading import main
 from gitbaton.commands.options import AFTER, Call, after, declared, of_verb, read, read_leading
 from gitbaton.errors import BatonError
@@ -14,24 +14,24 @@ from gitbaton.git.repo import Repo
 SIGINT, SIGPIPE, FATAL = 130, 141, 128  # git's; 128+n for signals
 
 
-def arguments(words: list[str]) -> list[str]:
-    """The command line with git's optional value of ``--color`` made explicit, before the verb, and its ``-3`` after one that
-    lists."""
+def arguments(words: list[str]) -> tuple[list[str], list[str]]:
+    """The command line before the verb, with git's optional value of ``--color`` made explicit, and from the verb on,
+    with git's ``-3`` made explicit after one that lists."""
     explicit = {"--color": "--color=always", "--no-color": "--color=never"}
-    result: list[str] = []
+    before: list[str] = []
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
         width = 2 if words[at] in ("--repo-root", "--checkpoint-dir") else 1
-        result += [explicit.get(words[at], words[at]), *words[at + 1 : at + width]]
+        before += [explicit.get(words[at], words[at]), *words[at + 1 : at + width]]
         at += width
     rest = words[at:]
-    return result + (_counted(rest) if rest[:1] in (["log"], ["rewind"], ["thread"]) else rest)
+    return before, _counted(rest) if rest[:1] in (["log"], ["rewind"]) or rest[:2] == ["thread", "log"] else rest
 
 
 def _counted(words: list[str]) -> list[str]:
     """``-3`` as ``-n3``, where it is no option's value and stands before ``--``."""
     end = words.index("--") if "--" in words else len(words)
-    valued = ("-n", "--max-count", "--track", "--ns")
+    valued = ("-n", "--max-count", "--track", "--ns", "--since", "--after", "--until", "--before", "--grep", "-S", "--agent")
     return [
         f"-n{word[1:]}" if at < end and re.fullmatch(r"-[0-9]+", word) and words[at - 1] not in valued else word
         for at, word in enumerate(words)
@@ -43,8 +43,13 @@ def call(words: list[str], begun: Repo | None = None) -> int:
 
     Every error is one line and its hints on standard error.
     """
+    (before, rest), renamed = arguments(words), ""
+    if rest and rest[0] in OLD:
+        from gitbaton.commands.oldnames import modern
+
+        rest, renamed = modern(rest)
     try:
-        code = _call(arguments(words), begun)
+        code = _call([*before, *rest], begun)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BatonError as error:
@@ -61,21 +66,25 @@ def call(words: list[str], begun: Repo | None = None) -> int:
             raise
         hint = "this is a bug in gitbaton; GIT_BATON_TRACE=1 shows where"
         return _complain(f"{type(error).__name__}: {error}", (hint,), FATAL)
+    finally:
+        if renamed:
+            terminal.tell(f"hint: {renamed}")
 
 
 def _call(words: list[str], begun: Repo | None) -> object:
     """What the verb returns. A line that is well formed needs no typer, whose import takes as long as a small command."""
     try:
-        before, (verb, *rest) = read_leading(declared(main), words)
-        module = verb_module(verb) if verb in dict(VERBS) else None
+        before, rest = read_leading(declared(main), words)
+        verb, rest = find(rest)
+        module = verb_module(verb) if verb else verb_module("standing") if not rest else None
         given = read(of_verb(module), rest) if module else {}
     except ValueError:
         module = None
     if module is not None:
-        ctx = Call(begun, f"git baton {verb}", verb)
+        ctx = Call(begun, f"git baton {verb}" if verb else "git baton", verb or "")
         ctx.meta[AFTER] = after(rest)
         main(ctx, **before)
-        return module.command(ctx, **given)
+        return module.command(ctx, **given) if verb or not before["version"] else 0
     from gitbaton.commands.usage import call_typer
 
     return call_typer(words, begun)

@@ -10,7 +10,7 @@ import os
 import sys
 
 from gitbaton import terminal
-from gitbaton.commands import VERBS
+from gitbaton.commands import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ def head_start(words: list[str]) -> Repo | None:
     Nothing is begun with options before the verb, with a call for help or for a dry run; the verb then begins by itself.
     """
     given = set(words)
-    if not words or words[0] not in dict(VERBS) or given & {"-h", "--help", "--dry-run", "-n"}:
+    verb, rest = find(words)
+    if (rest and not verb) or given & {"-h", "--help", "--dry-run", "-n"}:
         return None
     from gitbaton.errors import BatonError
     from gitbaton.git.repo import discover
@@ -35,15 +36,15 @@ def head_start(words: list[str]) -> Repo | None:
     try:
         repo = discover(None, door="binary")
         repo.prefetch_settings()
-        if words[0] in ("snapshot", "restore", "undo", "redo"):
+        if verb in ("snapshot", "restore", "undo", "redo"):
             repo.prefetch_identity()
             if "--no-files" not in given and not any(w == "-" or w.endswith("=-") for w in words):
                 from gitbaton.worktree.index import list_ahead
 
                 list_ahead(repo)
-        elif words[0] in ("run", "repair", "settle", "approve", "compensate"):
+        elif verb in ("run", "run repair", "run settle", "run approve", "run compensate"):
             repo.prefetch_identity()
-        elif words[0] in ("verify", "status") or (words[0] == "resume" and "--live" in given):
+        elif verb in ("", "verify", "status") or (verb == "resume" and "--live" in given):
             from gitbaton.worktree import filedrift
 
             filedrift.list_ahead(repo)

@@ -156,12 +156,7 @@ def _at(store: Store, track: str, text: str) -> Stored:
         return _back(store, track, text)
     if text == "manual":
         return _manual(store, track)
-    asked = store.repo.git.changed({}, f"baton.moment={text.replace(chr(0), '?')}")
-    result = asked.run("config", "--type=expiry-date", "--get", "baton.moment")
-    if "\0" in text or result.code != 0 or not result.out.strip().isdigit():
-        raise UsageError(f"'{text}' is not a time that git understands", "as in 'TRACK@{2 hours ago}' or 'TRACK@{2026-01-31}'")
-    seconds = min(int(result.out), 253_402_300_799)
-    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=999_999)
+    moment = moment_of(store, text, "as in 'TRACK@{2 hours ago}' or 'TRACK@{2026-01-31}'").replace(microsecond=999_999)
     latest = timestamp(moment).encode()
     oids = _chain(store, track)
     for start in range(0, len(oids), _CHUNK):
@@ -178,6 +173,15 @@ def _at(store: Store, track: str, text: str) -> Stored:
                 return stored
     _refuse_torn(store, track, oids)
     raise NotFoundError(f"track '{track}' has no checkpoint as old as '{text}'", _listing(track))
+
+
+def moment_of(store: Store, text: str, hint: str) -> datetime:
+    """The second that a time in git's words means. Raises UsageError with a hint."""
+    asked = store.repo.git.changed({}, f"baton.moment={text.replace(chr(0), '?')}")
+    result = asked.run("config", "--type=expiry-date", "--get", "baton.moment")
+    if "\0" in text or result.code != 0 or not result.out.strip().isdigit():
+        raise UsageError(f"'{text}' is not a time that git understands", hint)
+    return datetime.fromtimestamp(min(int(result.out), 253_402_300_799), UTC)
 
 
 def _manual(store: Store, track: str) -> Stored:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gitbaton.codec import counted, first_line, timestamp
+from gitbaton.codec import first_line, timestamp
 from gitbaton.model import Checkpoint, ClientPlan, Observed, Ran, Stored, TestRun, Told
 
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}
@@ -22,9 +22,7 @@ def since_run(run: TestRun, later: Changed) -> Changed:
 def test_line(run: TestRun, at: str, changed: Changed, more: int = 0) -> str:
     """``pytest -q: failed (1 failed, 2 passed), 5 minutes ago``; what changed since makes it stale. Nothing that was observed
     is called green."""
-    counts = ((run.failed, "failed"), (run.passed, "passed"), (run.skipped, "skipped"))
-    said = ", ".join(f"{count} {word}" for count, word in counts if count)
-    parts = f"{first_line(run.command)}: {run.result}{f' ({said})' if said else ''}, {at}"
+    parts = f"{first_line(run.command)}: {test_result(run)}, {at}"
     if changed is None:
         return f"{parts}; what changed since cannot be compared"
     if not changed:
@@ -32,6 +30,13 @@ def test_line(run: TestRun, at: str, changed: Changed, more: int = 0) -> str:
     named = ", ".join(map(first_line, changed[:_NAMED]))
     rest = len(changed) - _NAMED + more
     return f"{parts}; stale: {named}{f' and {rest} more' if rest > 0 else ''} changed since"
+
+
+def test_result(run: TestRun) -> str:
+    """How a test run ended, as ``failed (1 failed, 2 passed)``."""
+    counts = ((run.failed, "failed"), (run.passed, "passed"), (run.skipped, "skipped"))
+    said = ", ".join(f"{count} {word}" for count, word in counts if count)
+    return f"{run.result} ({said})" if said else run.result
 
 
 def plan_heading(plan: ClientPlan, at: str) -> str:
@@ -89,16 +94,14 @@ def leads(c: Checkpoint) -> bool:
     return changed or any(run.result == "failed" and run.ended > written for run in o.tests)
 
 
-def turn(stored: Stored) -> str | None:
-    """A turn in a list: ``turn 7  "now the error messages"  3 files  pytest failed``, with the newest test that ran in it. None
-    for what is no turn, or one of which no client's records tell."""
+def title(stored: Stored) -> tuple[str, TestRun | None]:
+    """A checkpoint in a list: its step; of a turn that a client's records tell of ``turn 7  now the error messages``, and the
+    newest test that ran in it."""
     c = stored.checkpoint
     if c.observed is None or not c.observed.asked or c.files is None or not c.step.startswith("turn ended"):
-        return None
-    parts = [f"turn {c.observed.turns}", f'"{first_line(c.observed.asked[-1].text)}"', counted(c.files.changed, "file")]
-    ran = [run for run in c.observed.tests[:1] if run.tree == stored.tree]
-    parts += [f"{first_line(run.command).split(' ')[0]} {run.result}" for run in ran]
-    return "  ".join(parts)
+        return c.step, None
+    ran = next((run for run in c.observed.tests[:1] if run.tree == stored.tree), None)
+    return f"turn {c.observed.turns}  {first_line(c.observed.asked[-1].text)}", ran
 
 
 def command_line(ran: Ran, at: str) -> str:

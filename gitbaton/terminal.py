@@ -4,33 +4,53 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 PAGER_ENV = {"LESS": "FRX", "LV": "-c"}
+_BOLD, _DIM, _RED, _GREEN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m"
+_YELLOW, _MAGENTA, _CYAN, _RESET = "\x1b[33m", "\x1b[35m", "\x1b[36m", "\x1b[m"
 COLORS = {
-    "green": "\x1b[32m",
-    "pending": "\x1b[33m",
-    "stale": "\x1b[33m",
-    "failed": "\x1b[31m",
-    "id": "\x1b[33m",
-    "drift": "\x1b[36m",
+    "id": _BOLD,  # as many digits as are unique
+    "current": _BOLD,  # the current track
+    "manual": _BOLD,
+    "green": _GREEN,
+    "failed": _RED,
+    "stale": _YELLOW,
+    "pending": _DIM,  # nothing is known
+    "waiting": _YELLOW,  # for somebody
+    "home": _DIM,
+    "drift": _YELLOW,
+    "restored": _CYAN,
+    "foreign": _MAGENTA,  # what stands before words from elsewhere
+    "heading": _DIM,
 }
-_RESET = "\x1b[m"
+"""What has a colour of its own, and which; ``color.baton.<name>`` is another."""
+waiting: Callable[[], None] | None = None  # takes the progress line away, while there may be one
+paging = False  # the screen is a pager's
+
+
+def still() -> None:
+    """Take the progress line away, before anything else is written."""
+    if waiting is not None:
+        waiting()
 
 
 def say(text: str) -> None:
     """One line of what the caller asked for, on standard output."""
+    still()
     sys.stdout.write(text + "\n")
 
 
 def write(text: str) -> None:
     """Output as it is."""
+    still()
     sys.stdout.write(text)
 
 
 def emit(data: bytes) -> None:
     """Bytes for a program that reads standard output, at once."""
+    still()
     sys.stdout.flush()
     view = memoryview(data)
     while view:
@@ -75,6 +95,7 @@ def warn(text: str) -> None:
 
 def tell(text: str) -> None:
     """One line on standard error."""
+    still()
     sys.stdout.flush()
     sys.stderr.write(text + "\n")
 
@@ -97,9 +118,9 @@ def prepare() -> None:
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
-def paint(text: str, color: str | None, *, on: bool) -> str:
-    """Text in a colour, when colours are on."""
-    return f"{COLORS[color]}{text}{_RESET}" if on and color in COLORS and text.strip() else text
+def paint(text: str, slot: str | None, *, on: Mapping[str, str]) -> str:
+    """Text in the colour of a slot of COLORS, as ``on`` has it; that is empty where colours are off."""
+    return f"{on[slot]}{text}{_RESET}" if slot and on.get(slot) and text.strip() else text
 
 
 @contextmanager
@@ -110,15 +131,18 @@ def pager(command: str, env: Mapping[str, str]) -> Iterator[None]:
         return
     import subprocess
 
-    child = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env={**PAGER_ENV, **env}, text=True)
+    global paging
+    still()
+    any_text = {"encoding": "utf-8", "errors": "surrogateescape"}
+    child = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env={**PAGER_ENV, **env}, **any_text)  # type: ignore
     assert child.stdin is not None
-    screen, sys.stdout = sys.stdout, child.stdin
+    screen, sys.stdout, paging = sys.stdout, child.stdin, True
     try:
         yield
     except BrokenPipeError:
         pass  # the reader has seen enough
     finally:
-        sys.stdout = screen
+        sys.stdout, paging = screen, False
         try:
             child.stdin.close()
         except BrokenPipeError:

@@ -11,7 +11,7 @@ from gitbaton.codec.checkpoint import (
     payload,
     transcript_text,
 )
-from gitbaton.codec.notes import Note, entry, parse_note
+from gitbaton.codec.notes import Note, entry, parse_note, short, track_in
 from gitbaton.codec.observed import read_told, told_bytes, told_document
 from gitbaton.codec.reader import path_document, path_of
 from gitbaton.codec.text import Json, canonical, counted, first_line, is_control, parse, plain, timestamp
@@ -42,8 +42,10 @@ __all__ = [
     "payload",
     "plain",
     "read_told",
+    "short",
     "timestamp",
     "told_bytes",
     "told_document",
+    "track_in",
     "transcript_text",
 ]

@@ -38,6 +38,18 @@ def command(
     """Join coding agents on: claude, codex, gemini, opencode, copilot, cursor.
 
     Their hooks take checkpoints and tell the model where things stand.
+
+    An install merges our hooks into the client's own settings and writes the skill that tells the agent when to take a
+    checkpoint. What else is in those files stays byte for byte, twice is once, and uninstall removes exactly ours. --project
+    (the default) writes below the root of the work tree, --user below the home directory; hooks there act only where gitbaton
+    is used already (see baton.everywhere). An install without --track keeps the one that is there, and --track '' takes it
+    away. --trust tells Codex to trust our hooks, and no others, through its own app server. 'agent doctor' says what would not
+    run, and exits with 1 then.
+
+    Examples:
+        git baton agent list
+        git baton agent install claude --dry-run
+        git baton agent uninstall claude --dry-run
     """
     given = {"user": user, "project": project, "all": every, "track": track is not None, "agents-md": agents_md}
     _check(words, {**given, "trust": give, "dry-run": dry_run, "json": json})

@@ -31,6 +31,15 @@ def command(
 
     CMD runs in a temporary work tree; HEAD, index, files and refs stay as they are. It is run on the bad one first, then on
     the good one. Exit 1 when one of them is not what it is said to be, or those that are left cannot be tried.
+
+    By default the bad one is the newest of the good one's track; --trust-good leaves the run on the good one out. Exit status 0
+    of CMD is good, 125 cannot be tried, any other up to 127 is bad; a higher one, or a CMD that cannot be run, ends the search.
+    What CMD leaves beside the checkpoint's files stays for the next run, as with 'git bisect run'. Checkpoints without files
+    are skipped. The step, the note and the diffstat against the checkpoint before are printed. The work tree is removed also
+    when the command is killed. With --json the output of CMD goes to standard error.
+
+    Examples:
+        git baton bisect --good parser~2 -- sh -c 'test "$(cat a.txt)" != three'
     """
     with _ended_by_signal(), opened(ctx) as baton:
         plan = bisection.plan(baton, good, bad, foreign=foreign, trust_good=trust_good)

@@ -21,6 +21,9 @@ def command(
     """Make a branch of a checkpoint: its head plus one commit of the files.
 
     HEAD, index and work tree stay as they are. Where the files are those of the head, the branch is at the head.
+
+    Examples:
+        git baton branch idea parser~1
     """
     with opened(ctx) as baton:
         plan = branching.plan(baton, name, checkpoint_of(baton, checkpoint, track))

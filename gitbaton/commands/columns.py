@@ -1,8 +1,11 @@
-"""Columns of a terminal: how wide a text is there, cut and filled up to fit. Pure."""
+"""Width of the terminal and of texts: cut and filled up to fit."""
 
 from __future__ import annotations
 
+import os
+import sys
 import unicodedata
+from functools import cache
 
 
 def width(text: str) -> int:
@@ -19,19 +22,45 @@ def _columns(char: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """A text in at most so many columns; ``..`` ends one that was cut."""
+    """A text in at most so many columns; an ellipsis ends one that was cut."""
     if width(text) <= columns:
         return text
-    kept, used = "", 0
+    end = ellipsis()
+    kept, used = "", len(end)
     for char in text:
         used += _columns(char)
-        if used > columns - 2:
+        if used > columns:
             break
         kept += char
-    return kept + ".."[: max(columns, 0)]
+    return kept.rstrip() + end[: max(columns, 0)]
 
 
 def padded(text: str, columns: int, *, right: bool) -> str:
     """A text filled up with blanks to so many columns."""
     blanks = " " * (columns - width(text))
     return blanks + text if right else text + blanks
+
+
+@cache
+def ellipsis() -> str:
+    """What stands where a text was cut: one character, or three dots where the locale's charset is not UTF-8."""
+    named = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
+    # Python itself sets LC_CTYPE so where the locale is plain C, and only then is in its UTF-8 mode unasked.
+    forced = sys.flags.utf8_mode and named == "C.UTF-8" and not os.environ.get("LC_ALL") and "PYTHONUTF8" not in os.environ
+    return "..." if forced or "utf" not in named.lower() else "\u2026"
+
+
+def screen(fd: int = 1) -> tuple[int | None, int | None]:
+    """Columns and rows that output may take: of COLUMNS and LINES, then of the terminal; None where it is no terminal. As git
+    does, what is not for a terminal is not fitted to one, but where COLUMNS says so."""
+    try:
+        found = os.get_terminal_size(fd)
+        columns, rows = found.columns or 80, found.lines or 24
+    except OSError:
+        columns, rows = None, None
+    given = [int(text) if text.isdecimal() and len(text) < 6 else 0 for text in map(_variable, ("COLUMNS", "LINES"))]
+    return given[0] or columns, given[1] or rows
+
+
+def _variable(name: str) -> str:
+    return os.environ.get(name, "")

@@ -13,13 +13,17 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, plain
 from gitbaton.commands.leading import Globals
 from gitbaton.commands.options import AFTER, Argument, Call, Option
-from gitbaton.errors import MENDS, UsageError
+from gitbaton.errors import MENDS, NotFoundError, UsageError
+from gitbaton.git.repo import Progress, silent
 from gitbaton.model import Stored
 
 if TYPE_CHECKING:
+    from gitbaton.commands.look import Look
     from gitbaton.git.repo import Door
     from gitbaton.model import Finding
     from gitbaton.store import Problem
+
+NOT_THERE = "put '--' before paths that are not there now"
 
 # Options and arguments of several verbs.
 Track = Annotated[
@@ -31,20 +35,31 @@ Newest = Annotated[
 ]
 Tip = Annotated[Optional[str], Argument(metavar="[CHECKPOINT]", help="A track, or as for show; default: the track's newest.")]
 From = Annotated[Optional[str], Argument(metavar="[CHECKPOINT]", help="A track, or as for show: list from there on.")]
+ARun = Annotated[Optional[str], Argument(metavar="[RUN]", help="Default: the run that this work tree used last.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Porcelain = Annotated[bool, Option("--porcelain", help="Print tab-separated output that stays stable.")]
 Nul = Annotated[bool, Option("-z", help="End fields with NUL; implies --porcelain.")]
 DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan; change nothing.")]
+Verbose = Annotated[bool, Option("--verbose", "-v", help="List everything, also where that is more than 50 lines.")]
+
+MOST = 50  # lines of one list
+_FEW = 3  # of a kind: they are listed, however many others there are
 
 
 @contextmanager
 def opened(
-    ctx: Call, checkpoint_dir: str | None = None, *, dry_run: bool = False, door: Door | None = "binary"
+    ctx: Call,
+    checkpoint_dir: str | None = None,
+    *,
+    dry_run: bool = False,
+    door: Door | None = "binary",
+    talks: str = "",
 ) -> Iterator[Baton]:
     """The repository that the options before the verb name, through the git binary: cheaper to start than libgit2, which
     ``door`` None takes where it can, for many small things.
 
-    A restore that was killed is ended first, but not before a dry run.
+    A restore that was killed is ended first, but not before a dry run. ``talks``: what this does,
+    said on standard error of a terminal when it takes more than a second, until the core knows more; empty: silence.
     """
     options: Globals = ctx.obj
     if checkpoint_dir == "":
@@ -53,7 +68,10 @@ def opened(
     repo = options.repo if options.repo_root is None else None
     if repo is not None and door != "binary":
         repo.reopen(door)
-    with Baton(options.repo_root, checkpoint_dir=place, door=door, repo=repo) as baton:
+    with (
+        _talking(talks) as progress,
+        Baton(options.repo_root, checkpoint_dir=place, door=door, repo=repo, progress=progress) as baton,
+    ):
         if place is not None:
             _ = baton.latest  # refuse a bad directory before anything is written
         if os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):  # one was killed, or is at work
@@ -64,6 +82,22 @@ def opened(
         warn_all(list(baton.store.unread.values()))
 
 
+@contextmanager
+def _talking(what: str) -> Iterator[Progress]:
+    """What is told how far the work is: a line on standard error where somebody can see it; it is gone when the block ends."""
+    if not (what and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb"):
+        yield silent
+        return
+    from gitbaton.commands.waiting import Waiting
+
+    waiting = Waiting()
+    waiting(what, 0, 0)
+    try:
+        yield waiting
+    finally:
+        waiting.close()
+
+
 def divided(ctx: Call, words: list[str], most: int) -> tuple[list[str], list[str]]:
     """Checkpoints, at most so many, and paths: what stands after ``--`` are paths, and without it all that is too much."""
     after = ctx.meta.get(AFTER)
@@ -71,6 +105,18 @@ def divided(ctx: Call, words: list[str], most: int) -> tuple[list[str], list[str
     if count > most:
         raise UsageError(f"unexpected argument '{words[most]}'", f"'{ctx.command_path} -h' shows what there is")
     return words[:count], words[count:]
+
+
+def is_path(place: str, word: str) -> bool:
+    """Whether git would take a word for a path, as seen from a directory, without being told."""
+    return os.path.lexists(os.path.join(place, word)) or word.startswith(":") or any(c in word for c in "*?[")
+
+
+def refuse_no_paths(place: str, paths: Iterable[str]) -> None:
+    """What does not stand after ``--`` must look like a path. Raises NotFoundError."""
+    for word in paths:
+        if not is_path(place, word):
+            raise NotFoundError(f"there is no path '{word}'", NOT_THERE)
 
 
 def one_meant(name: Optional[str], track: Optional[str]) -> None:
@@ -145,40 +191,89 @@ def one_of(**choices: bool) -> None:
         raise UsageError(f"{' and '.join(given)} exclude each other")
 
 
-def colours(ctx: Call, baton: Baton, *, tty: bool | None = None) -> bool:
-    """Whether to colour what goes to a terminal, or not, by default standard output: ``--color``, then NO_COLOR, TERM=dumb,
-    color.baton and color.ui."""
+def colours(ctx: Call, baton: Baton, *, tty: bool | None = None) -> dict[str, str]:
+    """The colours of what goes to a terminal, or not, by default standard output, for ``terminal.paint``; empty for none:
+    ``--color``, then NO_COLOR, TERM=dumb, color.baton and color.ui; color.baton.<slot> is a colour. Raises UsageError."""
     when = ctx.obj.color
-    if when != "auto":
-        return bool(when == "always")
-    if tty is None:
-        tty = sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ
-    if not tty or "NO_COLOR" in os.environ or os.environ.get("TERM", "dumb") == "dumb":
-        return False
-    return baton.repo.wants_color(tty=True)
+    if when == "auto":
+        if tty is None:
+            tty = sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ
+        if not tty or os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
+            return {}
+    if when == "never" or (when == "auto" and not baton.repo.wants_color(tty=True)):
+        return {}
+    return terminal.COLORS | baton.repo.colors()
+
+
+def looking(ctx: Call, baton: Baton) -> Look:
+    """How a screen on standard output shows things: its colours, its width, and what time it is."""
+    from gitbaton.commands.look import Look
+
+    return Look(baton, colours(ctx, baton))
 
 
 @contextmanager
-def paged(ctx: Call, baton: Baton) -> Iterator[Callable[[str, str | None], str]]:
-    """Long output: through the user's pager when standard output is a terminal; gives a function that colours."""
-    on = colours(ctx, baton)
-
-    def paint(text: str, color: str | None) -> str:
-        return terminal.paint(text, color, on=on)
-
+def paged(ctx: Call, baton: Baton) -> Iterator[Look]:
+    """Long output: through the user's pager when standard output is a terminal; gives how it shows things."""
+    look = looking(ctx, baton)
     if not ctx.obj.pager or not sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ:
-        yield paint
+        yield look
         return
     with terminal.pager(baton.repo.pager(), {**os.environ, "GIT_PAGER_IN_USE": "true"}):
-        yield paint
+        yield look
 
 
-def print_plan(texts: list[str], *, dry_run: bool, nothing: str) -> None:
-    """The steps of a plan, one a line, as done or as they would be done."""
-    for text in texts:
-        terminal.say(plain(f"would {text}" if dry_run else text))
+def summed(
+    rows: Iterable[tuple[str, str]],
+    words: Mapping[str, tuple[str, str]],
+    *,
+    verbose: bool,
+    lists: str,
+    start: str = "",
+    named: Sequence[str] = (),
+    names: str = "",
+) -> Iterator[str]:
+    """A list of (kind, line), line by line; where there are more than 50, and it is not ``verbose``, in brief.
+
+    Then those of a kind of which there are few, or that has no words, or is ``named``, are listed, 50 at most. One line counts
+    all by their kinds: ``words`` say of a kind what stands around the number, as ("wrote {}", "file") for "wrote 30,000 files".
+    ``start`` stands before it; ``lists`` is the command that lists them all, ``names`` the one for those that are named.
+    """
+    found = list(rows)
+    if verbose or len(found) <= MOST:
+        yield from (text for _, text in found)
+        return
+    counts = dict.fromkeys(words, 0)
+    for kind, _ in found:
+        counts[kind] = counts.get(kind, 0) + 1
+    shown = [text for kind, text in found if kind in named or kind not in words or counts[kind] <= _FEW]
+    yield from shown[:MOST]
+    if len(shown) > MOST:
+        yield f"and {len(shown) - MOST:,} more ({names or lists} lists them)"
+    said = []
+    for kind, (form, noun) in words.items():
+        many = counts[kind]
+        if many:
+            said.append(form.format(f"{many:,} {noun}{'' if many == 1 else 's'}" if noun else f"{many:,}"))
+    if said:
+        yield f"{start}{', '.join(said)} ({lists} lists them)"
+
+
+def print_plan(
+    texts: list[str],
+    *,
+    dry_run: bool,
+    nothing: str,
+    verbose: bool = True,
+    to: Callable[[str], None] = terminal.say,
+) -> None:
+    """The steps of a plan, one a line, as done or as they would be done; many that begin with the same word are summed up."""
+    rows = [(text.partition(" ")[0], f"would {text}" if dry_run else text) for text in texts]
+    words = {word: (f"{word} {{}}", "") for word, _ in rows}
+    for text in summed(rows, words, start="would " if dry_run else "", verbose=verbose, lists="--verbose"):
+        to(plain(text))
     if not texts:
-        terminal.say(nothing)
+        to(nothing)
 
 
 def askable() -> bool:
@@ -188,6 +283,7 @@ def askable() -> bool:
 
 def answer(prompt: str) -> str:
     """A line typed on the terminal, asked for on standard error."""
+    terminal.still()
     sys.stdout.flush()
     sys.stderr.write(prompt)
     sys.stderr.flush()

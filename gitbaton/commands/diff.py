@@ -4,8 +4,20 @@ import os
 import tempfile
 from typing import Annotated, Optional
 
+from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.commands.common import Track, checkpoint_of, divided, one_meant, opened, tell_foreign, warn_all
+from gitbaton.commands.common import (
+    NOT_THERE,
+    Track,
+    checkpoint_of,
+    divided,
+    is_path,
+    one_meant,
+    opened,
+    refuse_no_paths,
+    tell_foreign,
+    warn_all,
+)
 from gitbaton.commands.options import AFTER, Argument, Call, Option
 from gitbaton.errors import AmbiguousNameError, NotFoundError
 from gitbaton.git import foreground
@@ -31,9 +43,16 @@ def command(
 
     The work tree is taken as a snapshot would take it now, untracked files included. Pager, colours and format are those of
     your own git diff. PATH is relative to the current directory.
+
+    Before a path that is not there now, or that is also a checkpoint's name, '--' must stand. Exits with 0, also when something
+    changed.
+
+    Examples:
+        git baton diff --stat   # since the newest checkpoint
+        git baton diff parser~1 parser -- a.txt
     """
     forms = [name for name, given in (("--stat", stat), ("--name-status", name_status), ("--patch", patch)) if given]
-    with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
+    with opened(ctx, talks="looking at files") as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
         checkpoints, paths = _meant(ctx, baton, words or [], track)
         tell_foreign(baton, *checkpoints)
         env = foreground.environment(baton.repo, elsewhere=ctx.obj.repo_root is not None)
@@ -47,6 +66,7 @@ def command(
         before += [] if ctx.obj.pager else ["--no-pager"]
         when = ctx.obj.color  # where it was given; else NO_COLOR, which git does not know, and git's own settings decide
         colour = [f"--color={when}"] if when != "auto" else ["--color=never"] if os.environ.get("NO_COLOR") else []
+        terminal.still()  # from here on the screen is git's
         return foreground.run([*before, "diff", *colour, *forms, *trees, "--", *paths], env)
 
 
@@ -63,23 +83,13 @@ def _meant(ctx: Call, baton: Baton, words: list[str], track: Optional[str]) -> t
         try:
             stored = baton.resolve(word, track)
         except NotFoundError as error:
-            if _is_path(place, word):
+            if is_path(place, word):
                 break
-            raise NotFoundError(f"'{word}' is neither a checkpoint nor a path", error.message, *_HINT) from None
+            raise NotFoundError(f"'{word}' is neither a checkpoint nor a path", error.message, NOT_THERE) from None
         if os.path.lexists(os.path.join(place, word)):
             raise AmbiguousNameError(f"'{word}' is both a checkpoint and a path", "put '--' between checkpoints and paths")
         one_meant(word, track)
         found.append(stored)
     paths = words[len(found) :]
-    for word in paths:
-        if not _is_path(place, word):
-            raise NotFoundError(f"there is no path '{word}'", *_HINT)
+    refuse_no_paths(place, paths)
     return found or [baton.tip(track)], paths
-
-
-_HINT = ("put '--' before paths that are not there now",)
-
-
-def _is_path(place: str, word: str) -> bool:
-    """Whether git would take a word for a path without being told."""
-    return os.path.lexists(os.path.join(place, word)) or word.startswith(":") or any(c in word for c in "*?[")

@@ -5,7 +5,7 @@ from typing import Annotated
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain
-from gitbaton.commands.common import AsJson, opened, picked, print_json, say_findings, warn_all
+from gitbaton.commands.common import AsJson, Verbose, opened, picked, print_json, say_findings, summed, warn_all
 from gitbaton.commands.options import Call, Option
 from gitbaton.errors import GitError, UsageError
 from gitbaton.git import questions
@@ -20,6 +20,7 @@ def command(
     from_remote: Annotated[
         str | None, Option("--from-remote", metavar="REMOTE", help="With --mend: also look in this remote.")
     ] = None,
+    verbose: Verbose = False,
     json: AsJson = False,
 ) -> int:
     """Say what is installed, what would not run, what is behind, and the one line that mends it.
@@ -27,19 +28,27 @@ def command(
     --mend is for a damaged disk. What is torn goes to '.git/baton/broken/', is written again from the work tree, the index,
     packs and other work trees where they still hold it, and each track, run and thread goes on from what can be read; what is
     lost is listed. Nothing that is not gitbaton's is touched.
+
+    --fix repairs derived refs and removes stale locks. --dry-run prints the plan. Of damage that is your own it names the
+    command of git's that helps. Exits with 1 when something should be mended, is lost, or was left as it is. A run of which a
+    record is lost stays unfinished, so that nothing happens twice.
+
+    Examples:
+        git baton doctor
+        git baton doctor --mend --dry-run
     """
     if (dry_run or from_remote is not None) and not mend:
         raise UsageError("--dry-run and --from-remote go with --mend")
-    with opened(ctx) as baton:
+    with opened(ctx, talks="" if json else "examining tracks") as baton:
         if mend:
-            return _mend(baton, from_remote, dry_run=dry_run, json=json)
+            return _mend(baton, from_remote, dry_run=dry_run, verbose=verbose, json=json)
         if fix:
             warn_all(doctor.fix(baton))
         found = doctor.examine(baton)
     return say_findings(found, json=json)
 
 
-def _mend(baton: Baton, remote: str | None, *, dry_run: bool, json: bool) -> int:
+def _mend(baton: Baton, remote: str | None, *, dry_run: bool, verbose: bool, json: bool) -> int:
     """Mend, or say what would be; 1 where something is lost, left as it is, or not ours to mend."""
     from gitbaton.mending.planning import apply, plan
 
@@ -76,6 +85,8 @@ def _mend(baton: Baton, remote: str | None, *, dry_run: bool, json: bool) -> int
     texts += [f"left as it is: {plain(item.where)}: {plain(item.what)}" for item in found.left]
     texts += [text for item in found.theirs for text in (f"not ours: {plain(item.text)}", f"     {plain(item.hint)}")]
     texts += [] if found.changes or amiss else ["nothing is damaged"]
-    for text in texts:
+    rows = [(text.partition(":")[0], text) for text in texts]
+    words = {"torn": ("torn: {}", "object"), "damaged": ("damaged: {}", "file"), "log": ("logs: {}", ""), "ref": ("{}", "ref")}
+    for text in summed(rows, words, verbose=verbose, lists="--verbose"):
         terminal.say(text)
     return int(amiss)

@@ -15,14 +15,22 @@ def command(
     """Prove recovery: kill, lose the context, resume and restore, in a scratch copy of this repository.
 
     One line a step: what was proven, or what failed. Exit 1 when a step failed. The repository itself stays as it is.
+
+    It puts the newest checkpoint of the current (or only) track into a work tree, records, changes files, kills snapshots,
+    loses LATEST, tips and notes, resumes in a new process, restores, undoes, kills restores, and collects garbage; plain git
+    judges each step. The copy borrows the repository's objects and is removed, also when the command is killed.
+
+    Examples:
+        git baton drill
     """
-    with opened(ctx) as baton:
+    with opened(ctx, talks="" if json else "drilling") as baton:
         done: list[drilling.Step] = []
         for step in drilling.drill(baton):
             done.append(step)
             if not json:
                 terminal.say(f"{'ok' if step.ok else 'FAILED':<6} {step.name}: {step.text} ({step.milliseconds} ms)")
                 sys.stdout.flush()
+                baton.repo.progress("drilling", 0, 0)
     ok = all(step.ok for step in done)
     if json:
         print_json({"ok": ok, "steps": [picked(step, "name", "ok", "text", "milliseconds") for step in done]})

@@ -2,8 +2,8 @@
 
 from gitbaton import terminal
 from gitbaton.codec import Json, plain
-from gitbaton.commands.columns import padded, width
 from gitbaton.commands.common import AsJson, opened, paged, print_json
+from gitbaton.commands.look import Column
 from gitbaton.commands.options import Call
 from gitbaton.commands.retaining import amount
 from gitbaton.retention.costs import costs
@@ -16,19 +16,20 @@ def command(ctx: Call, json: AsJson = False) -> int:
 
     OWN is what would be free without it, once git has collected garbage; SHARED is what other parts in the list hold as well.
     What the user's own branches and tags hold is in neither. Bytes are those of git's objects as they lie on disk.
+
+    Examples:
+        git baton du
     """
-    with opened(ctx) as baton:
+    with opened(ctx, talks="" if json else "counting bytes") as baton:
         found = costs(baton)
         if json:
             rows: list[Json] = [{"kind": c.kind, "name": c.name or None, "own": c.own, "shared": c.shared} for c in found]
             print_json({"parts": rows, "own": sum(c.own for c in found)})
             return 0
-        cells = [("OWN", "SHARED", "")]
-        cells += [(amount(c.own), amount(c.shared), f"{NAMES.get(c.kind, c.kind)} {plain(c.name)}".strip()) for c in found]
+        cells = [(amount(c.own), amount(c.shared), f"{NAMES.get(c.kind, c.kind)} {plain(c.name)}".strip()) for c in found]
         cells += [(amount(sum(c.own for c in found)), "", "in all, without what is shared")]
-        widths = [max(width(row[n]) for row in cells) for n in (0, 1)]
-        with paged(ctx, baton):
-            for row in cells:
-                columns = [*(padded(row[n], widths[n], right=True) for n in (0, 1)), row[2]]
-                terminal.say("  ".join(columns).rstrip())
+        with paged(ctx, baton) as look:
+            columns = (Column(name="OWN", right=True), Column(name="SHARED", right=True), Column())
+            for text in look.table(columns, cells, heading=True):
+                terminal.say(text)
     return 0

@@ -8,7 +8,7 @@ from typing import Annotated, Optional, Union
 from gitbaton import sync, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, check_track, counted, plain, timestamp
-from gitbaton.commands.common import apart_document, askable, confirmed, picked, print_plan, tell_error, told_apart, warn_all
+from gitbaton.commands.common import apart_document, askable, confirmed, picked, summed, tell_error, told_apart, warn_all
 from gitbaton.commands.options import Option
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
@@ -26,6 +26,7 @@ Scan = Annotated[bool, Option("--scan/--no-scan", help="Look for secrets in what
 DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")]
 TIMEOUT = 60.0
 _NAMED = 20  # threads that are named; there may be thousands
+_ITEMS = {"track": ("{}", "track"), "run": ("{}", "run"), "thread": ("{}", "thread"), "": ("{}", "other ref")}
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 
@@ -125,14 +126,17 @@ def _brief(item: Item) -> str:
     return plain(item[1]) if item[0] == "track" else _full(item)
 
 
-def say_gathered(remote: Remote, found: Gathered, *, news_only: bool = False) -> None:
-    """One line for each track, run and thread of a fetch."""
+def say_gathered(remote: Remote, found: Gathered, *, verbose: bool, news_only: bool = False) -> None:
+    """One line for each track, run and thread of a fetch; of many how many."""
     there = plain(remote.shown)
+    rows = [row for row in found.rows if row.state != "broken" and not (news_only and row.state == "same")]
+    texts = ((row.state, f"{_brief(row.item)}: {_fetched_text(row, there)}") for row in rows)
+    words = {state: (f"{{}} {state}", "") for state in ("new", "newer", "rewritten", "same", "gone", "pruned")}
+    for text in summed(texts, words, verbose=verbose, lists="--verbose"):
+        terminal.say(text)
     for row in found.rows:
         if row.state == "broken":
             terminal.warn(f"{_full(row.item)} of {there} is left out: {row.reason}")
-        elif not (news_only and row.state == "same"):
-            terminal.say(f"{_brief(row.item)}: {_fetched_text(row, there)}")
         if not news_only:
             _say_late(row)
     for ref in found.strange:
@@ -162,29 +166,36 @@ def _say_late(row: Union[Fetched, Joined]) -> None:
         terminal.warn(f"checkpoint {item.id} of '{track}' is from the future ({when}): it is not joined before then")
 
 
-def say_joining(baton: Baton, found: Joining, *, dry_run: bool) -> None:
-    """One line for each track and thread that changed."""
-    would = "would be " if dry_run else ""
+def say_joining(baton: Baton, found: Joining, *, verbose: bool, dry_run: bool) -> None:
+    """One line for each track and thread that changed; of many how many."""
+    would, texts = "would be " if dry_run else "", list[tuple[str, str]]()
     for row in found.rows:
         counts = ((row.added, "joined"), (row.changed, "changed"), (row.removed, "removed"))
         parts = ", ".join(f"{count} {would}{what}" for count, what in counts if count)
         was = f" (was {baton.short(row.was)})" if row.was is not None and (row.removed or row.changed) else ""
         back = "; it was deleted here, and went on there" if row.back else ""
         if parts:
-            terminal.say(f"{_brief(row.item)}: {parts}{was}{back}")
+            texts.append((row.item[0], f"{_brief(row.item)}: {parts}{was}{back}"))
+    for text in summed(texts, _ITEMS, start=f"{would}joined: ", verbose=verbose, lists="--verbose"):
+        terminal.say(text)
+    for row in found.rows:
         if row.problem:
             terminal.warn(f"{_full(row.item)} is not joined: {row.problem}")
         _say_late(row)
     warn_all(found.warnings)
 
 
-def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, dry_run: bool, hint: str = "") -> None:
-    """The moves of a push, and why it, or a part of it, was refused. ``hint``: for what was refused."""
-    texts = [_push_text(move) for move in done.moves if move.changes]
+def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, verbose: bool, dry_run: bool, hint: str = "") -> None:
+    """The moves of a push, of many how many, and why it, or a part of it, was refused. ``hint``: for what was refused."""
+    would = "would " if dry_run else ""
+    rows = [(move.kind, plain(would + _push_text(move))) for move in done.moves if move.changes]
     if dry_run and done.exposure is not None:
         _say_public(remote, done.exposure)
     if not done.failure and (dry_run or not (done.hits or _halted(done))):
-        print_plan(texts, dry_run=dry_run, nothing="nothing to push")
+        for text in summed(rows, _ITEMS, start=f"{would}push ", verbose=verbose, lists="--verbose"):
+            terminal.say(text)
+        if not rows:
+            terminal.say("nothing to push")
     warn_all(done.warnings)
     refused = [move for move in done.moves if move.action == "refused"]
     for move in refused:

@@ -20,8 +20,12 @@ def command(
 
     Git ignores these files, and they are never read as truth. A file that git tracks is not written over; exit 1 says that
     something was left out.
+
+    Examples:
+        git baton export
+        git baton export --history
     """
-    with opened(ctx, checkpoint_dir) as baton:
+    with opened(ctx, checkpoint_dir, talks="looking at checkpoints") as baton:
         warnings = porting.export(baton, history=history)
     warn_all(warnings)
     return 1 if warnings else 0

@@ -6,7 +6,17 @@ from typing import Annotated
 
 from gitbaton import terminal
 from gitbaton.codec import Json, counted, path_document, plain
-from gitbaton.commands.common import AsJson, apart_document, opened, print_json, tell_error, told_apart, warn_all
+from gitbaton.commands.common import (
+    AsJson,
+    Verbose,
+    apart_document,
+    opened,
+    print_json,
+    summed,
+    tell_error,
+    told_apart,
+    warn_all,
+)
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.retaining import clean, consented, discreet, laid_out
 from gitbaton.errors import MENDS
@@ -32,6 +42,7 @@ def command(
     force: Annotated[bool, Option("--force", help="Forget pinned checkpoints, too.")] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", "-n", help="Only print what would be removed.")] = False,
+    verbose: Verbose = False,
     json: AsJson = False,
 ) -> int:
     """Remove checkpoints for good, after asking, the tip, too; a tombstone keeps every clone from bringing them back.
@@ -39,8 +50,15 @@ def command(
     TRACK means only its newest checkpoint ('git baton tracks delete TRACK' removes all). Automatic checkpoints that carry a
     forgotten one's words go with it. With --everywhere all that holds its words or files goes as well, and exit 1 says what
     still holds any of it. Git's garbage collection removes the objects in its own time. Without a terminal it needs --yes.
+
+    With --force pinned ones go, too. --everywhere cleans the notes' history, reflogs, fetched copies, safety checkpoints,
+    conversations, LATEST and exported files, proves that nothing reaches the text any more, and says what is to be done on
+    remotes.
+
+    Examples:
+        git baton forget parser~1 --dry-run
     """
-    with opened(ctx, dry_run=dry_run) as baton, discreet(baton):
+    with opened(ctx, dry_run=dry_run, talks="" if json else "looking at checkpoints") as baton, discreet(baton):
         say = baton.redactor.text
         warnings: list[str] = []
         proof = Proof()
@@ -57,7 +75,7 @@ def command(
             made, warnings = consented(
                 made,
                 lambda: plan(baton, made.ids, everywhere=everywhere),
-                lambda made: laid_out(ctx, baton, told(made, baton.short, dry_run=True), json=json),
+                lambda made: laid_out(ctx, baton, told(made, baton.short, dry_run=True, verbose=verbose), json=json),
                 lambda made: (made, apply(baton, made)),
                 "forget for good?",
                 lambda made: permit(baton, made, force=force),
@@ -68,7 +86,7 @@ def command(
         if json:
             print_json({key: clean(baton, item) for key, item in document(made, proof, dry_run=dry_run).items()})
         else:
-            for text in told(made, baton.short, dry_run=dry_run):
+            for text in told(made, baton.short, dry_run=dry_run, verbose=verbose):
                 terminal.say(say(text))
             if not dry_run:
                 proven = everywhere and not (proof.held or proof.unread)
@@ -89,13 +107,14 @@ def command(
     return 1 if proof.held or proof.unread or not whole else 0
 
 
-def told(made: Forgetting, short: Callable[[str], str], *, dry_run: bool) -> Iterator[str]:
-    """What goes, one line each."""
+def told(made: Forgetting, short: Callable[[str], str], *, dry_run: bool, verbose: bool) -> Iterator[str]:
+    """What goes, one line each, or how much."""
     done, went, has = ("would forget", "would go", "would have") if dry_run else ("forgot", "went", "has")
     steps = {stored.id: stored.checkpoint.step for stored in made.stored}
     along = [(stored.id, stored.checkpoint.step) for stored in made.along]
-    for oid, step in [*((oid, steps.get(oid, "(removed before)")) for oid in made.ids), *along]:
-        yield f"{done} {short(oid)} {line(step)}" + (" (pinned)" if oid in made.pinned else "")
+    gone = [*((oid, steps.get(oid, "(removed before)")) for oid in made.ids), *along]
+    rows = [("", f"{done} {short(oid)} {line(step)}" + (" (pinned)" if oid in made.pinned else "")) for oid, step in gone]
+    yield from summed(rows, {"": (f"{done} {{}}", "checkpoint")}, verbose=verbose, lists="--verbose")
     if made.along:
         which = "carries" if len(made.along) == 1 else "carry"
         yield f"{counted(len(made.along), 'automatic checkpoint')} that {which} their words {went} with them"

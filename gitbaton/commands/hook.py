@@ -10,7 +10,10 @@ def command(
     words: Annotated[list[str], Argument(metavar="AGENT EVENT", help="Who calls (claude, codex, ..., or git), and why.")],
     track: Annotated[Optional[str], Option(metavar="NAME", help="Default: GIT_BATON_TRACK, then the current track.")] = None,
 ) -> int:
-    """What clients and hook scripts call; it never fails. A client's payload is read from standard input."""
+    """What clients and hook scripts call; it never fails. A client's payload is read from standard input.
+
+    Within two seconds, always with exit 0.
+    """
     from gitbaton.hooks import dispatch
 
     dispatch([*words, *(["--track", track] if track else [])])

@@ -19,8 +19,11 @@ def command(
     Each keeps its words and its time; its author is 'gitbaton <gitbaton@localhost>'. Nothing in the folder is run or followed,
     and a file that cannot be understood is named and nothing is done. A second time adds nothing. The folder's current track
     becomes the current one where none is.
+
+    Examples:
+        git baton import older
     """
-    with opened(ctx) as baton:
+    with opened(ctx, talks="looking at checkpoints") as baton:
         done = porting.import_folder(baton, os.path.abspath(folder))
     warn_all(done.warnings)
     for track, count in done.added:

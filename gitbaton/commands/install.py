@@ -17,7 +17,17 @@ def command(
     fetch: Annotated[bool, Option("--fetch", help="Let a plain 'git fetch' bring what others pushed, too.")] = False,
     remote: Annotated[Optional[str], Argument(metavar="[REMOTE]", help="With --fetch: the remote.")] = None,
 ) -> int:
-    """Install hooks that warn when HEAD leaves a checkpoint, and let notes survive amend and rebase."""
+    """Install hooks that warn when HEAD leaves a checkpoint, and let notes survive amend and rebase.
+
+    notes.displayRef (not with --no-display) and notes.rewriteRef are set. With git 2.54 or newer the hooks stand in the
+    configuration; before, in the hooks directory, where a hook that is there is kept and called first; where core.hooksPath
+    names another tool's directory, nothing is written to it and the lines to add are printed. --fetch adds patterns to
+    remote.REMOTE.fetch, so that a plain 'git fetch' brings what others pushed, into refs/baton/remotes.
+
+    Examples:
+        git baton install --dry-run
+        git baton install
+    """
     if remote is not None and not fetch:
         raise UsageError(f"unexpected argument '{remote}'", "a remote is named with --fetch")
     with opened(ctx) as baton:

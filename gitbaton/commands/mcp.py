@@ -9,6 +9,9 @@ def command(ctx: Call) -> int:
     """Serve snapshot, resume, verify, log, show and diff as tools to an MCP client, over standard input and output.
 
     Works where it is started, or in --repo-root, until standard input ends. Needs the extra: pip install 'gitbaton[mcp]'.
+
+    Examples:
+        git baton mcp   # a client starts it
     """
     options: Globals = ctx.obj
     if options.repo is not None:

@@ -12,7 +12,11 @@ Pinned = Annotated[str, Argument(metavar="CHECKPOINT", help="A checkpoint by any
 
 
 def command(ctx: Call, checkpoint: Pinned) -> int:
-    """Exempt a checkpoint from every prune, here and in every clone that hears of it."""
+    """Exempt a checkpoint from every prune, here and in every clone that hears of it.
+
+    Examples:
+        git baton pin parser~1
+    """
     return set_and_say(ctx, checkpoint, pinned=True)
 
 

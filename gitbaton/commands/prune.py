@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
-from gitbaton.commands.common import AsJson, apart_document, askable, opened, paged, picked, print_json, told_apart
+from gitbaton.commands.common import (
+    AsJson,
+    Verbose,
+    apart_document,
+    askable,
+    opened,
+    paged,
+    picked,
+    print_json,
+    summed,
+    told_apart,
+)
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.retaining import FREED, amount, clean, consented, discreet, laid_out
 from gitbaton.errors import BatonError, UsageError
@@ -17,10 +28,12 @@ from gitbaton.retention.rules import Rules, Wish, parse_rules
 
 if TYPE_CHECKING:
     from gitbaton.retention import threads as of_threads
+    from gitbaton.threads.codec import Entry
     from gitbaton.threads.reports import Facts
     from gitbaton.threads.store import ThreadStore
-    from gitbaton.threads.values import Entry
 
+_SUMS = {"keep": ("keep {}", "checkpoint"), "remove": ("remove {}", "checkpoint")}
+_SUMS |= {"safety": ("{}", "safety checkpoint"), "transcript": ("{}", "transcript")}
 Told = dict[tuple[str, str, str], "Facts"]  # by thread, namespace and id of a checkpoint
 OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily": "--keep-daily", "keepWeekly": "--keep-weekly"}
 
@@ -48,6 +61,7 @@ def command(
     ] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="On a terminal: do not ask.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", "-n", help="Only print what would be kept and removed.")] = False,
+    verbose: Verbose = False,
     json: AsJson = False,
 ) -> int:
     """Remove the checkpoints that no rule keeps; other clones drop them when they sync.
@@ -56,21 +70,29 @@ def command(
     what an unfinished run needs. Rules may stand in the configuration: baton.keepLast or baton.<track>.keepLast, and so on.
     With --threads only the rules given there count; each namespace's newest stays, and what delta channels are made of.
     On a terminal the plan is shown, and asked for; without one it is carried out.
+
+    Rules add up: what any of them keeps stays; see git-baton(1), RETENTION. --dry-run names exactly what would go and about how
+    many bytes git would free. When anything of ours cannot be read, or somebody else's ref is in our namespace, nothing is
+    removed.
+
+    Examples:
+        git baton prune --keep-last 20 --dry-run
+        git baton prune --keep-within 14d --keep-weekly 8 --yes
     """
     rules = parse_rules(lambda key: OPTIONS[key], keep_last, keep_within, keep_daily, keep_weekly)
     ask = not (yes or dry_run) and askable()
     if threads:
         if drop_milestones:
             raise UsageError("--drop-milestones does not go with --threads")
-        return _prune_threads(ctx, tracks or (), rules, ask=ask, dry_run=dry_run, json=json)
+        return _prune_threads(ctx, tracks or (), rules, ask=ask, dry_run=dry_run, json=json, verbose=verbose)
     wish = Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones)
-    with opened(ctx, dry_run=dry_run) as baton, discreet(baton):
+    with opened(ctx, dry_run=dry_run, talks="" if json else "looking at tracks") as baton, discreet(baton):
         made = plan(baton, wish, weigh=True) if dry_run or ask else prune(baton, wish)
         if ask and not made.empty:
             made = consented(
                 made,
                 lambda: plan(baton, wish, weigh=True),
-                lambda made: laid_out(ctx, baton, _planned(baton, made), json=json),
+                lambda made: laid_out(ctx, baton, _planned(baton, made, verbose), json=json),
                 lambda made: apply(baton, made),
                 "remove them?",
             )
@@ -78,19 +100,20 @@ def command(
             print_json({key: clean(baton, item) for key, item in _document(made, dry_run=dry_run).items()})
         else:
             with paged(ctx, baton):
-                for text in _planned(baton, made) if dry_run else _done(made):
+                for text in _planned(baton, made, verbose) if dry_run else _done(made):
                     terminal.say(baton.redactor.text(text))
     return 0 if told_apart(made.broken) else 1
 
 
-def _planned(baton: Baton, made: Plan) -> Iterator[str]:
+def _planned(baton: Baton, made: Plan, verbose: bool) -> Iterator[str]:
+    def named(stored: Stored) -> str:
+        return f"{baton.short(stored.id)} {line(stored.checkpoint.step)}"
+
     parts = ((f"track '{plain(part.track)}'", part) for part in made.tracks)
-    yield from _stays_and_goes(parts, lambda part, stored: f"{baton.short(stored.id)} {line(stored.checkpoint.step)}")
-    for piece in made.safety:
-        for stored in piece.remove:
-            yield f"remove safety {baton.short(stored.id)} {line(stored.checkpoint.step)}"
-    for talk in made.conversations:
-        yield f"remove transcript {talk.agent} {plain(talk.session)}"
+    rows = _stays_and_goes(parts, lambda part, stored: named(stored))
+    rows += [("safety", f"remove safety {named(stored)}") for piece in made.safety for stored in piece.remove]
+    rows += [("transcript", f"remove transcript {talk.agent} {plain(talk.session)}") for talk in made.conversations]
+    yield from summed(rows, _SUMS, verbose=verbose, lists="--dry-run --verbose")
     yield _would_free(made)
 
 
@@ -121,13 +144,15 @@ def _document(made: Plan, *, dry_run: bool) -> dict[str, Json]:
     return {**result, "bytes": made.bytes, "broken": apart_document(made.broken)}
 
 
-def _prune_threads(ctx: Call, threads: Sequence[str], rules: Rules, *, ask: bool, dry_run: bool, json: bool) -> int:
+def _prune_threads(
+    ctx: Call, threads: Sequence[str], rules: Rules, *, ask: bool, dry_run: bool, json: bool, verbose: bool
+) -> int:
     """Remove checkpoints of LangGraph's threads that nobody needs any more, or only say which; the exit code."""
-    from gitbaton.commands.threading import meant, store_of
+    from gitbaton.commands.threads import meant, store_of
     from gitbaton.retention.threads import Plan, apply, broken, plan, weighed
     from gitbaton.threads.reports import missing
 
-    with opened(ctx, dry_run=dry_run, door=None) as baton, store_of(baton) as store:
+    with opened(ctx, dry_run=dry_run, door=None, talks="" if json else "looking at threads") as baton, store_of(baton) as store:
         if store is None:
             if threads:
                 raise missing(threads[0], {})
@@ -140,7 +165,7 @@ def _prune_threads(ctx: Call, threads: Sequence[str], rules: Rules, *, ask: bool
 
             def show(made: Plan) -> None:
                 told.update(_facts(store, made))
-                laid_out(ctx, baton, _planned_threads(weighed(store, baton.repo, made), told), json=json)
+                laid_out(ctx, baton, _planned_threads(weighed(store, baton.repo, made), told, verbose), json=json)
 
             def carry_out(made: Plan) -> Plan:
                 try:
@@ -160,7 +185,7 @@ def _prune_threads(ctx: Call, threads: Sequence[str], rules: Rules, *, ask: bool
         else:
             with paged(ctx, baton):
                 went = [*_went(_named(made)), "nothing to remove" if made.empty else FREED]
-                for text in _planned_threads(made, told) if dry_run else went:
+                for text in _planned_threads(made, told, verbose) if dry_run else went:
                     terminal.say(text)
     return 0 if told_apart(made.broken) else 1
 
@@ -173,20 +198,20 @@ def _facts(store: "ThreadStore", made: "of_threads.Plan") -> Told:
 
 
 def _named(made: "of_threads.Plan") -> "Iterator[tuple[str, of_threads.Part]]":
-    from gitbaton.commands.threading import name
+    from gitbaton.commands.threads import name
 
     for part in made.parts:
         yield f"thread '{name(part.thread)}'" + (f" namespace '{name(part.namespace)}'" if part.namespace else ""), part
 
 
-def _planned_threads(made: "of_threads.Plan", told: Told) -> Iterator[str]:
-    from gitbaton.commands.threading import name
+def _planned_threads(made: "of_threads.Plan", told: Told, verbose: bool) -> Iterator[str]:
+    from gitbaton.commands.threads import name
 
     def said(part: "of_threads.Part", entry: "Entry") -> str:
         known = told[part.thread, part.namespace, entry.id]
         return f"{name(entry.id)} {known.source} {known.step}".rstrip()
 
-    yield from _stays_and_goes(_named(made), said)
+    yield from summed(_stays_and_goes(_named(made), said), _SUMS, verbose=verbose, lists="--dry-run --verbose")
     yield _would_free(made)
 
 
@@ -203,14 +228,14 @@ def _document_of_threads(made: "of_threads.Plan", told: Told, *, dry_run: bool) 
     return {"dry_run": dry_run, "threads": rows, "bytes": made.bytes, "broken": apart_document(made.broken)}
 
 
-def _stays_and_goes(parts: Iterable[tuple[str, Any]], said: Callable[[Any, Any], str]) -> Iterator[str]:
-    """What of each track or thread would stay and go, one line a checkpoint."""
+def _stays_and_goes(parts: Iterable[tuple[str, Any]], said: Callable[[Any, Any], str]) -> list[tuple[str, str]]:
+    """What of each track or thread would stay and go, one line a checkpoint, by kind."""
+    rows = []
     for label, part in parts:
-        yield f"{label}: {counted(len(part.remove), 'checkpoint')} to remove, {len(part.keep)} to keep"
-        for item, reasons in part.keep:
-            yield f"keep {said(part, item)}: {plain(', '.join(reasons))}"
-        for item in part.remove:
-            yield f"remove {said(part, item)}"
+        rows.append(("", f"{label}: {counted(len(part.remove), 'checkpoint')} to remove, {len(part.keep)} to keep"))
+        rows += [("keep", f"keep {said(part, item)}: {plain(', '.join(reasons))}") for item, reasons in part.keep]
+        rows += [("remove", f"remove {said(part, item)}") for item in part.remove]
+    return rows
 
 
 def _went(parts: Iterable[tuple[str, Any]]) -> Iterator[str]:

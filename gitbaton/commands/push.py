@@ -4,7 +4,7 @@ from functools import partial
 from typing import Annotated, Optional
 
 from gitbaton import sync
-from gitbaton.commands.common import AsJson, opened, print_json
+from gitbaton.commands.common import AsJson, Verbose, opened, print_json
 from gitbaton.commands.exchanging import (
     TIMEOUT,
     DryRun,
@@ -41,6 +41,7 @@ def command(
     scan: Scan = True,
     timeout: Timeout = TIMEOUT,
     dry_run: DryRun = False,
+    verbose: Verbose = False,
     json: AsJson = False,
 ) -> int:
     """Push tracks to a remote, by default all: what it lacks, with pins, tombstones and notes.
@@ -48,12 +49,24 @@ def command(
     With --threads a name that is no track here or there is a thread's: then only the threads and tracks that are named go.
     The first push of a track, run or thread shows what becomes public and asks; without a terminal it needs --yes or
     baton.push. Where the remote has checkpoints that are not here, it is refused: 'git baton sync'.
+
+    REMOTE is a configured name, a URL or a path; without it the one that git would push to. The question names what becomes
+    public beyond the branches of the remote: commits, untracked files, bytes. A clone's own first push asks, too, where it
+    would make such private things public.
+
+    Every message, file and file name that the remote lacks is looked through for secrets first (in files only for formats that
+    nothing else has, in compressed ones for none), and one stops the push, unless --no-scan is given. Safety checkpoints are
+    never sent. --timeout bounds the whole exchange (60 seconds). Exits with 1 when the remote refuses or cannot be reached.
+
+    Examples:
+        git baton push origin --dry-run
+        git baton push origin parser --yes
     """
     if prune and not threads:
         raise UsageError("--prune deletes threads, and needs --threads")
     kinds = {"transcripts": transcripts, "threads": threads, "runs": runs, "prune": prune}
     with (
-        opened(ctx, dry_run=dry_run) as baton,
+        opened(ctx, dry_run=dry_run, talks="" if json else "looking at tracks") as baton,
         exchange(baton, "push", words, track, timeout, dry_run=dry_run, **kinds) as (remote, line, choice),
     ):
         agree = partial(ask_consent, remote, yes=yes)
@@ -62,6 +75,8 @@ def command(
             print_json({"remote": remote.shown, "dry_run": dry_run, "places": [pushing_document(part) for part in done]})
         else:
             for part in done:
-                say_pushing(baton, remote, part, dry_run=dry_run, hint=f"git baton sync {in_shell(remote.shown)}")
+                say_pushing(
+                    baton, remote, part, verbose=verbose, dry_run=dry_run, hint=f"git baton sync {in_shell(remote.shown)}"
+                )
             say_apart({ref: why for part in done for ref, why in part.apart.items()}, done)
     return 1 if any(part.refused for part in done) else 0  # something did not reach the remote that should have

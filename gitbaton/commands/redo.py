@@ -1,15 +1,18 @@
 """``git baton redo``."""
 
-from gitbaton.commands.common import AsJson, opened
+from gitbaton.commands.common import AsJson, Verbose, opened
 from gitbaton.commands.options import Call
 from gitbaton.commands.restore import DryRun, Force, carry_out
 from gitbaton.restore.values import Order
 
 
-def command(ctx: Call, dry_run: DryRun = False, force: Force = False, json: AsJson = False) -> int:
+def command(ctx: Call, dry_run: DryRun = False, force: Force = False, verbose: Verbose = False, json: AsJson = False) -> int:
     """Carry out again what undo took back.
 
     It touches what that undo touched. A new restore ends what could be redone.
+
+    Examples:
+        git baton redo --dry-run   # after an undo
     """
-    with opened(ctx, dry_run=dry_run) as baton:
-        return carry_out(baton, "redo", Order(force=force), dry_run=dry_run, json=json)
+    with opened(ctx, dry_run=dry_run, talks="" if json else "looking at files") as baton:
+        return carry_out(baton, "redo", Order(force=force), dry_run=dry_run, json=json, verbose=verbose)

@@ -10,8 +10,9 @@ from typing import Any, Optional
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, plain
-from gitbaton.commands.columns import cut, width
+from gitbaton.commands.columns import cut, screen, width
 from gitbaton.commands.common import picked
+from gitbaton.commands.waiting import ERASE, spent
 from gitbaton.journal.values import Cause
 from gitbaton.render import in_quotes
 from gitbaton.running.results import Event, output
@@ -19,7 +20,6 @@ from gitbaton.system.files import write_all
 from gitbaton.values import replace
 
 LEAST = 12  # columns below which a status line says nothing useful
-ERASE = "\r\x1b[K"
 KEY = 7  # digits of a step's key in a line
 
 CAUSES = {
@@ -99,17 +99,6 @@ def sentence(event: Event) -> str:
     return f"{start}: {text}" if text else start
 
 
-def spent(seconds: float) -> str:
-    """How long something took, in seconds: ``8.1 s``, ``2 min 5 s``, ``1 h 2 min``."""
-    if seconds < 59.95:
-        return f"{max(seconds, 0):.1f} s"
-    whole = round(seconds)
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
 def pause(seconds: float) -> str:
     """How long something is waited for, in seconds: ``2 s``, ``0.25 s``, ``2 min 5 s``."""
     return f"{max(seconds, 0):.3g} s" if seconds < 60 else spent(seconds)
@@ -186,8 +175,8 @@ class Lines:
     """Events as lines on standard error. ``live``: standard error is a terminal that can erase a line; then what is under way
     is said, too, while it is silent. Safe to use from several threads."""
 
-    def __init__(self, baton: Baton, run: str, *, live: bool, colored: bool) -> None:
-        self.baton, self.run, self.live, self.colored = baton, run, live, colored
+    def __init__(self, baton: Baton, run: str, *, live: bool, colors: Mapping[str, str]) -> None:
+        self.baton, self.run, self.live, self.colors = baton, run, live, colors
         self.progress = Progress(1)
         self._lock = threading.RLock()
         self._shown = ""
@@ -277,8 +266,8 @@ class Lines:
         self._erase()
         start = "\n" if self._open else ""
         self._open = False
-        color = {"ok": "green", "cached": "green", "failed": "failed", "gate": "pending"}.get(event.kind)
-        shown = terminal.paint(said, color, on=self.colored)
+        color = {"ok": "green", "cached": "green", "failed": "failed", "gate": "waiting"}.get(event.kind)
+        shown = terminal.paint(said, color, on=self.colors)
         subject = plain(event.step) if event.step else f"run '{self.run}'"
         terminal.tell(f"{start}baton: {subject}: {shown}")
         sys.stderr.flush()
@@ -286,7 +275,7 @@ class Lines:
     def _status(self) -> None:
         if not self.live or self._open:
             return
-        line = self.progress.line(time.monotonic(), _columns())
+        line = self.progress.line(time.monotonic(), screen(2)[0] or 80)
         if line and line != self._shown:
             sys.stderr.write(ERASE + line)
             sys.stderr.flush()
@@ -345,10 +334,3 @@ def document(event: Event) -> dict[str, Json]:
 def cause_document(cause: Cause) -> dict[str, Json]:
     """The JSON object of why a step is run."""
     return picked(cause, "kind", "path", "old", "new")
-
-
-def _columns() -> int:
-    try:
-        return os.get_terminal_size(2).columns or 80
-    except OSError:
-        return 80

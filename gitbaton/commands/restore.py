@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from gitbaton import restore, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, path_document, plain
-from gitbaton.commands.common import AsJson, Track, divided, one_meant, one_of, opened, print_json, warn_all
+from gitbaton.commands.common import AsJson, Track, Verbose, divided, one_meant, one_of, opened, print_json, summed, warn_all
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, NotFoundError, StoppedError, UsageError
 from gitbaton.model import Op, Stored
@@ -26,6 +26,14 @@ Exact = Annotated[bool, Option("--exact", help="Also remove files that the check
 Index = Annotated[bool, Option("--index/--no-index", help="Bring the whole index back, too.")]
 Force = Annotated[bool, Option("--force", help="Also change what is somebody else's work.")]
 Foreign = Annotated[bool, Option("--foreign", help="Allow a checkpoint that was fetched from elsewhere.")]
+_SUMS = {  # of many paths: what was done, or would be, and to what
+    "write": ("wrote {}", "write {}", "file"),
+    "create": ("created {}", "create {}", "file"),
+    "remove": ("removed {}", "remove {}", "file"),
+    "keep": ("kept {}", "keep {}", "unknown file"),
+    "conflict": ("left {}", "leave {}", "conflict"),
+    "refuse": ("refused {}", "refuse {}", "path"),
+}
 
 
 def command(
@@ -44,12 +52,29 @@ def command(
         bool, Option("--conversation", help="Also write the conversation back, as a new session of its client.")
     ] = False,
     only: Annotated[bool, Option("--conversation-only", help="Write the conversation back, and no files.")] = False,
+    verbose: Verbose = False,
     json: AsJson = False,
 ) -> int:
     """Put the files back as they were at a checkpoint.
 
     Every byte that is overwritten or removed is in a safety checkpoint first: 'git baton undo' brings it back. HEAD, branches
     and stashes stay; ignored files, and what is somebody else's work, are left alone and named.
+
+    One line a path says what is done: write, create, remove, keep, conflict, refuse. Files that the checkpoint does not know
+    are kept; --exact removes them. The index entries of the files that are touched come back, with --index the whole index.
+
+    What another track brought, or a later commit that the checkpoint's own track had not captured before, is a conflict and
+    left alone, unless PATH names that very file or --force is given; so is a path that is unmerged now and was not then, and
+    its stages stay in any case without --index. PATH is a pathspec, as seen from the current directory.
+
+    --conversation also writes the agent's conversation up to there as a new session of Claude Code or Codex and prints the line
+    that resumes it; nothing comes back where the conversation cannot. Exits with 1 when a path was left as a conflict or
+    refused.
+
+    Examples:
+        git baton restore --dry-run   # what would be done to which file
+        git baton restore parser~1
+        git baton restore parser~2 -- a.txt   # one file
     """
     checkpoints, paths = divided(ctx, words or [], 1)
     one_of(**{"conversation": talk, "conversation-only": only})
@@ -59,19 +84,19 @@ def command(
     for name, given in (("exact", exact), ("index", index), ("force", force)):
         one_of(**{name: given, "conversation-only": only})
     typed, directory = checkpoints[0] if checkpoints else None, ctx.obj.repo_root or os.getcwd()
-    with opened(ctx, dry_run=dry_run) as baton:
+    with opened(ctx, dry_run=dry_run, talks="" if json else "looking at files") as baton:
         order = Order(checkpoint=_name(baton, typed, track), paths=tuple(paths), directory=directory, foreign=foreign)
         order = replace(order, exact=exact, index=index, force=force)
         try:
             if not talk and not only:
-                return carry_out(baton, "restore", order, dry_run=dry_run, json=json)
+                return carry_out(baton, "restore", order, dry_run=dry_run, json=json, verbose=verbose)
             target = baton.resolve(order.checkpoint)
         except NotFoundError as error:
             if not paths and os.path.lexists(order.checkpoint):
                 hint = f"to restore the file of that name: git baton restore -- {in_shell(order.checkpoint)}"
                 raise NotFoundError(error.message, hint) from None
             raise
-        return _with_conversation(baton, target, order, files=talk, dry_run=dry_run, json=json)
+        return _with_conversation(baton, target, order, files=talk, dry_run=dry_run, json=json, verbose=verbose)
 
 
 def _name(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
@@ -82,7 +107,9 @@ def _name(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
     return name if track is None else track + name.removeprefix("@" if name.startswith("@~") else "")
 
 
-def _with_conversation(baton: Baton, target: Stored, order: Order, *, files: bool, dry_run: bool, json: bool) -> int:
+def _with_conversation(
+    baton: Baton, target: Stored, order: Order, *, files: bool, dry_run: bool, json: bool, verbose: bool
+) -> int:
     """The conversation is planned before a file is touched, and written after them; a conflict does not keep it back."""
     order = replace(order, checkpoint=target.id)
     try:
@@ -91,10 +118,10 @@ def _with_conversation(baton: Baton, target: Stored, order: Order, *, files: boo
         if files and (order.foreign or not target.foreign):
             error.hints += ("nothing is restored; without --conversation the files are",)
         raise
-    code = carry_out(baton, "restore", order, dry_run=False, json=False) if files and not dry_run else 0
+    code = carry_out(baton, "restore", order, dry_run=False, json=False, verbose=verbose) if files and not dry_run else 0
     write_back(talk, target, dry_run=dry_run, json=json)
     if files and dry_run:  # last: afterwards nothing else can be done with what is open
-        code = carry_out(baton, "restore", order, dry_run=True, json=False)
+        code = carry_out(baton, "restore", order, dry_run=True, json=False, verbose=verbose)
     return code
 
 
@@ -127,7 +154,7 @@ def write_back(plan: "conversations.Plan", target: Stored, *, dry_run: bool, jso
         terminal.say(f"resume it with: {line}")
 
 
-def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool) -> int:
+def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool, verbose: bool) -> int:
     """Restore, undo or redo, or only say what would be done; the exit code."""
     if dry_run:
         import tempfile
@@ -135,11 +162,11 @@ def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool) 
         with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
             baton.redirect(folder)
             with restore.open_plan(baton, op, order) as plan:
-                show_plan(plan, None, plan.warnings, dry_run=True, json=json)
+                show_plan(plan, None, plan.warnings, dry_run=True, json=json, verbose=verbose)
                 return 0 if plan.complete else 1
     with interruptible(baton, op):
         done, said = restore.carry_out(baton, op, order)
-    show_plan(done.plan, done.safety, (*said, *done.warnings), dry_run=False, json=json)
+    show_plan(done.plan, done.safety, (*said, *done.warnings), dry_run=False, json=json, verbose=verbose)
     return 0 if done.plan.complete else 1
 
 
@@ -164,17 +191,19 @@ def _back(op: Op) -> str:
     return f"'git baton {'redo' if op == 'undo' else 'undo'}' takes it back"
 
 
-def show_plan(plan: Plan, safety: Stored | None, said: tuple[str, ...], *, dry_run: bool, json: bool) -> None:
-    """Print what would be done, or what was: one line a path, how to take it back, and the warnings ``said``."""
+def show_plan(
+    plan: Plan, safety: Stored | None, said: tuple[str, ...], *, dry_run: bool, json: bool, verbose: bool = False
+) -> None:
+    """Print what would be done, or what was: one line a path, or of many how many, how to take it back, and the warnings
+    ``said``."""
     if json:
         paths: list[Json] = [{"path": path_document(s.path), "action": s.action, "reason": s.reason} for s in plan.steps]
         head: dict[str, Json] = {"op": plan.op, "plan": plan.digest, "target": plan.target.id}
         head["safety"] = safety.id if safety else None
         print_json({**head, "paths": paths, "index": plan.index, "warnings": list(said)})
         return
-    for step in plan.steps:
-        reason = f" ({plain(step.reason)})" if step.reason else ""
-        terminal.say(f"{'would ' if dry_run else ''}{step.action} {quoted(step.path)}{reason}")
+    for text in _told(plan, safety, dry_run=dry_run, verbose=verbose):
+        terminal.say(text)
     if safety is not None:
         terminal.say({"restore": "done: ", "undo": "undone: ", "redo": "redone: "}[plan.op] + plan.what)
         terminal.tell(f"hint: {_back(plan.op)}")
@@ -182,9 +211,23 @@ def show_plan(plan: Plan, safety: Stored | None, said: tuple[str, ...], *, dry_r
         terminal.say(f"nothing {'has to change' if plan.complete else 'is changed'}: {plan.name}")
         if plan.target.checkpoint.carried is not None:
             terminal.tell("hint: that checkpoint is automatic; '@{manual}' is the one whose words it carries")
+    later = sum(step.action == "keep" and step.reason == "unknown" for step in plan.steps)
+    if plan.op == "restore" and later:
+        stay = "1 file not in that checkpoint stays" if later == 1 else f"{later:,} files not in that checkpoint stay"
+        terminal.tell(f"hint: {stay}; --exact removes what it does not hold, and undo brings it back")
     reasons = {step.reason for step in plan.steps if step.action == "conflict"}
     if reasons - {UNMERGED}:
         terminal.tell("hint: a conflict is somebody else's work; --force changes it all the same, and undo brings it back")
     if UNMERGED in reasons:
         terminal.tell("hint: an unmerged path is yours to resolve; --force writes the file and leaves it unmerged")
     warn_all(said)
+
+
+def _told(plan: Plan, safety: Stored | None, *, dry_run: bool, verbose: bool) -> Iterator[str]:
+    """What would become, or became, of each path, or of how many."""
+    would = "would " if dry_run else ""
+    rows = [(s.action, f"{would}{s.action} {quoted(s.path)}{f' ({plain(s.reason)})' if s.reason else ''}") for s in plan.steps]
+    preview = f"'git baton {plan.op} -n -v{f' {plan.target.id[:10]}' if plan.op == 'restore' else ''}'"
+    back = f"'git baton {'redo' if plan.op == 'undo' else 'undo'} -n -v'" if safety is not None else preview
+    words = {action: (now if dry_run else past, noun) for action, (past, now, noun) in _SUMS.items()}
+    return summed(rows, words, start=would, verbose=verbose, lists=back, named=("conflict", "refuse"), names=preview)

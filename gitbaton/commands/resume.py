@@ -24,9 +24,17 @@ def command(
     """Print what the next runner needs to go on: KEY=VALUE lines; further lines of a value begin with a tab.
 
     A run that is not finished is named after the checkpoint, with what 'git baton run --continue' would do.
+
+    --live adds where HEAD is, how it has moved, and how many files differ from the captured ones. Nothing ever runs the next
+    command.
+
+    Examples:
+        git baton resume
+        git baton resume --live   # and how it stands now
+        git baton resume --track parser --json
     """
     one_meant(checkpoint, track)
-    with opened(ctx, checkpoint_dir) as baton:
+    with opened(ctx, checkpoint_dir, talks="" if json else "comparing files") as baton:
         runs = unfinished(baton)
         try:
             found = baton.resume(track, live=live, name=checkpoint)

@@ -4,13 +4,15 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Optional
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Optional, Union
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
-from gitbaton.commands.columns import cut, padded, width
-from gitbaton.commands.common import From, Track, colours, left_out, one_meant, opened, tell_error, warn_all
+from gitbaton.commands.columns import cut
+from gitbaton.commands.common import From, Track, left_out, looking, one_meant, opened, tell_error, warn_all
+from gitbaton.commands.look import Cell, Column, Look
 from gitbaton.commands.options import Call, Option
 from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
 from gitbaton.errors import BatonError, NotFoundError, UsageError
@@ -28,10 +30,21 @@ if TYPE_CHECKING:
 ANSWER_END = re.compile(rb"[\r\n\x03\x04]")
 BESIDE_THE_LIST = 4  # rows of the terminal that the prompt and what was typed before may take
 BESIDE_THE_PLAN = 14
+INTERRUPTED = 130
 URGENT = ("conflict", "refuse", "remove", "write", "create", "keep")
-MIN_STEP, MAX_AGENT = 18, 8
-NARROWER = ("agent", "kind", "id", "added", "removed", "files", "age", "verdict")  # what goes first where there is no room
-TO_THE_RIGHT = ("number", "age", "files", "added", "removed")
+MAX_AGENT = 8
+COLUMNS = (
+    Column(right=True),
+    Column(goes=5),  # the id; a number names it as well
+    Column(goes=7),
+    Column(right=True, goes=2),
+    Column(goes=1),  # how tests stood
+    Column(right=True, goes=3),
+    Column(right=True, goes=4),
+    Column(right=True, goes=4),
+    Column(goes=8),
+    Column(),
+)
 WITHOUT_A_TERMINAL = (
     "list the checkpoints: git baton log",
     "see what would be restored: git baton restore --dry-run CHECKPOINT",
@@ -51,19 +64,29 @@ def command(
     index: Index = False,
     force: Force = False,
     foreign: Foreign = False,
+    listed: Annotated[bool, Option("--list", help="Ask with a numbered list, not on a screen of its own.")] = False,
 ) -> int:
     """Pick a checkpoint from a list, see what would be restored, and restore files, conversation or both.
+
+    Where the Python package 'textual' is installed (the extra 'ui') it takes the whole terminal: the checkpoints of a track,
+    and beside them the words, the plan and the changes of the one that is selected. Enter shows the plan of a restore, and
+    Enter carries it out. Without it, with TERM=dumb or with --list it is a numbered list, which also restores conversations.
 
     It asks on a terminal, and changes nothing before the last answer; Enter, q or the end of input leave with 0, Ctrl-C with
     130. A restore is exactly the one that was shown, and ends as 'git baton restore' does: 'git baton undo' takes it back. What
     is somebody else's work is named, and left alone or, when you say so, overwritten, exactly that.
+
+    Examples:
+        git baton rewind --track parser   # on a terminal
     """
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError("rewind asks on a terminal, and this is none", *WITHOUT_A_TERMINAL)
     one_meant(checkpoint, track)
     with opened(ctx) as baton:
         order = Order(exact=exact, index=index, force=force, foreign=foreign)
-        talk = Talk(baton, order, limit, colored=colours(ctx, baton))
+        if not listed and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb" and find_spec("textual") is not None:
+            return _on_a_screen(baton, order, looking(ctx, baton), baton.lead(checkpoint, track))
+        talk = Talk(baton, order, limit, looking(ctx, baton))
         try:
             return talk.run(baton.lead(checkpoint, track))
         except (EOFError, KeyboardInterrupt) as error:
@@ -73,41 +96,42 @@ def command(
             return 0
 
 
-def table(baton: Baton, rows: Sequence[Row], columns: int, *, colored: bool) -> list[str]:
-    """The list, one line a checkpoint and none longer than so many columns; what is least needed goes where it is narrow."""
-    cells = [_cells(baton, row) for row in rows]
-    widths = {name: max(width(cell[name]) for cell in cells) for name in cells[0]} if cells else {}
-    shown = [name for name, most in widths.items() if most and name != "step"]
-    for name in NARROWER:
-        if columns - sum(widths[n] + 1 for n in shown) < MIN_STEP and name in shown:
-            shown.remove(name)
-    room = columns - sum(widths[name] + 1 for name in shown)
-    lines = []
-    for cell in cells:
-        colors = {"id": "id", "verdict": cell["verdict"]}
-        texts = [(padded(cell[name], widths[name], right=name in TO_THE_RIGHT), colors.get(name)) for name in shown]
-        painted = [terminal.paint(text, color, on=colored) for text, color in texts]
-        lines.append(" ".join([*painted, cut(cell["step"], room)]).rstrip())
-    return lines
+def _on_a_screen(baton: Baton, order: Order, look: Look, tip: Stored) -> int:
+    """Let somebody pick on the whole screen; afterwards say what was done, as restore says it. The exit code."""
+    from gitbaton.commands.picker import Picker
+
+    picker = Picker(baton, order, look, tip)
+    code = picker.run() or picker.return_code or 0
+    left_out(picker.problems)
+    for done, said in picker.deeds:
+        show_plan(done.plan, done.safety, said, dry_run=False, json=False)
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    return code or int(any(not done.plan.complete for done, _ in picker.deeds[-1:]))
 
 
-def _cells(baton: Baton, row: Row) -> dict[str, str]:
+def table(rows: Sequence[Row], look: Look) -> list[str]:
+    """The list, one line a checkpoint and none longer than the terminal is wide."""
+    ids = look.ids(row.stored.id for row in rows)
+    return list(look.table(COLUMNS, [_cells(row, look, ids[row.stored.id]) for row in rows]))
+
+
+def _cells(row: Row, look: Look, name: Cell) -> list[Union[Cell, str]]:
     """What a line of the list says, by column; the step last."""
-    c, changes, quote = row.stored.checkpoint, row.changes, quoting(row.stored)
+    c, changes = row.stored.checkpoint, row.changes
     said = line(c.step) + (f" (after: {line(c.headline)})" if c.carried else "")
-    label = f" [{line(c.label)}]" if c.label else ""
-    return {
-        "number": str(row.number),
-        "id": baton.short(row.stored.id),
-        "age": age(c.created, baton.clock()).removesuffix(" ago"),
-        "kind": c.kind,
-        "verdict": verdict(row.stored),
-        "files": counted(changes.files, "file") if changes else ("? files" if c.files else "no files"),
-        "added": f"+{changes.added}" if changes else "",
-        "removed": f"-{changes.removed}" if changes else "",
-        "agent": cut(line(row.agent or ""), MAX_AGENT),
-        "step": f"{quote}{said}{label}",
-    }
+    return [
+        str(row.number),
+        name,
+        look.kind(row.stored),
+        look.age(c.created),
+        look.state(verdict(row.stored)),
+        counted(changes.files, "file") if changes else ("? files" if c.files else "no files"),
+        f"+{changes.added}" if changes else "",
+        f"-{changes.removed}" if changes else "",
+        cut(line(row.agent or ""), MAX_AGENT),
+        look.words(row.stored, said + (f" [{line(c.label)}]" if c.label else "")),
+    ]
 
 
 class _Answers:
@@ -148,8 +172,8 @@ class _Answers:
 class Talk:
     """The questions, in their order, until something is restored or nobody wants to go on."""
 
-    def __init__(self, baton: Baton, order: Order, limit: int, *, colored: bool) -> None:
-        self.baton, self.order, self.limit, self.colored = baton, order, limit, colored
+    def __init__(self, baton: Baton, order: Order, limit: int, look: Look) -> None:
+        self.baton, self.order, self.limit, self.look = baton, order, limit, look
         self.ask = _Answers().ask
         self.listed: list[Row] = []
         self.after: Optional[str] = None
@@ -182,9 +206,10 @@ class Talk:
             terminal.say(f"these are all checkpoints of track '{plain(self.track)}'")
             return
         columns, height = _size()
+        self.look.columns = columns - 1  # a full last column makes some terminals begin another line
         count = max(1, min(self.limit, height - BESIDE_THE_LIST))
         found = rewinding.page(self.baton, self.track, self.after, count, len(self.listed) + 1)
-        for text in table(self.baton, found.rows, columns - 1, colored=self.colored):
+        for text in table(found.rows, self.look):
             terminal.say(text)
         left_out(found.problems)
         self.listed += found.rows
@@ -273,9 +298,9 @@ class Talk:
         steps, more = found.steps, len(found.steps) - few
         if more > 0:
             steps = tuple(sorted(steps, key=lambda step: URGENT.index(step.action))[:few])
-        show_plan(replace(found, steps=steps), None, found.warnings, dry_run=True, json=False)
+        show_plan(replace(found, steps=steps), None, found.warnings, dry_run=True, json=False, verbose=True)
         if more > 0:
-            terminal.say(f"and {more} more; 'git baton restore --dry-run {self.baton.short(order.checkpoint)}' lists them")
+            terminal.say(f"and {more} more; 'git baton restore --dry-run -v {self.baton.short(order.checkpoint)}' lists them")
         actions = [step.action for step in found.steps]
         counts = ", ".join(f"{actions.count(action)} {action}" for action in URGENT if action in actions)
         terminal.say(f"files: {counts or 'nothing has to change'}")

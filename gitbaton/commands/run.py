@@ -44,7 +44,7 @@ class StepWords:
     on_undeclared: Annotated[
         Text, _O(metavar="report|restore|fail", help="What becomes of changes outside the declared outputs (report).")
     ] = None
-    gate: Annotated[Text, _O(metavar="TEXT", help="Wait for 'git baton approve STEP' before CMD is run.")] = None
+    gate: Annotated[Text, _O(metavar="TEXT", help="Wait for 'git baton run approve STEP' before CMD is run.")] = None
     no_cache: Annotated[bool, _O("--no-cache", help="Run CMD even if its result is known.")] = False
     allow_empty: Annotated[bool, _O("--allow-empty", help="A glob of --writes may match nothing afterwards.")] = False
     store: Annotated[Text, _O(metavar="all|none", help="Keep the outputs, or only their digests (all).")] = None
@@ -80,6 +80,22 @@ def command(
 
     The exit status is CMD's own; 75 it waits at a gate, 76 its outcome is unknown, 77 a compensation failed, 78 somebody else
     has or changed its outputs, 79 a guard against loops, 124 its time was over, 125 its outputs are not as declared.
+
+    --step runs one command, --plan the steps of a TOML file or what is left of them, --continue what is unfinished. Without
+    --reads and --key a step always runs, but for a once effect that happened. Globs are relative to the current directory; of a
+    variable only a digest is kept.
+
+    TERM goes to the process group when --timeout is over, and KILL after --grace. --isolate runs CMD in a linked work tree that
+    carries all that lies here (auto: with --writes, on another attempt or while another step is at work). --verify checks the
+    outputs in a folder that holds nothing but what was read and written. The name of the run is --run, else GIT_BATON_RUN, else
+    the one that this work tree used last.
+
+    A command or a run that is called like a verb below 'git baton run' comes after an option: 'git baton run --continue show'.
+
+    Examples:
+        git baton run --step build --reads "*.txt" --writes out -- sh -c "cat a.txt > out"
+        git baton run --plan plan.toml --run checks --dry-run
+        git baton run --continue nightly   # after a crash, a gate or a failure
     """
     run = RunWords(**{name: typed[name] for name in RunWords.__annotations__})
     step = StepWords(**{name: typed[name] for name in StepWords.__annotations__})
@@ -99,6 +115,10 @@ def _check(run: RunWords, step: StepWords, names: list[str], argv: list[str]) ->
     """Refuse what cannot be meant. Raises UsageError."""
     one_of(**{"step": run.step is not None, "plan": run.plan is not None, "continue": run.resume})
     way = "--step" if run.step is not None else "--plan" if run.plan is not None else "--continue" if run.resume else ""
+    if not way and names:
+        from gitbaton.commands.usage import unknown
+
+        raise unknown("run", names[0])
     if not way:
         hint = "one step: 'git baton run --step NAME -- CMD...'; a plan: 'git baton run --plan FILE'"
         raise UsageError("none of --step, --plan and --continue is given", hint)

@@ -34,13 +34,21 @@ def command(
 
     Threads are looked through as they are when it begins, what git does not hold yet brought into it before. Exit status 1
     when something is found, 0 when nothing is, 128 when something could not be read.
+
+    By default the words of the current track's checkpoints are looked through, with --files captured files that HEAD's history
+    does not hold, too. --all means every track, safety checkpoint, note, conversation and thread. The secrets themselves are
+    not printed.
+
+    Examples:
+        git baton scan
+        git baton scan --all --files
     """
     names = [*(names or []), *([track] if track is not None else [])]
     if names and everything:
         raise UsageError("a checkpoint or track and --all exclude each other")
     one_of(all=everything, threads=threads)
     one_of(files=files, threads=threads)
-    with opened(ctx) as baton, discreet(baton):
+    with opened(ctx, talks="" if json else "looking at objects") as baton, discreet(baton):
         if everything or threads:
             from gitbaton.commands.finding import scan_threads
 

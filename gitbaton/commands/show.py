@@ -21,6 +21,11 @@ def command(
 
     CHECKPOINT is a track (its newest), TRACK~3 (three before), 'TRACK@{2 hours ago}', an id or its first four or more digits,
     a label, a commit (the newest checkpoint its note names), or @ (the newest of the current track).
+
+    Examples:
+        git baton show
+        git baton show parser~1
+        git baton show "parser@{manual}"
     """
     with opened(ctx) as baton:
         stored = checkpoint_of(baton, checkpoint, track)
@@ -28,8 +33,8 @@ def command(
             print_json({"checkpoint": {**stored_document(stored), "pinned": marked(baton).pinned(stored.id)}})
             return 0
         c = stored.checkpoint
-        with paged(ctx, baton) as paint:
-            terminal.say(paint(f"checkpoint {stored.id}", "id"))
+        with paged(ctx, baton) as look:
+            terminal.say(look.paint(f"checkpoint {stored.id}", "id"))
             created = f"{timestamp(c.created)} ({age(c.created, baton.clock())})"
             marks = (("foreign=yes", stored.foreign_words), ("pinned=yes", marked(baton).pinned(stored.id)))
             for text in (text for text, on in marks if on):

@@ -8,7 +8,7 @@ from gitbaton import terminal
 from gitbaton.agents.values import agent_of
 from gitbaton.baton import Baton
 from gitbaton.codec import EXTRA_KEY, Json, document
-from gitbaton.commands.common import Porcelain, one_of, opened, picked, print_json, warn_all
+from gitbaton.commands.common import Porcelain, Verbose, one_of, opened, picked, print_json, warn_all
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.model import VALIDATIONS
@@ -17,6 +17,7 @@ from gitbaton.requests import Plan, Request, Snapshot
 
 Text = Optional[str]
 Texts = Optional[list[str]]
+FEW = 10  # paths that were left out and are named
 COLUMNS = ("track", "id", "step", "previous", "commit", "changed", "skipped")
 
 
@@ -29,13 +30,16 @@ def command(
     ] = None,
     note: Annotated[str, Option(metavar="TEXT", help="What the next runner must know; '-' reads standard input.")] = "",
     next_cmd: Annotated[str, Option(metavar="TEXT", help="What to run next; '-' reads standard input.")] = "",
-    validation: Annotated[str, Option(metavar="green|pending|failed", help="How the tests stand.")] = "pending",
+    validation: Annotated[
+        str, Option("--validation", "--tests", metavar="green|pending|failed", help="How the tests stand.")
+    ] = "pending",
     decision: Annotated[Texts, Option(metavar="TEXT", help="A decision taken, and why; may repeat.")] = None,
     label: Annotated[Text, Option(metavar="TEXT", help="A short name for 'show'; pruning keeps what has one.")] = None,
     extra: Annotated[Texts, Option(metavar="KEY=VALUE", help="Anything else worth keeping; may repeat.")] = None,
     set_current: Annotated[bool, Option(help="Make the track the one that a bare 'resume' means here.")] = True,
     files: Annotated[bool, Option(help="Record the work tree and the index, too.")] = True,
     dry_run: Annotated[bool, Option("--dry-run", "-n", help="Say what would be recorded; write nothing.")] = False,
+    verbose: Verbose = False,
     json: Annotated[bool, Option("--json", help="Print the checkpoint as JSON.")] = False,
     stable: Porcelain = False,
     checkpoint_dir: Annotated[Text, Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
@@ -43,6 +47,16 @@ def command(
     """Record a checkpoint: what is done, what comes next, and the whole work tree.
 
     Prints the track, the checkpoint's short id and the step. HEAD, branches, index and files stay as they are.
+
+    The track comes from --track, GIT_BATON_TRACK or baton.track, else it is the current one, the only one that no other work
+    tree has, or one that is named after the branch; it becomes current in this work tree unless --no-set-current is given. The
+    step may be left out with --label, which then is the step. '--note -' and '--next-cmd -' read standard input. --no-files
+    leaves the work tree out. --dry-run prints what would be recorded and leaves nothing behind.
+
+    Examples:
+        git baton snapshot "lexer done" --next-cmd "pytest tests/parser" --validation green   # the usual one
+        git baton snapshot "before the rewrite" --label before-rewrite   # a milestone, which prune keeps
+        git baton snapshot "try" --dry-run
     """
     one_of(json=json, porcelain=stable)
     done = _step(words or [], step or [])
@@ -60,10 +74,10 @@ def command(
         files=files,
         set_current=set_current,
     )
-    with opened(ctx, checkpoint_dir) as baton:
+    with opened(ctx, checkpoint_dir, talks="" if json or stable else "looking at files") as baton:
         if dry_run:
-            return _show_plan(baton.dry_run(request), json=json, stable=stable)
-        return _show(baton, baton.apply(baton.plan(request)), json=json, stable=stable)
+            return _show_plan(baton.dry_run(request), json=json, stable=stable, verbose=verbose)
+        return _show(baton, baton.apply(baton.plan(request)), json=json, stable=stable, verbose=verbose)
 
 
 def _step(words: list[str], options: list[str]) -> Text:
@@ -117,7 +131,7 @@ def _pairs(entries: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple(pairs.items())
 
 
-def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool) -> int:
+def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool, verbose: bool) -> int:
     stored = snapshot.stored
     c = stored.checkpoint
     skipped = c.files.skipped if c.files else ()
@@ -130,11 +144,11 @@ def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool) -> int:
         terminal.write(porcelain(COLUMNS, [row], nul=False))
     else:
         terminal.say(f"{c.track} {baton.short(stored.id)} {line(c.step)}")
-    warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id))])
+    warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), limit=len(skipped) if verbose else FEW)])
     return 0
 
 
-def _show_plan(plan: Plan, *, json: bool, stable: bool) -> int:
+def _show_plan(plan: Plan, *, json: bool, stable: bool, verbose: bool) -> int:
     c = plan.checkpoint
     skipped = c.files.skipped if c.files else ()
     if json:
@@ -147,5 +161,5 @@ def _show_plan(plan: Plan, *, json: bool, stable: bool) -> int:
         if c.files:
             terminal.say(f"would capture tree {c.files.tree}")
         terminal.say(f"would {'' if plan.request.set_current else 'not '}make the track current in this work tree")
-    warn_all([*plan.warnings, *skipped_lines(skipped)])
+    warn_all([*plan.warnings, *skipped_lines(skipped, limit=len(skipped) if verbose else FEW)])
     return 0

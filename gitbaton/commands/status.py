@@ -1,32 +1,61 @@
 """``git baton status``."""
 
 import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated
 
 from gitbaton import terminal
 from gitbaton.baton import TAKE_ONE, Baton
-from gitbaton.codec import Json, path_document, plain, timestamp
-from gitbaton.commands.columns import padded, width
-from gitbaton.commands.common import AsJson, Nul, Porcelain, colours, left_out, one_of, opened, print_json, warn_all
-from gitbaton.commands.options import Call
-from gitbaton.errors import MENDS, NotFoundError, RecordError
-from gitbaton.render import age, line, live_document, origin, porcelain, quoting, stored_document, uncompared, verdict
+from gitbaton.codec import Json, counted, path_document, plain, timestamp
+from gitbaton.commands.common import AsJson, Nul, Porcelain, left_out, looking, one_of, opened, print_json, warn_all
+from gitbaton.commands.look import Cell, Column, Look
+from gitbaton.commands.options import Call, Option
+from gitbaton.errors import MENDS, NotFoundError, RecordError, UsageError
+from gitbaton.git.questions import worktrees
+from gitbaton.git.reffiles import folders
+from gitbaton.model import Live, Stored
+from gitbaton.observed import leads, since_run
+from gitbaton.render import line, live_document, porcelain, stored_document, uncompared, verdict
 from gitbaton.requests import TrackStatus
+from gitbaton.store.refs import CHAINS, CURRENT, TIPS
+from gitbaton.values import replace
 
+TABLE = (
+    Column(name="  TRACK", named=True),
+    Column(name="WHERE", goes=3, named=True),
+    Column(name="WHO", goes=4),
+    Column(name="AGE", goes=1, right=True),
+    Column(name="TESTS"),
+    Column(name="DRIFT", goes=2),
+    Column(name="STEP"),
+)
+NONE = "there is no checkpoint in this repository"
+BESIDE = 3  # lines of the screen that are no track: the heading, the last line, the prompt
+AT_WORK = 900  # seconds within which a session that is at work says something
 COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "place")
 
 
 def command(
     ctx: Call,
+    everything: Annotated[bool, Option("--all", help="Show every track, however many the screen takes.")] = False,
+    watch: Annotated[bool, Option("--watch", help="Draw it anew whenever something moves, until q or Ctrl-C.")] = False,
     json: AsJson = False,
     stable: Porcelain = False,
     nul: Nul = False,
 ) -> int:
-    """Show every track against the present, newest first.
+    """Show every track: where it is, who was at work on it, how its tests stand and what moved since.
 
+    The current track is the first, then the newest, as many as fit on the screen; a narrow one leaves columns out.
     A track is held against the work tree that its newest checkpoint was taken in, while that exists.
+
+    Examples:
+        git baton status
+        git baton status --json
     """
-    one_of(json=json, porcelain=stable or nul)
-    with opened(ctx) as baton:
+    one_of(watch=watch, json=json, porcelain=stable or nul)
+    if watch:
+        return _watch(ctx, everything=everything)
+    with opened(ctx, talks="" if json or stable or nul else "comparing files") as baton:
         tracks, problems = baton.status()
         if json:
             listed: list[Json] = []
@@ -43,35 +72,99 @@ def command(
                 flat.append((*head, str(t.live.drift), c.headline, t.place or ""))
             terminal.write(porcelain(COLUMNS, flat, nul=nul, foreign=[t.stored for t in tracks]))
         elif tracks:
-            on, now = colours(ctx, baton), baton.clock()
-            colors = [verdict(t.stored, t.live.since) for t in tracks]
-            rows = [_cells(baton, t, age(t.stored.checkpoint.created, now)) for t in tracks]
-            widths = [max(width(row[i]) for row in rows) for i in range(len(rows[0]))]
-            for row, color in zip(rows, colors, strict=True):
-                cells = [padded(c, w, right=False) for c, w in zip(row, widths, strict=True)]
-                cells[4] = terminal.paint(cells[4], color, on=on)
-                terminal.say("  ".join(cells).rstrip())
+            for text in dashboard(baton, looking(ctx, baton), tracks, everything=everything):
+                terminal.say(text)
         warn_all(baton.newer([t.stored for t in tracks]))
     left_out(problems)
     warn_all(list(dict.fromkeys(text for t in tracks for text in uncompared(t.live))))
     if not tracks and problems:
         raise RecordError("no track of this repository can be read", MENDS)
     if not tracks and not (json or stable or nul):
-        raise NotFoundError("there is no checkpoint in this repository", TAKE_ONE)
+        raise NotFoundError(NONE, TAKE_ONE)
     return 0
 
 
-def _cells(baton: Baton, t: TrackStatus, ago: str) -> tuple[str, ...]:
-    c, here, place = t.stored.checkpoint, baton.repo.layout.root, t.place or ""
-    committed = f"committed as {baton.abbreviate(t.live.head.oid)}"
-    words = (committed if w.word.startswith("committed:") else w.word for w in t.live.drift.words)
+def _watch(ctx: Call, *, everything: bool) -> int:
+    """The dashboard, drawn again when a ref, HEAD or an index of any work tree moves, or a session says something."""
+    if not os.isatty(1) or os.environ.get("TERM", "dumb") == "dumb":
+        raise UsageError("--watch draws on a terminal, and this is none", "git baton status")
+    from gitbaton.commands.watching import watch
+
+    def draw() -> tuple[list[str], Callable[[], bool]]:
+        with opened(ctx) as baton:
+            ctx.obj, repo = replace(ctx.obj, repo=None), baton.repo
+            files = ("HEAD", CURRENT, "index", os.path.join("logs", "HEAD"), os.path.join("baton", "sessions"))
+            places = [os.path.join(git_dir, name) for _, git_dir, _ in worktrees(repo) for name in files]
+            before = folders(repo, CHAINS, TIPS, *places)
+            tracks, problems = baton.status()
+            lines = [*dashboard(baton, looking(ctx, baton), tracks, everything=everything)] if tracks else [NONE]
+            lines += [plain(f"'{p.where}' is left out: {p.reason}") for p in problems]
+            lines += [plain(text) for text in baton.store.unread.values()]
+            baton.store.unread.clear()
+        return lines, lambda: folders(repo, CHAINS, TIPS, *places) == before
+
+    return watch(draw)
+
+
+def dashboard(baton: Baton, look: Look, tracks: Sequence[TrackStatus], *, everything: bool) -> Iterator[str]:
+    """The current track first, then the newest; one line each, as many as the screen takes; at last all of them in one line."""
+    tracks = sorted(tracks, key=lambda t: not t.current)
+    shown = tracks if everything or look.rows is None else tracks[: max(look.rows - BESIDE, 1)]
+    yield from look.table(TABLE, [_cells(baton, look, t) for t in shown], heading=True)
+    foreign, hidden = sum(t.stored.foreign for t in tracks), len(tracks) - len(shown)
+    parts = [counted(len(tracks), "track"), f"{foreign} foreign" * bool(foreign), f"{hidden} not shown (--all)" * bool(hidden)]
+    said = ", ".join(filter(None, parts))
+    first = tracks[0]
+    if first.current:
+        drift = look.drift(first.live)
+        yield from look.table((Column(),), [(((f"{said}.  {plain(first.stored.checkpoint.track)}: ", ""), *drift),)])
+    else:
+        yield said
+
+
+def tests_of(stored: Stored, live: Live, look: Look) -> Cell:
+    """How tests stand: what somebody said, or where that is older or nothing, what was seen of the newest run."""
+    c, said = stored.checkpoint, verdict(stored, live.since)
+    if c.observed is None or not c.observed.tests or not (leads(c) or said == "pending"):
+        return look.state(said)
+    run, tool = c.observed.tests[0], os.path.basename(line(c.observed.tests[0].command).split(" ")[0])
+    if run.result == "passed" and since_run(run, live.tests[0]) != ():
+        return look.state("stale")
+    return look.state(run.result, f"{tool} {run.failed or ''} {run.result}".replace("  ", " "))
+
+
+def step_of(stored: Stored, look: Look) -> Cell:
+    """What is being done: what somebody wrote, or what was asked for since."""
+    c = stored.checkpoint
+    if c.observed is not None and c.observed.asked and leads(c):
+        return look.words(stored, c.observed.asked[-1].text, f"(turn {c.observed.turns})")
+    return look.words(stored, c.headline)
+
+
+def _cells(baton: Baton, look: Look, t: TrackStatus) -> tuple[Cell | str, ...]:
+    here, place = baton.repo.layout.root, t.place or ""
+    where = os.path.relpath(place, here) if here and place else place
     return (
-        "*" if t.current else " ",
-        plain(c.track),
-        baton.short(t.stored.id),
-        ago,
-        verdict(t.stored, t.live.since),
-        f"{quoting(t.stored)}{line(c.headline)[:60]} {origin(t.stored, t.remotes)}".rstrip(),
-        ",".join(words),
-        "" if place in ("", here) else plain(os.path.relpath(place, here) if here else place),
+        look.track(t.stored, current=t.current),
+        plain(", ".join(t.remotes) if t.stored.foreign else where) or "-",
+        _who(baton, look, t.stored),
+        look.age(t.stored.checkpoint.created),
+        tests_of(t.stored, t.live, look),
+        "-" if t.stored.foreign else look.drift(t.live, short=True),
+        step_of(t.stored, look),
     )
+
+
+def _who(baton: Baton, look: Look, stored: Stored) -> str:
+    """The client that took a checkpoint, and whether its session is at work, as far as that has left word here."""
+    agent = stored.checkpoint.agent
+    if agent is None or stored.foreign:
+        return "-"
+    from gitbaton.hooks.sessions import last
+
+    name, found = line(agent.name), last(baton.repo, agent) if agent.session else None
+    if found is None:
+        return name
+    session, moment = found
+    idle = look.now.timestamp() - moment
+    return f"{name}, ended" if session.ended else f"{name}, at work" if idle < AT_WORK else f"{name}, idle {look.lasting(idle)}"

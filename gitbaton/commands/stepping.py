@@ -1,4 +1,4 @@
-"""Runs (run, steps, repair, settle, approve, compensate): opening the one that is meant, its lock, its steps, exit codes."""
+"""Runs (run, and what stands under it): opening the one that is meant, its lock, its steps, exit codes."""
 
 import os
 import random
@@ -18,13 +18,14 @@ from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, check_run, chosen, remembered
 from gitbaton.journal.values import Plan, Step
 from gitbaton.render import in_quotes, line
-from gitbaton.running import plans, runlock
+from gitbaton.running import engine, plans
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Take
-from gitbaton.running.engine import Engine, Outcome
+from gitbaton.running.engine import Engine
 from gitbaton.running.forecast import Forecast
 from gitbaton.running.plans import duration
 from gitbaton.running.recorded import newest, step_of
+from gitbaton.running.results import Outcome
 from gitbaton.values import cast, value
 
 
@@ -74,8 +75,8 @@ def desk(
         path = os.path.join(directory, plan) if plan is not None else None
         name = _named(journal, run, top, path) if new else chosen(journal, run)
         tty = sys.stderr.isatty()
-        live, colored = tty and os.environ.get("TERM", "dumb") != "dumb", not json and colours(ctx, baton, tty=tty)
-        show = JsonLines(name) if json else Lines(baton, name, live=live, colored=colored)
+        live, colors = tty and os.environ.get("TERM", "dumb") != "dumb", {} if json else colours(ctx, baton, tty=tty)
+        show = JsonLines(name) if json else Lines(baton, name, live=live, colors=colors)
         try:
             yield Desk(baton=baton, journal=journal, show=show, top=top, directory=directory, planned=planned), name
         except BatonError as error:
@@ -92,7 +93,7 @@ def _named(journal: Journal, run: Optional[str], top: str, plan: Optional[str]) 
     given = run if run is not None else os.environ.get("GIT_BATON_RUN") or None
     if plan is not None:
         path = plans.path_of(plan, top)
-        found = runlock.for_plan(journal, path, top) if given is None else runlock.free(journal, check_run(given), path)
+        found = engine.for_plan(journal, path, top) if given is None else engine.free(journal, check_run(given), path)
     else:
         found = check_run(given) if given is not None else remembered(journal.repo)
     return found if found is not None else journal.new_name(journal.clock())
@@ -129,7 +130,7 @@ def plan_of(context: Context) -> Optional[Plan]:
     """The plan that the run follows, as far as it can be had."""
     claim = context.state().plan
     try:
-        return runlock.opened(context, claim) if claim is not None else None
+        return engine.opened(context, claim) if claim is not None else None
     except BatonError:
         return None
 

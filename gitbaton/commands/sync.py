@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 from gitbaton import sync
 from gitbaton.codec import Json
 from gitbaton.commands import exchanging
-from gitbaton.commands.common import AsJson, opened, print_json, tell_error, warn_all
+from gitbaton.commands.common import AsJson, Verbose, opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, DryRun, Scan, Timeout, Tracks, Yes, ask_consent, exchange
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.retention import mirrors
@@ -26,6 +26,7 @@ def command(
     scan: Scan = True,
     timeout: Timeout = TIMEOUT,
     dry_run: DryRun = False,
+    verbose: Verbose = False,
     json: AsJson = False,
 ) -> int:
     """Fetch, join and push tracks, by default all that are here or there; again when somebody was faster.
@@ -33,9 +34,15 @@ def command(
     With --threads a name that is no track here or there is a thread's: then only the threads and tracks that are named count.
     A joined track has the checkpoints of both sides in the order of time, and is the same on all machines. A bundle is fetched
     and joined.
+
+    A checkpoint dated more than ten minutes in the future is listed and left out. With --threads each thread has, by id, the
+    checkpoints of both sides, less what either removed since they last met.
+
+    Examples:
+        git baton sync origin --yes
     """
     kinds = {"transcripts": transcripts, "threads": threads}
-    with opened(ctx, dry_run=dry_run) as baton:
+    with opened(ctx, dry_run=dry_run, talks="" if json else "looking at tracks") as baton:
         with exchange(baton, "sync", words, track, timeout, dry_run=dry_run, **kinds) as (remote, line, choice):
             manner = Manner(agree=partial(ask_consent, remote, yes=yes), scan=scan, write=not dry_run, partly=True)
             done = sync.sync(baton, line, choice, manner)
@@ -46,10 +53,10 @@ def command(
                 ends: dict[str, Json] = {"failure": done.failure, "rounds": done.rounds}
                 print_json({"remote": remote.shown, "dry_run": dry_run, **moved, **ends})
             else:
-                exchanging.say_gathered(remote, done.gathered, news_only=True)
-                exchanging.say_joining(baton, done.joining, dry_run=dry_run)
+                exchanging.say_gathered(remote, done.gathered, verbose=verbose, news_only=True)
+                exchanging.say_joining(baton, done.joining, verbose=verbose, dry_run=dry_run)
                 for part in done.pushing:
-                    exchanging.say_pushing(baton, remote, part, dry_run=dry_run)
+                    exchanging.say_pushing(baton, remote, part, verbose=verbose, dry_run=dry_run)
                 if done.failure:
                     tell_error(f"not pushed: {done.failure}", ())
                 exchanging.say_apart(done.apart, done.pushing)

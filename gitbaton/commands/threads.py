@@ -1,52 +1,136 @@
-"""``git baton threads``."""
+"""Threads of LangGraph (thread, prune, scan): opening their store, names as typed and shown, what was only fetched."""
+
+import os
+import re
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.codec import Json, counted, plain
-from gitbaton.commands.common import AsJson, opened, paged, picked, print_json
-from gitbaton.commands.options import Call
-from gitbaton.commands.threading import fetched, listed, name, said_document, store_of, unusable
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, plain, timestamp
+from gitbaton.commands.common import opened
+from gitbaton.commands.options import Argument, Call, Option
+from gitbaton.errors import BatonError
 from gitbaton.render import age
-from gitbaton.threads.reports import joins, threads
+from gitbaton.store.refs import REMOTES, THREADS, remote_of, remote_ref
+from gitbaton.threads.chain import Chain
+from gitbaton.threads.codec import Entry
+from gitbaton.threads.commits import named
+from gitbaton.threads.health import reader
+from gitbaton.threads.health import unusable as reason
+from gitbaton.threads.late import Late
+from gitbaton.threads.names import Cut, cut, late_ref, names_of, ref_of
+from gitbaton.threads.reports import Facts, chosen, missing
+from gitbaton.threads.store import ThreadStore
 
-_CHECKED = 50  # threads that were only fetched, and are looked through before anything is promised of them
-
-
-def command(ctx: Call, json: AsJson = False) -> int:
-    """List the threads of LangGraph that are stored here, newest first.
-
-    What a process has put and git does not hold yet is in the list, too. An id that a shell would change is quoted as git
-    quotes paths; the other commands take it so.
-    """
-    with opened(ctx, door=None) as baton:
-        with store_of(baton) as store:
-            rows, wrong = threads(store) if store is not None else ([], {})
-        here = {(row.thread, row.namespace) for row in rows} | wrong.keys()
-        elsewhere = {place: remotes for place, remotes in sorted(fetched(baton).items()) if place not in here}
-        if json:
-            there: list[Json] = []
-            for row in rows:
-                head = {**picked(row, "thread", "namespace"), "checkpoints": row.count, "newest": row.newest.id}
-                there.append({**head, **said_document(row.facts), "interrupt": row.waits})
-            more: list[Json] = [
-                {"thread": thread, "namespace": space, "remotes": [*remotes]} for (thread, space), remotes in elsewhere.items()
-            ]
-            print_json({"threads": there, "fetched": more})
-        else:
-            with paged(ctx, baton) as paint:
-                for row in rows:
-                    told, waits = row.facts, paint("waits at an interrupt", "pending") if row.waits else ""
-                    ago = age(told.ts, baton.clock()) if told.ts is not None else "at an unknown time"
-                    last = " ".join(part for part in (told.source, f"step {told.step}" if told.step else "") if part)
-                    said = ", ".join(part for part in (f"{ago}: {last}" if last else ago, waits) if part)
-                    terminal.say(f"{_named(row.thread, row.namespace)} {counted(row.count, 'checkpoint')}, {said}")
-                for number, ((thread, space), remotes) in enumerate(elsewhere.items()):
-                    why = unusable(baton, (thread, space), remotes[0]) if number < _CHECKED else ""
-                    said = f"broken there: {plain(why)}" if why else joins(remotes[0])
-                    terminal.say(f"{_named(thread, space)} fetched from {name(', '.join(remotes))} only: {said}")
-    for (thread, space), reason in wrong.items():
-        terminal.warn(f"'{_named(thread, space)}' is left out: {plain(reason)}")
-    return 0
+AThread = Annotated[str, Argument(metavar="THREAD", help="The thread's id, as 'git baton thread list' shows it.")]
+Namespace = Annotated[Optional[str], Option("--ns", metavar="NS", help="A namespace: that of a subgraph (the root's).")]
+EXTRA = "pip install 'gitbaton[langgraph]' shows values"
+MOST = 200  # characters of a name
+WAITS = "! waits at an interrupt"
+_SHELL = re.compile(r"""^\Z|[\s"'\\$`*?\[\]{}()<>|&;~#!]""")
+_ESCAPES = {"\a": r"\a", "\b": r"\b", "\t": r"\t", "\n": r"\n", "\v": r"\v", "\f": r"\f", "\r": r"\r", '"': r"\"", "\\": r"\\"}
 
 
-def _named(thread: str, namespace: str) -> str:
-    return listed(thread) + (f" [{listed(namespace)}]" if namespace else "")
+@contextmanager
+def store_of(baton: Baton) -> Iterator[Optional[ThreadStore]]:
+    """The threads of a repository, what a killed process left in the log among them; None where there are none at all, and
+    then nothing is made. That the log cannot be brought into git in the end is a warning."""
+    if not os.path.isdir(os.path.join(baton.repo.shared_dir, "wal")) and not baton.repo.objects.refs(THREADS):
+        yield None
+        return
+    store = ThreadStore(baton.repo)
+    try:
+        yield store
+    except BaseException:
+        with suppress(BatonError):
+            store.close()
+        raise
+    try:
+        store.close()
+    except BatonError as error:
+        terminal.warn(f"git does not hold all of it, the log does: {plain(error.message)}")
+
+
+@contextmanager
+def place_of(ctx: Call, thread: str, namespace: Optional[str]) -> Iterator[tuple[Baton, ThreadStore, tuple[str, str]]]:
+    """The repository, its threads, and the thread and namespace that somebody typed. Raises NotFoundError."""
+    with opened(ctx, door=None) as baton, store_of(baton) as store:
+        elsewhere = remotes_of(baton)
+        if store is None:
+            raise missing(thread, elsewhere)
+        names = {found for place in store.chains() for found in place}
+        namespace = namespace if namespace is None else meant(namespace, names)
+        yield baton, store, chosen(store, meant(thread, names), namespace, elsewhere)
+
+
+def remotes_of(baton: Baton) -> dict[str, list[str]]:
+    """The remotes that have each thread, as they were fetched."""
+    return {place[0]: remotes for place, remotes in fetched(baton).items()}
+
+
+def fetched(baton: Baton) -> dict[tuple[str, str], list[str]]:
+    """The threads and namespaces that were fetched, each with the remotes that have it."""
+    found: dict[tuple[str, str], list[str]] = {}
+    read, algorithm = reader(baton.repo.objects), baton.repo.layout.algorithm
+    for ref, oid in baton.repo.objects.refs(REMOTES).items():
+        remote, rest = remote_of(ref) or ("", "")
+        place = names_of(f"refs/baton/{rest}") if rest.startswith("threads/") else None
+        if place is not None:
+            with suppress(BatonError):
+                place = named(place, Chain(read, algorithm, bytes.fromhex(oid)).head()) if cut(rest) else place
+            found.setdefault(place, []).append(remote)
+    return found
+
+
+def listed(text: str) -> str:
+    """A thread's or namespace's name in a list, to be typed from it: C-quoted, as git quotes a path, where a shell would not
+    leave it as it is. On a terminal a long one is cut."""
+    text = _quoted(text)
+    return text if len(text) <= MOST or not sys.stdout.isatty() else text[:MOST] + "..."
+
+
+def meant(text: str, names: Collection[str]) -> str:
+    """The one of these names that somebody typed, who may have copied it from a list; what was typed, where it is none."""
+    if text in names or not text.startswith('"'):
+        return text
+    return next((name for name in names if not isinstance(name, Cut) and _quoted(name) == text), text)
+
+
+def _quoted(text: str) -> str:
+    if text.isprintable() and not _SHELL.search(text):
+        return text
+    octal = {c: "".join(f"\\{byte:03o}" for byte in c.encode("utf-8", "surrogatepass")) for c in text if not c.isprintable()}
+    return '"' + "".join(_ESCAPES.get(c) or octal.get(c, c) for c in text) + '"'
+
+
+def name(text: str) -> str:
+    """A thread's, namespace's or channel's name for people."""
+    return plain(text if len(text) <= MOST else text[:MOST] + "...")
+
+
+def said_document(told: Facts) -> dict[str, Json]:
+    """The JSON of what a checkpoint says of itself: when it was made, by what, and in which step."""
+    ts, step = told.ts, told.metadata.get("step")
+    when = timestamp(ts) if ts is not None else None
+    return {"ts": when, "source": told.source or None, "step": step if isinstance(step, int) else None}
+
+
+def unusable(baton: Baton, place: tuple[str, str], remote: str) -> str:
+    """Why nobody can use a thread that was fetched from a remote; empty where all is well."""
+    objects, algorithm = baton.repo.objects, baton.repo.layout.algorithm
+    ends = (remote_ref(remote, ref(*place).removeprefix("refs/baton/")) for ref in (ref_of, late_ref))
+    tip, late = (bytes.fromhex(found.oid) if found is not None else None for found in map(objects.info, ends))
+    return reason(Chain(reader(objects), algorithm, tip), Late(reader(objects), algorithm, late))
+
+
+def commit_of(entry: Entry) -> Optional[str]:
+    """The commit of a checkpoint; None while git does not hold it."""
+    return entry.commit.hex() if entry.commit is not None else None
+
+
+def ago(baton: Baton, told: Facts) -> str:
+    """How long ago a checkpoint was made."""
+    return age(told.ts, baton.clock()) if told.ts is not None else "?"

@@ -6,10 +6,23 @@ from typing import Annotated, Optional
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, plain, timestamp
-from gitbaton.commands.common import AsJson, Nul, Porcelain, left_out, one_of, opened, paged, print_json, told_apart, warn_all
+from gitbaton.commands.common import (
+    AsJson,
+    Nul,
+    Porcelain,
+    left_out,
+    one_of,
+    opened,
+    paged,
+    print_json,
+    summed,
+    told_apart,
+    warn_all,
+)
+from gitbaton.commands.look import Column
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
-from gitbaton.render import age, line, origin, porcelain, quoting, stored_document
+from gitbaton.render import in_shell, line, origin, porcelain, stored_document
 
 COLUMNS = ("current", "track", "id", "created", "commit")
 
@@ -32,6 +45,10 @@ def command(
     A deleted track is gone here, and in every clone that syncs; what somebody adds to it elsewhere afterwards is a track of its
     own again. A pin on one of its checkpoints and an unfinished run refuse it. It asks first; where there is no
     terminal it wants --yes.
+
+    Examples:
+        git baton tracks
+        git baton tracks use parser
     """
     one_of(json=json, porcelain=stable or nul)
     verb, name = (words[0], words[1]) if words and len(words) == 2 and words[0] in ("use", "delete") else ("", "")
@@ -39,7 +56,7 @@ def command(
         raise UsageError(f"'{plain(' '.join(words))}' is not understood; it can be 'use NAME' or 'delete NAME'")
     if verb != "delete" and (force or yes or dry_run):
         raise UsageError("--force, --yes and --dry-run go with 'delete NAME'")
-    with opened(ctx, dry_run=dry_run) as baton:
+    with opened(ctx, dry_run=dry_run, talks="" if json or stable or nul else "looking at tracks") as baton:
         if verb == "use":
             warn_all(baton.use(name))
             return 0
@@ -56,13 +73,14 @@ def command(
             flat = [("*" if c.track == current else "", c.track, s.id, timestamp(c.created), s.commit) for s, c in cells]
             terminal.write(porcelain(COLUMNS, flat, nul=nul, foreign=tips.items))
         else:
-            with paged(ctx, baton) as paint:
+            with paged(ctx, baton) as look:
+                ids, listed = look.ids(s.id for s in tips.items), []
                 for s in tips.items:
                     c = s.checkpoint
-                    mark = "*" if c.track == current else " "
-                    ago = age(c.created, baton.clock())
-                    said = f"{quoting(s)}{line(c.step)} {origin(s, baton.store.origins(c.track))}".rstrip()
-                    terminal.say(f"{mark} {plain(c.track)} {paint(baton.short(s.id), 'id')} {ago}: {said}")
+                    said = look.words(s, c.step, origin(s, baton.store.origins(c.track)))
+                    listed.append((look.track(s, current=c.track == current), ids[s.id], look.age(c.created), said))
+                for text in look.table((Column(named=True), Column(goes=2), Column(right=True, goes=1), Column()), listed):
+                    terminal.say(text)
         warn_all(baton.newer(tips.items))
     left_out(tips.problems)
     return 0
@@ -76,9 +94,12 @@ def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_r
 
     def told(made: Deletion) -> Iterator[str]:
         pinned, needed = ({stored.id for stored in items} for items in (made.pinned, made.needed))
+        rows = []
         for stored in made.items:
             mark = (" (pinned)" if stored.id in pinned else "") + (" (a run needs it)" if stored.id in needed else "")
-            yield f"would remove {baton.short(stored.id)} {line(stored.checkpoint.step)}{mark}"
+            rows.append((mark, f"would remove {baton.short(stored.id)} {line(stored.checkpoint.step)}{mark}"))
+        log = f"'git baton log {in_shell(made.track)}'"
+        yield from summed(rows, {"": ("would remove {}", "checkpoint")}, verbose=False, lists=log)
         yield f"track '{plain(made.track)}' would be gone, here and in every clone that syncs"
 
     with discreet(baton):

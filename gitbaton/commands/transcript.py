@@ -32,6 +32,12 @@ def command(
 
     It is read from the repository where baton.transcripts was 'full', the default, at that time, else from the file that the
     agent's client keeps on this machine. Either way secrets are replaced (baton.redact): what is exported has none.
+
+    'show' prints it as text, 'export' the client's own lines, to a file or a pipe and not to a terminal.
+
+    Examples:
+        git baton transcript show claude
+        git baton transcript export claude -o said.jsonl
     """
     if action not in ("show", "export"):
         raise UsageError(f"'{plain(action)}' is not understood; it can be 'show' or 'export'")

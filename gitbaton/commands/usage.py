@@ -8,13 +8,16 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from gitbaton.commands import VERBS, verb_module
+from gitbaton import terminal
+from gitbaton.commands import DESTROY, GROUPS, VERBS, below, find, verb_module
 from gitbaton.commands.leading import main
 from gitbaton.commands.options import AFTER, Declared, Option, after, declared, of_verb
+from gitbaton.commands.pages import guides
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+HELP = ["-h", "--help"]
+CONTEXT = {"help_option_names": ["-h"], "max_content_width": 100}
 
 
 class Verbs(TyperGroup):
@@ -22,34 +25,74 @@ class Verbs(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The verbs in their order."""
-        return [name for name, _ in VERBS]
+        return list(VERBS)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The verb of a command line. Raises UsageError that names the nearest one."""
-        if args and args[0] not in dict(VERBS) and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            found = get_close_matches(args[0], dict(VERBS), n=3, cutoff=0.55)
-            said = f"the most similar verb{' is' if len(found) == 1 else 's are'} " + ", ".join(f"'{name}'" for name in found)
-            near = (said,) if found else ()
-            raise UsageError(f"'{args[0]}' is not a verb of git baton", *near, "'git baton -h' lists the verbs")
+        verb, rest = find(args)
+        if not verb:
+            if args[1:2] and args[1] in HELP and below(args[0]):
+                terminal.say("\n".join(f"git baton {args[0]} {name:<10} {text}" for name, text in below(args[0]).items()))
+                raise typer.Exit
+            raise unknown(*args[:2]) if below(args[0]) else unknown("", args[0])
+        if "--help" in rest[: rest.index("--") if "--" in rest else None]:
+            return "help", self.get_command(ctx, "help"), verb.split()
         # What is after `--` are paths or a command, whatever they look like; the parser forgets where it stood.
         ctx.meta[AFTER] = after(args)
-        return super().resolve_command(ctx, args)
+        return verb, self.get_command(ctx, verb), rest
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A verb as a command."""
-        if cmd_name not in dict(VERBS):
+        if cmd_name not in VERBS:
             return None
         app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        module = verb_module(cmd_name)
-        app.command(cmd_name, context_settings=CONTEXT)(typed(module.command, of_verb(module)))
+        module, under = verb_module(cmd_name), " ".join(below(cmd_name))
+        more = f"Verbs under it, each with its own -h: {under}\n\n" if under else ""
+        more += f"'git baton help {cmd_name}' says more."
+        app.command(cmd_name, context_settings=CONTEXT, epilog=more)(typed(module.command, of_verb(module)))
         return typer.main.get_command(app)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list of verbs for ``-h``."""
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS))
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """What ``git baton -h`` shows."""
+        formatter.write(overview())
+
+
+def overview() -> str:
+    """All verbs, a line each."""
+    lines = ["usage: git baton [--repo-root DIR] [--checkpoint-dir DIR] [--color[=WHEN]]", f"{'[--no-pager] VERB ...':>38}", ""]
+    for title, verbs in GROUPS.items():
+        rows = [f"{name:<15} {text}" for name, text in verbs.items()] if title else []
+        lines += [f"{head:<11}{row}" for head, row in zip([title, *[""] * len(rows)], rows)]  # noqa: B905
+    more = "'git baton help VERB' shows a page, and 'git baton help TOPIC' a guide:"
+    return "\n".join([*lines, "", more, " ".join(guides()), ""])
+
+
+def unknown(under: str, word: str = "") -> UsageError:
+    """The error for a word that is no verb: of ``git baton``, or of what stands ``under`` a word of it. It names the nearest
+    verbs, but none that destroys."""
+    called = f"git baton {under}".rstrip()
+    names = list(below(under)) if under else list(dict.fromkeys(name.split()[0] for name in VERBS))
+    if not word:
+        return UsageError(f"no verb of '{called}' is given", f"it can be {', '.join(map(repr, names))}")
+    far = {name: distance(word, name) for name in names}
+    near = [name for name in names if far[name] == min(far.values()) <= (1 if len(word) < 5 else 2)]
+    near = near or [name for name in names if len(word) > 2 and name.startswith(word)]
+    if any(f"{under} {name}".lstrip() in DESTROY for name in near):
+        near = []
+    said = f"the most similar verb{' is' if len(near) == 1 else 's are'} " + ", ".join(f"'{name}'" for name in near)
+    return UsageError(f"'{word}' is not a verb of {called}", *([said] if near else []), f"'{called} -h' lists the verbs")
+
+
+def distance(one: str, other: str) -> int:
+    """How many letters are to be put in, left out, replaced, or exchanged with the next, to make one word the other."""
+    before, row = list[int](), list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        older, before, row = before, row, [i]
+        for j, b in enumerate(other, 1):
+            row.append(min(row[-1] + 1, before[j] + 1, before[j - 1] + (a != b)))
+            if i > 1 and j > 1 and a == other[j - 2] and b == one[i - 2]:
+                row[-1] = min(row[-1], older[j - 2] + 1)
+    return row[-1]
 
 
 def typed(command: Callable[..., int], parameters: list[Declared]) -> Callable[..., int]:
@@ -67,7 +110,7 @@ def typed(command: Callable[..., int], parameters: list[Declared]) -> Callable[.
             made = typer.Argument(default, metavar=of.metavar, help=of.help, show_default=of.show_default)
         found.append(inspect.Parameter(p.name, inspect.Parameter.KEYWORD_ONLY, default=made, annotation=p.annotation))
     call.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
-    call.__doc__ = command.__doc__
+    call.__doc__ = (command.__doc__ or "").split("\n\n")[0]
     return call
 
 
@@ -75,7 +118,7 @@ app = typer.Typer(
     cls=Verbs,
     add_completion=False,
     rich_markup_mode=None,
-    context_settings=CONTEXT,
+    context_settings={**CONTEXT, "help_option_names": HELP},
     pretty_exceptions_enable=False,
     subcommand_metavar="VERB [ARGS]...",
 )
@@ -99,7 +142,8 @@ def _misused(error: Any, words: list[str]) -> UsageError:
     hints = []
     if type(error).__name__ == "NoSuchOption":
         text = f"unknown option '{error.option_name}'"
-        hints = [f"perhaps '{name}' is meant" for name in sorted(error.possibilities or ())[:3]]
-    verb = next((f" {word}" for word in words if word in dict(VERBS)), "")
+        near = sorted(error.possibilities or (), key=lambda name: (not name.startswith(error.option_name), name))
+        hints = [f"perhaps '{name}' is meant" for name in near[:3]]
+    verb = next((f" {word}" for word in words if word in VERBS), "")
     command = error.ctx.command_path if getattr(error, "ctx", None) else f"git baton{verb}"
     return UsageError(text[:1].lower() + text[1:], *hints, f"'{command} -h' shows what there is")

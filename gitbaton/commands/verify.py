@@ -8,6 +8,8 @@ from gitbaton.commands.common import AsJson, Tip, Track, one_meant, opened, prin
 from gitbaton.commands.options import Call, Option
 from gitbaton.render import live_document, uncompared
 
+WAY_ON = "'git baton diff' shows what changed; 'git baton snapshot \"what is done\"' records where you are"
+
 
 def command(
     ctx: Call,
@@ -21,9 +23,16 @@ def command(
 
     At home is also who has committed just what was captured, or amended or rebased the commit that it stands on.
     Changed files and an operation in progress are said, too, and leave the exit status at 0 without --strict.
+
+    A commit of just what was captured is said as committed:N. An operation in progress and changed files (files-changed:N) make
+    it 1 with --strict.
+
+    Examples:
+        git baton verify
+        git baton verify --strict --quiet   # for a script
     """
     one_meant(checkpoint, track)
-    with opened(ctx) as baton:
+    with opened(ctx, talks="" if json or quiet else "comparing files") as baton:
         stored, live = baton.verify(track, name=checkpoint)
         lower = bool(baton.store.unread)  # there is a newer one that nobody can compare
         if not quiet:
@@ -40,4 +49,6 @@ def command(
     for word in live.drift.words:
         terminal.say(f"{word.word}: {plain(word.sentence)}")
     warn_all(uncompared(live))
+    if code:
+        terminal.tell(f"hint: {WAY_ON}")
     return code

@@ -25,8 +25,11 @@ def command(
 
     'git worktree remove PATH' takes it away again. The other order, CHECKPOINT PATH, is understood where only one of the two
     names a checkpoint.
+
+    Examples:
+        git baton worktree ../beside parser~1
     """
-    with opened(ctx) as baton:
+    with opened(ctx, talks="" if json else "writing files") as baton:
         directory, stored = _meant(baton, path, checkpoint, track)
         plan = worktrees.plan(baton, stored, directory)
         if not dry_run:

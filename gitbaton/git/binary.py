@@ -51,6 +51,8 @@ _DESCRIBED = re.compile(r"-g[0-9a-f]{4,}\Z")
 class BinaryObjects:
     """Objects and refs through one ``git cat-file --batch-command`` and a process for each write."""
 
+    shared: int | None = None
+
     def __init__(self, git: Git, git_dir: str, common_dir: str, algorithm: Algorithm) -> None:
         self.git, self.git_dir, self.common_dir, self.algorithm = git, git_dir, common_dir, algorithm
         self._batch: _Batch | None = None

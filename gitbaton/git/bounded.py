@@ -9,13 +9,28 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gitbaton.errors import GitError, RemoteError
 from gitbaton.git.run import Git
 from gitbaton.system.process import Result, begin
 
+Told = Callable[[str, int, int], None]
+_LOOK = 0.2  # seconds between two looks at how far git is
+# What git and the server say of how far they are, and nothing else: a hook's words begin with "remote: ", too.
+_STEPS = {
+    "Counting": "counting",
+    "Compressing": "packing",
+    "Writing": "sending",
+    "Receiving": "receiving",
+    "Resolving": "resolving",
+}
+_STEP = re.compile(rb"(%s) (objects|deltas): +[0-9]+%% \(([0-9]+)/([0-9]+)\)" % "|".join(_STEPS).encode())
+_PROGRESS = re.compile(
+    r"(?:remote: )?(?:(?:Enumerating|Counting|Compressing|Writing|Receiving|Resolving|Unpacking|Checking)[a-z ]*: +[0-9]"
+    r"|Delta compression using|Total [0-9]+ \(delta)|From | [ *+t=-] "
+)
 _GRACE = 2.0  # seconds that git has to take its temporary files away
 _PLINK = ("plink", "tortoiseplink", "putty")
 KINDS = (
@@ -97,25 +112,26 @@ class Bounded:
         self.git = git.changed({}, *_settings(prompts=prompts))
         self.env = environment(git, prompts=prompts)
 
-    def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Result:
-        """Run a command to its end, whatever its exit status; with more environment. Raises OutOfTimeError."""
+    def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, told: Told | None = None) -> Result:
+        """Run a command to its end, whatever its exit status; with more environment. ``told`` hears how far git is, where the
+        command has ``--progress``; what git says of that is then in no error. Raises OutOfTimeError."""
         began = time.monotonic()
         if self.left <= 0:
             raise OutOfTimeError(f"'git {args[0]}' has no time left")
         begun = begin(self.git.argv(*args), {**self.env, **(env or {})}, self.left, stdin, detached=not self.prompts)
         try:
             with _ended_with_us(begun.pid, group=not self.prompts):
-                return self._collect(args[0], begun.pid, begun.out, begun.err, began + self.left)
+                return self._collect(args[0], begun.pid, begun.out, begun.err, began + self.left, told)
         finally:
             self.left -= time.monotonic() - began
 
-    def _collect(self, verb: str, pid: int, out: int, err: int, deadline: float) -> Result:
+    def _collect(self, verb: str, pid: int, out: int, err: int, deadline: float, told: Told | None) -> Result:
         chunks: list[bytes] = []
         ended = False
         try:
             poll = select.poll()
             poll.register(out, select.POLLIN)
-            while poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
+            while _readable(poll, deadline, err, told):
                 chunk = os.read(out, 1 << 20)
                 if not chunk:
                     ended = True
@@ -131,7 +147,25 @@ class Bounded:
             os.close(err)
         if not ended:
             raise OutOfTimeError(f"'git {verb}' did not end in its time and was stopped")
-        return Result(code=code, out=b"".join(chunks), err=said.decode("utf-8", "surrogateescape"))
+        text = said.decode("utf-8", "surrogateescape")
+        if told is not None:
+            text = "".join(f"{line}\n" for line in re.split(r"[\r\n]+", text) if line and not _PROGRESS.match(line))
+        return Result(code=code, out=b"".join(chunks), err=text)
+
+
+def _readable(poll: select.poll, deadline: float, err: int, told: Told | None) -> bool:
+    """Whether there is output before the time is over; meanwhile what git says of how far it is is passed on."""
+    while True:
+        left = deadline - time.monotonic()
+        if poll.poll(max(0, int((left if told is None else min(left, _LOOK)) * 1000))):
+            return True
+        if left <= 0 or told is None:
+            return False
+        size = os.fstat(err).st_size
+        found = _STEP.findall(os.pread(err, 500, max(0, size - 500)))
+        if found:
+            step, things, done, total = found[-1]
+            told(f"{_STEPS[step.decode()]} {things.decode()}", int(done), int(total))
 
 
 def environment(git: Git, *, prompts: bool) -> dict[str, str]:

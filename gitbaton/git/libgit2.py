@@ -58,7 +58,7 @@ class Libgit2Objects:
             self.repository = pygit2.Repository(git_dir)
             config = self.repository.config
             storage = next(iter(config.get_multivar("extensions.refstorage")), "files")
-            self.shared = mode_of(next(iter(config.get_multivar("core.sharedrepository")), None) or "")
+            self.shared: int | None = mode_of(next(iter(config.get_multivar("core.sharedrepository")), None) or "")
         except _ERRORS as error:
             raise NotARepositoryError(f"libgit2 does not open '{git_dir}': {error}") from None
         self.git_dir = git_dir

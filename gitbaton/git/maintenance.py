@@ -65,10 +65,12 @@ def tidy_packs(repo: Repo) -> bool:
         return False
     try:
         names = set(os.listdir(os.path.join(repo.objects_dir, "pack")))
-        if any(name.endswith(".keep") for name in names):
+        places = (os.path.join(repo.own_dir, "tmp"), repo.objects_dir)
+        begun = (name for place in places if os.path.isdir(place) for name in os.listdir(place))
+        if any(name.endswith(".keep") for name in names) or any(name.startswith(("pack.", "baton-pack.")) for name in begun):
             from gitbaton.git.packkeep import clean
 
-            clean(repo)  # what a killed process kept
+            clean(repo)  # what a killed process kept, or began
         packs = [name[:-5] for name in names if name.endswith(".pack")]
         if len(packs) <= PACKS or sum(f"{n}.keep" not in names and f"{n}.mtimes" not in names for n in packs) <= PACKS:
             return False

@@ -96,6 +96,8 @@ class Objects(Protocol):
     """
 
     algorithm: Algorithm
+    shared: int | None
+    """What ``core.sharedRepository`` asks for, as ``share`` takes it; None where it was not read."""
 
     def info(self, spec: str) -> Object | None:
         """Id, type and size of what a spec names (``data`` is None); None when it does not exist."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from gitbaton.git.publish import WORD, WORKSHOP, space
+from gitbaton.git.publish import ELSEWHERE, WORD, WORKSHOP, space
 from gitbaton.git.repo import Repo
 from gitbaton.system import groups
 from gitbaton.system.files import remove_folder
@@ -22,13 +22,14 @@ def clean(repo: Repo) -> None:
         if not os.path.exists(whole + ".idx"):
             _remove(whole + ".pack")
         _remove(path)
-    parent = os.path.join(repo.own_dir, "tmp")
-    try:
-        for name in os.listdir(parent):
-            if name.startswith(WORKSHOP) and time.time() - os.stat(os.path.join(parent, name)).st_mtime > _LEFTOVER:
-                remove_folder(os.path.join(parent, name))
-    except OSError:
-        return
+    for parent, start in ((os.path.join(repo.own_dir, "tmp"), WORKSHOP), (repo.objects_dir, ELSEWHERE + WORKSHOP)):
+        try:
+            for name in os.listdir(parent):
+                path = os.path.join(parent, name)
+                if name.startswith(start) and time.time() - os.stat(path).st_mtime > _LEFTOVER:
+                    remove_folder(path)
+        except OSError:
+            continue
 
 
 def left(repo: Repo) -> list[str]:

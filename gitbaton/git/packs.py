@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _ATTEMPTS = 20
 _PAUSE = 0.005
 _RECENT = 20_000_000  # nanoseconds: a change of the folder may be stamped with a time so long ago
-_WHOLE = 4096  # bytes up to which one call with a copy costs less than two
-_NAME = {"commit": b"commit", "tree": b"tree", "blob": b"blob", "tag": b"tag"}
 _OVERHEAD = 200  # bytes that an object of the cache takes beside its data
 _open: WeakSet[Packs] = WeakSet()
 
@@ -37,10 +35,7 @@ class Packs:
     while. Any thread may call any method."""
 
     def __init__(self, repo: Repo, *, cache: int = 64 << 20) -> None:
-        import hashlib
-
         self.repo, self.algorithm = repo, repo.layout.algorithm
-        self._hash = hashlib.sha1 if self.algorithm == "sha1" else hashlib.sha256
         self._half = cache // 2
         self._young: dict[Id, tuple[Kind, bytes]] = {}
         self._old: dict[Id, tuple[Kind, bytes]] = {}
@@ -49,14 +44,6 @@ class Packs:
         _open.add(self)
         self._door: BinaryObjects | None = None
         self._find: Find = self._first
-
-    def id(self, kind: Kind, data: bytes) -> Id:
-        """The id git gives to an object."""
-        if len(data) < _WHOLE:
-            return self._hash(b"%b %d\0%b" % (_NAME[kind], len(data), data)).digest()
-        made = self._hash(b"%b %d\0" % (_NAME[kind], len(data)))
-        made.update(data)
-        return made.digest()
 
     @contextmanager
     def written(self, objects: Iterable[New], pause: Callable[[], object] = int) -> Iterator[None]:

@@ -26,7 +26,7 @@ OTHERS = ("ls-files", "-o", "-z", "--exclude-standard")
 _QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir")
 _PATHS = ("--path-format=absolute", "--git-common-dir", "--git-path", "index", "--git-path", "info/exclude")
 _CORE = "abbrev|sparsecheckout|filemode|autocrlf|eol|attributesfile|sharedrepository|fsync"
-_SETTINGS = rf"^(baton\.|advice\.baton|core\.({_CORE})$|attr\.tree$|hook\..*\.event$)"
+_SETTINGS = rf"^(baton\.|advice\.baton|color\.baton\.|core\.({_CORE})$|attr\.tree$|hook\..*\.event$)"
 
 
 def ask_layout(git: Git) -> Process:

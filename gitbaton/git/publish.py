@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Fsync = Literal["always", "ordered", "never"]
 WORD = "gitbaton"  # how the text of a file that keeps a pack begins
 WORKSHOP = "pack."  # how the name of a folder begins where packs are made
+ELSEWHERE = "baton-"  # what stands before that in an object store on another file system than our own folder
 _ASKING = ("loose-object", "objects", "committed", "added", "all")  # of core.fsync: who writes one has every object on disk
 _MUCH, _MUCH_BYTES = 256, 4 << 20
 _FEW = 64  # files that are brought to disk one by one
@@ -245,6 +246,7 @@ def _remove(path: str) -> None:
 def _collect(repo: Repo, words: Sequence[str], options: Sequence[str], fill: Callable[[str], object], how: Fsync) -> list[str]:
     """The packs of some objects in the object store; the files that keep them. ``fill`` writes into a folder of objects those
     that need not be in the store."""
+    repo.progress("storing objects", 0, 0)
     git = repo.git.changed({}, f"core.fsync={'none' if how == 'never' else 'all'}", "core.fsyncMethod=fsync", *_FAST)
     try:
         with _workshop(repo) as own:
@@ -268,7 +270,7 @@ def _workshop(repo: Repo) -> Iterator[str]:
         make_folder(repo, own)
         if os.stat(own).st_dev != os.stat(repo.objects_dir).st_dev:  # git itself renames from there
             remove_folder(own)
-            own = os.path.join(os.path.realpath(repo.objects_dir), f"baton-{os.path.basename(own)}")
+            own = os.path.join(os.path.realpath(repo.objects_dir), ELSEWHERE + os.path.basename(own))
             os.mkdir(own)
         yield own
     finally:

@@ -13,7 +13,7 @@ from gitbaton.errors import RemoteError, UsageError
 from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, hook_line, refused, timed_out, without_credentials
 from gitbaton.git.objects import RefChange, is_oid, is_ref
 from gitbaton.git.publish import fsync, move_refs, sync_all
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, silent
 from gitbaton.git.run import checked
 from gitbaton.git.usage import refs as refs_of
 from gitbaton.model import Oid
@@ -34,7 +34,6 @@ _DISK = ("-c", "fetch.unpackLimit=1", "-c", "transfer.unpackLimit=1", "-c", "cor
 _RECEIVE = "--receive-pack=git -c receive.unpackLimit=1 -c core.fsync=all -c core.fsyncMethod=fsync receive-pack"
 _ASIDE = ("-c", "maintenance.auto=false", "-c", "gc.auto=0", "-c", "push.gpgSign=false", *_DISK)
 _FETCH = (
-    "-q",
     "--no-tags",
     "--no-write-fetch-head",
     "--refmap=",
@@ -189,9 +188,23 @@ class Connection:
         self.bounded.env[_OFF] = "false"
         self.hidden: frozenset[str] = frozenset()
 
-    def _run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Result:
+    @property
+    def _aloud(self) -> tuple[str, ...]:
+        """What makes git say how far it is, where somebody is told."""
+        return () if self.repo.progress is silent else ("--progress",)
+
+    def _run(
+        self, what: str, place: str | None, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    ) -> Result:
+        """Run git, which talks to a ``place`` of the remote; ``what`` that is, for who is told. Where git may ask for a
+        password, nobody is told anything before it says itself how far it is."""
+        told = self.repo.progress if self._aloud else None
+        if told is not None:
+            near = os.path.join(self.repo.git.directory, place_address(self.repo, place or self.remote.fetch))
+            quiet = self.bounded.prompts and not os.path.exists(near)
+            told("" if quiet else f"{what} {self.remote.shown}", 0, 0)
         try:
-            return self.bounded.run(*_ASIDE, *args, stdin=stdin, env=env)
+            return self.bounded.run(*_ASIDE, *args, stdin=stdin, env=env, told=told)
         except OutOfTimeError:
             raise timed_out(self.remote.shown, self.seconds) from None
 
@@ -210,7 +223,7 @@ class Connection:
 
         What is no ref name or no id of this repository's object format is an error: nothing of such an answer is used.
         """
-        result = self._run("ls-remote", "-q", "--refs", "--", place or self.remote.fetch, *patterns)
+        result = self._run("asking", place, "ls-remote", "-q", "--refs", "--", place or self.remote.fetch, *patterns)
         if result.code != 0:
             raise self._failure(result.err)
         found = {}
@@ -231,14 +244,14 @@ class Connection:
             return True
         into = {theirs: ours if ours not in self.hidden else None for theirs, ours in refs.items()}
         specs = os.fsencode("".join(f"+{theirs}:{ours}\n" if ours else f"{theirs}\n" for theirs, ours in into.items()))
-        words = ("fetch", *_FETCH, "--stdin", "--", place or self.remote.fetch)
+        words = ("fetch", *(self._aloud or ("-q",)), *_FETCH, "--stdin", "--", place or self.remote.fetch)
         if self.hidden:
             with sheltered(self.repo, self.hidden) as shelter:
-                result = self._run(*words, stdin=specs, env=shelter.env)
+                result = self._run("fetching from", place, *words, stdin=specs, env=shelter.env)
                 if result.code == 0:
                     shelter.take([ours for ours in into.values() if ours])
         else:
-            result = self._run(*words, stdin=specs)
+            result = self._run("fetching from", place, *words, stdin=specs)
         if result.code == 0:
             objects = self.repo.objects
             return all(objects.info(oid) is not None for ref, oid in (seen or {}).items() if ref in refs)
@@ -262,7 +275,9 @@ class Connection:
         near = os.path.join(self.repo.git.directory, place_address(self.repo, place))
         beside = (_RECEIVE,) if os.path.isdir(near) else ()
         for atomic in (("--atomic",), ("--no-atomic",)):
-            result = self._run(*settings, "push", *_PUSH, *atomic, *beside, *leases, "--", target, *specs)
+            result = self._run(
+                "sending to", place, *settings, "push", *self._aloud, *_PUSH, *atomic, *beside, *leases, "--", target, *specs
+            )
             rows = _rows(result)
             if _NO_ATOMIC not in result.err:
                 break

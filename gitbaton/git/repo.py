@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 
-from gitbaton.errors import GitError, NotARepositoryError
+from gitbaton.errors import GitError, NotARepositoryError, UsageError
 from gitbaton.git.absence import no_repository
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.loose import put_in
@@ -28,8 +28,13 @@ if TYPE_CHECKING:
     Door = Literal["binary", "libgit2"]
 else:
     Door = str
+Progress = Callable[[str, int, int], None]
 LOCK_WAIT = 60.0
 _PLACES = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR")
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Nobody is told how far the work is."""
 
 
 @value
@@ -58,6 +63,8 @@ class Repo:
         self._quarantine: str | None = None
         self._plain = git  # without the quarantine
         self.listings: tuple[tuple[int, int, int], Process, Process] | None = None
+        # Is told what is being done, as "capturing files" whose last word is counted: how many are done, and of how many, or 0.
+        self.progress: Progress = silent
 
     def _open(self, door: Door | None) -> Objects:
         binary = BinaryObjects(self.git, self.layout.git_dir, self.layout.common_dir, self.layout.algorithm)
@@ -199,6 +206,16 @@ class Repo:
         """What color.baton and color.ui say for a standard output that is, or is not, a terminal."""
         return self.git.run("config", "--get-colorbool", "color.baton", str(tty).lower()).out.strip() == b"true"
 
+    def colors(self) -> dict[str, str]:
+        """What color.baton.<slot> say: for each slot what a terminal takes. Raises UsageError for what is no colour."""
+        if not any(key.startswith("color.baton.") for key in self.settings()):
+            return {}
+        asked = self.git.run("config", "-z", "--type=color", "--get-regexp", r"^color\.baton\.")
+        if asked.code:
+            raise UsageError(f"color.baton: {asked.fatal()}", "see 'git config --get-regexp ^color.baton'")
+        found = (item.partition("\n") for item in asked.out.decode("utf-8", "replace").split("\0")[:-1])
+        return {key.removeprefix("color.baton."): escape for key, _, escape in found}
+
     def pager(self) -> str:
         """The user's pager command, as git would choose it."""
         env = {k: v for k, v in os.environ.items() if k in ("GIT_PAGER", "PAGER")}
@@ -318,8 +335,13 @@ class Repo:
         except OSError as error:
             raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
         try:
-            if not acquire(fd, wait):
+            taken = acquire(fd)
+            if not taken:
+                self.progress("waiting for another process", 0, 0)
+            if not (taken or acquire(fd, wait)):
                 raise GitError(f"'{path}' is held by another process for {wait:.0f} s")
+            if not taken:
+                self.progress("recording", 0, 0)
             clear_stale_locks(self.layout.common_dir, names)
             clear_stale_locks(self.layout.git_dir, ("BATON_HEAD",))
             yield
@@ -470,9 +492,7 @@ def sharer(repo: Repo) -> Callable[[str | int], None]:
 
     @cache
     def mode() -> int:
-        known: int | None = getattr(repo.objects, "shared", None)  # libgit2 has read it
-        if known is not None:
-            return known
-        return mode_of(repo.git.run("config", "--get", "core.sharedrepository").out.decode("utf-8", "replace"))
+        known = repo.objects.shared  # libgit2 has read it
+        return known if known is not None else mode_of(repo.settings().get("core.sharedrepository", [""])[-1])
 
     return lambda made: share(made, mode())

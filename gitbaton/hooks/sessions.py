@@ -59,8 +59,9 @@ def load(repo: Repo, event: Event) -> Session:
     return _read(_path(repo.own_dir, event.agent, event.session))
 
 
-def has_ended(repo: Repo, agent: Agent) -> bool:
-    """Whether an agent's session has ended; of the work trees that it was in, the one it was in last says so."""
+def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
+    """What an agent's session left in the work tree that it was in last, and when, in seconds since 1970; None where it left
+    nothing, or that was pruned."""
     linked = os.path.join(repo.layout.common_dir, "worktrees")
     try:
         others = [os.path.join(linked, name, "baton") for name in os.listdir(linked)]
@@ -68,10 +69,16 @@ def has_ended(repo: Repo, agent: Agent) -> bool:
         others = []
     paths = [_path(folder, agent.name, agent.session) for folder in (repo.shared_dir, *others)]
     try:
-        left = [(os.lstat(path).st_mtime_ns, path) for path in paths if os.path.lexists(path)]
+        left = [(os.lstat(path).st_mtime, path) for path in paths if os.path.lexists(path)]
     except OSError:  # it was pruned meanwhile
-        return False
-    return bool(left) and _read(max(left)[1]).ended
+        return None
+    return (_read(max(left)[1]), max(left)[0]) if left else None
+
+
+def has_ended(repo: Repo, agent: Agent) -> bool:
+    """Whether an agent's session has ended."""
+    found = last(repo, agent)
+    return found is not None and found[0].ended
 
 
 def _read(path: str) -> Session:

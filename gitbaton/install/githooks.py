@@ -18,7 +18,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.install.manifest import Manifest, Record
 from gitbaton.install.plan import Draft, Plan, digest, drop_folders, keep, read, write
 from gitbaton.store import CHAINS, CURRENT, NOTES
-from gitbaton.store.refs import META, remote_ref
+from gitbaton.store.refs import META, remote_of, remote_ref
 
 MARK = b"\n# gitbaton: 1\n"
 EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
@@ -373,7 +373,8 @@ def _purge(draft: _Draft, baton: Baton, hidden: Iterable[str]) -> None:
     import shutil
 
     repo = baton.repo
-    for name, oid in sorted(repo.objects.refs(*OURS, NOTES.rsplit("/", 1)[0] + "/").items()):
+    there = sorted(repo.objects.refs(*OURS, NOTES.rsplit("/", 1)[0] + "/").items())
+    for name, oid in there:
         if name.startswith(OURS) or name == NOTES:
             what = f"'{name}' ({oid})" if name != NOTES else f"'{name}' ({oid}) with every note in it, also those of others"
             draft.step(f"delete the ref {what}", partial(_delete_ref, repo, name, oid))
@@ -396,6 +397,9 @@ def _purge(draft: _Draft, baton: Baton, hidden: Iterable[str]) -> None:
             draft.notices.append(
                 f"exported history outside the work tree stays: {counted(len(exported), 'file')} in '{where.directory}'"
             )
+    remotes = dict.fromkeys(found[0] for name, _ in there if (found := remote_of(name)))
+    if remotes:
+        draft.notices.append("what was pushed stays at " + ", ".join(f"'{name}'" for name in remotes))
 
 
 def _purge_files(draft: _Draft, root: str, hidden: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.errors import RecordError
 from gitbaton.langgraph.blocked import telling
-from gitbaton.langgraph.naming import namespace_of, thread_of, whole
+from gitbaton.langgraph.writing import namespace_of, thread_of, whole
 from gitbaton.threads.codec import json_text
 from gitbaton.threads.codec import loads as loads_json
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, DeltaChannelHistory, PendingWrite
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
+    from gitbaton.threads.codec import Entry, Row, Typed
     from gitbaton.threads.store import ThreadStore
-    from gitbaton.threads.values import Entry, Row, Typed
 
     Place = tuple[str, str, Entry]
 

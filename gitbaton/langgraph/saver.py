@@ -17,9 +17,8 @@ from gitbaton.baton import Baton
 from gitbaton.errors import GitError, UsageError
 from gitbaton.git.creating import create_bare
 from gitbaton.langgraph.blocked import allowed
-from gitbaton.langgraph.naming import namespace_of, thread_of, whole
 from gitbaton.langgraph.reading import Joined, Reader, entries, history
-from gitbaton.langgraph.writing import Writer
+from gitbaton.langgraph.writing import Writer, namespace_of, thread_of, whole
 from gitbaton.threads.store import ThreadStore
 
 TYPE_CHECKING = False

@@ -1,9 +1,10 @@
-"""What LangGraph puts made into what a thread stores: only channels that changed are serialised."""
+"""From a put of LangGraph to what a thread stores: names as plain text, and only the channels that changed, serialised."""
 
 from __future__ import annotations
 
 import json
 from functools import partial
+from uuid import UUID
 
 import ormsgpack
 from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
@@ -11,7 +12,6 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.codec import plain
 from gitbaton.errors import RecordError, UsageError
-from gitbaton.langgraph.naming import namespace_of, text, thread_of, whole
 from gitbaton.threads.codec import json_text, loads, plain_text
 from gitbaton.threads.commits import file_entry
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
+    from gitbaton.threads.codec import Entry, Id, Row, Typed
     from gitbaton.threads.store import ThreadStore
-    from gitbaton.threads.values import Entry, Id, Row, Typed
 
     Versions = tuple[bytes, Mapping[str, Any]]
 
@@ -41,6 +41,33 @@ _STRICT = (
     | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
     | ormsgpack.OPT_PASSTHROUGH_UUID
 )
+
+
+def whole(given: object) -> str:
+    """Anything as text. Of an Enum that is text, or another class made from ``str``, the text that it is equal to."""
+    if type(given) is str:
+        return given
+    return str.__str__(given if isinstance(given, str) else str(given))
+
+
+def text(given: object, what: str) -> str:
+    """A name as text: numbers are written out. Raises UsageError, which says ``what`` it is, for what is no name."""
+    if type(given) is str:
+        return given
+    if not isinstance(given, (str, int, float, UUID)):
+        raise UsageError(f"{what} must be text, not {plain(repr(given)[:60])}")
+    return whole(given)
+
+
+def thread_of(named: Mapping[str, Any]) -> str:
+    """The thread that a config names. Raises KeyError where it names none."""
+    return whole(named["thread_id"])
+
+
+def namespace_of(named: Mapping[str, Any]) -> str:
+    """The namespace that a config names; the empty one where it names none."""
+    given = named.get("checkpoint_ns")
+    return text(given, "a namespace") if given else ""
 
 
 class Draft:

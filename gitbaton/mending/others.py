@@ -18,11 +18,10 @@ from gitbaton.store.refs import THREADS
 from gitbaton.store.write import NOBODY
 from gitbaton.threads.build import rebuild
 from gitbaton.threads.chain import Chain
-from gitbaton.threads.codec import rows_of
+from gitbaton.threads.codec import Entry
 from gitbaton.threads.commits import AUTHOR, entry_of
 from gitbaton.threads.health import reader
 from gitbaton.threads.late import Batch, Late
-from gitbaton.threads.values import Entry
 from gitbaton.transcripts import layout
 from gitbaton.values import replace
 
@@ -63,11 +62,8 @@ def thread(survey: Survey, ref: str, tip: Oid | None) -> Made:
     if len(found) <= top or (tip is not None and gone):
         lost.append(Lost(where=f"'{ref}'", what="a checkpoint or more"))
     names = next((made.names for made in whole.values()), b"")
-    puts = {id: Entry(id, e.parent, e.ck, e.md, e.channels, rest=e.rest, names=e.names) for id, e in whole.items()}
-    rows: dict[str, Sequence[Batch]] = {}
-    for id, made in whole.items():
-        if made.written:
-            rows[id] = [(tuple(row for task, oid in made.written.items() for row in rows_of(read(oid)[1], task)), True)]
+    puts = {id: made.bare() for id, made in whole.items()}
+    rows: dict[str, Sequence[Batch]] = {id: [(chain.rows(made), True)] for id, made in whole.items() if made.written}
     built = rebuild(chain, puts, rows, Late(read, algorithm, None), names=names)
     survey.add(NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in built.objects)
     new = built.tip.hex() if built.tip is not None else None
@@ -203,11 +199,15 @@ def notes(survey: Survey, tip: Oid | None, said: Iterable[Stored], dropped: Call
             if found is not None and found.kind == "blob" and found.data is not None:
                 texts.setdefault(target, found.data)
     stored = sorted(said, key=lambda s: (s.checkpoint.created, s.id))
-    ids = {s.id for s in stored}
+    chained = {s.id: s.checkpoint for s in stored}
+
+    def full(oid: Oid, text: bytes) -> bytes:
+        return entry(oid, chained[oid]) if oid in chained else text
+
     for target, raw in texts.items():
         note = parse_note(raw)
-        entries = (item for item in note.entries if item[0] in ids or (dropped is not None and not dropped(item[0])))
-        texts[target] = replace(note, entries=tuple(entries)).render()
+        entries = (item for item in note.entries if item[0] in chained or (dropped is not None and not dropped(item[0])))
+        texts[target] = replace(note, entries=tuple(entries)).render(full)
     for one in stored:
         head = one.checkpoint.head
         if one.checkpoint.kind == "manual" and head is not None and survey.info(head) is not None:

@@ -185,7 +185,7 @@ class Runs:
 
 def way_out(run: str) -> str:
     """What a person may do about a run that stays unreadable."""
-    return f"when you know that nothing of it would be done twice: git baton journal prune {run} --force"
+    return f"when you know that nothing of it would be done twice: git baton run prune {run} --force"
 
 
 def _mark(last: Held, seq: int) -> Held:

@@ -261,6 +261,7 @@ class _Work:
 
     def _take_back(self, intent: Intent, error: BaseException) -> None:
         """Put everything back as it was; where even that fails, the next command goes on. Raises GitError then."""
+        self.repo.progress("putting files back", 0, 0)
         late = error.hints if isinstance(error, BatonError) else ()  # what was written late, and where it is kept
         try:
             left = roll_back(self.baton, intent, {})

@@ -103,6 +103,7 @@ class _Planner:
             made = {p: e for p, e in self.after.items() if e is not None}
             before = differences(self.git, self.files.tree, in_beside(self.store, self.target, AFTER))
             self.written = self.scene.take_in({d.path: made[d.path] for d in before if d.now is None and d.path in made})
+        self.scene.repo.progress("comparing files", 0, 0)
         differing = self._present(differences(self.git, self.scene.tree, self.files.tree))
         kept = Bytes(self.scene, self.target, self.op)
         scope = self._scope(differing, kept.differences(differing))

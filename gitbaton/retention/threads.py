@@ -11,11 +11,11 @@ from gitbaton.git import usage
 from gitbaton.git.repo import Repo
 from gitbaton.retention.rules import Item, Rules, keep
 from gitbaton.store.sound import NONE
+from gitbaton.threads.codec import Entry, Id
 from gitbaton.threads.decoding import opened, readable
 from gitbaton.threads.names import late_ref, names_of, ref_of
 from gitbaton.threads.reports import facts, missing
 from gitbaton.threads.store import ThreadStore
-from gitbaton.threads.values import Entry, Id
 from gitbaton.values import replace, value
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)

@@ -9,40 +9,37 @@ from gitbaton.errors import BatonError, GitError
 from gitbaton.git.publish import flush
 from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import StepState
-from gitbaton.journal.values import Cause, Logged, Record, Step
+from gitbaton.journal.values import Cause, Logged, Output, Record, Step
 from gitbaton.running import recovery
 from gitbaton.running.claims import Claim
+from gitbaton.running.command import Checked, environment, idempotency_key, launch, status, verify
 from gitbaton.running.context import Context, Workshop
 from gitbaton.running.decide import Present
-from gitbaton.running.launching import Checked, environment, idempotency_key, launch, status, verify
-from gitbaton.running.recorded import beginning, definition, ending
-from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
-from gitbaton.running.serving import conflict, keep_theirs, stored
-from gitbaton.running.writeset import (
-    SHOWN,
+from gitbaton.running.outputs import (
     Collected,
-    Outside,
     WriteSet,
     before_first,
+    beginning,
     collect,
-    differences,
-    in_lane,
-    in_place,
+    conflict,
     in_the_way,
+    keep_theirs,
     kept,
     look,
     marks,
     put,
-    report,
-    same,
     standing,
-    tree_of,
-    unmade,
+    stored,
     writes,
 )
+from gitbaton.running.planfile import written
+from gitbaton.running.results import OUTPUTS, TIMEOUT, Done
+from gitbaton.running.strays import SHOWN, Outside, in_lane, in_place, report, unmade
 from gitbaton.system.children import Ended
+from gitbaton.system.groups import Child
 from gitbaton.values import replace, value
-from gitbaton.worktree.filesets import Entry, Files
+from gitbaton.worktree.filesets import Files
+from gitbaton.worktree.filetrees import Entry, differences, same
 from gitbaton.worktree.filewatch import Watch
 from gitbaton.worktree.globs import matcher
 
@@ -62,10 +59,10 @@ class Place:
         """Whether it is not the work tree itself."""
         return self.shop is not None
 
-    def runs(self, group: int | None) -> None:
-        """Say which process group runs there: with a lane it is ended when we are killed."""
+    def runs(self, child: Child) -> None:
+        """Say which command runs there: it is ended before a lane of ours is removed, when we are killed."""
         if self.shop is not None:
-            self.shop.lane.runs(group)
+            self.shop.lane.runs(child)
 
 
 @value
@@ -310,7 +307,7 @@ class Attempt:
         )
         outvoted = {p: e for p, e in left.after.found.entries.items() if self.kept and not same(e, left.after.outputs.get(p))}
         outvoted = {p: e for p, e in outvoted.items() if p not in self.before.others}
-        logged = self._append(result, left, {"orphan": tree_of(ctx, outvoted)} if outvoted else {})
+        logged = self._append(result, left, {"orphan": ctx.tree_of(outvoted)} if outvoted else {})
         crash_at("after-end")
         recovery.forget(ctx, step.name)
         if blocked:
@@ -330,7 +327,7 @@ class Attempt:
         failed: it is given up."""
         ctx, step, ended = self.ctx, self.step, left.ended
         torn = {p: e for p, e in left.after.found.entries.items() if not same(e, self.before.pre.get(p))}
-        trees = {"orphan": tree_of(ctx, torn)} if torn else {}
+        trees = {"orphan": ctx.tree_of(torn)} if torn else {}
         report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
         fail = self._closing(record, left, "abort" if left.interrupted else "fail")
         if ended.interrupted and not ended.timeout:
@@ -378,7 +375,7 @@ class Attempt:
         torn = {p: e for p, e in have.items() if not same(e, before.get(p))}
         kind = "abort" if ended.interrupted else "fail"
         closed = replace(ending(replace(record, type=kind), ended), cause=None, text=error.message)
-        trees = {"orphan": tree_of(ctx, torn)} if torn else {}
+        trees = {"orphan": ctx.tree_of(torn)} if torn else {}
         logged = ctx.append(closed, trees=trees, blobs={"stdout": ended.out, "stderr": ended.err})
         self._put_back(have)
         recovery.forget(ctx, step.name)
@@ -403,3 +400,25 @@ class Attempt:
         images = {name: tree for name, tree in both.items() if tree is not None}
         blobs = {"stdout": left.ended.out, "stderr": left.ended.err}
         return self.ctx.append(record, trees={**trees, **images}, blobs=blobs, keep=left.outside.commit)
+
+
+def definition(ctx: Context, step: Step) -> dict[str, bytes]:
+    """The blob beside the begin of a step of the command line that says all of it; none where a secret stands in it."""
+    text = written(step) if step.name in ctx.defined else None
+    redactor = ctx.journal.redactor
+    clean = text is None or redactor is None or redactor.mode == "off" or redactor.text(said := text.decode()) == said
+    return {"plan.toml": text} if text is not None and clean else {}
+
+
+def ending(record: Record, ended: Ended) -> Record:
+    """The record of an attempt's begin, with how its command ended; its type is still that of the begin."""
+    return replace(
+        record,
+        seq=-1,
+        exit=ended.exit,
+        signal=ended.signal,
+        timeout=ended.timeout,
+        duration_ms=ended.duration_ms,
+        stdout=Output(oid="", bytes=ended.out_bytes, cut=ended.out_bytes > len(ended.out)),
+        stderr=Output(oid="", bytes=ended.err_bytes, cut=ended.err_bytes > len(ended.err)),
+    )

@@ -13,6 +13,7 @@ from gitbaton.errors import GitError, RunError, UsageError
 from gitbaton.git.repo import Repo, shared
 from gitbaton.system import groups
 from gitbaton.system.files import acquire, release
+from gitbaton.system.groups import Child
 from gitbaton.values import replace, value
 from gitbaton.worktree import globs
 
@@ -24,8 +25,8 @@ _UNKNOWN = "(unknown)"
 @value
 class Held:
     """What a claim says: the step and its write set, in which work tree, and which process holds it since when. ``start``
-    and ``group`` (the process group of its command and that group's start mark) are as in gitbaton.system.groups. ``wants``:
-    the step of its run that its holder waits for meanwhile. ``dead``, which no file says: that process has ended, and something
+    is a start mark of gitbaton.system.groups, ``child`` its command. ``wants``: the step of its run that its holder waits for
+    meanwhile. ``dead``, which no file says: that process has ended, and something
     that it started has not."""
 
     run: str
@@ -38,7 +39,7 @@ class Held:
     worktree: str | None
     agent: str | None = None
     created: str | None = None
-    group: tuple[int, str] | None = None
+    child: Child | None = None
     wants: str | None = None
     dead: bool = False
 
@@ -51,10 +52,11 @@ class Claim:
         self.held, self.lock_fd, self.path = held, fd, path
         self._repo, self._open = repo, True
 
-    def child(self, group: int, mark: str) -> None:
-        """Note the process group of the command that works under this claim, before it begins. Raises GitError."""
+    def child(self, child: Child) -> None:
+        """Note the command that works under this claim, before it begins, and again when its process is known. Raises
+        GitError."""
         with self._repo.lock((), of=_LOCK):
-            self.held = replace(self.held, group=(group, mark))
+            self.held = replace(self.held, child=child)
             _write(self.lock_fd, self.held)
 
     def wait_for(self, step: str | None) -> None:
@@ -144,12 +146,12 @@ class Claims:
                     raise RunError(text, "one after the other they can go on: --jobs 1")
                 for claim in holding:
                     claim.wait_for(mine.step)
-            around = os.environ.get(groups.VARIABLE, "").split()  # the commands that this process is part of
-            if found.held.group is not None and groups.name(*found.held.group) in around:
+            child = found.held.child
+            if child is not None and child.word in os.environ.get(groups.VARIABLE, "").split():
                 raise RunError(f"{_who(found.held)} is under way around this command, and waits for it")
-            if found.held.dead and found.path not in ended and found.held.group is not None:
+            if found.held.dead and found.path not in ended and child is not None:
                 ended.add(found.path)
-                groups.end(*found.held.group, self.grace)
+                groups.end(child, self.grace)
                 continue
             waited, left = time.monotonic() - began, _LONGEST
             limited = found.far or not (patient or found.held.dead or self._is_own(found.held))
@@ -244,8 +246,8 @@ class Claims:
                 # Another boot under our name that holds the lock is another machine, and it lives.
                 return _Found(path, replace(held, dead=held.boot == self._boot and not self._lives(held)))
             given_back = os.fstat(fd).st_nlink == 0
-            left = held is not None and held.boot == self._boot and held.group is not None and not self._lives(held)
-            if held is not None and held.group is not None and left and not given_back and groups.alive(*held.group):
+            left = held is not None and held.boot == self._boot and not given_back and not self._lives(held)
+            if held is not None and held.child is not None and left and held.child.alive():
                 return _Found(path, replace(held, dead=True))
             _unlink(path)
             return None
@@ -299,7 +301,7 @@ def _unlink(path: str) -> None:
 
 _TEXTS = ("run", "step", "host", "boot", "start")
 _MAYBE = ("worktree", "agent", "created")
-_LATER = ("group", "wants")
+_LATER = ("wants",)
 
 
 def _write(fd: int, held: Held) -> None:
@@ -315,7 +317,11 @@ def _document(held: Held) -> bytes:
     import json
 
     names = (*_TEXTS, *_MAYBE, "pid", "writes", *(name for name in _LATER if getattr(held, name) is not None))
-    return json.dumps({"v": 1, **{name: getattr(held, name) for name in names}}).encode() + b"\n"
+    words = {"v": 1, **{name: getattr(held, name) for name in names}}
+    if held.child is not None:
+        words["word"] = held.child.word
+        words |= {"group": (held.child.pid, held.child.mark)} if held.child.pid else {}
+    return json.dumps(words).encode() + b"\n"
 
 
 def _read(data: bytes) -> Held | None:
@@ -326,16 +332,20 @@ def _read(data: bytes) -> Held | None:
         words = json.loads(data)
         texts, maybe = {name: words[name] for name in _TEXTS}, {name: words[name] for name in _MAYBE}
         version, pid, writes, group = words["v"], words["pid"], words["writes"], words.get("group")
-        maybe["wants"] = words.get("wants")
+        maybe |= {name: words.get(name) for name in ("wants", "word")}
         right = all(isinstance(t, str) for t in (*texts.values(), *writes))
         right = right and all(t is None or isinstance(t, str) for t in maybe.values())
         if version != 1 or not right or type(pid) is not int or pid < 1 or any(globs.check(g) != g for g in writes):
             return None
+        word, child = maybe.pop("word"), None
         if group is not None:
             number, mark = group
             if type(number) is not int or number < 2 or not isinstance(mark, str):
                 return None
-            group = (number, mark)
-        return Held(**texts, **maybe, pid=pid, writes=tuple(writes), group=group)
+            # 0.1 noted no word: it was these two.
+            child = Child(word=word or f"{number}:{mark}", pid=number, mark=mark)
+        elif word:
+            child = Child(word=word)
+        return Held(**texts, **maybe, pid=pid, writes=tuple(writes), child=child)
     except (ValueError, TypeError, KeyError, AttributeError, UsageError):
         return None

@@ -18,7 +18,8 @@ from gitbaton.model import Oid
 from gitbaton.running.claims import Claim, Claims
 from gitbaton.running.results import Event, Kind
 from gitbaton.system import groups
-from gitbaton.worktree.filesets import Entry, Files, read_tree
+from gitbaton.worktree.filesets import Files
+from gitbaton.worktree.filetrees import Entry, FileSet, differences, read_tree, write_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -236,6 +237,15 @@ class Context:
     def know(self, tree: Oid, entries: Mapping[str, Entry]) -> None:
         """Remember what a tree holds, so that it is not read again."""
         self._trees.setdefault((tree, tuple(path for path, entry in entries.items() if entry.digest)), entries)
+
+    def tree_of(self, entries: Mapping[str, Entry], *like: FileSet) -> Oid:
+        """The tree of files; that of ``like`` where it has the same ones, else a new one is written."""
+        for item in like:
+            if len(item.entries) == len(entries) and not differences(item.entries, entries):
+                return item.tree
+        tree = write_tree(self.objects, entries)
+        self.know(tree, entries)
+        return tree
 
     @contextmanager
     def claimed(

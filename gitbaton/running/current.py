@@ -158,13 +158,13 @@ def _step(run: str, step: StepState, held: Held | None, *, alone: bool) -> list[
     elif step.begun is not None or step.unknown is not None:
         texts.append(_asking(run, step, step.begun or step.last))
     elif step.bare is not None:
-        texts.append(f"stop at step '{step.name}', whose outputs are not here: 'git baton settle {name} --done'")
+        texts.append(f"stop at step '{step.name}', whose outputs are not here: 'git baton run settle {name} --done'")
     elif step.failed is not None and step.unfinished and (alone or step.defined is not None):
         texts.append(f"run step '{step.name}' again")
     if step.gate == "rejected" and step.end is None:
-        texts.append(f"stop at the {gate}, which was rejected: 'git baton approve {name}' opens it")
+        texts.append(f"stop at the {gate}, which was rejected: 'git baton run approve {name}' opens it")
     if step.gate == "waiting":
-        texts.append(f"wait at the {gate}: 'git baton approve {name}' opens it")
+        texts.append(f"wait at the {gate}: 'git baton run approve {name}' opens it")
     return texts
 
 

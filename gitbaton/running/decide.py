@@ -12,10 +12,9 @@ from gitbaton.journal.values import Cause, Logged, Reads, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
 from gitbaton.running.results import exit_of
-from gitbaton.running.writeset import tree_of
 from gitbaton.values import value
 from gitbaton.worktree import globs
-from gitbaton.worktree.filesets import Entry
+from gitbaton.worktree.filetrees import Entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def present(
     other = {path: entry for path, entry in (changed or {}).items() if matches is not None and matches(path)}
     if other:
         files = {path: entry for path, entry in sorted({**files, **other}.items()) if entry is not None}
-    tree = (tree_of(ctx, files) if other else found.tree) if found is not None else None
+    tree = (ctx.tree_of(files) if other else found.tree) if found is not None else None
     if tree is not None:
         ctx.know(tree, files)
     reads = Reads(globs=step.reads, tree=tree, n=len(files)) if tree is not None else None

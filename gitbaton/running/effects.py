@@ -11,9 +11,9 @@ from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import EffectState, RunState
 from gitbaton.journal.values import Logged, Plan, Step
 from gitbaton.running.claims import Claim
+from gitbaton.running.command import compensation_key, environment, launch, said, shell, status
 from gitbaton.running.context import Context
 from gitbaton.running.graph import Graph, graph, order
-from gitbaton.running.launching import compensation_key, environment, launch, said, shell, status
 from gitbaton.running.recorded import in_full, step_of, whole
 from gitbaton.running.results import UNDO_FAILED, UNKNOWN, settling
 from gitbaton.values import replace

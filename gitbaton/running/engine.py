@@ -1,35 +1,46 @@
-"""Runs carried out: a plan from its first step to its last, a single step, and what a run left unfinished."""
+"""Engine: takes up a run, carries out its plan, a single step or what is unfinished, and lets the run go."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random as chance
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.errors import UsageError
-from gitbaton.journal.chain import Journal, check_run, remember
-from gitbaton.journal.values import Plan, Step
+from gitbaton.codec import encode_track
+from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError, UnreadableRunError, UsageError
+from gitbaton.git.objects import parse_commit
+from gitbaton.git.repo import lock_file
+from gitbaton.journal.chain import Journal, check_run, remember, remembered
+from gitbaton.journal.values import Logged, Plan, Step
+from gitbaton.render import in_shell
+from gitbaton.running import plans
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Take
 from gitbaton.running.effects import undo_begun
 from gitbaton.running.forecast import Forecast, closed, forecast
-from gitbaton.running.graph import ancestors, edges
-from gitbaton.running.guards import Guards
+from gitbaton.running.graph import Schedule, ancestors, carry_out, edges
+from gitbaton.running.planfile import PLAN, load
 from gitbaton.running.recorded import whole
 from gitbaton.running.repair import Order, Repair, apply, recover
 from gitbaton.running.repair import plan as plan_repair
 from gitbaton.running.report import Report, Why, report, why
-from gitbaton.running.results import GATE, UNDO_FAILED, Done, Event
-from gitbaton.running.runlock import Outcome, following, opened, turn
-from gitbaton.running.step import perform, rejected
+from gitbaton.running.results import UNDO_FAILED, Done, Event, Outcome
+from gitbaton.running.step import Guards, perform, rejected
 from gitbaton.system.children import signals
-from gitbaton.worktree import globs
+from gitbaton.system.files import acquire
+from gitbaton.values import replace
+from gitbaton.worktree.crashmarker import sweep
 
 __all__ = ["Engine", "Outcome", "chosen", "looking"]
+
+MAX_PLAN = 4 << 20
+SHOWN = 5  # steps that an error names
+IDLE = ("plan", "cached", "wait", "progress", "finished", "warning")  # events by which nothing is done yet
 
 
 class Engine:
@@ -181,8 +192,9 @@ class Engine:
             return why(ctx, of, step, scope)
 
     def _enter(self, run: str, foreign: bool, *, new: bool = True) -> None:
-        """Make sure that the run may be worked on here. Raises UsageError."""
+        """Make sure that the run may be worked on here, and remove what killed ones left. Raises UsageError."""
         check_run(run)
+        sweep(self.baton.repo)
         if self.journal.tip(run) is None:
             copies = self.journal.fetched().get(run)
             if copies and not foreign:
@@ -299,95 +311,166 @@ def looking(baton: Baton, run: str, watch: Callable[[Event], None] = lambda even
             yield ctx
 
 
-class Schedule:
-    """Steps in their order, each after those it needs. ``needs``: by name; a name that is no step here is taken as done."""
-
-    def __init__(self, steps: Sequence[Step], needs: Mapping[str, Collection[str]]) -> None:
-        names = {step.name for step in steps}
-        self._todo = list(steps)
-        self._needs = {step.name: frozenset(needs.get(step.name, ())) & names for step in steps}
-        self.codes: dict[str, int] = {}  # by step, in the order in which they ended
-        self._running: dict[str, Step] = {}
-
-    @property
-    def code(self) -> int:
-        """0, or the exit status of the first step that failed; of one that waits at a gate only where none failed."""
-        bad = [code for code in self.codes.values() if code]
-        return next((code for code in bad if code != GATE), bad[0] if bad else 0)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether no further step may begin: a gate keeps only what depends on it."""
-        return any(code not in (0, GATE) for code in self.codes.values())
-
-    @property
-    def left(self) -> tuple[str, ...]:
-        """The steps that did not begin."""
-        return tuple(step.name for step in self._todo)
-
-    @property
-    def running(self) -> int:
-        """How many have begun and not ended."""
-        return len(self._running)
-
-    def begin(self) -> Step | None:
-        """The next step that may begin now beside those that run; None where there is none (yet)."""
-        if self.stopped:
-            return None
-        for place, step in enumerate(self._todo):
-            ready = all(self.codes.get(name) == 0 for name in self._needs[step.name])
-            if ready and not any(collide(step, other) for other in self._running.values()):
-                del self._todo[place]
-                self._running[step.name] = step
-                return step
-        return None
-
-    def end(self, step: Step, code: int) -> None:
-        """A step that began has ended with an exit status."""
-        del self._running[step.name]
-        self.codes[step.name] = code
+@contextmanager
+def turn(ctx: Context) -> Iterator[None]:
+    """Wait until no other process works on a plan of this run, and keep others waiting meanwhile; the context's lock is held
+    inside. The kernel ends the turn of a process that dies. Raises UsageError in a step of the very run, which would wait for
+    itself."""
+    if os.environ.get("GIT_BATON_RUN") == ctx.run and "GIT_BATON_STEP" in os.environ:
+        step = os.environ["GIT_BATON_STEP"]
+        raise UsageError(f"step '{step}' of run '{ctx.run}' cannot work on the plan of its own run", "name another with --run")
+    path = os.path.join(ctx.repo.shared_dir, "lock", "run-" + encode_track(ctx.run))
+    try:
+        fd = lock_file(ctx.repo, path)
+    except OSError as error:
+        raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
+    try:
+        if not acquire(fd):
+            with ctx.hold():
+                ctx.emit("wait", text=f"another process works on run '{ctx.run}'")
+            acquire(fd, None)
+        with ctx.hold():
+            yield
+    finally:
+        os.close(fd)
 
 
-def collide(one: Step, other: Step) -> bool:
-    """Whether two steps must not run at the same time: what one writes, the other reads or writes."""
-    return bool(
-        globs.overlap(one.writes, other.writes)
-        or globs.overlap(one.writes, other.reads)
-        or globs.overlap(one.reads, other.writes)
-    )
+def free(journal: Journal, run: str, path: str) -> str:
+    """The name of a run, if it is of the plan at this path, or is yet to begin. Raises UsageError where it is in use for
+    something else."""
+    if journal.tip(run) is None:
+        return run
+    records = [logged.record for logged in journal.records(run)]
+    plan = next((record.plan for record in reversed(records) if record.type == "claim"), None)
+    steps = list(dict.fromkeys(record.step for record in records if record.step is not None))
+    names = ", ".join(f"'{name}'" for name in steps[:SHOWN]) + (" ..." if len(steps) > SHOWN else "")
+    used = f"plan '{plan}'" if plan is not None else f"single steps {names}" if steps else None
+    if used is None or plan == path:
+        return run
+    raise UsageError(f"run '{run}' is in use: it is of {used}", "name another with --run")
 
 
-def carry_out(schedule: Schedule, work: Callable[[Step], int], jobs: int = 1) -> int:
-    """Do the steps, at most ``jobs`` side by side (1: in this thread), and give the schedule's exit status. After the first
-    that fails none begins, and those that run end. An error of ``work`` counts as a failure and is raised when they have."""
-    if jobs > 1:
-        return _threads(schedule, work, jobs)
-    while (step := schedule.begin()) is not None:
-        schedule.end(step, work(step))
-    return schedule.code
-
-
-def _threads(schedule: Schedule, work: Callable[[Step], int], jobs: int) -> int:
-    import queue
-    import threading
-
-    done: queue.SimpleQueue[tuple[Step, int, BaseException | None]] = queue.SimpleQueue()
-
-    def task(step: Step) -> None:
+def for_plan(journal: Journal, path: str, top: str) -> str | None:
+    """The run that goes on with the plan at this path, in this work tree: the one that it used last, else the newest; None
+    where there is none. Raises UnreadableRunError where one that cannot be read may be it: the plan is not begun afresh."""
+    tips = journal.refs()
+    last = remembered(journal.repo)
+    commits = zip(tips, journal.repo.objects.read_many(list(tips.values())), strict=True)
+    ages = {run: _time(found.data) if found is not None else 0 for run, found in commits}
+    unread: UnreadableRunError | None = None
+    for run in sorted(ages, key=lambda name: (name == last, ages[name]), reverse=True):
         try:
-            done.put((step, work(step), None))
-        except BaseException as error:
-            done.put((step, -1, error))
+            records = journal.records(run)
+        except UnreadableRunError as error:
+            unread = unread or error
+            if run == last:
+                break
+            continue
+        except NotFoundError:  # somebody has just dropped it
+            continue
+        claim = next((logged.record for logged in reversed(records) if logged.record.type == "claim"), None)
+        if claim is not None and claim.plan == path and (run == last or claim.worktree == top):
+            return run
+    if unread is not None:
+        unread.hints += ("name another run with --run",)
+        raise unread
+    return None
 
-    first: BaseException | None = None
-    while True:
-        while first is None and schedule.running < jobs and (step := schedule.begin()) is not None:
-            threading.Thread(target=task, args=(step,), name=f"step {step.name}", daemon=True).start()
-        if not schedule.running:
-            break
-        step, code, error = done.get()
-        first = first or error
-        schedule.end(step, code)
-    if first is not None:
-        raise first
-    return schedule.code
+
+def _time(commit: bytes | None) -> int:
+    """When a commit was written, in seconds; 0 for what is none."""
+    try:
+        words = parse_commit(commit or b"").author.split()
+    except RecordError:
+        return 0
+    return int(words[-2]) if len(words) > 1 and words[-2].isdigit() else 0
+
+
+class Hold:
+    """That a plan is followed, in the journal; ``complete`` says how it is let go."""
+
+    def __init__(self, ctx: Context, plan: Plan) -> None:
+        self._ctx, self._plan, self._key = ctx, plan, digest(plan)
+        self.complete = False
+        state = ctx.state()
+        same = state.plan is not None and state.plan.record.key == self._key
+        self._taken = same and state.released is None
+        # A run that is at its end is taken up when something happens, so that going over it again leaves no record.
+        if not (same and state.over):
+            self.take()
+
+    def take(self) -> None:
+        """Record that the plan is followed, unless that is recorded. A plan without a text cannot be."""
+        if not self._taken and self._plan.text is not None:
+            record = self._ctx.record("claim", key=self._key, plan=self._plan.path)
+            self._ctx.append(record, blobs={PLAN: self._plan.text})
+            self._taken = True
+
+    def release(self) -> None:
+        """Record that the plan is at its end, or that nobody goes on with it now."""
+        if self._taken:
+            left = "; ".join(step.unfinished for step in self._ctx.state().steps.values() if step.unfinished)
+            state = "complete" if self.complete else "stopped"
+            self._ctx.append(self._ctx.record("release", state=state, text=left or None))
+            self._taken = False
+
+
+@contextmanager
+def following(ctx: Context, plan: Plan | None) -> Iterator[Hold]:
+    """Follow a plan (None: only what is unfinished is looked after) until the block ends."""
+    hold, watch = Hold(ctx, plan or Plan(steps=())), ctx.watch
+
+    def seen(event: Event) -> None:
+        if event.kind not in IDLE:
+            hold.take()
+        watch(event)
+
+    ctx.watch = seen
+    try:
+        yield hold
+    except BaseException:
+        with suppress(BatonError):  # what went wrong is said, not that it cannot be noted
+            hold.release()
+        raise
+    hold.release()
+
+
+def opened(ctx: Context, claim: Logged) -> Plan:
+    """The plan that a run follows, as the journal keeps it; where a secret was taken out of its text, the file that it was
+    read from, if it is still the same. Raises UsageError."""
+    record = claim.record
+    oid, name = claim.parts.get(PLAN), record.plan or PLAN
+    found = ctx.objects.read(oid, MAX_PLAN) if oid else None
+    text = found.data if found is not None else None
+    path = record.plan if not claim.foreign else None  # what somebody else's record names is not opened
+    if text is None or (record.key is not None and hashlib.sha256(text).hexdigest() != record.key):
+        text = _file(ctx, path, record.key)
+    if text is None:
+        raise UsageError(
+            f"run '{ctx.run}' does not keep the text of its plan '{name}', and the file is not there as it was",
+            "name the plan: git baton run --plan FILE",
+        )
+    if path is not None and _file(ctx, path, record.key) is None and os.path.exists(_place(ctx, path)):
+        said = f"'{name}' is another plan now; run '{ctx.run}' follows the one that it was begun with"
+        ctx.emit("warning", text=f"{said} ('git baton run --plan {in_shell(path)} --run {ctx.run}' takes up the new one)")
+    return replace(plans.read(text, ctx.root, name=name), path=record.plan)
+
+
+def digest(plan: Plan) -> str | None:
+    """The digest of a plan's text, by which a claim names it; None of a plan without one."""
+    return hashlib.sha256(plan.text).hexdigest() if plan.text is not None else None
+
+
+def _place(ctx: Context, path: str) -> str:
+    return os.path.join(ctx.root, path)
+
+
+def _file(ctx: Context, path: str | None, key: str | None) -> bytes | None:
+    """What a plan's file holds, if that is what it held when it was taken up."""
+    if path is None or key is None:
+        return None
+    try:
+        text = load(_place(ctx, path))
+    except (OSError, ValueError):
+        return None
+    return text if hashlib.sha256(text).hexdigest() == key else None

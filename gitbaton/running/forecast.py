@@ -12,13 +12,12 @@ from gitbaton.running.context import Context
 from gitbaton.running.decide import Present, Verdict, decide, differences, hit, may_be_lost, may_borrow, present, why
 from gitbaton.running.effects import compensation, live
 from gitbaton.running.graph import Graph, edges, graph, order
+from gitbaton.running.outputs import Materials, materials, ours_of, result_of
 from gitbaton.running.recorded import step_of, whole
 from gitbaton.running.recovery import noted
-from gitbaton.running.serving import Materials, materials, ours_of, result_of
-from gitbaton.running.writeset import same
 from gitbaton.values import cast, replace, value
 from gitbaton.worktree import globs
-from gitbaton.worktree.filesets import Entry
+from gitbaton.worktree.filetrees import Entry, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Recovery: a begin without an end, whose files are put back; and the note of which attempt had its hands on them.
+"""Recovery of a killed step: its probe, or a person, says whether its effect happened, and its files are put back.
 
 Only such a note makes files of an unfinished attempt ours to put back; the names and paths of a machine do not.
 """
@@ -16,16 +16,14 @@ from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Logged, Record, Step, Writes
 from gitbaton.model import Oid
 from gitbaton.running.claims import Claim
+from gitbaton.running.command import verify
 from gitbaton.running.context import Context
 from gitbaton.running.decide import Present
 from gitbaton.running.effects import ask, settled, unknown
-from gitbaton.running.launching import verify
-from gitbaton.running.recorded import again
+from gitbaton.running.outputs import kept, look, owners, put, result_of, standing
 from gitbaton.running.results import UNKNOWN, Done, settling
-from gitbaton.running.serving import result_of
-from gitbaton.running.writeset import differences, kept, look, owners, put, same, standing, tree_of
 from gitbaton.values import replace, value
-from gitbaton.worktree.filesets import Entry, FileSet
+from gitbaton.worktree.filetrees import Entry, FileSet, differences, same
 from gitbaton.worktree.globs import matcher
 
 TYPE_CHECKING = False
@@ -83,7 +81,7 @@ def trust(ctx: Context, claim: Claim, step: Step, effect: EffectState, *, person
 
 
 def _again(step: Step) -> str:
-    return f"put its outputs in place, and then: git baton settle {step.name} --done"
+    return f"put its outputs in place, and then: git baton run settle {step.name} --done"
 
 
 def _taken(ctx: Context, step: Step, logged: Logged) -> None:
@@ -111,7 +109,7 @@ def result_of_now(ctx: Context, claim: Claim, step: Step, effect: EffectState, *
         return None, f"its outputs do not pass --verify (exit {checked.exit})"
     writes = Writes(globs=step.writes, pre=found.tree, digests=found.digests)
     begin = ctx.append(again(ctx, _plain(record), type="begin", writes=writes, verify_exit=None))
-    done = replace(writes, tree=tree_of(ctx, outputs, found))
+    done = replace(writes, tree=ctx.tree_of(outputs, found))
     text = "its effect had happened; these are the outputs that were there"
     end = replace(begin.record, type="end", seq=-1, writes=done, exit=0, stable=True, text=text)
     logged = ctx.append(end)
@@ -163,7 +161,7 @@ def roll_back(ctx: Context, step: Step, state: StepState, begun: Logged) -> None
     """Put the write set of an attempt that has no end back to what it began with; what is torn is kept in the abort. Only what
     the attempt did in this very work tree: files elsewhere are left for when that work tree comes to the step."""
     record, (torn, have, want) = begun.record, _torn(ctx, step, state, begun)
-    trees = {"orphan": tree_of(ctx, torn)} if torn else {}
+    trees = {"orphan": ctx.tree_of(torn)} if torn else {}
     text = "its process ended before it did"
     ctx.append(ctx.record("abort", step.name, key=record.key, idem=record.idem, text=text), trees=trees)
     if torn:
@@ -329,3 +327,10 @@ def with_its_own(
 def _path(ctx: Context, step: str) -> str:
     name = hashlib.sha256(step.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return os.path.join(ctx.repo.own_dir, "attempts", encode_track(ctx.run), name)
+
+
+def again(ctx: Context, record: Record, **changes: object) -> Record:
+    """An earlier record of a step as this process writes it now."""
+    now = ctx.record(record.type, record.step)
+    mine = {name: getattr(now, name) for name in ("run", "lineage", "started", "host", "pid", "boot", "worktree", "seq")}
+    return replace(record, **{**mine, **changes})

@@ -13,11 +13,9 @@ from gitbaton.running.decide import present
 from gitbaton.running.effects import live, undo_begun
 from gitbaton.running.forecast import FORCED, Forecast, edges_of, forecast, paths
 from gitbaton.running.graph import Graph, readers, touched
-from gitbaton.running.guards import Guards
 from gitbaton.running.recorded import rebuilt, whole
-from gitbaton.running.results import Done
-from gitbaton.running.runlock import Outcome
-from gitbaton.running.step import perform
+from gitbaton.running.results import Done, Outcome
+from gitbaton.running.step import Guards, perform
 from gitbaton.values import replace, value
 
 

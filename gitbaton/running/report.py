@@ -13,11 +13,11 @@ from gitbaton.running.claims import Held
 from gitbaton.running.context import Context
 from gitbaton.running.decide import differences
 from gitbaton.running.forecast import STANDS, Forecast, forecast
+from gitbaton.running.outputs import result_of
 from gitbaton.running.recorded import newest
 from gitbaton.running.results import exit_of
-from gitbaton.running.serving import result_of
-from gitbaton.running.writeset import same
 from gitbaton.values import replace, value
+from gitbaton.worktree.filetrees import same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ MAX_OUTPUT = 4 << 20
 
 def settling(name: str) -> str:
     """The two commands that decide whether the effect of a step happened."""
-    return f"'git baton settle {name} --done' or 'git baton settle {name} --undone'"
+    return f"'git baton run settle {name} --done' or 'git baton run settle {name} --undone'"
 
 
 @value
@@ -113,3 +113,14 @@ class Event:
     total: int | None = None
     cause: Cause | None = None
     logged: Logged | None = None
+
+
+@value
+class Outcome:
+    """What a run came to: the exit status, what became of each step in the order in which they ended, and the steps that did
+    not begin."""
+
+    code: int
+    states: tuple[Done, ...] = ()
+    run: str = ""
+    left: tuple[str, ...] = ()

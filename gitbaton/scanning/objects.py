@@ -91,6 +91,7 @@ class Scan:
 
     def objects(self, wants: Sequence[Oid], haves: Sequence[Oid]) -> None:
         """Look at every object that is reachable from ``wants`` and not from ``haves``. Raises GitError."""
+        self.repo.progress("listing objects", 0, 0)
         paths = reachable(self.repo, wants, haves)
         items: dict[str, list[Listed]] = {"blob": [], "tree": []}
         messages: list[Listed] = []
@@ -118,7 +119,7 @@ class Scan:
     def _names(self, trees: Sequence[Listed], paths: Mapping[Oid, bytes], ends: tuple[Sequence[Oid], Sequence[Oid]]) -> None:
         """Look at the names of files and folders; where each belongs is asked for those only that are a secret."""
         bad: dict[bytes, Oid] = {}
-        for item, data in contents(self.repo.git, [item for item in trees if item.size <= MAX_TREE]):
+        for item, data in self._read("scanning folders", [item for item in trees if item.size <= MAX_TREE]):
             self._seen.add(item.oid)
             fresh = {name for name in entry_names(data, self.repo.layout.algorithm) if name not in self._names_seen}
             self._names_seen |= fresh
@@ -133,12 +134,18 @@ class Scan:
                 self.hits.append(replace(at, path=f"name of {shown}", kind=kind))
 
     def _messages(self, items: Iterable[Listed]) -> None:
-        for item, data in contents(self.repo.git, self._small(items)):
+        for item, data in self._read("scanning messages", [*self._small(items)]):
             self._seen.add(item.oid)
             if item.kind == "commit":
                 self._commit(item.oid, data)
             else:
                 self._text(Hit(checkpoint=None, commit=item.oid, path="message", line=0, kind=""), data, sure=True)
+
+    def _read(self, what: str, items: Sequence[Listed]) -> Iterator[tuple[Listed, bytes]]:
+        """Each object with its bytes, and word of how many there were."""
+        for done, found in enumerate(contents(self.repo.git, items)):
+            self.repo.progress(what, done, len(items))
+            yield found
 
     def _small(self, items: Iterable[Listed]) -> Iterator[Listed]:
         for item in items:
@@ -218,7 +225,7 @@ class Scan:
                     found.add(item.oid, paths[item.oid], _nowhere(1, NOT_SCANNED))
         group: list[tuple[Oid, bytes]] = []
         size = 0
-        for item, data in contents(self.repo.git, small):
+        for item, data in self._read("scanning files", small):
             self._seen.add(item.oid)
             text = b"" if not paths[item.oid] and self._is_tip(item.oid, data) else text_of(data, paths[item.oid])
             if size + len(text) > _TOGETHER:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, parse_note, payload, plain
 from gitbaton.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError
@@ -49,6 +49,7 @@ class Chains:
         self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
         self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
         self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
+        self.pick: Callable[[Oid, int | None], list[Oid]] | None = None  # where only some of a chain's commits are wanted
 
     def chains(self) -> tuple[dict[str, Oid], list[Problem]]:
         """All tracks by name with their chains' tips, and refs in our namespace that are not ours."""
@@ -206,6 +207,10 @@ class Chains:
         asked = ((self.objects.info(ref), s) for ref, s in found)
         return [s for shown, s in asked if shown is None or shown.oid != s.id]
 
+    def linked(self, start: Oid, limit: int | None = None) -> list[Oid]:
+        """The commits of a chain from one on, newest first, its root perhaps the last; with ``pick`` those that it picks."""
+        return self.pick(start, limit) if self.pick else self.objects.first_parents(start, limit)
+
     def chain(self, ref: str, track: str | None, limit: int | None = None) -> History:
         """The checkpoints of the chain at a ref, as ``history``; ``track`` as in ``stored``. Raises NotFoundError."""
         start = self.at(ref, MAX_COMMIT)
@@ -213,7 +218,7 @@ class Chains:
             raise NotFoundError(f"there is no track '{track}'" if track is not None else f"there is no ref '{ref}'")
         if start.kind != "commit":
             raise RecordError(f"'{ref}' is a {start.kind} and not a chain of commits")
-        oids = self.objects.first_parents(start.oid, None if limit is None else limit + 1)
+        oids = self.linked(start.oid, None if limit is None else limit + 1)
         items: list[Stored] = []
         problems: list[Problem] = []
         for stored in self._walk(ref, track, oids):
@@ -224,7 +229,7 @@ class Chains:
 
     def below(self, start: Stored, limit: int | None = None) -> History:
         """A checkpoint and those below it in its chain, as ``history``."""
-        track, oids = start.checkpoint.track, self.objects.first_parents(start.commit, limit)
+        track, oids = start.checkpoint.track, self.linked(start.commit, limit)
         found = list(self._walk(chain_ref(track), track, oids))
         items = tuple(one for one in found if isinstance(one, Stored))
         return History(items=items, problems=tuple(one for one in found if not isinstance(one, Stored)))

@@ -134,7 +134,7 @@ def _not_here(store: Chains, track: str, oid: Oid) -> list[Stored]:
     """The checkpoints of a fetched chain whose commits the chain here lacks. Raises RecordError where it is broken."""
     own = store.objects.info(chain_ref(track))
     have = {store.root, *(store.objects.first_parents(own.oid) if own is not None else ())}
-    above = [commit for commit in store.objects.first_parents(oid) if commit not in have]
+    above = [commit for commit in store.linked(oid) if commit not in have]
     read = zip(above, store.objects.read_many(above), strict=True)
     return [store.stored(item, track, commit) for commit, item in read]
 

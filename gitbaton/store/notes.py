@@ -2,20 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import cast
 
-from gitbaton.codec import Note, parse_note
-from gitbaton.errors import RecordError
+from gitbaton.codec import Note, entry, parse_note, short, track_in
+from gitbaton.errors import GitError, RecordError
 from gitbaton.git.notes import edit, exchange, walk
 from gitbaton.git.objects import MAX_READ, NewObject, Object, Objects, RefChange, commit_data, new_object, parse_tree
 from gitbaton.git.publish import publish
-from gitbaton.model import Oid
+from gitbaton.model import Checkpoint, Oid
+from gitbaton.store.join import marks
 from gitbaton.store.read import Store
 from gitbaton.store.refs import NOTES
-from gitbaton.values import replace
+from gitbaton.values import replace, value
 
 _LARGEST = 256 << 20  # bytes of a note, also of one that somebody else wrote
+_CHUNK = 256
+
+
+@value
+class Place:
+    """Where a checkpoint stands: its time as it is stored, its track, and its commit in that track's chain."""
+
+    created: bytes
+    track: str
+    commit: Oid
+
+
+class Places:
+    """The checkpoints of the chains here, as of their last listing: each is read from its newest on, as far as it must be."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._known: dict[str, dict[Oid, Place]] = {}
+        self._rest: dict[str, Iterator[dict[Oid, Place]]] = {}
+
+    def find(self, oid: Oid, *tracks: str) -> Place | None:
+        """Where a checkpoint stands in the first of some tracks that has it; None in none that can be read."""
+        for track in tracks:
+            known = self._known.setdefault(track, {})
+            for more in () if oid in known else self._rest.setdefault(track, self._walk(track)):
+                known |= more
+                if oid in known:
+                    break
+            if oid in known:
+                return known[oid]
+        return None
+
+    def anywhere(self, oid: Oid, text: bytes) -> Place | None:
+        """Where a checkpoint stands, beginning with the track that its entry names."""
+        return self.find(oid, *dict.fromkeys((track_in(text), *sorted(self.store.chains()[0]))))
+
+    def checkpoint(self, place: Place) -> Checkpoint:
+        """The checkpoint there. Raises RecordError."""
+        return self.store.stored(self.store.objects.read(place.commit), place.track, place.commit).checkpoint
+
+    def full(self, oid: Oid, text: bytes) -> bytes:
+        """The entry of a checkpoint as its chain has it; the given text where none does."""
+        place = self.anywhere(oid, text)
+        try:
+            return entry(oid, self.checkpoint(place)) if place is not None else text
+        except RecordError:
+            return text
+
+    def _walk(self, track: str) -> Iterator[dict[Oid, Place]]:
+        tip = self.store.chains()[0].get(track)
+        try:
+            oids = self.store.objects.first_parents(tip) if tip is not None else []
+        except GitError:  # a broken one knows none
+            return
+        for start in range(0, len(oids), _CHUNK):
+            part = oids[start : start + _CHUNK]
+            found = zip(part, marks(self.store, part), strict=True)
+            yield {mark[1]: Place(created=mark[0], track=track, commit=at) for at, mark in found if mark is not None}
 
 
 def plan_notes(
@@ -25,16 +84,17 @@ def plan_notes(
     message: bytes,
     removed: Collection[Oid] = (),
     onto: tuple[Oid | None, Oid | None] | None = None,
+    full: Callable[[Oid, bytes], bytes] | None = None,
 ) -> tuple[list[NewObject], RefChange | None]:
     """The objects to write so that each text is the note of its commit, and the move of the notes ref, None when it stays.
 
     The entries of the checkpoints ``removed`` go from all notes, wherever git has copied them, and then the new commit has no
     parent, so that it does not lead to the old text. Reads only. ``author`` has a date; ``onto``: a commit of notes and its
-    tree instead of ours. Raises RecordError when something else stands at the ref.
+    tree instead of ours; ``full``: see Note.render. Raises RecordError when something else stands at the ref.
     """
     old, tree = store.notes_tree() if onto is None else onto
     pending = _Pending(store.objects)
-    blobs = _without(store.objects, tree, removed) if tree and removed else {}
+    blobs = _without(store.objects, tree, removed, full) if tree and removed else {}
     if tree and blobs:
         texts = {blob: text and new_object(pending.algorithm, "blob", text) for blob, text in blobs.items()}
         made = exchange(store.objects, tree, {blob: new.oid if new else None for blob, new in texts.items()})
@@ -55,7 +115,9 @@ def plan_notes(
     return [*new, *pending.below(root), commit], RefChange(name=NOTES, new=commit.oid, old=old)
 
 
-def _without(objects: Objects, tree: Oid, removed: Collection[Oid]) -> dict[Oid, bytes]:
+def _without(
+    objects: Objects, tree: Oid, removed: Collection[Oid], full: Callable[[Oid, bytes], bytes] | None
+) -> dict[Oid, bytes]:
     """The blobs of a notes tree that have entries of checkpoints, and their text without these. Raises RecordError for one
     that cannot be read."""
     named: dict[Oid, Oid] = {}
@@ -70,29 +132,34 @@ def _without(objects: Objects, tree: Oid, removed: Collection[Oid]) -> dict[Oid,
         kept = tuple(item for item in note.entries if item[0] not in gone)
         if len(kept) != len(note.entries):
             empty = not kept and not note.preamble and not note.older
-            changed[blob] = b"" if empty else replace(note, entries=kept).render()
+            changed[blob] = b"" if empty else replace(note, entries=kept).render(full)
     return changed
 
 
 def merged_note(
-    raws: Iterable[bytes], new: Mapping[Oid, bytes], times: Mapping[Oid, bytes], dropped: Callable[[Oid], bool]
+    raws: Iterable[bytes],
+    new: Mapping[Oid, bytes],
+    times: Mapping[Oid, bytes],
+    dropped: Callable[[Oid], bool],
+    full: Callable[[Oid, bytes], bytes] | None = None,
 ) -> bytes:
     """Several notes of one commit and new entries as one note: whoever joins the same ones writes the same.
 
     ``times``: when checkpoints were created, as text that sorts; entries stand newest first, and one whose time is not known
-    after them. Entries of ``dropped`` checkpoints are left out; text that is not ours is kept.
+    after them. Entries of ``dropped`` checkpoints are left out; text that is not ours is kept; ``full``: see Note.render.
     """
     notes = [parse_note(raw) for raw in raws]
     entries: dict[Oid, bytes] = dict(new)
     for note in notes:
         for oid, text in note.entries:
-            entries[oid] = min(text, entries.get(oid, text)) if oid not in new else new[oid]
+            said = (text, entries.get(oid, text))
+            entries[oid] = min(said, key=lambda text: (text == short(text), text)) if oid not in new else new[oid]
     order = sorted((oid for oid in entries if not dropped(oid)), key=lambda oid: (times.get(oid, b""), oid), reverse=True)
     preamble = b""
     for note in notes:
         preamble = _all_text(preamble, note.preamble)
     older = any(note.older for note in notes)
-    return Note(preamble=preamble, entries=tuple((oid, entries[oid]) for oid in order), older=older).render()
+    return Note(preamble=preamble, entries=tuple((oid, entries[oid]) for oid in order), older=older).render(full)
 
 
 def _all_text(one: bytes, other: bytes) -> bytes:

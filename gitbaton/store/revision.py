@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from gitbaton.codec import check_track, decode, entry, parse_note, payload, plain, timestamp
+from gitbaton.codec import check_track, decode, entry, parse_note, payload, plain, timestamp, track_in
 from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import questions
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
 from gitbaton.store import foreign, intent, meta
 from gitbaton.store.fetched import SLACK, dropping
-from gitbaton.store.join import Joined, Link, joined, links, marks
-from gitbaton.store.notes import merged_note, plan_notes
+from gitbaton.store.join import Joined, Link, joined, links
+from gitbaton.store.notes import Places, merged_note, plan_notes
 from gitbaton.store.read import Store
 from gitbaton.store.refs import CURRENT, META, TIPS, tip_ref
 from gitbaton.store.write import NOBODY
 from gitbaton.values import replace
-
-_CHUNK = 256
 
 
 class Revision:
@@ -34,7 +32,7 @@ class Revision:
     def __init__(self, store: Store) -> None:
         self.warnings: list[str] = []
         self.noted = True
-        self.store = store
+        self.store, self.places = store, Places(store)
         found = store.objects.info(META)
         self._meta_at = found.oid if found is not None else None
         self.meta = self._meta = meta.read(store)
@@ -183,7 +181,7 @@ class Revision:
             texts = self._texts(plans)
             author = NOBODY + b" %d +0000" % self._latest(plans)
             said = b"checkpoints removed\n" if removed else b"checkpoints joined\n"
-            return plan_notes(self.store, texts, author, said, removed)
+            return plan_notes(self.store, texts, author, said, removed, full=self.places.full)
         except RecordError as error:
             if removed:
                 raise RecordError(f"nothing is removed: {error.message}") from None
@@ -209,30 +207,19 @@ class Revision:
         tree = self.store.notes_tree()[1]
         here = {commit: self.store.note(commit, tree) for commit in new}
         raws = {commit: [raw, self._notes.get(commit, b"")] for commit, raw in here.items()}
-        self._find_times(times, raws.values(), plans)
+        for commit, both in raws.items():
+            for oid, text in (item for raw in both for item in parse_note(raw).entries if item[0] not in times):
+                place = self.places.anywhere(oid, text)
+                times |= {oid: place.created} if place is not None else {}
+                if place is not None and place.track != track_in(text):  # an older version moved it below another's
+                    new[commit][oid] = self.places.full(oid, text)
         removed = self.removed
 
         def dropped(oid: Oid) -> bool:
             return oid in removed or self.meta.dropped(oid)
 
-        texts = {commit: merged_note(both, new[commit], times, dropped) for commit, both in raws.items()}
+        texts = {commit: merged_note(both, new[commit], times, dropped, self.places.full) for commit, both in raws.items()}
         return {commit: text for commit, text in texts.items() if text and text != here[commit]}
-
-    def _find_times(self, times: dict[Oid, bytes], notes: Iterable[Iterable[bytes]], plans: Mapping[str, Joined]) -> None:
-        """Add when the checkpoints that notes name were created, as far as some chain knows them."""
-        wanted = {oid for raws in notes for raw in raws for oid, _ in parse_note(raw).entries} - times.keys()
-        chains = self.store.chains()[0]
-        for track in sorted(chains, key=lambda name: name not in plans):
-            try:
-                oids = self.store.objects.first_parents(chains[track]) if wanted else []
-            except GitError:  # a broken one knows none
-                continue
-            for start in range(0, len(oids), _CHUNK):
-                if not wanted:
-                    break
-                found = {mark[1]: mark[0] for mark in marks(self.store, oids[start : start + _CHUNK]) if mark is not None}
-                times |= {oid: found[oid] for oid in wanted & found.keys()}
-                wanted -= found.keys()
 
 
 def adopt(store: Store, track: str, now: datetime) -> list[str]:

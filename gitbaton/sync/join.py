@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 
 from gitbaton.baton import Baton
-from gitbaton.codec import decode_track, entry
+from gitbaton.codec import decode_track, entry, track_in
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import Connection
@@ -19,7 +19,7 @@ from gitbaton.store.refs import META, remote_ref
 from gitbaton.store.revision import Revision
 from gitbaton.sync import threads
 from gitbaton.sync.items import Seen, said
-from gitbaton.sync.notes import more_notes, track_in
+from gitbaton.sync.notes import more_notes
 from gitbaton.sync.values import Choice, Gathered, Joined, Joining, Late
 from gitbaton.values import replace
 
@@ -68,7 +68,6 @@ class _Plan:
         self.rows: list[Joined] = []
         self.warnings: list[str] = []
         self.fresh: set[Oid] = set()
-        self.known: dict[str, dict[Oid, Oid]] = {}
 
     def track(self, track: str, oid: Oid) -> None:
         """Plan the join of one fetched track."""
@@ -139,14 +138,8 @@ class _Plan:
         if oid in self.fresh:  # which get theirs as they are joined
             return None
         track = track_in(text)
-        if track not in self.known:
-            tip = self.store.chains()[0].get(track) if not self._is_apart(track) else None
-            oids = self.store.objects.first_parents(tip) if tip is not None else []
-            self.known[track] = {
-                mark[1]: at for at, mark in zip(oids, marks(self.store, oids), strict=True) if mark is not None
-            }
-        at = self.known[track].get(oid)
-        checkpoint = self.store.stored(self.store.objects.read(at), track, at).checkpoint if at is not None else None
+        place = self.revision.places.find(oid, track) if not self._is_apart(track) else None
+        checkpoint = self.revision.places.checkpoint(place) if place is not None else None
         if checkpoint is None or checkpoint.kind != "manual" or checkpoint.head != target:
             return None
         return entry(oid, checkpoint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.baton import Baton
-from gitbaton.codec import Note, parse_note
+from gitbaton.codec import Note, parse_note, track_in
 from gitbaton.errors import RecordError
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import NewObject, author_at
@@ -14,7 +14,7 @@ from gitbaton.store import NOTES, Store
 from gitbaton.store import meta as metas
 from gitbaton.store.join import marks
 from gitbaton.store.meta import Meta
-from gitbaton.store.notes import plan_notes
+from gitbaton.store.notes import Places, plan_notes
 from gitbaton.store.refs import META
 from gitbaton.store.write import NOBODY
 from gitbaton.sync.items import Seen, said
@@ -69,8 +69,9 @@ def notes_move(baton: Baton, compared: Comparison, moves: Sequence[Move]) -> tup
 
 
 def _texts(store: Store, compared: Comparison, public: Collection[str]) -> Iterable[tuple[Oid, bytes]]:
-    """The remote's notes as they must be, as far as they lack an entry of ours in one of the ``public`` tracks."""
-    both = compared.both
+    """The remote's notes as they must be, as far as they are not: with our entries in the ``public`` tracks, in the order of
+    time where that is known of all, and each whole or short as its place says."""
+    both, places = compared.both, Places(store)
     fresh: dict[str, frozenset[Oid]] = {}
     known: dict[str, frozenset[Oid]] = {}
 
@@ -85,35 +86,53 @@ def _texts(store: Store, compared: Comparison, public: Collection[str]) -> Itera
             known[track] = frozenset(compared.ids(track, compared.ours[track]))
         return oid in fresh[track] or oid in known[track]
 
-    for target, note, there in _differing(store, store.notes_tree()[0], compared.seen.refs.get(NOTES)):
-        have = dict(there.entries)
+    for target, ours, theirs in _differing(store, store.notes_tree()[0], compared.seen.refs.get(NOTES)):
+        note, there = parse_note(ours), parse_note(theirs)
+        have, said = dict(there.entries), dict(note.entries)
+        kept = {oid: text for oid, text in have.items() if not (compared.rewriting and both.dropped(oid))}
         more = {oid for oid, text in note.entries if oid not in have and is_public(oid, text)}
-        if more:
-            kept = {oid: text for oid, text in have.items() if not (compared.rewriting and both.dropped(oid))}
-            own = tuple((oid, kept.get(oid, text)) for oid, text in note.entries if oid in more or oid in kept)
-            rest = tuple(item for item in kept.items() if item[0] not in dict(own))
-            yield target, Note(preamble=there.preamble, entries=(*own, *rest), older=there.older).render()
+        own = {oid: kept.get(oid, text) for oid, text in note.entries if oid in more or oid in kept}
+        rest = {oid: text for oid, text in kept.items() if oid not in own}
+        entries = tuple((own | rest if more else kept).items())
+        if (more and rest) or _apart(note, there):
+            found = {oid: places.anywhere(oid, text) for oid, text in entries}
+            order = sorted(((place.created, oid) for oid, place in found.items() if place is not None), reverse=True)
+            if len(order) == len(found):
+                entries = tuple((oid, dict(entries)[oid]) for _, oid in order)
+
+        def full(oid: Oid, text: bytes, said: Mapping[Oid, bytes] = said) -> bytes:
+            own = said.get(oid, text)
+            return own if own != text and is_public(oid, own) else text
+
+        text = Note(preamble=there.preamble, entries=entries, older=there.older).render(full)
+        if public and entries and parse_note(text) != there:
+            yield target, text
 
 
-def track_in(text: bytes) -> str:
-    """The track that an entry of a note is of, as it says; empty where it says none."""
-    return text.partition(b"\ntrack: ")[2].partition(b"\n")[0].decode("utf-8", "replace")
+def _apart(one: Note, other: Note) -> bool:
+    """Whether two notes have what is in both in another order."""
+    both = dict(one.entries).keys() & dict(other.entries).keys()
+    return [oid for oid, _ in one.entries if oid in both] != [oid for oid, _ in other.entries if oid in both]
 
 
 def more_notes(store: Store, commit: Oid, entry_of: Callable[[Oid, Oid, bytes], bytes | None]) -> Mapping[Oid, bytes]:
     """The notes of a commit of notes as far as ours say less; an entry that we have in that note is as we have it, and each
-    other one is what ``entry_of`` makes of it, from the object that the note is for, the id, and the text."""
+    other one is what ``entry_of`` makes of it, from the object that the note is for, the id, and the text. A note of ours that
+    only has another order, or is longer than it must be, is among them with nothing."""
     result = {}
-    for target, fetched, known in _differing(store, commit, store.notes_tree()[0]):
+    for target, theirs, ours in _differing(store, commit, store.notes_tree()[0]):
+        fetched, known = parse_note(theirs), parse_note(ours)
         have = {oid for oid, _ in known.entries}
         made = [(oid, entry_of(target, oid, text)) for oid, text in fetched.entries if oid not in have]
         entries = tuple((oid, text) for oid, text in made if text is not None)
         if entries or fetched.preamble:
             result[target] = Note(preamble=fetched.preamble, entries=entries, older=fetched.older).render()
+        elif _apart(known, fetched) or known.render() != ours:
+            result[target] = b""
     return result
 
 
-def _differing(store: Store, *commits: Oid | None) -> Iterator[tuple[Oid, Note, Note]]:
+def _differing(store: Store, *commits: Oid | None) -> Iterator[tuple[Oid, bytes, bytes]]:
     """The notes of the first of two commits of notes that are not the second's, each with the object that it is for, and beside
     the other's. Raises RecordError for what is none, or cannot be read."""
     notes: list[dict[Oid, list[Oid]]] = []
@@ -128,12 +147,12 @@ def _differing(store: Store, *commits: Oid | None) -> Iterator[tuple[Oid, Note, 
     for target, blobs in notes[0].items():
         others = notes[1].get(target, [])
         if blobs != others:
-            yield target, _note(store, blobs), _note(store, others)
+            yield target, _raw(store, blobs), _raw(store, others)
 
 
-def _note(store: Store, blobs: Sequence[Oid]) -> Note:
-    """A note, whose blobs these are. Raises RecordError for one that cannot be read."""
+def _raw(store: Store, blobs: Sequence[Oid]) -> bytes:
+    """A note's text, whose blobs these are. Raises RecordError for one that cannot be read."""
     read = [found.data for found in store.objects.read_many(blobs) if found is not None and found.kind == "blob"]
     if len(read) != len(blobs) or None in read:
         raise RecordError("a note cannot be read")
-    return parse_note(b"\n".join(data for data in read if data is not None))
+    return b"\n".join(data for data in read if data is not None)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
-from gitbaton.errors import MENDS, BatonError, RefConflictError
+from gitbaton.errors import MENDS, BatonError
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.packs import Packs
 from gitbaton.git.remotes import Connection
@@ -14,19 +14,45 @@ from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store.refs import remote_ref
 from gitbaton.sync.items import OURS, Seen, flush, here, room
-from gitbaton.sync.threeway import Apart, Place, Side, apart, broken
 from gitbaton.sync.values import Choice, Fetched, Item, Joined, Move
-from gitbaton.threads.chain import Entries
+from gitbaton.threads.chain import Chain, Entries
+from gitbaton.threads.codec import Id
 from gitbaton.threads.commits import named
-from gitbaton.threads.late import Object
+from gitbaton.threads.health import unusable
+from gitbaton.threads.joining import Apart, Side, apart
+from gitbaton.threads.late import Late, Object
 from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
-from gitbaton.values import replace
+from gitbaton.values import replace, value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.threads.joining import Made
+    from gitbaton.threads.store import ThreadStore
 _MOST = 100  # characters of a name
 _SOME = 5  # threads that are named in a warning
-_TRIES = 20
 Name = tuple[str, str]
 """A thread and a namespace."""
+
+
+@value
+class Place:
+    """Where a namespace of a thread stands in one repository: its chain, and the writes that came late."""
+
+    tip: Oid | None = None
+    late: Oid | None = None
+
+    def __bool__(self) -> bool:
+        return self.tip is not None or self.late is not None
+
+    @property
+    def ids(self) -> tuple[Id | None, Id | None]:
+        """The same in bytes."""
+        tip, late = (bytes.fromhex(oid) if oid is not None else None for oid in (self.tip, self.late))
+        return tip, late
+
+
+def _place(tip: Id | None, late: Id | None) -> Place:
+    return Place(tip=tip.hex() if tip is not None else None, late=late.hex() if late is not None else None)
 
 
 def joins(shown: str) -> str:
@@ -72,20 +98,20 @@ class Trade:
         self.rooms = (self.room,) if place is None else (room(line), self.room)
         self.objects, self.packs, self.entries = baton.repo.objects, Packs(baton.repo), Entries()
         self.theirs = _places(seen.refs, choice)
-        self.look(refs)
+        self.noted: dict[str, Oid | None] = {}
+        self._store: ThreadStore | None = None
+        self.refs = dict(self.objects.refs(THREADS, LATE, remote_ref(self.remote, "joined/")) if refs is None else refs)
+        self.ours = _places(self.refs, self.choice)
+        self.bases = {n: place for folder in self.rooms for n, place in _places(self.refs, self.choice, folder).items()}
+        self.elsewhere = self.bases.keys() - _places(self.refs, self.choice, self.room).keys()
 
     def __enter__(self) -> Trade:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.packs.close()
-
-    def look(self, refs: Mapping[str, Oid] | None = None) -> None:
-        """Look at what is here anew: threads, and how they stood when a remote had the same."""
-        self.refs = dict(self.objects.refs(THREADS, LATE, remote_ref(self.remote, "joined/")) if refs is None else refs)
-        self.ours = _places(self.refs, self.choice)
-        self.bases = {n: place for folder in self.rooms for n, place in _places(self.refs, self.choice, folder).items()}
-        self.elsewhere = self.bases.keys() - _places(self.refs, self.choice, self.room).keys()
+        if self._store is not None:
+            self._store.close()
 
     def three(self, name: Name) -> tuple[Place, Place, Place]:
         """Where a namespace stands here, there, and stood when both had the same."""
@@ -94,18 +120,20 @@ class Trade:
 
     def side(self, place: Place) -> Side:
         """What lies in a place."""
-        return Side(self.packs.read, self.packs.algorithm, place, self.entries)
+        (tip, late), read, algorithm = place.ids, self.packs.read, self.packs.algorithm
+        return Side(Chain(read, algorithm, tip, self.entries), Late(read, algorithm, late))
 
-    def apart(self, name: Name) -> Apart:
-        """What both sides lack of what they become. Raises RecordError, GitError."""
-        mine, other, base = self.three(name)
+    def apart(self, name: Name, mine: Place) -> Apart:
+        """What both sides lack of what they become, where it stands at ``mine`` here. Raises RecordError, GitError."""
+        _, other, base = self.three(name)
         sides = self.side(mine), self.side(other), self.side(base) if base else None
         return apart(*sides, elsewhere=name in self.elsewhere)
 
     def broken(self, name: Name, place: Place, *known: Place) -> str:
         """Why nobody can use what lies in a place of a thread, as far as it is not in those ``known``; empty where all is
         well."""
-        reason = broken(self.side(place), *map(self.side, known))
+        side = self.side(place)
+        reason = unusable(side.chain, side.late, *(self.side(other).chain for other in known))
         strange = not reason and place.tip is not None and any(isinstance(part, Cut) for part in self.whole(name, place))
         return "it does not say its name" if strange else reason
 
@@ -118,24 +146,33 @@ class Trade:
                 continue
         return name
 
-    def move(self, name: Name, place: Place, objects: Sequence[Object] = (), *, write: bool) -> None:
-        """Have a namespace stand at ``place`` here, and note what the remote has. Without ``write`` no ref moves. Raises
-        RefConflictError."""
-        there, refs, changes = self.three(name)[1], (ref_of(*name), late_ref(*name)), []
-        wanted = dict(zip(refs, (place.tip, place.late), strict=True))
-        wanted |= {self.room + ref.removeprefix(OURS): oid for ref, oid in zip(refs, (there.tip, there.late), strict=True)}
+    @property
+    def store(self) -> ThreadStore:
+        """What moves the threads that are here."""
+        if self._store is None:
+            from gitbaton.threads.store import ThreadStore
+
+            self._store = ThreadStore(self.baton.repo)
+        return self._store
+
+    def stands(self, name: Name, place: Place) -> None:
+        """Know that a namespace stands at ``place`` here, and that both have what the remote has of it."""
+        (_, there, base), refs = self.three(name), (ref_of(*name), late_ref(*name))
+        rooms = [self.room + ref.removeprefix(OURS) for ref in refs]
         self.ours[name], self.bases[name] = place, there
-        for ref, oid in wanted.items():
-            old = self.refs.pop(ref, None)
+        if there != base:
+            self.noted |= dict(zip(rooms, (there.tip, there.late), strict=True))
+        for ref, oid in (*zip(rooms, (there.tip, there.late), strict=True), *zip(refs, (place.tip, place.late), strict=True)):
+            self.refs.pop(ref, None)
             if oid is not None:
                 self.refs[ref] = oid
-            changes += [RefChange(name=ref, new=oid, old=old)] if oid != old else []
-        if not write:
-            self.objects.write([NewObject(oid=item[1].hex(), kind=item[0], data=item[2]) for item in objects])
-        elif changes:
-            names = tuple(change.name for change in changes)
-            with self.packs.written(objects), self.baton.repo.lock(names):
-                # One by one: who is killed before what both have is noted joins once more, and loses nothing.
+
+    def note(self) -> None:
+        """Note what both have. Raises RefConflictError, GitError."""
+        with self.baton.repo.lock((self.room,)):
+            old = self.objects.refs(self.room)
+            changes = [RefChange(name=ref, old=old.get(ref), new=oid) for ref, oid in self.noted.items() if oid != old.get(ref)]
+            if changes:
                 self.objects.update(*([change] for change in changes))
 
 
@@ -164,9 +201,9 @@ def _fetched(trade: Trade, name: Name, place: Place, old: Place) -> Fetched:
         return row
     now, was = trade.side(place), trade.side(old)
     if not old:
-        return replace(row, state="new", count=now.length)
-    if old.tip is None or was.is_below(now):
-        return replace(row, state="newer", count=now.length - (was.length if old.tip is not None else 0))
+        return replace(row, state="new", count=now.chain.length)
+    if old.tip is None or was.chain.is_below(now.chain):
+        return replace(row, state="newer", count=now.chain.length - (was.chain.length if old.tip is not None else 0))
     try:
         have = {entry.id for entry in was.chain.walk()}
     except BatonError:
@@ -188,58 +225,65 @@ def join(
         flush(baton)
     with Trade(baton, line, seen, choice) as trade:
         rows = [_try_to_join(trade, name, known=("thread", *name) in sound, write=write) for name in sorted(trade.theirs)]
+        if trade.noted and write:  # only now: who is killed before this joins once more, and loses nothing
+            trade.note()
         return tuple(row for row in rows if row is not None), trade.refs
 
 
 def _try_to_join(trade: Trade, name: Name, *, known: bool, write: bool) -> Joined | None:
-    """Join one namespace of a thread, again where a saver was at work on it; None where nothing is new here."""
-    row = Joined(item=("thread", *trade.whole(name)))
-    for left in range(_TRIES, 0, -1):
-        try:
-            return _join(trade, name, row, known=known, write=write)
-        except RefConflictError as error:
-            if left == 1:
-                return replace(row, problem=error.message)
-            flush(trade.baton)
-            trade.look()
-        except BatonError as error:
-            return replace(row, problem=error.message)
-    return None
+    """Join one namespace of a thread, with what savers put meanwhile; None where nothing is new here."""
+    row, mine = Joined(item=("thread", *trade.whole(name))), trade.three(name)[0]
+    try:
+        told, place, objects = _join(trade, name, row, mine, known=known)
+        if write and place not in (None, mine):
+
+            def draw(here: Side) -> Made:
+                nonlocal told, mine, place, objects
+                now = _place(here.chain.tip, here.late.tip)
+                if now != mine:
+                    mine = now
+                    told, place, objects = _join(trade, name, row, now, known=known)
+                return *(place or mine).ids, objects
+
+            trade.store.join(*name, draw)
+        elif not write:  # where a dry run leaves nothing
+            trade.objects.write([NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in objects])
+        if place is not None:
+            trade.stands(name, place)
+        return told
+    except BatonError as error:
+        return replace(row, problem=error.message)
 
 
-def _join(trade: Trade, name: Name, row: Joined, *, known: bool, write: bool) -> Joined | None:
-    mine, there, base = trade.three(name)
+def _join(
+    trade: Trade, name: Name, row: Joined, mine: Place, *, known: bool
+) -> tuple[Joined | None, Place | None, Sequence[Object]]:
+    """What joining a namespace that stands at ``mine`` comes to, where it is to stand, and the objects that it takes; no place
+    where all stays as it is."""
+    _, there, base = trade.three(name)
     if mine == there:
         reason = trade.broken(name, mine, base) if mine != base else ""
-        if reason:
-            return replace(row, problem=f"it is broken here and there: {reason}")
-        trade.move(name, mine, write=write)
-        return None
+        return (replace(row, problem=f"it is broken here and there: {reason}"), None, ()) if reason else (None, mine, ())
     if not mine and there == base:
-        return None
+        return None, None, ()
     reason = "" if known else trade.broken(name, there, mine, base)
     if reason:
-        return replace(row, problem=f"it is broken there: {reason}")
+        return replace(row, problem=f"it is broken there: {reason}"), None, ()
     if not mine:
-        trade.move(name, there, write=write)
-        added = trade.side(there).length
-        return replace(row, added=added, changed=int(not added), back=bool(base))
+        added = trade.side(there).chain.length
+        return replace(row, added=added, changed=int(not added), back=bool(base)), there, ()
     reason = trade.broken(name, mine, base)
     if reason:
-        return replace(row, problem=f"it is broken here: {reason}")
+        return replace(row, problem=f"it is broken here: {reason}"), None, ()
     if there == base:
-        return None
-    apart = trade.apart(name)
-    if apart.ours and apart.theirs:
-        made = apart.theirs.made(trade.side(there))
-        tip, late = (oid.hex() if oid is not None else None for oid in (made.tip, made.late_tip))
-        trade.move(name, Place(tip=tip, late=late), made.objects, write=write)
-    else:
-        trade.move(name, mine if apart.theirs else there, write=write)
-    if not apart.ours:
-        return None
-    changed = apart.changed or int(not apart.added and not apart.removed)
-    return replace(row, added=apart.added, removed=apart.removed, changed=changed, was=mine.tip)
+        return None, None, ()
+    found = trade.apart(name, mine)
+    tip, late, objects = found.made(trade.side(mine), trade.side(there))
+    if not found.ours:
+        return None, _place(tip, late), objects
+    changed = found.changed or int(not found.added and not found.removed)
+    told = replace(row, added=found.added, removed=found.removed, changed=changed, was=mine.tip)
+    return told, _place(tip, late), objects
 
 
 class Moves:
@@ -311,7 +355,7 @@ class Moves:
             hint = "who has the thread whole can push it from there"
             return self._refused(name, f"{it} is broken at {at}: {reason}", hint)
         try:
-            apart = self.trade.apart(name)
+            apart = self.trade.apart(name, mine)
         except BatonError as error:
             return self._refused(name, f"{it} cannot be compared: {error.message}", joins(at))
         if there != base and not apart.theirs:
@@ -331,7 +375,7 @@ class Moves:
         """The moves of both refs from what is there to what is here."""
         (mine, there, _), whole = self.trade.three(name), self.trade.whole(name)
         pairs = ((ref_of(*name), there.tip, mine.tip), (late_ref(*name), there.late, mine.late))
-        forward = self.trade.side(there).is_below(self.trade.side(mine))
+        forward = self.trade.side(there).chain.is_below(self.trade.side(mine).chain)
         found = []
         for ref, seen, new in pairs:
             if seen != new:
@@ -342,7 +386,7 @@ class Moves:
             reason = f"{self.shown} refuses rewriting, and {called(whole)} was rewritten here"
             return self._refused(name, reason, "whoever runs it can let our refs be rewritten")
         if found and found[0].ref == ref_of(*name):
-            count = apart.new if apart is not None else self.trade.side(mine).length
-            dropped = apart.gone if apart is not None else self.trade.side(there).length
+            count = apart.new if apart is not None else self.trade.side(mine).chain.length
+            dropped = apart.gone if apart is not None else self.trade.side(there).chain.length
             found[0] = replace(found[0], count=count, dropped=dropped)
         return found

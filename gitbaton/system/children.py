@@ -1,30 +1,59 @@
-"""User commands: each runs in its own process group; output is passed on and kept, time is limited, signals are relayed."""
+"""User commands: each a subprocess in a session of its own; output is passed on and kept, time limited, signals relayed."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import select
 import signal
+import stat
+import sys
+import termios
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
-from gitbaton.system import ptys
-from gitbaton.system.groups import Ending, alive, end, tell
-from gitbaton.system.ptys import Turn
-from gitbaton.system.starting import Begun, Command, Stream, begin
+from gitbaton.errors import GitError
+from gitbaton.system.groups import VARIABLE, Child, Ending, end
 from gitbaton.values import value
 
-__all__ = ["Command", "Ended", "alive", "end", "forward", "run", "signals"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from types import FrameType
+    from typing import Any
+
+    Handler = Callable[[int, FrameType | None], Any] | int
 
 _TICK = 0.5
-_TERMINAL = 0.1  # how often a stopped child and another size of the terminal are looked for
+_SOON = 0.02  # how often what is being ended is looked at
 _BLIND = 0.01  # how often the end of a child is looked for where the kernel does not tell
 _AFTER = 0.25  # seconds for which output is waited for after the command itself has ended
-_STOPS = (signal.SIGTTIN, signal.SIGTTOU)
+_LOCKS = 20  # the first number of an inherited lock: a jobserver of make may have 3 and 4
+_KEPT = 1 << 20  # bytes at the end of a stream that are kept
+_READ = 1 << 18
+_SAFE = 4096  # what a pipe or terminal that can be written to takes without blocking
+_MISSING = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC)
+# What cannot be executed is left to a shell: it says why, gives 126 or 127, and runs a script without a first line.
+_SHELL = 'cd -- "$1" || exit 126; shift; case $1 in -*) set -- env -- "$@";; esac; exec "$@"'
 SAME = 0.25  # git passes a Ctrl-C on to us that we have got from the terminal, too
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+@value
+class Command:
+    """A command: its words, the folder (absolute) it begins in, its whole environment. ``timeout`` and ``grace`` in seconds:
+    SIGTERM after the one, SIGKILL after the other. ``show``: pass its output on to ours as it comes; where ours is a terminal,
+    it writes to one of the same size. It reads nothing, and no terminal controls it. It sees besides PWD, and
+    GIT_BATON_GROUP, by which its descendants are found."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    timeout: float | None = None
+    grace: float = 10.0
+    show: bool = True
 
 
 @value
@@ -53,14 +82,15 @@ class Ended:
 def run(
     command: Command,
     *,
-    started: Callable[[int, str], None],
+    started: Callable[[Child], None],
     tick: Callable[[float], None] | None = None,
     output: Callable[[int, bytes], None] | None = None,
     locks: Sequence[int] = (),
     begun: Callable[[], None] | None = None,
 ) -> Ended:
-    """Run a command to its end. It waits at a gate until ``started`` (its process group and start mark) has returned, and
-    never begins when this process dies, or ``started`` raises, before. ``begun`` is called when it has been let go.
+    """Run a command to its end. ``started`` is called twice: before the command begins, with the word in its environment, so
+    that nothing begins which nobody would find, and with its process, when that is known. Where the first call raises, the
+    command never begins; ``begun`` is called when it has.
 
     ``tick`` gets the seconds since the beginning after each half second without output; ``output`` gets the stream (1 or 2)
     and its bytes before they are passed on. The command inherits the descriptors ``locks`` and no other of ours. What it left
@@ -68,33 +98,37 @@ def run(
     a callback ends the command, too. Raises GitError when not even a shell can be started.
     """
     with signals():
-        turn = Turn()
-        child = begin(command, locks, output)
-        return _Run(command, child, Group(child.pid, turn), turn, tick).all(started, begun)
+        return _Run(command, tick).all(started, output, locks, begun)
 
 
 class _Run:
-    """One command under way."""
+    """One command under way. ``signals``: what was passed on to it and when; ``paused``: seconds for which all was stopped."""
 
-    def __init__(self, command: Command, child: Begun, group: Group, turn: Turn, tick: Callable[[float], None] | None) -> None:
-        self.command, self.child, self.group, self.turn, self.tick = command, child, group, turn, tick
-        self.streams: tuple[Stream, ...] = child.streams
-        self.status: int | None = None
-        self.timeout = self.foreground = self.wants = False
+    def __init__(self, command: Command, tick: Callable[[float], None] | None) -> None:
+        self.command, self.tick = command, tick
+        self.child = Child(word=os.urandom(8).hex())
+        self.process: subprocess.Popen[bytes] | None = None
+        self.pidfd: int | None = None
+        self.streams: tuple[_Stream, ...] = ()
+        self.signals: list[tuple[int, float]] = []
+        self.code: int | None = None
+        self.timeout = False
         self.ending: Ending | None = None
-        self.began = self.heard = self.told = time.monotonic()
-        self.ended_at, self.heeded = 0.0, 0
-        group.ptys = child.ptys
-        group.resize()
+        self.began = self.told = time.monotonic()
+        self.ended_at, self.paused, self.heeded = 0.0, 0.0, 0
 
-    def all(self, started: Callable[[int, str], None], begun: Callable[[], None] | None) -> Ended:
-        enter(self.group)
+    def all(
+        self,
+        started: Callable[[Child], None],
+        output: Callable[[int, bytes], None] | None,
+        locks: Sequence[int],
+        begun: Callable[[], None] | None,
+    ) -> Ended:
+        started(self.child)
+        _running.append(self)  # a signal that arrives while it is being started is kept for it
         try:
-            started(self.child.pid, self.child.mark)
-            if self.command.stdin == "inherit":
-                self.foreground = self.turn.give(self.child.pid)
-            self.began = self.heard = self.told = time.monotonic()
-            self.child.go()
+            self._start(output, locks)
+            started(self.child)
             if begun is not None:
                 begun()
             while not self._over():
@@ -103,160 +137,211 @@ class _Run:
         finally:
             self._close()
 
+    def _start(self, output: Callable[[int, bytes], None] | None, locks: Sequence[int]) -> None:
+        ours: list[int] = []
+        theirs: list[int] = []
+        held = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LOCKS) for fd in locks]
+        try:
+            for number in (1, 2):
+                mine, other = (_terminal_like(number) if self.command.show else None) or os.pipe()
+                ours.append(mine)
+                theirs.append(other)
+            self.process = _popen(self.command, self.child.word, theirs, held)
+        except BaseException as error:
+            for fd in ours:
+                os.close(fd)
+            if isinstance(error, (OSError, ValueError)):  # ValueError: a NUL in a word
+                why = error.strerror if isinstance(error, OSError) else error
+                raise GitError(f"'{''.join(self.command.argv[:1])}' cannot be started: {why}") from None
+            raise
+        finally:
+            for fd in (*theirs, *held):
+                os.close(fd)
+        self.began = self.told = time.monotonic()
+        self.streams = tuple(_Stream(n, fd, self.command.show, output) for n, fd in zip((1, 2), ours, strict=True))
+        self.child = Child.of(self.child.word, self.process.pid)
+        for number, _ in self.signals:
+            self.send(number)
+        with suppress(OSError, AttributeError):  # not every system has them
+            self.pidfd = os.pidfd_open(self.process.pid)
+
+    def send(self, number: int) -> None:
+        """Send a signal to the command's process group; its number is its own until it has been waited for."""
+        if self.process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+
+    def resize(self) -> None:
+        """Give its terminals the size that ours have now."""
+        for stream in self.streams:
+            if stream.terminal:
+                with suppress(termios.error):
+                    termios.tcsetwinsize(stream.source, termios.tcgetwinsize(stream.number))
+        if any(stream.terminal for stream in self.streams):
+            self.send(signal.SIGWINCH)
+
     def _close(self) -> None:
-        """Whatever happened: nothing is left half done, and the terminal is ours again."""
-        self.child.never()
-        if self.status is None:
-            end(self.child.pid, self.child.mark, self.command.grace)
-        leave(self.group)
-        self.turn.take()
-        self.child.reap()
-        self.child.close()
+        """Whatever happened: nothing is left half done."""
+        if self.process is not None and self.code is None:
+            end(self.child, self.command.grace)
+        _running.remove(self)
+        if self.process is not None:
+            self.process.wait()
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+        for stream in self.streams:
+            os.close(stream.source)
 
     def _once(self) -> None:
         """Wait until something happens, and do what is to be done about it."""
-        poll = select.poll()
-        waited = {}
-        for stream in self.streams:
-            events = stream.events()
-            if events is not None:
-                poll.register(*events)
-                waited[events[0]] = stream
-        if self.child.pidfd is not None and self.status is None:
-            poll.register(self.child.pidfd, select.POLLIN)
-        ready = poll.poll(self._patience() * 1000)
-        now = time.monotonic()
-        for fd, _ in ready:
-            if fd in waited and waited[fd].move():
-                self.heard = self.told = now
-        self._look(now)
-        self._limits(now)
-        if self.tick is not None and now - self.told >= _TICK and self.status is None:
-            self.told = now
-            self.tick(now - self.began)
+        import selectors
 
-    def _patience(self) -> float:
-        now, least = time.monotonic(), _TICK
-        if self.status is not None:
-            return 0.02 if self.ending is not None else max(0.0, min(0.05, self.ended_at + _AFTER - now))
+        with selectors.PollSelector() as poll:
+            for stream in self.streams:
+                if stream.pending:
+                    poll.register(stream.number, selectors.EVENT_WRITE, stream)
+                elif stream.open:
+                    poll.register(stream.source, selectors.EVENT_READ, stream)
+            if self.pidfd is not None and self.code is None:
+                poll.register(self.pidfd, selectors.EVENT_READ)
+            ready = poll.select(self._patience(time.monotonic()))
+        now = time.monotonic()
+        for key, _ in ready:
+            if key.data is not None and key.data.move():
+                self.told = now
+        if self.code is None:
+            self._look(now)
+        if self.code is None:
+            self._limits(now)
+            if self.tick is not None and now - self.told >= _TICK:
+                self.told = now
+                self.tick(now - self.began)
+
+    def _patience(self, now: float) -> float:
+        """Seconds until there is something to do that nothing tells of."""
+        if self.code is not None:
+            return _SOON if self.ending is not None else max(0.0, min(0.05, self.ended_at + _AFTER - now))
+        least = _SOON if self.ending is not None else 0.05 if self.signals else _TICK
         if self.tick is not None:
             least = min(least, self.told + _TICK - now)
         if self.command.timeout is not None and not self.timeout:
             least = min(least, self._deadline() - now)
-        if self.turn.fd is not None:
-            least = min(least, _TERMINAL)
-        if self.ending is not None:
-            least = min(least, 0.02)
-        elif self.group.signals:
-            least = min(least, 0.05)
-        if self.child.pidfd is None:
+        if self.pidfd is None:
             least = min(least, _BLIND)
         return max(0.0, least)
 
     def _deadline(self) -> float:
-        return self.began + (self.command.timeout or 0.0) + self.group.paused
+        return self.began + (self.command.timeout or 0.0) + self.paused
 
     def _look(self, now: float) -> None:
-        """Notice that the command has ended or was stopped."""
-        if self.status is not None:
+        """Notice that the command has ended."""
+        self.code = self._exit()
+        if self.code is None:
             return
-        kind, number = self.child.look()
-        if kind == "stopped":
-            self._stopped(number)
-        elif kind == "ended":
-            self.status, self.ended_at, self.heeded = number, now, len(self.group.signals)
-            for stream in self.streams:
-                stream.owe()
-            if self._exit() != 0 or self.timeout or self.group.signals:
-                self.ending = self.ending or Ending(self.child.pid, self.child.mark, self.command.grace)
-        if self.wants and not self.group.held:
-            self._ask()
-        self.group.resize()
+        self.ended_at, self.heeded = now, len(self.signals)
+        for stream in self.streams:
+            stream.owe()
+        if self.code or self.timeout or self.signals:
+            self.ending = self.ending or Ending(self.child, self.command.grace)
 
-    def _stopped(self, number: int) -> None:
-        if self.turn.fd is None or self.group.held:
-            return
-        if number in _STOPS:
-            self.wants = True
-        elif number == signal.SIGTSTP:
-            self._suspend()
-
-    def _ask(self) -> None:
-        """The command was stopped because it uses the terminal out of turn: give it its turn, after others of ours."""
-        if self.turn.give(self.child.pid):
-            self.foreground, self.wants = True, False
-            tell(-self.child.pid, signal.SIGCONT)
-        elif not among(self.turn.owner()):
-            self.wants = False
-            self._suspend()
-
-    def _suspend(self) -> None:
-        """The command was stopped at the terminal: stop with all of our own group, so that the shell sees it."""
-        given = self.turn.given is not None
-        began = time.monotonic()
-        if signal.getsignal(signal.SIGTSTP) == signal.SIG_IGN:
-            tell(-self.child.pid, signal.SIGCONT)
-            return
-        if handled():
-            self.group.held = True
-            os.kill(0, signal.SIGTSTP)  # the main thread does the rest
-            return
-        self.turn.take()
-        os.kill(0, signal.SIGTSTP)
-        if given:
-            self.turn.give(self.child.pid)
-        self.group.paused += time.monotonic() - began
-        tell(-self.child.pid, signal.SIGCONT)
+    def _exit(self) -> int | None:
+        """The exit status, a signal's number negative; None while it runs. Where the system can do that it keeps its number
+        until the end: what is left of its group is known by it."""
+        assert self.process is not None
+        if not hasattr(os, "waitid"):
+            return self.process.poll()
+        try:
+            found = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # the program around us waits for all its children
+            return 255
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def _limits(self, now: float) -> None:
         """Time that is over, and signals that were passed on and not heeded."""
-        if self.status is None and self.ending is None:
-            if self.command.timeout is not None and now >= self._deadline():
-                self.timeout = True
-            told = self.group.signals
+        if self.ending is None:
+            self.timeout = self.command.timeout is not None and now >= self._deadline()
+            told = self.signals
             if self.timeout or len(told) > 1 or (told and now >= told[0][1] + self.command.grace):
-                self.ending = Ending(self.child.pid, self.child.mark, self.command.grace)
+                self.ending = Ending(self.child, self.command.grace)
 
     def _over(self) -> bool:
         ended = self.ending is None or self.ending.done()
-        if self.status is None or not ended:
+        if self.code is None or not ended:
             return False
-        if len(self.group.signals) > self.heeded:
+        if len(self.signals) > self.heeded:
             for stream in self.streams:  # somebody does not want to wait for the readers of our output
                 stream.give_up()
-        if all(not stream.open and not len(stream.pending) for stream in self.streams):
+        if all(not stream.open and not stream.pending for stream in self.streams):
             return True
         return time.monotonic() >= self.ended_at + _AFTER and all(stream.settled() for stream in self.streams)
 
-    def _exit(self) -> int:
-        code = os.waitstatus_to_exitcode(self.status or 0)
-        return 128 - code if code < 0 else code
-
     def _told(self) -> Ended:
         out, err = self.streams
-        code = os.waitstatus_to_exitcode(self.status or 0)
-        by_key = self.foreground and self._exit() in (128 + signal.SIGINT, 128 + signal.SIGQUIT)
-        if by_key and not self.group.signals:
-            leave(self.group)
-            forward(signal.SIGINT)  # the terminal told only the group in its foreground
+        code = self.code or 0
         return Ended(
-            exit=self._exit(),
+            exit=128 - code if code < 0 else code,
             signal=_name(-code) if code < 0 else None,
             timeout=self.timeout,
-            interrupted=bool(self.group.signals) or by_key,
-            asked=self.group.signals[0][0] if self.group.signals else signal.SIGINT if by_key else 0,
+            interrupted=bool(self.signals),
+            asked=self.signals[0][0] if self.signals else 0,
             duration_ms=int((self.ended_at - self.began) * 1000),
-            out=out.kept,
+            out=bytes(out.kept[-_KEPT:]),
             out_bytes=out.count,
-            err=err.kept,
+            err=bytes(err.kept[-_KEPT:]),
             err_bytes=err.count,
-            lost=tuple(s.number for s in self.streams if s.sink is not None and s.sink.lost),
+            lost=tuple(stream.number for stream in self.streams if stream.lost),
             faults=tuple(
-                f"its {name} could not be written: {stream.sink.fault}"
+                f"its {name} could not be written: {stream.fault}"
                 for name, stream in zip(("output", "error output"), self.streams, strict=True)
-                if stream.sink is not None and stream.sink.fault
+                if stream.fault
             ),
         )
+
+
+def _popen(command: Command, word: str, streams: Sequence[int], locks: Sequence[int]) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own; what cannot be executed, through a shell. Raises OSError and ValueError."""
+    import subprocess
+
+    if not command.argv:
+        raise ValueError("there is no command")
+    inside = command.env.get(VARIABLE, "").split()  # the commands that it is part of
+    env = {**command.env, "PWD": command.cwd, VARIABLE: " ".join((*inside, word))}
+
+    def start(argv: Sequence[str], cwd: str | None) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=streams[0],
+            stderr=streams[1],
+            pass_fds=locks,
+            start_new_session=True,
+        )
+
+    try:
+        return start(command.argv, command.cwd)
+    except OSError as error:
+        if error.errno not in _MISSING:
+            raise
+        return start(["/bin/sh", "-c", _SHELL, "sh", command.cwd, *command.argv], None)
+
+
+def _terminal_like(fd: int) -> tuple[int, int] | None:
+    """A pseudo-terminal with the size and the modes of ``fd``, except that bytes pass it as they are: our end, and the end for
+    a child. None where ``fd`` is no terminal, or the system has no more of them."""
+    try:
+        modes, size = termios.tcgetattr(fd), termios.tcgetwinsize(fd)
+        ours, theirs = os.openpty()
+    except (OSError, termios.error):
+        return None
+    modes[1] &= ~termios.OPOST  # the real terminal does what is to be done with line ends, and once
+    modes[3] &= ~termios.ECHO
+    termios.tcsetattr(theirs, termios.TCSANOW, modes)
+    termios.tcsetwinsize(ours, size)
+    return ours, theirs
 
 
 def _name(number: int) -> str:
@@ -266,32 +351,81 @@ def _name(number: int) -> str:
         return f"SIG{number}"
 
 
-class Group:
-    """A process group under way. ``signals``: what was passed on to it and when; ``paused``: seconds for which all was stopped;
-    ``held``: it was stopped by us and goes on with us; ``ptys``: our ends of its pseudo-terminals and whose size each has."""
+class _Stream:
+    """One stream of a child: ``source``, our end of it; ``kept``, at least the last mebibyte, of ``count`` bytes in all;
+    ``pending``, what is read and not yet passed on to our own stream ``number``. ``lost``: nobody reads that any more, or it
+    cannot be written; then all is swallowed. ``fault``: why it cannot be written."""
 
-    def __init__(self, pgid: int, turn: ptys.Turn) -> None:
-        self.pgid, self.turn = pgid, turn
-        self.signals: list[tuple[int, float]] = []
-        self.paused, self.held = 0.0, False
-        self.ptys: list[tuple[int, int]] = []
-        self._size = b""
+    def __init__(self, number: int, source: int, show: bool, output: Callable[[int, bytes], None] | None) -> None:
+        self.number, self.source, self._output = number, source, output
+        self.terminal = os.isatty(source)
+        self.kept = bytearray()
+        self.count = 0
+        self.open, self.lost, self.fault = True, False, ""
+        self.pending = memoryview(b"")
+        self._owed: int | None = None
+        self._show, self._most = show, _SAFE
+        try:
+            if stat.S_ISREG(os.fstat(number).st_mode):
+                self._most = _READ
+        except OSError:  # whoever started us has closed it
+            self.lost = show
 
-    def resize(self) -> None:
-        """Give its pseudo-terminals the size that our terminal has now, and say so when it is another one."""
-        if not self.ptys:
-            return
-        now = ptys.size(self.ptys[0][1])
-        if now == self._size:
-            return
-        told, self._size = self._size, now
-        for ours, real in self.ptys:
-            ptys.resize(ours, ptys.size(real))
-        if told:
-            tell(-self.pgid, signal.SIGWINCH)
+    def move(self) -> bool:
+        """Pass on what is pending, else read what is there; whether anything moved. Not to be called when nothing is there, or
+        it waits."""
+        if self.pending:
+            return self._pass()
+        try:
+            data = os.read(self.source, _READ)
+        except OSError:  # EIO: nobody holds the other end of the pseudo-terminal
+            data = b""
+        if not data:
+            self.open = False
+            return False
+        self.count += len(data)
+        if self._owed is not None:
+            self._owed -= len(data)
+        self.kept += data
+        if len(self.kept) > 4 * _KEPT:
+            del self.kept[:-_KEPT]
+        if self._output is not None:
+            self._output(self.number, data)
+        if self._show and not self.lost:
+            self.pending = memoryview(data)
+        return True
+
+    def _pass(self) -> bool:
+        before = len(self.pending)
+        try:
+            self.pending = self.pending[os.write(self.number, self.pending[: self._most]) :]
+            while self.pending and select.select((), (self.number,), (), 0)[1]:
+                self.pending = self.pending[os.write(self.number, self.pending[: self._most]) :]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self.lost, self.pending = True, memoryview(b"")
+            self.fault = "" if error.errno == errno.EPIPE else error.strerror or str(error)
+        return len(self.pending) < before
+
+    def owe(self) -> None:
+        """The child has ended: what is there now is still its own and to be read."""
+        try:
+            self._owed = int.from_bytes(fcntl.ioctl(self.source, termios.FIONREAD, bytes(4)), sys.byteorder)
+        except OSError:
+            self._owed = 0
+
+    def give_up(self) -> None:
+        """Pass nothing on any more, if that has to be waited for."""
+        if self.pending:
+            self.lost, self.pending = True, memoryview(b"")
+
+    def settled(self) -> bool:
+        """Whether all that the child itself wrote has been read and passed on."""
+        return not self.pending and (not self.open or (self._owed is not None and self._owed <= 0))
 
 
-_groups: dict[int, Group] = {}
+_running: list[_Run] = []
 _handling: list[Signals] = []
 
 
@@ -302,36 +436,21 @@ class Signals:
         self.received: list[int] = []
 
 
-def enter(group: Group) -> None:
-    """From now on a group is told of signals."""
-    _groups[group.pgid] = group
-
-
-def leave(group: Group) -> None:
-    """A group is told no more; to be called while its head has not been waited for, so that its number is still its own."""
-    _groups.pop(group.pgid, None)
-
-
-def among(pgid: int | None) -> bool:
-    """Whether a process group is one of those that run."""
-    return pgid in _groups
-
-
 def forward(signum: int) -> int:
-    """Pass a signal on to every group that ``run`` has under way in this process; how many there were."""
-    groups = list(_groups.values())
-    for group in groups:
+    """Pass a signal on to every command that ``run`` has under way in this process; how many there were."""
+    commands = list(_running)
+    for command in commands:
         if signum in ENDING:
-            group.signals.append((signum, time.monotonic()))
-        tell(-group.pgid, signum)
-    return len(groups)
+            command.signals.append((signum, time.monotonic()))
+        command.send(signum)
+    return len(commands)
 
 
 @contextmanager
 def signals() -> Iterator[Signals]:
     """For the main thread: while the block runs, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP and SIGWINCH are passed on to the
-    groups that run, and SIGPIPE and SIGTTOU do nothing. A signal that finds no group does what it would have done without
-    us. In another thread, or inside such a block, nothing is changed. Gives the Signals."""
+    commands that run, and SIGPIPE does nothing. A signal that finds no command does what it would have done without us. In
+    another thread, or inside such a block, nothing is changed. Gives the Signals."""
     if _handling:
         yield _handling[0]
         return
@@ -348,14 +467,9 @@ def signals() -> Iterator[Signals]:
                 signal.signal(number, handler)
 
 
-def handled() -> bool:
-    """Whether the main thread is inside a ``signals`` block."""
-    return bool(_handling)
-
-
-def _install(said: Signals) -> dict[int, Callable[[int, FrameType | None], object] | int]:
+def _install(said: Signals) -> dict[int, Handler]:
     """Our handlers in place of those there, which are returned; none in another thread than the main one."""
-    before: dict[int, Callable[[int, FrameType | None], object] | int] = {}
+    before: dict[int, Handler] = {}
     last: dict[int, float] = {}
 
     def ending(number: int, frame: FrameType | None) -> None:
@@ -374,16 +488,12 @@ def _install(said: Signals) -> dict[int, Callable[[int, FrameType | None], objec
         os.kill(os.getpid(), number)
         signal.signal(number, ours)
 
-    def stopping(_number: int, _frame: FrameType | None) -> None:
-        suspend()
-
     def resizing(_number: int, _frame: FrameType | None) -> None:
-        for group in list(_groups.values()):
-            group.resize()
+        for command in list(_running):
+            command.resize()
 
-    wanted: dict[int, Callable[[int, FrameType | None], object] | int] = dict.fromkeys(ENDING, ending)
-    wanted |= {signal.SIGTSTP: stopping, signal.SIGWINCH: resizing, signal.SIGPIPE: signal.SIG_IGN}
-    wanted[signal.SIGTTOU] = signal.SIG_IGN  # a terminal may stop who writes to it while another group has its turn
+    wanted: dict[int, Handler] = dict.fromkeys(ENDING, ending)
+    wanted |= {signal.SIGTSTP: _suspend, signal.SIGWINCH: resizing, signal.SIGPIPE: signal.SIG_IGN}
     for number, handler in wanted.items():
         there = signal.getsignal(number)
         # What whoever started us has switched off stays off: nohup, or a shell's background job.
@@ -397,22 +507,14 @@ def _install(said: Signals) -> dict[int, Callable[[int, FrameType | None], objec
     return before
 
 
-def suspend() -> None:
-    """Stop the groups and then this process, as Ctrl-Z does; when it goes on they go on, too. Of the main thread only."""
-    groups = list(_groups.values())
-    for group in groups:
-        group.held = True
-        tell(-group.pgid, signal.SIGTSTP)
-    began = time.monotonic()
-    had = [group for group in groups if group.turn.given is not None]
-    for group in had:
-        group.turn.take()
+def _suspend(_number: int, _frame: FrameType | None) -> None:
+    """Stop the commands and then this process, as Ctrl-Z does; when it goes on they go on, too."""
+    commands, began = list(_running), time.monotonic()
+    for command in commands:
+        command.send(signal.SIGSTOP)
     handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTSTP)
     signal.signal(signal.SIGTSTP, handler)
-    for group in had:
-        group.turn.give(group.pgid)
-    for group in groups:
-        group.paused += time.monotonic() - began
-        tell(-group.pgid, signal.SIGCONT)
-        group.held = False
+    for command in commands:
+        command.paused += time.monotonic() - began
+        command.send(signal.SIGCONT)

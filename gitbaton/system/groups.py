@@ -1,15 +1,17 @@
-"""Process groups: when one began, whether any process of it still runs, and how to end it."""
+"""Children of ours by word and process: when one began, whether anything of it still runs, and how to end it."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from contextlib import suppress
 
 from gitbaton.system.files import memory_file
 from gitbaton.system.process import spawn
+from gitbaton.values import value
 
-VARIABLE = "GIT_BATON_GROUP"  # in a child's environment: the names of the groups that it belongs to
+VARIABLE = "GIT_BATON_GROUP"  # in a child's environment: its word, after those of the children that it is part of
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _UNKILLABLE = 5.0  # seconds that a process may take to die of SIGKILL
 _PAUSE = 0.02
@@ -30,22 +32,55 @@ def mark(pid: int) -> str | None:
     return found.mark if found is not None and not found.zombie else None
 
 
-def name(pgid: int, mark: str) -> str:
-    """The word in a child's environment that says it came of this group."""
-    return f"{pgid}:{mark}"
+@value
+class Child:
+    """A command that was started, or is to be: the word in its environment, and, once it is known, its process (which heads a
+    session and a process group) and that process's start mark. The word finds what came of it also where it left its session,
+    the process also what changed its environment."""
+
+    word: str
+    pid: int = 0
+    mark: str = ""
+
+    @classmethod
+    def of(cls, word: str, pid: int) -> Child:
+        """The child that runs as a process now."""
+        return cls(word=word, pid=pid, mark=mark(pid) or "")
+
+    def alive(self) -> bool:
+        """Whether anything of it runs: itself, its session, or what left that. False too when that was before the machine was
+        started anew."""
+        return bool(self.members())
+
+    def members(self) -> dict[int, str]:
+        """The processes that run of it, with their start marks: itself, its session, what they started, and what says in its
+        environment that it came of it."""
+        table = _table()
+        head = table.get(self.pid)
+        # The kernel gives no number to a process that is still that of a session or group; so the head, also a dead one that
+        # nobody has waited for, tells whose it is. Without a head only the environment does.
+        ours = head is not None and head.mark == self.mark
+        since = _ticks(self.mark)
+        found = {p.pid for p in table.values() if _ticks(p.mark) >= since and _says(p.pid, self.word)}
+        if ours or (head is None and any(self.pid in table[pid].heads for pid in found)):
+            found |= {p.pid for p in table.values() if self.pid in p.heads}
+        below: dict[int, list[int]] = {}
+        for p in table.values():
+            below.setdefault(p.parent, []).append(p.pid)
+        stack = list(found)
+        while stack:
+            for pid in below.get(stack.pop(), ()):
+                if pid not in found:
+                    found.add(pid)
+                    stack.append(pid)
+        return {pid: table[pid].mark for pid in found if not table[pid].zombie}
 
 
-def alive(pgid: int, mark: str) -> bool:
-    """Whether anything runs of the child that began as the head of group ``pgid`` with that start mark: itself, its group, or
-    what left the group. False too when that was before the machine was started anew."""
-    return bool(members(pgid, mark))
-
-
-def end(pgid: int, mark: str, grace: float) -> bool:
+def end(child: Child, grace: float) -> bool:
     """End a child and all that came of it: SIGTERM, after ``grace`` seconds SIGKILL; whether nothing of it runs any more. A
     process that has been given the same number since is left alone. Nothing is done, and the answer is False, when this very
     process came of it."""
-    ending = Ending(pgid, mark, grace)
+    ending = Ending(child, grace)
     while not ending.done():
         time.sleep(_PAUSE)
     return not ending.left
@@ -54,10 +89,10 @@ def end(pgid: int, mark: str, grace: float) -> bool:
 class Ending:
     """The end of a child, step by step, for a caller that does something else meanwhile. ``left``: what still runs."""
 
-    def __init__(self, pgid: int, mark: str, grace: float) -> None:
-        self._group, self._mark = pgid, mark
+    def __init__(self, child: Child, grace: float) -> None:
+        self._child = child
         self._kill_at = time.monotonic() + grace
-        self.left = members(pgid, mark)
+        self.left = child.members()
         self._ours = os.getpid() in self.left
         self._send(signal.SIGTERM)
 
@@ -72,7 +107,7 @@ class Ending:
             self.left = running
             return False
         # What has ended may have left others behind.
-        self.left = members(self._group, self._mark)
+        self.left = self._child.members()
         self._send(signal.SIGKILL if late else signal.SIGTERM)
         return not self.left or now >= self._kill_at + _UNKILLABLE
 
@@ -80,50 +115,19 @@ class Ending:
         if self._ours:
             return
         for pid in _still(self.left):
-            tell(pid, number)
-            tell(pid, signal.SIGCONT)  # a stopped process heeds SIGTERM only when it goes on
-
-
-def tell(target: int, number: int) -> None:
-    """Send a signal to a process, or to a group when the number is negative, if there is one."""
-    try:
-        os.kill(target, number)
-    except (ProcessLookupError, PermissionError):
-        pass
+            for each in (number, signal.SIGCONT):  # a stopped process heeds SIGTERM only when it goes on
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, each)
 
 
 class _Process:
-    """A running process."""
+    """A running process. ``heads``: the first of its group and that of its session."""
 
-    __slots__ = ("group", "mark", "parent", "pid", "zombie")
+    __slots__ = ("heads", "mark", "parent", "pid", "zombie")
 
-    def __init__(self, pid: int, parent: int, group: int, state: str, mark: str) -> None:
-        self.pid, self.parent, self.group, self.mark = pid, parent, group, mark
+    def __init__(self, pid: int, parent: int, heads: tuple[int, ...], state: str, mark: str) -> None:
+        self.pid, self.parent, self.heads, self.mark = pid, parent, heads, mark
         self.zombie = state[:1] in ("Z", "X")
-
-
-def members(pgid: int, mark: str) -> dict[int, str]:
-    """The processes that run of a child, with their start marks: itself, its group, what they started, and what says in its
-    environment that it came of it."""
-    table = _table()
-    head = table.get(pgid)
-    # The kernel gives no number to a process that is still that of a group; so the head, also a dead one that nobody has
-    # waited for, tells whose group it is. Without a head only the environment does.
-    ours = head is not None and head.mark == mark
-    word, since = name(pgid, mark), _ticks(mark)
-    found = {p.pid for p in table.values() if (ours and p.group == pgid) or (_ticks(p.mark) >= since and _says(p.pid, word))}
-    if not ours and found and head is None:
-        found |= {p.pid for p in table.values() if p.group == pgid and any(table[f].group == pgid for f in found)}
-    below: dict[int, list[int]] = {}
-    for p in table.values():
-        below.setdefault(p.parent, []).append(p.pid)
-    stack = list(found)
-    while stack:
-        for pid in below.get(stack.pop(), ()):
-            if pid not in found:
-                found.add(pid)
-                stack.append(pid)
-    return {pid: table[pid].mark for pid in found if not table[pid].zombie}
 
 
 def _ticks(mark: str) -> int:
@@ -162,7 +166,8 @@ def _look(pid: int) -> _Process | None:
         return None
     if not _boots:
         _boots.append(boot())
-    return _Process(pid, int(fields[1]), int(fields[2]), fields[0].decode(), f"{int(fields[19])}.{_boots[0][:8]}")
+    heads = (int(fields[2]), int(fields[3]))
+    return _Process(pid, int(fields[1]), heads, fields[0].decode(), f"{int(fields[19])}.{_boots[0][:8]}")
 
 
 _boots: list[str] = []  # this boot's, once it was asked for
@@ -193,4 +198,4 @@ def _listed(pid: int | None = None) -> dict[int, _Process]:
         os.close(out)
         os.close(null)
     rows = (line.split(None, 4) for line in text.splitlines())
-    return {int(r[0]): _Process(int(r[0]), int(r[1]), int(r[2]), r[3], "-".join(r[4].split())) for r in rows if len(r) == 5}
+    return {int(r[0]): _Process(int(r[0]), int(r[1]), (int(r[2]),), r[3], "-".join(r[4].split())) for r in rows if len(r) == 5}

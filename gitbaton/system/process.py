@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -41,8 +41,9 @@ class Process:
     def __init__(self, argv: Sequence[str], pid: int, out: int, err: int, deadline: float) -> None:
         self.argv, self.pid, self.out, self.err, self.deadline = argv, pid, out, err, deadline
 
-    def finish(self) -> Result:
-        """Wait for the command. Raises GitTimeoutError when its time is over; the command is then killed."""
+    def finish(self, heard: Callable[[bytes], object] | None = None) -> Result:
+        """Wait for the command; ``heard`` gets each piece of its output. Raises GitTimeoutError when its time is over; the
+        command is then killed."""
         chunks: list[bytes] = []
         poll = select.poll()
         poll.register(self.out, select.POLLIN)
@@ -52,6 +53,8 @@ class Process:
                 if not chunk:
                     break
                 chunks.append(chunk)
+                if heard is not None:
+                    heard(chunk)
             else:
                 raise GitTimeoutError(f"'git {verb(self.argv)}' did not end in its time and was stopped")
         except BaseException:

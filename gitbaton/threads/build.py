@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 from gitbaton.threads.chain import Chain, jump_numbers
-from gitbaton.threads.codec import hasher, rows_blob, rows_of
+from gitbaton.threads.codec import Entry, Id, Row, hasher, rows_blob, rows_of
 from gitbaton.threads.commits import commit_data, subject_of, tree_data
 from gitbaton.threads.late import Batch, Late, Object, merged
-from gitbaton.threads.values import Entry, Id, Row
 from gitbaton.values import value
 
 TYPE_CHECKING = False

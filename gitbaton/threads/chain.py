@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 
 from gitbaton.errors import BatonError, RecordError
-from gitbaton.threads.codec import WIDTH
+from gitbaton.threads.codec import WIDTH, Entry, Id, Jump, Parts, Row, rows_of
 from gitbaton.threads.commits import entry_of, tree_parts
-from gitbaton.threads.values import Entry, Id, Jump, Parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,15 +170,56 @@ class Chain:
             yield entry
             entry = self.below(entry)
 
-    def verify(self) -> int:
-        """Walk the whole chain and its trees, and hold each jump against where it leads; how many checkpoints there are.
+    @property
+    def length(self) -> int:
+        """How many checkpoints there are."""
+        head = self.head()
+        return head.seq + 1 if head is not None else 0
+
+    def rows(self, entry: Entry) -> tuple[Row, ...]:
+        """The writes that stand in a checkpoint's own commit."""
+        return tuple(row for task, oid in entry.written.items() for row in rows_of(self.blob(oid), task))
+
+    def blob(self, oid: Id) -> bytes:
+        """The bytes of a blob. Raises RecordError for another object."""
+        kind, data = self.read(oid)
+        if kind != "blob":
+            raise RecordError(f"object {oid.hex()} is not a blob")
+        return data
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether this chain has the very commit of an entry; a chain whose pointers lie may have it and say no."""
+        try:
+            found = self.find(entry.id)
+        except BatonError:
+            return False
+        return found is not None and found.commit == entry.commit
+
+    def is_below(self, other: Chain) -> bool:
+        """Whether this chain is a beginning of the other, or all of it."""
+        try:
+            head = self.head()
+        except BatonError:
+            return False
+        return head is not None and other.holds(head)
+
+    def verify(self, *known: Chain) -> list[Entry]:
+        """The checkpoints that no ``known`` chain has, newest first, with their trees; each jump is held against its target.
 
         A jump into another chain that has the same ids shows only here. Raises RecordError, and GitError for what is missing.
         """
-        entries = list(self.walk())
-        for entry in entries:
-            targets = [entries[-1 - number] for number in jump_numbers(entry.seq)]
+        found: list[Entry] = []
+        below: Entry | None = None
+        for entry in self.walk():
+            if any(chain.holds(entry) for chain in known):
+                below = entry
+                break
+            found.append(entry)
+        first = below.seq + 1 if below is not None else 0
+        for entry in found:
+            numbers = jump_numbers(entry.seq)
+            targets = [found[first - 1 - n] if n >= first else self.at(below or entry, n) for n in numbers]
             if entry.jump != tuple((target.commit, target.id, target.seq) for target in targets):
                 raise RecordError(f"checkpoint '{entry.id[:100]}' points at what is not below it")
             len(entry.channels)
-        return len(entries)
+        return found

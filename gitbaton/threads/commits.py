@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from gitbaton.errors import RecordError
-from gitbaton.threads.codec import REST, WIDTH, loads, text_json
+from gitbaton.threads.codec import REST, WIDTH, Entry, Id, Jump, Parts, loads, text_json
 from gitbaton.threads.names import Cut, cut, name_of, ref_of, tree_name
-from gitbaton.threads.values import Entry, Id, Jump, Parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

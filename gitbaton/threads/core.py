@@ -4,23 +4,112 @@ from __future__ import annotations
 
 import os
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git.repo import Repo, sharer
 from gitbaton.threads.chain import Chain
-from gitbaton.threads.codec import blob_of, decode, encode_put, encode_writes, rows_of, typed_of
+from gitbaton.threads.codec import (
+    Entry,
+    Id,
+    Put,
+    Row,
+    Typed,
+    blob_of,
+    decode,
+    encode_put,
+    encode_writes,
+    hasher,
+    rows_of,
+    typed_of,
+)
 from gitbaton.threads.commits import named
 from gitbaton.threads.late import merged
 from gitbaton.threads.log import Log
 from gitbaton.threads.names import Cut, cut, names_of, prefix_of, ref_of
-from gitbaton.threads.values import Entry, Id, Put, Row, Typed
-from gitbaton.threads.view import Batch, Line, Shelf, Table, View, again
+from gitbaton.threads.view import Batch, Held, Line, Shelf, View, again
 from gitbaton.values import cast
 
 _LINES = 4096  # lines of which nothing waits in memory that are kept there
+
+
+class Frozen:
+    """What one flush brings into git of one line."""
+
+    __slots__ = ("line", "puts", "rows")
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self.puts = {id: entry for id, (_, entry) in line.puts.items()}
+        self.rows = {id: [(rows, replace) for _, rows, replace in batches] for id, batches in line.rows.items()}
+
+
+class Table:
+    """All lines, and the contents of blobs that only the log has. ``size`` counts the bytes of the log that it stands for,
+    ``count`` the records."""
+
+    def __init__(self) -> None:
+        self.lines: dict[tuple[str, str], Line] = {}
+        self.blobs: dict[Id, tuple[int, bytes]] = {}
+        self.size = self.count = 0
+        self._weights: dict[int, int] = {}
+        self._dirty: dict[Line, None] = {}
+
+    def put(self, number: int, line: Line, entry: Entry, blobs: Mapping[Id, bytes]) -> None:
+        """Take in a checkpoint."""
+        for oid, data in blobs.items():
+            self.blobs[oid] = (number, data)
+        id, held = entry.id, line.held
+        self._dirty[line] = None
+        new = id not in held.puts
+        held.puts[id] = (number, entry)
+        if new:  # after it is there: readers take the ids first
+            insort(held.order, id)
+
+    def writes(self, number: int, line: Line, id: str, rows: tuple[Row, ...], *, replace: bool) -> None:
+        """Take in writes of a task."""
+        self._dirty[line] = None
+        # A new list: readers may be going over the old one.
+        line.rows[id] = [*line.rows.get(id, ()), (number, rows, replace)]
+
+    def weigh(self, number: int, size: int) -> None:
+        """Count one record."""
+        self._weights[number] = size
+        self.size += size
+        self.count += 1
+
+    def weight(self, start: int) -> int:
+        """The bytes of the log from a number on."""
+        return sum(size for number, size in self._weights.items() if number >= start)
+
+    def dirty(self) -> list[Line]:
+        """The lines that have something for git."""
+        return list(self._dirty)
+
+    def freeze(self) -> list[Frozen]:
+        """All that git has not, as it is now."""
+        return [Frozen(line) for line in self.dirty()]
+
+    def forget(self, below: int) -> None:
+        """Drop what came in records before ``below``: git has it. Every line's view must have it, or is set to None before."""
+        if not any(number < below for number in self._weights):
+            return
+        for line in self.dirty():
+            _forget(line, below)
+            if not line.puts and not line.rows:
+                del self._dirty[line]
+        for oid in [oid for oid, (number, _) in self.blobs.items() if number < below]:
+            del self.blobs[oid]
+        for number in [s for s in self._weights if s < below]:
+            self.count -= 1
+            self.size -= self._weights.pop(number)
+
+
+def _forget(line: Line, below: int) -> None:
+    line.held = Held({id: kept for id, kept in line.held.puts.items() if kept[0] >= below})
+    line.rows = {id: left for id, batches in line.rows.items() if (left := [b for b in batches if b[0] >= below])}
 
 
 class Core:
@@ -55,7 +144,7 @@ class Core:
             if not self.started:
                 self.repo = again(self.repo)
                 self.shelf = Shelf(self.repo, cache=self.cache)
-                self.identify = self.shelf.packs.id
+                self.identify = hasher(self.shelf.packs.algorithm)
                 try:
                     self.wal = Log(self.folder, sync=self.sync, share=sharer(self.repo))
                 except BaseException:

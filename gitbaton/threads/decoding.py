@@ -11,7 +11,7 @@ from typing import Any
 
 from gitbaton.codec import plain
 from gitbaton.errors import ScanError
-from gitbaton.threads.values import Typed
+from gitbaton.threads.codec import Typed
 from gitbaton.values import value
 
 Doc = Any

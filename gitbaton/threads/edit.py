@@ -2,64 +2,38 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from gitbaton.errors import BatonError, GitError, NotFoundError, RefConflictError, UsageError
-from gitbaton.git.binary import clear_stale_locks
+from gitbaton.errors import BatonError, GitError, RefConflictError, UsageError
 from gitbaton.git.objects import RefChange
 from gitbaton.threads.build import rebuild
-from gitbaton.threads.codec import key, loads, rows_of
+from gitbaton.threads.codec import Entry, Id
 from gitbaton.threads.core import Core
-from gitbaton.threads.flush import PATIENCE, WAIT, Failed, Place, bring, drain, freeze, settle
-from gitbaton.threads.late import Batch, Object, merged
-from gitbaton.threads.names import cut, names_of, prefix_of
-from gitbaton.threads.values import Entry, Id, Row
+from gitbaton.threads.flush import ROUNDS, WAIT, Failed, Place, bring, drain, freeze, insist, settle
+from gitbaton.threads.joining import Side, apart, metadata_of, needed
+from gitbaton.threads.late import Batch, Object
+from gitbaton.threads.names import THREADS, cut, names_of, prefix_of
 from gitbaton.threads.view import Line, View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    Metadata = Callable[[Entry], Any]
-    Find = Callable[[str], Entry | None]
-
-_ALL = ("refs/baton/threads/", "refs/baton/late/")
-_COUNTERS = "counters_since_delta_snapshot"
-_ROUNDS = 3  # see flush
-
-
-class Choice:
-    """What counts where two chains have the same checkpoint or the same write: asked with theirs first, then ours."""
-
-    def __init__(self, entry: Callable[[Entry, Entry], Entry], row: Callable[[Row, Row], Row]) -> None:
-        self.entry, self.row = entry, row
+    from gitbaton.threads.chain import Chain
+    from gitbaton.threads.codec import Row
+    from gitbaton.threads.joining import Made, Metadata
+    from gitbaton.threads.late import Late
 
 
 def delete(core: Core, thread: str) -> None:
     """See ThreadStore."""
-    edit(core, lambda draft: _delete(draft, thread), (), {thread})
-
-
-def _delete(draft: Draft, thread: str) -> None:
-    """Draft that all refs of a thread go, whatever they point at."""
-    draft.folders += prefix_of(thread)
-    for ref, oid in draft.core.shelf.refs.listing(*prefix_of(thread)).items():
-        names = names_of(ref, thread)
-        if names is not None and names[0] == thread:
-            draft.changes.append(RefChange(name=ref, old=oid, new=None))
+    edit(core, lambda draft: draft.drop(thread), (), {thread})
 
 
 def delete_runs(core: Core, run_ids: Iterable[str], metadata: Metadata | None) -> None:
     """See ThreadStore."""
     wanted = set(run_ids)
-    if wanted:
-        edit(core, lambda draft: _delete_runs(draft, wanted, metadata))
 
-
-def _delete_runs(draft: Draft, wanted: set[str], metadata: Metadata | None) -> None:
-    def work(part: Part, line: Line) -> None:
+    def work(part: Part) -> None:
         before, new = part.before, list[Entry]()
         for entry in part.view.chain.walk():
             met = before.view.chain.find(entry.id) if before is not None else None
@@ -69,144 +43,43 @@ def _delete_runs(draft: Draft, wanted: set[str], metadata: Metadata | None) -> N
             new.append(entry)
             if entry.md and b'"run_id"' not in entry.md:
                 continue
-            run = _metadata(entry, metadata).get("run_id")
+            run = metadata_of(entry, metadata).get("run_id")
             if isinstance(run, str) and run in wanted:
                 part.gone[entry.id] = None
         if part.gone and before is not None and before.gone and before.view.late_tip == part.view.late_tip:
-            _resumed(part, line, before, new)
+            part.resume(before, new)
         elif part.gone:
-            _rebuilt(part, line, part.view, part.gone, {})
+            part.rebuild(part.gone)
 
-    for names in draft.lines(_ALL[:1]):
-        draft.once(names, work)
+    def plan(draft: Draft) -> None:
+        for place in draft.places([THREADS]):
+            draft.once(place, work)
 
-
-def _resumed(part: Part, line: Line, before: Part, new: Sequence[Entry]) -> None:
-    """Put what came since upon what was built before, which has all below it already."""
-    shelf, (tip, late) = part.core.shelf, before.made
-    puts = {entry.id: None if entry.id in part.gone else entry for entry in new}
-    kept = [entry for entry in new if entry.id not in part.gone and entry.written]
-    rows = {entry.id: [(tuple(_rows(part.core, entry)), True)] for entry in kept}
-    made = rebuild(shelf.chain(tip), puts, rows, shelf.late(late), names=_names(line, part.view))
-    part.objects += [*before.objects, *made.objects]
-    part.move(line, part.view, made.tip, made.late_tip)
-
-
-def _rebuilt(
-    draft: Draft, line: Line, view: View, puts: Mapping[str, Entry | None], rows: Mapping[str, Sequence[Batch]]
-) -> None:
-    made = rebuild(view.chain, puts, rows, view.late, names=_names(line, view))
-    draft.objects += made.objects
-    draft.move(line, view, made.tip, made.late_tip)
-
-
-def _names(line: Line, view: View) -> bytes | None:
-    """What the commits of a line say of its names; what its chain says where the line does not know them."""
-    whole = line.names or not cut(line.ref)
-    return line.names if whole else view.head.names if view.head is not None else None
-
-
-def _metadata(entry: Entry, metadata: Metadata | None) -> Mapping[str, Any]:
-    """A checkpoint's metadata; what JSON does not carry is read by ``metadata``, and is nothing without it."""
-    found = loads(entry.md) if entry.md else metadata(entry) if metadata is not None else None
-    return found if isinstance(found, Mapping) else {}
+    if wanted:
+        edit(core, plan)
 
 
 def copy(core: Core, source: str, target: str) -> None:
     """See ThreadStore."""
+
+    def plan(draft: Draft) -> None:
+        for thread, namespace in draft.places(prefix_of(source), source):
+            if thread == source:
+                view = core.shelf.look(core.line(source, namespace))
+                draft.once((target, namespace), lambda part, view=view: part.unite(view), view.tip, view.late_tip)  # type: ignore[misc]
+
     if source != target:
-        edit(core, lambda draft: _copy(draft, source, target), {source, target})
+        edit(core, plan, {source, target})
 
 
-def _copy(draft: Draft, source: str, target: str) -> None:
-    for thread, namespace in draft.lines(prefix_of(source), source):
-        if thread == source:
-            _, view = draft.line(source, namespace)
-
-            def work(part: Part, line: Line, view: View = view) -> None:
-                _unite(part, line, part.view, view, Choice(_first, _first))
-
-            draft.once((target, namespace), work, view.tip, view.late_tip)
-
-
-def _first(theirs: Any, _ours: Any) -> Any:
-    return theirs
-
-
-def join(core: Core, thread: str, namespace: str, tip: Id, late: Id | None) -> None:
+def join(core: Core, place: Place, draw: Callable[[Side], Made]) -> None:
     """See ThreadStore."""
-    chain, other = core.shelf.chain(tip), core.shelf.late(late)
-    chain.verify()
-    for entry in chain.walk():
-        for _ in _rows(core, entry):  # what cannot be read could never be written anew
-            continue
-    for id in other.ids():
-        other.of(id)
-    theirs = View(core.shelf, chain, other, {})
 
-    def work(part: Part, line: Line) -> None:
-        _unite(part, line, part.view, theirs, Choice(lambda one, two: max(one, two, key=_rank), max))
+    def work(part: Part) -> None:
+        tip, late, objects = draw(Side(part.view.chain, part.view.late))
+        part.made, part.objects = (tip, late), [*objects]
 
-    edit(core, lambda draft: draft.once((thread, namespace), work), {thread})
-
-
-def _rank(entry: Entry) -> Any:
-    """What decides, in all clones alike, between two checkpoints with one id."""
-    return entry.ck, entry.md, entry.parent or "", sorted(entry.channels.items()), sorted(entry.rest.items())
-
-
-def _unite(draft: Draft, line: Line, ours: View, theirs: View, choice: Choice) -> None:
-    """Take another chain and its late writes into a line."""
-    # The chain of another name may not be ours as it is, where its commits or ours say the name.
-    foreign = theirs.head is not None and theirs.head.names != _names(line, theirs)
-    if ours.tip is None and ours.late_tip is None and not foreign:
-        draft.move(line, ours, theirs.tip, theirs.late_tip)
-        return
-    puts, rows = _lacking(draft.core, ours, theirs, choice)
-    turned = Choice(lambda own, other: choice.entry(other, own), lambda own, other: choice.row(other, own))
-    equal = not puts and not rows
-    if foreign or any(_lacking(draft.core, theirs, ours, turned)):
-        if not equal:
-            _rebuilt(draft, line, ours, puts, rows)
-    elif not equal or _tips(theirs) > _tips(ours):  # so that clones which have the same come to the same commits
-        draft.move(line, ours, theirs.tip, theirs.late_tip)
-
-
-def _tips(view: View) -> tuple[Id, Id]:
-    return view.tip or b"", view.late_tip or b""
-
-
-def _lacking(core: Core, ours: View, theirs: View, choice: Choice) -> tuple[dict[str, Entry | None], dict[str, list[Batch]]]:
-    """The checkpoints and writes that we are to take from them."""
-    puts: dict[str, Entry | None] = {}
-    met: dict[str, tuple[Entry | None, Entry | None]] = {}
-    for entry in theirs.chain.walk():
-        own = ours.find(entry.id)
-        if own is not None and own.commit == entry.commit:
-            break  # and so are all below
-        if own is None or (_rank(entry) != _rank(own) and choice.entry(entry, own) is entry):
-            puts[entry.id] = entry
-        met[entry.id] = own, entry
-    for id in theirs.late.ids():
-        met.setdefault(id, (ours.find(id), theirs.find(id)))
-    rows: dict[str, list[Batch]] = {}
-    for id, (own, other) in met.items():
-        held = {key(row): row for row in _all_rows(core, ours, id, own)}
-        more = [row for row in _all_rows(core, theirs, id, other) if held.get(key(row)) != row]
-        more = [row for row in more if key(row) not in held or choice.row(row, held[key(row)]) == row]
-        if more:
-            rows[id] = [(tuple(more), True)]
-    return puts, rows
-
-
-def _all_rows(core: Core, view: View, id: str, entry: Entry | None) -> tuple[Row, ...]:
-    """The writes of a checkpoint, late ones too, whether it is there or not."""
-    return merged(_rows(core, entry) if entry is not None else (), view.late.of(id))
-
-
-def _rows(core: Core, entry: Entry) -> Iterator[Row]:
-    for task, oid in entry.written.items():
-        yield from rows_of(core.shelf.packs.read(oid)[1], task)
+    edit(core, lambda draft: draft.once(place, work), {place[0]})
 
 
 def prune(core: Core, threads: Iterable[str], strategy: str, metadata: Metadata | None) -> None:
@@ -215,34 +88,29 @@ def prune(core: Core, threads: Iterable[str], strategy: str, metadata: Metadata 
         raise UsageError(f"strategy '{strategy}' is neither 'keep_latest' nor 'delete'")
     wanted = list(dict.fromkeys(threads))
 
+    def keep_latest(part: Part) -> None:
+        view, head = part.view, part.view.head
+        if head is None:
+            return
+        kept = needed(part.line.thread, view.find, [head.id], metadata)
+        # Writes for a checkpoint that is yet to come stay.
+        gone: dict[str, Entry | None] = {id: None for id in view.late.ids() if id < head.id and id not in kept}
+        if len(kept) == head.seq + 1:
+            part.rebuild(gone)
+        else:
+            part.rebuild({**gone, **kept}, {id: view.chain.rows(entry) for id, entry in kept.items()}, anew=True)
+
     def plan(draft: Draft) -> None:
         for thread in wanted:
             if strategy == "delete":
-                _delete(draft, thread)
+                draft.drop(thread)
                 continue
-            for names in draft.lines(prefix_of(thread)[:1], thread):
-                if names[0] == thread:
-                    draft.once(names, lambda part, line: _keep_latest(part, line, metadata))
+            for place in draft.places(prefix_of(thread)[:1], thread):
+                if place[0] == thread:
+                    draft.once(place, keep_latest)
 
     if wanted:
         edit(core, plan, *((), set(wanted)) if strategy == "delete" else (set(wanted),))
-
-
-def _keep_latest(draft: Part, line: Line, metadata: Metadata | None) -> None:
-    """Draft that one line keeps its newest checkpoint, what that is put together from, and writes for one yet to come."""
-    view = draft.view
-    if view.head is None:
-        return
-    kept = _needed(line.thread, view.find, view.head, metadata)
-    puts: dict[str, Entry | None] = {id: None for id in view.late.ids() if id < view.head.id and id not in kept}
-    if len(kept) == view.head.seq + 1:
-        if puts:
-            _rebuilt(draft, line, view, puts, {})
-        return
-    rows = {id: [(tuple(_rows(draft.core, entry)), True)] for id, entry in kept.items() if entry.written}
-    made = rebuild(draft.core.shelf.chain(None), {**puts, **kept}, rows, view.late, names=_names(line, view))
-    draft.objects += made.objects
-    draft.move(line, view, made.tip, made.late_tip)
 
 
 def remove(core: Core, wanted: Mapping[Place, Iterable[str]], metadata: Metadata | None) -> dict[Place, set[str]]:
@@ -250,14 +118,13 @@ def remove(core: Core, wanted: Mapping[Place, Iterable[str]], metadata: Metadata
     lines = {place: set(ids) for place, ids in wanted.items()}
     went: dict[Place, set[str]] = {place: set() for place in lines}
 
-    def work(part: Part, line: Line) -> None:
-        place, view = (line.thread, line.namespace), part.view
-        there = [entry.id for entry in view.chain.walk()]
+    def work(part: Part) -> None:
+        place = part.line.thread, part.line.namespace
+        there = [entry.id for entry in part.view.chain.walk()]
         stays = [id for id in there if id not in lines[place]]
-        kept = needed(line.thread, view.find, there[:1] + stays, metadata)
+        kept = needed(part.line.thread, part.view.find, there[:1] + stays, metadata)
         went[place] = {id for id in there if id not in kept}
-        if went[place]:
-            _rebuilt(part, line, view, dict.fromkeys(went[place]), {})
+        part.rebuild(dict.fromkeys(went[place]))
 
     def plan(draft: Draft) -> None:
         for place in lines:
@@ -268,84 +135,102 @@ def remove(core: Core, wanted: Mapping[Place, Iterable[str]], metadata: Metadata
     return went
 
 
-def needed(thread: str, find: Find, ids: Iterable[str], metadata: Metadata | None) -> set[str]:
-    """Checkpoints, and those from which their delta channels are put together."""
-    found: set[str] = set()
-    for id in ids:
-        entry = find(id)
-        found |= _needed(thread, find, entry, metadata).keys() if entry is not None else set()
-    return found
+class Part:
+    """What an edit comes to for one line: where its refs are to point (``made``), and the ``objects`` that they need; drafted
+    when they, and what else counts, pointed at ``tips``. ``before`` is what it came to when they pointed elsewhere, while this
+    is drafted; ``gone`` are the checkpoints that it removes."""
 
+    def __init__(self, core: Core, line: Line, view: View, tips: tuple[Id | None, ...], before: Part | None) -> None:
+        self.core, self.line, self.view, self.tips, self.before = core, line, view, tips, before
+        self.gone: dict[str, Entry | None] = {}
+        self.made: Sequence[Id | None] = (view.tip, view.late_tip)
+        self.objects: list[Object] = []
 
-def _needed(thread: str, find: Find, head: Entry, metadata: Metadata | None) -> dict[str, Entry]:
-    """A checkpoint, and those before it down to where each of its delta channels has a value."""
-    counters = _metadata(head, metadata).get(_COUNTERS)
-    missing = {name for name in counters if name not in head.channels} if isinstance(counters, Mapping) else set()
-    kept, at = {head.id: head}, head
-    while missing and at.parent is not None and at.parent not in kept:
-        found = find(at.parent)
-        if found is None:
-            raise NotFoundError(
-                f"checkpoint '{at.parent}' of thread '{thread}' is not here, and channel '{min(missing)}' of '{head.id}' is put"
-                " together from it; nothing was pruned"
-            )
-        kept[found.id] = at = found
-        missing -= found.channels.keys()
-    return kept
+    @property
+    def changes(self) -> list[RefChange]:
+        """The refs that move."""
+        refs = zip((self.line.ref, self.line.late), (self.view.tip, self.view.late_tip), self.made, strict=True)
+        return [
+            RefChange(name=ref, old=old.hex() if old else None, new=new.hex() if new else None)
+            for ref, old, new in refs
+            if old != new
+        ]
+
+    def names(self, view: View) -> bytes | None:
+        """What the commits of the line say of its names; what a chain says where the line does not know them."""
+        whole = self.line.names or not cut(self.line.ref)
+        return self.line.names if whole else view.head.names if view.head is not None else None
+
+    def rebuild(
+        self, puts: Mapping[str, Entry | None], rows: Mapping[str, Sequence[Row]] | None = None, *, anew: bool = False
+    ) -> None:
+        """Draft the line with checkpoints put or removed (None), and writes that must stand. ``anew``: of these alone."""
+        if puts or rows:
+            shelf, batches = self.core.shelf, {id: [(tuple(some), True)] for id, some in (rows or {}).items() if some}
+            self._build(shelf.chain(None) if anew else self.view.chain, puts, batches, self.view.late)
+
+    def resume(self, before: Part, new: Sequence[Entry]) -> None:
+        """Put what came since upon what was built before, which has all below it already."""
+        shelf, (tip, late) = self.core.shelf, before.made
+        puts = {entry.id: None if entry.id in self.gone else entry for entry in new}
+        rows = {entry.id: [(self.view.chain.rows(entry), True)] for entry in new if entry.id not in self.gone and entry.written}
+        self.objects += before.objects
+        self._build(shelf.chain(tip), puts, rows, shelf.late(late))
+
+    def _build(self, chain: Chain, puts: Mapping[str, Entry | None], rows: Mapping[str, Sequence[Batch]], late: Late) -> None:
+        made = rebuild(chain, puts, rows, late, names=self.names(self.view))
+        self.objects += made.objects
+        self.made = made.tip, made.late_tip
+
+    def unite(self, theirs: View) -> None:
+        """Draft that the line gets what another has and it lacks; of what both have the other's counts."""
+        ours = self.view
+        # The chain of another name may not be ours as it is, where its commits or ours say the name.
+        foreign = theirs.head is not None and theirs.head.names != self.names(theirs)
+        if ours.tip is None and ours.late_tip is None and not foreign:
+            self.made = theirs.tip, theirs.late_tip
+            return
+        sides = Side(ours.chain, ours.late), Side(theirs.chain, theirs.late)
+        found = apart(*sides, None, both=lambda _, their: their)
+        if found.ours and (found.theirs or foreign):
+            self.rebuild(found.ours.puts, found.ours.rows)
+        elif found.ours:
+            self.made = theirs.tip, theirs.late_tip
 
 
 class Draft:
     """What an edit comes to: refs that move, objects that they need, and folders of refs that are to be empty. ``parts`` are
     what earlier drafts of the same edit came to, by line."""
 
-    def __init__(self, core: Core, parts: dict[Place, Part] | None = None) -> None:
-        self.core = core
-        self.parts = parts if parts is not None else {}
+    def __init__(self, core: Core, parts: dict[Place, Part]) -> None:
+        self.core, self.parts = core, parts
         self.changes: list[RefChange] = []
         self.objects: list[Object] = []
         self.folders: list[str] = []
 
-    def line(self, thread: str, namespace: str) -> tuple[Line, View]:
-        """A line and what git has of it now."""
-        line = self.core.line(thread, namespace)
-        return line, self.core.shelf.look(line)
-
-    def move(self, line: Line, view: View, tip: Id | None, late: Id | None) -> None:
-        """Have a line's refs point elsewhere."""
-        for ref, old, new in ((line.ref, view.tip, tip), (line.late, view.late_tip, late)):
-            if old != new:
-                self.changes.append(RefChange(name=ref, old=old.hex() if old else None, new=new.hex() if new else None))
-
-    def lines(self, prefixes: Iterable[str], *known: str) -> list[tuple[str, str]]:
+    def places(self, prefixes: Iterable[str], *known: str) -> list[Place]:
         """Threads and namespaces of refs below prefixes; ``known`` as for ``Core.named``."""
         return sorted({*self.core.named(self.core.shelf.names(*prefixes), *known)})
 
-    def once(self, names: Place, work: Callable[[Part, Line], None], *others: Id | None) -> None:
+    def once(self, place: Place, work: Callable[[Part], None], *others: Id | None) -> None:
         """Draft what becomes of one line by ``work``, or take what it came to when the line, and ``others``, were the same."""
-        line, view = self.line(*names)
-        tips, part = (view.tip, view.late_tip, *others), self.parts.get(names)
+        line = self.core.line(*place)
+        view, part = self.core.shelf.look(line), self.parts.get(place)
+        tips = view.tip, view.late_tip, *others
         if part is None or part.tips != tips:
-            part = self.parts[names] = Part(self.core, view, tips, part)
-            work(part, line)
+            part = self.parts[place] = Part(self.core, line, view, tips, part)
+            work(part)
             part.before = None
         self.changes += part.changes
         self.objects += part.objects
 
-
-class Part(Draft):
-    """What an edit comes to for one line, whose refs point at ``tips``; ``before`` is what it came to when they pointed
-    elsewhere, ``gone`` the checkpoints that it removes, ``made`` what the refs are to point at."""
-
-    def __init__(self, core: Core, view: View, tips: tuple[Id | None, ...], before: Part | None) -> None:
-        super().__init__(core)
-        self.view, self.tips, self.before = view, tips, before
-        self.gone: dict[str, Entry | None] = {}
-        self.made = view.tip, view.late_tip
-
-    def move(self, line: Line, view: View, tip: Id | None, late: Id | None) -> None:
-        """See Draft."""
-        super().move(line, view, tip, late)
-        self.made = tip, late
+    def drop(self, thread: str) -> None:
+        """Draft that all refs of a thread go, whatever they point at."""
+        self.folders += prefix_of(thread)
+        for ref, oid in self.core.shelf.refs.listing(*prefix_of(thread)).items():
+            names = names_of(ref, thread)
+            if names is not None and names[0] == thread:
+                self.changes.append(RefChange(name=ref, old=oid, new=None))
 
 
 def edit(core: Core, plan: Callable[[Draft], None], touched: Container[str] | None = None, gone: Container[str] = ()) -> None:
@@ -361,24 +246,21 @@ def edit(core: Core, plan: Callable[[Draft], None], touched: Container[str] | No
             raise
         failed = {}
     _refuse(failed, touched)
-    parts: dict[Place, Part] = {}
+    ahead, done = Draft(core, {}), None
     with core.wal.flushing(WAIT):
-        ahead = Draft(core, parts)
         if not gone:
             plan(ahead)
-        made = {item[1] for item in ahead.objects}
         with core.shelf.packs.written(ahead.objects):
-            for _ in range(_ROUNDS):
+            for _ in range(ROUNDS):
                 with core.wal.lock(), core.careful():
                     done = _brought(core, gone)
                     if done is not None:
-                        failed = done
-                        _refuse(failed, touched)
-                        _move(core, plan, parts, made)
+                        _refuse(done, touched)
+                        _move(core, plan, ahead)
                         break
     if done is None:
         raise RefConflictError("the threads cannot be edited: what is put meanwhile cannot be brought into git")
-    for error in failed.values() if touched is None else ():
+    for error in done.values() if touched is None else ():
         raise error
 
 
@@ -408,24 +290,26 @@ def _brought(core: Core, gone: Container[str]) -> Failed | None:
     return failed
 
 
-def _move(core: Core, plan: Callable[[Draft], None], parts: dict[Place, Part], made: Container[Id]) -> None:
-    """Move the refs as is planned now; the objects ``made`` are there. With the log's lock held."""
-    end = time.monotonic() + PATIENCE
-    while True:
-        draft = Draft(core, parts)
+def _move(core: Core, plan: Callable[[Draft], None], ahead: Draft) -> None:
+    """Move the refs as is planned now; the objects of the draft made ``ahead`` are there. With the log's lock held."""
+    there = {item[1] for item in ahead.objects}
+
+    def attempt(*, last: bool) -> list[str]:
+        draft = Draft(core, ahead.parts)
         plan(draft)
-        with core.shelf.packs.written([item for item in draft.objects if item[1] not in made]):
+        with core.shelf.packs.written([item for item in draft.objects if item[1] not in there]):
             try:
                 if draft.changes:
                     core.shelf.move(draft.changes)
                 if draft.folders:
                     core.shelf.gone(draft.folders)
-                break
             except RefConflictError:
-                if time.monotonic() > end:
+                if last:
                     raise
-        clear_stale_locks(core.repo.layout.common_dir, [change.name for change in draft.changes])
-        time.sleep(0.01)
+                return [change.name for change in draft.changes]
+        return []
+
+    insist(core, attempt)
     core.wal.bump()
     core.epoch = core.wal.epoch
     core.shelf.epoch += 1

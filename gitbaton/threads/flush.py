@@ -10,16 +10,15 @@ from gitbaton.errors import BatonError, GitError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import RefChange
 from gitbaton.threads.build import Built, building
-from gitbaton.threads.codec import encode_put, encode_writes, key
-from gitbaton.threads.core import Core
+from gitbaton.threads.codec import Id, Row, encode_put, encode_writes, key
+from gitbaton.threads.core import Core, Frozen
 from gitbaton.threads.late import Object
-from gitbaton.threads.values import Id, Row
-from gitbaton.threads.view import Frozen, Line, View
+from gitbaton.threads.view import Line, View
 
 WAIT = 60.0  # seconds for the flush lock
 PATIENCE = 15.0  # seconds for a ref that somebody else has locked: a lock ten seconds old is of a process that was killed
 _FEW = 16  # checkpoints that are looked through at a time
-_ROUNDS = 3  # in the first it is seen what cannot be brought, in the second the log lets go of all else
+ROUNDS = 3  # in the first it is seen what cannot be brought, in the second the log lets go of all else
 Place = tuple[str, str]
 Failed = dict[Place, BatonError]
 """Lines that cannot be brought into git, by thread and namespace."""
@@ -45,7 +44,7 @@ def drain(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None]
         if not core.table.count:
             return False, {}
     with core.wal.flushing(wait):
-        for _ in range(_ROUNDS):
+        for _ in range(ROUNDS):
             with core.wal.lock(), core.careful():
                 core.catch_up()
                 if not core.table.count:
@@ -123,21 +122,32 @@ def bring(
     The views that result, and the lines that cannot be brought: they keep no other from git."""
     views: list[tuple[Frozen, View]] = []
     failed: Failed = {}
-    left, end = list(frozen), time.monotonic() + PATIENCE
-    while left:
+    left = list(frozen)
+
+    def attempt(*, last: bool) -> list[str]:
+        nonlocal left
         built: list[Work] = []
         with core.shelf.packs.written(_built(core, left, built, failed, give_way), give_way or int):
             left = _move(core, built, views, failed)
-        late = time.monotonic() > end
         for each in left:
-            if late or place(each.line) in core.stuck:  # nobody waits for it a second time
+            if last or place(each.line) in core.stuck:  # nobody waits for it a second time
                 said = f"cannot update a ref: '{each.line.ref}' is locked or moved by others all the time"
                 failed[place(each.line)] = RefConflictError(said)
         left = [each for each in left if place(each.line) not in failed]
-        if left:
-            clear_stale_locks(core.repo.layout.common_dir, [ref for each in left for ref in (each.line.ref, each.line.late)])
-            time.sleep(0.01)
+        return [ref for each in left for ref in (each.line.ref, each.line.late)]
+
+    if left:
+        insist(core, attempt)
     return views, failed
+
+
+def insist(core: Core, attempt: Callable[..., Sequence[str]]) -> None:
+    """Make an attempt to move refs, which gives those that somebody else has moved or locked meanwhile, and make it anew for
+    as long as it gives any; after PATIENCE with ``last``. A lock that a killed process left goes."""
+    end = time.monotonic() + PATIENCE
+    while names := attempt(last=time.monotonic() > end):
+        clear_stale_locks(core.repo.layout.common_dir, names)
+        time.sleep(0.01)
 
 
 def place(line: Line) -> Place:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
-from gitbaton.errors import BatonError, GitError
+from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.objects import Kind, Objects
 from gitbaton.git.repo import Repo
@@ -14,11 +14,10 @@ from gitbaton.git.sizes import LARGEST, check_size
 from gitbaton.model import Oid
 from gitbaton.threads import logfile, oldlog
 from gitbaton.threads.chain import Chain
-from gitbaton.threads.codec import decode
+from gitbaton.threads.codec import Entry, Id, Put, decode, loads, typed_of
 from gitbaton.threads.commits import named
 from gitbaton.threads.late import Late
 from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
-from gitbaton.threads.values import Id, Put
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -48,7 +47,7 @@ def checked(objects: Objects, algorithm: Algorithm, refs: Mapping[str, Oid]) -> 
         try:
             if ref.startswith(THREADS):
                 chain = Chain(read, algorithm, bytes.fromhex(oid))
-                count, names = chain.verify(), named(names, chain.head())
+                count, names = len(chain.verify()), named(names, chain.head())
                 wrong = "it does not say its name" if any(isinstance(name, Cut) for name in names) else ""
             elif ref.startswith(LATE):
                 late = Late(read, algorithm, bytes.fromhex(oid))
@@ -84,6 +83,46 @@ def reader(objects: Objects) -> Callable[[Id], tuple[Kind, bytes]]:
         return found.kind, found.data
 
     return read
+
+
+def unusable(chain: Chain, late: Late, *known: Chain) -> str:
+    """Why nobody can use a chain and the writes beside it; empty where everything is as we write it. What ``known`` chains have
+    is: only the rest is looked at, and all that it holds."""
+    try:
+        found, seen = chain.verify(*known), set[Id]()
+        for entry in found:
+            if entry.names != found[0].names:
+                return f"checkpoint '{entry.id[:100]}' is of a thread with another name"
+            _look(chain, entry)
+            for oid in {*entry.channels.values()} - seen:
+                typed_of(chain.blob(oid))
+                seen.add(oid)
+            chain.rows(entry)
+        for id in late.ids():
+            late.of(id)
+    except BatonError as error:
+        return error.message
+    return ""
+
+
+def _look(chain: Chain, entry: Entry) -> None:
+    """Raise RecordError where a saver would refuse what a checkpoint says of itself. What is encrypted only it can open."""
+    from gitbaton.threads.decoding import opaque, opened, readable
+
+    for kind, text in (("ck", entry.ck), ("md", entry.md)):
+        found: object = loads(text) if text else None
+        if not text:
+            typed = typed_of(chain.blob(entry.rest[kind]))
+            if opaque(typed[0]) or (typed[0] == "msgpack" and not readable()):
+                continue
+            try:
+                found = opened(typed)
+            except ValueError as error:
+                raise RecordError(f"checkpoint '{entry.id[:100]}' is {error}") from None
+        if not isinstance(found, dict):
+            raise RecordError(f"checkpoint '{entry.id[:100]}' is no object")
+        if kind == "ck" and found.get("id") != entry.id:
+            raise RecordError(f"checkpoint '{entry.id[:100]}' says that it is another")
 
 
 def waiting(folder: str) -> int:

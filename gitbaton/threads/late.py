@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import Kind
-from gitbaton.threads.codec import WIDTH, hasher, key, rows_blob, rows_of
+from gitbaton.threads.codec import WIDTH, Id, Row, hasher, key, rows_blob, rows_of
 from gitbaton.threads.commits import AUTHOR, file_entry, tree_rows
 from gitbaton.threads.names import name_of, tree_name
-from gitbaton.threads.values import Id, Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import Any
 from gitbaton.codec import first_line, plain
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError
 from gitbaton.render import in_shell
+from gitbaton.threads.codec import Entry, Typed
 from gitbaton.threads.decoding import SCREEN, Doc, Limits, document, documents, flat, opened, readable
 from gitbaton.threads.store import ThreadStore
-from gitbaton.threads.values import Entry, Typed
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -214,7 +214,7 @@ def missing(thread: str, elsewhere: Mapping[str, Iterable[str]], names: Iterable
     """The error for a thread that is not here: what was fetched, or what is near."""
     remotes = [f"it was fetched from '{plain(remote)}': {joins(remote)}" for remote in sorted(elsewhere.get(thread, ()))]
     near = [f"perhaps '{plain(name)}' is meant" for name in get_close_matches(thread[:200], names, n=3, cutoff=0.55)]
-    return NotFoundError(f"there is no thread '{plain(thread)}'", *(remotes or (*near, "'git baton threads' lists them")))
+    return NotFoundError(f"there is no thread '{plain(thread)}'", *(remotes or (*near, "'git baton thread list' lists them")))
 
 
 def joins(remote: str) -> str:

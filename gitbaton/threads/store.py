@@ -9,21 +9,23 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from gitbaton.errors import BatonError
 from gitbaton.git import maintenance
 from gitbaton.git.repo import Repo, discover
 from gitbaton.threads import edit
+from gitbaton.threads.codec import Entry, Id, Row, Typed
 from gitbaton.threads.core import Core
 from gitbaton.threads.flush import drain, flush
 from gitbaton.threads.health import wrong
-from gitbaton.threads.values import Entry, Id, Row, Typed
+from gitbaton.threads.joining import needed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from gitbaton.threads.joining import Made, Side
 
 BYTES = 4 << 20  # of the log, after which it is flushed
 BEHIND = 64 << 20  # bytes of the log, after which puts wait for the flush
@@ -188,7 +190,7 @@ class ThreadStore:
     ) -> set[str]:
         """Some checkpoints, and those from which their delta channels are put together. Raises NotFoundError
         when one of these is not here. ``metadata`` as for ``delete_runs``."""
-        return edit.needed(thread, lambda id: self.entry(thread, namespace, id), ids, metadata)
+        return {*needed(thread, lambda id: self.entry(thread, namespace, id), ids, metadata)}
 
     def remove(
         self, wanted: Mapping[tuple[str, str], Iterable[str]], metadata: Callable[[Entry], Any] | None = None
@@ -201,10 +203,11 @@ class ThreadStore:
         """The refs of threads that hold no id, each with why; of one namespace those that lead to what cannot be read, too."""
         return wrong(self._core.repo, place)
 
-    def join(self, thread: str, namespace: str, tip: Id, late: Id | None) -> None:
-        """Take in another chain of the same thread: a checkpoint that only one of both has is kept. Of two with the same id
-        all clones choose the same one. Raises RecordError, with nothing changed, when the chain is malformed."""
-        edit.join(self._core, thread, namespace, tip, late)
+    def join(self, thread: str, namespace: str, draw: Callable[[Side], Made]) -> None:
+        """Have the chain and the late writes of a namespace be what ``draw`` makes of those that are here: where the two are
+        to stand, and the objects that it takes. Drawn again where somebody moves them meanwhile. Raises what ``draw`` raises,
+        with nothing changed, and GitError."""
+        edit.join(self._core, (thread, namespace), draw)
 
     def close(self) -> None:
         """Flush if no other process has the store open, and let go of it. Closing again does nothing. In a signal handler that
@@ -317,8 +320,12 @@ class Worker:
             thread = self._thread
             if (thread is None or not thread.is_alive()) and not self._stopping:
                 self._thread = thread = threading.Thread(target=self._run, name="gitbaton-flush", daemon=True)
-                with suppress(RuntimeError):  # there can be no more threads: the next record asks again
+                try:
                     thread.start()
+                except RuntimeError:  # there can be no more threads: the next record asks again
+                    pass
+                except KeyError as error:  # threading trips over what a signal handler raises while a thread begins
+                    raise error.__context__ or error from None
             if thread is not None and thread.is_alive():
                 self._woken = True
                 self._bell.put(None)

@@ -1,12 +1,12 @@
-"""Index of threads in memory: entries of the log that are not in git yet, and the commits of the last look at the refs."""
+"""What one process knows of threads: entries of the log that are not in git yet; and `Shelf`, which reads their refs and moves
+them."""
 
 from __future__ import annotations
 
 import os
 import threading
 import weakref
-from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.binary import BinaryObjects
@@ -16,10 +16,10 @@ from gitbaton.git.packs import Packs
 from gitbaton.git.refwatch import Mark, RefWatch
 from gitbaton.git.repo import Repo
 from gitbaton.threads.chain import Chain, Entries
+from gitbaton.threads.codec import Entry, Id, Row
 from gitbaton.threads.commits import names_data
 from gitbaton.threads.late import Late
 from gitbaton.threads.names import late_ref, ref_of
-from gitbaton.threads.values import Entry, Id, Row
 
 Batch = tuple[int, tuple[Row, ...], bool]
 """Writes as the log has them: the record's number, the rows, and whether they replace."""
@@ -57,83 +57,6 @@ class Line:
     def puts(self) -> dict[str, tuple[int, Entry]]:
         """The checkpoints that git has not, by id."""
         return self.held.puts
-
-
-class Frozen:
-    """What one flush brings into git of one line."""
-
-    __slots__ = ("line", "puts", "rows")
-
-    def __init__(self, line: Line) -> None:
-        self.line = line
-        self.puts = {id: entry for id, (_, entry) in line.puts.items()}
-        self.rows = {id: [(rows, replace) for _, rows, replace in batches] for id, batches in line.rows.items()}
-
-
-class Table:
-    """All lines, and the contents of blobs that only the log has. ``size`` counts the bytes of the log that it stands for,
-    ``count`` the records."""
-
-    def __init__(self) -> None:
-        self.lines: dict[tuple[str, str], Line] = {}
-        self.blobs: dict[Id, tuple[int, bytes]] = {}
-        self.size = self.count = 0
-        self._weights: dict[int, int] = {}
-        self._dirty: dict[Line, None] = {}
-
-    def put(self, number: int, line: Line, entry: Entry, blobs: Mapping[Id, bytes]) -> None:
-        """Take in a checkpoint."""
-        for oid, data in blobs.items():
-            self.blobs[oid] = (number, data)
-        id, held = entry.id, line.held
-        self._dirty[line] = None
-        new = id not in held.puts
-        held.puts[id] = (number, entry)
-        if new:  # after it is there: readers take the ids first
-            insort(held.order, id)
-
-    def writes(self, number: int, line: Line, id: str, rows: tuple[Row, ...], *, replace: bool) -> None:
-        """Take in writes of a task."""
-        self._dirty[line] = None
-        # A new list: readers may be going over the old one.
-        line.rows[id] = [*line.rows.get(id, ()), (number, rows, replace)]
-
-    def weigh(self, number: int, size: int) -> None:
-        """Count one record."""
-        self._weights[number] = size
-        self.size += size
-        self.count += 1
-
-    def weight(self, start: int) -> int:
-        """The bytes of the log from a number on."""
-        return sum(size for number, size in self._weights.items() if number >= start)
-
-    def dirty(self) -> list[Line]:
-        """The lines that have something for git."""
-        return list(self._dirty)
-
-    def freeze(self) -> list[Frozen]:
-        """All that git has not, as it is now."""
-        return [Frozen(line) for line in self.dirty()]
-
-    def forget(self, below: int) -> None:
-        """Drop what came in records before ``below``: git has it. Every line's view must have it, or is set to None before."""
-        if not any(number < below for number in self._weights):
-            return
-        for line in self.dirty():
-            _forget(line, below)
-            if not line.puts and not line.rows:
-                del self._dirty[line]
-        for oid in [oid for oid, (number, _) in self.blobs.items() if number < below]:
-            del self.blobs[oid]
-        for number in [s for s in self._weights if s < below]:
-            self.count -= 1
-            self.size -= self._weights.pop(number)
-
-
-def _forget(line: Line, below: int) -> None:
-    line.held = Held({id: kept for id, kept in line.held.puts.items() if kept[0] >= below})
-    line.rows = {id: left for id, batches in line.rows.items() if (left := [b for b in batches if b[0] >= below])}
 
 
 _LOOKED_FOR = (0, 1, 40, 200)  # how far below an older tip: writes go into the newest 32

@@ -1,13 +1,19 @@
-"""Diff of a checkpoint's files against another's, or against the work tree as a snapshot would hold it."""
+"""Diff of a checkpoint's files: against another's, the one before, or the work tree as a snapshot would hold it."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Sequence
+
 from gitbaton.baton import Baton
 from gitbaton.errors import BatonError
+from gitbaton.git.objects import new_object, parse_commit
 from gitbaton.model import Oid, Stored
 from gitbaton.render import in_quotes
+from gitbaton.store.values import MAX_COMMIT
 
 _SHOWN = 10
+_FEW, _MANY = 16, 512  # checkpoints of which git shows the changes at once: at first, and at most
 
 
 def tree_of(baton: Baton, stored: Stored) -> Oid:
@@ -17,7 +23,7 @@ def tree_of(baton: Baton, stored: Stored) -> Oid:
     return stored.checkpoint.files.tree
 
 
-def tree_now(baton: Baton, stored: Stored, folder: str) -> tuple[Oid, list[str]]:
+def tree_now(baton: Baton, stored: Stored | None, folder: str) -> tuple[Oid, list[str]]:
     """The work tree as a snapshot would hold it now, its new objects in ``folder``, and what to warn of: the paths that it
     could not hold and that ``stored`` does not name as left out. The repository is redirected to ``folder`` afterwards.
     Raises BatonError without a work tree."""
@@ -29,7 +35,35 @@ def tree_now(baton: Baton, stored: Stored, folder: str) -> tuple[Oid, list[str]]
     baton.redirect(folder)
     with private_folder(baton.repo) as private:
         captured = capture(baton.repo, private, rules, ())
-    known = set(stored.checkpoint.files.skipped if stored.checkpoint.files else ())
+    known = set(stored.checkpoint.files.skipped if stored and stored.checkpoint.files else ())
     new = [s for s in captured.skipped if s not in known]
     warnings = [f"{in_quotes(s.path)} is not compared as it is on disk: {s.reason}" for s in new[:_SHOWN]]
     return captured.tree, warnings + ([f"and {len(new) - _SHOWN} more"] if len(new) > _SHOWN else [])
+
+
+def changes(
+    baton: Baton, items: Sequence[Stored], words: Sequence[str], paths: Sequence[str], directory: str, columns: int | None
+) -> Iterator[bytes]:
+    """What each checkpoint changed against the one before, of a track the first against its HEAD, as the user's own ``git log``
+    shows it with options, perhaps only at pathspecs as seen from a directory; empty where it holds no files.
+
+    Raises GitError.
+    """
+    env = {} if columns is None else {"COLUMNS": str(columns)}
+    git = baton.repo.git.changed(env, "log.showSignature=false", "log.follow=false", directory=directory)
+    store, at, size = baton.store, 0, _FEW
+    while at < len(items):
+        part = [s for s in items[at : at + size] if s.checkpoint.files is not None]
+        read = zip(part, store.objects.read_many([s.commit for s in part], MAX_COMMIT), strict=True)
+        first = {s.commit for s, found in read if found and found.data and store.root in parse_commit(found.data).parents}
+        mark = os.urandom(16).hex().encode()  # what stands in no file
+        form = ("--no-walk=unsorted", "--diff-merges=first-parent", "--no-notes", f"--format={mark.decode()}%H")
+        stdin = "".join(f"{s.commit}\n" for s in part if s.commit not in first).encode()
+        rows = git.out("log", *form, *words, "--stdin", "--", *paths, stdin=stdin).split(mark) if stdin else []
+        shown = {head.decode(): text for head, _, text in (row.partition(b"\n") for row in rows)}
+        for stored in items[at : at + size]:
+            if stored.commit in first:
+                head = store.tree_of(stored.checkpoint.head) or new_object(store.objects.algorithm, "tree", b"").oid
+                shown[stored.commit] = git.out("diff", "--no-ext-diff", *words, head, stored.tree, "--", *paths)
+            yield shown.get(stored.commit, b"").strip(b"\n").removeprefix(b"---\n")  # which parts it from a message
+        at, size = at + size, min(size * 4, _MANY)

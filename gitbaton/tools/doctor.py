@@ -232,13 +232,14 @@ def _threads(baton: Baton) -> Iterator[Finding]:
         count = counted(sum(row.count for row in rows), "checkpoint")
         yield _fine("threads", f"{counted(len({row.thread for row in rows}), 'thread')}, {count}")
     if waits:
-        text = f"records of the log that git does not have yet: {waits}; if nobody is at work, 'git baton threads' stores them"
+        stores = "if nobody is at work, 'git baton thread list' stores them"
+        text = f"records of the log that git does not have yet: {waits}; {stores}"
         yield _fine("threads-log", text)
         for thread, wrong in sorted(stuck(folder, baton.repo.objects).items()):
             text = f"thread '{thread}' cannot be brought into git: {wrong}; the log keeps what it has of it"
             yield _amiss("threads-log", plain(text), "git fsck")
     for path in left(baton.repo):
-        yield _amiss("threads-packs", f"'{path}' keeps a pack for a process that has ended", "git baton threads")
+        yield _amiss("threads-packs", f"'{path}' keeps a pack for a process that has ended", "git baton thread list")
 
 
 def _claims(baton: Baton) -> Iterator[Finding]:

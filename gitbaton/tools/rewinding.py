@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from gitbaton.baton import Baton
 from gitbaton.codec import parse_transcript
 from gitbaton.errors import GitTimeoutError, PathError, RecordError, StaleError
 from gitbaton.git.objects import Object, new_object, parse_commit
 from gitbaton.git.repo import Repo
-from gitbaton.model import Oid, Stored
+from gitbaton.model import Oid, Op, Stored
 from gitbaton.restore import Order, Plan, Restored, alone, apply, open_plan, recover
 from gitbaton.store import Problem, chain_ref
 from gitbaton.store.values import MAX_COMMIT
+from gitbaton.tools.comparing import tree_now, tree_of
 from gitbaton.values import replace, value
 
 _COUNTING = 10.0  # seconds: a list that somebody waits for
@@ -152,24 +154,42 @@ def newer(baton: Baton, stored: Stored) -> int | None:
     return oids.index(stored.commit) if stored.commit in oids else None
 
 
-def preview(baton: Baton, order: Order) -> Plan:
-    """The plan of a restore, to be shown: it leaves nothing behind and cannot be carried out. Raises BatonError."""
+@contextmanager
+def _aside(baton: Baton) -> Iterator[tuple[Baton, str]]:
+    """The repository opened once more, and a folder for what it writes, which goes with it."""
     from tempfile import TemporaryDirectory
 
     place = baton.latest
     repo = Repo(baton.repo.layout, baton.repo.git.changed({}), "binary")
     copy = Baton(repo=repo, clock=baton.clock, checkpoint_dir=place.directory if place else None)
     with TemporaryDirectory(prefix="gitbaton-") as folder, copy:
+        yield copy, folder
+
+
+def preview(baton: Baton, order: Order, op: Op = "restore") -> Plan:
+    """The plan of a restore, undo or redo, to be shown: it leaves nothing behind and cannot be carried out. Raises
+    BatonError."""
+    with _aside(baton) as (copy, folder):
         copy.redirect(folder)
-        with open_plan(copy, "restore", order) as plan:
+        with open_plan(copy, op, order) as plan:
             return plan
 
 
+def since(baton: Baton, stored: Stored) -> tuple[bytes, list[str]]:
+    """What changed in the files since a checkpoint, as a patch, and what to warn of; it leaves nothing behind. Raises
+    BatonError."""
+    with _aside(baton) as (copy, folder):
+        then = tree_of(copy, stored)
+        now, warnings = tree_now(copy, stored, folder)
+        return copy.repo.git.out("diff", "--no-ext-diff", "--no-color", then, now, "--"), warnings
+
+
 def carry_out(baton: Baton, order: Order, shown: Plan) -> Outcome:
-    """Restore, if that is still what was shown: the same paths of the same checkpoint, in the same state. Raises BatonError."""
+    """Restore, undo or redo, if that is still what was shown: the same paths of the same checkpoint, in the same state.
+    Raises BatonError."""
     said = recover(baton)
     try:
-        with open_plan(baton, "restore", order, alone(baton.repo)) as plan:
+        with open_plan(baton, shown.op, order, alone(baton.repo)) as plan:
             if plan.digest != shown.digest:
                 return Outcome(restored=None, order=order, said=tuple(said))
             return Outcome(restored=apply(plan), order=order, said=tuple(said))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from gitbaton.errors import DamagedIndexError, GitError
 from gitbaton.git.objects import NewObject
 from gitbaton.git.prefetch import signature
-from gitbaton.git.repo import Repo, make_folder
+from gitbaton.git.repo import Repo, make_folder, silent
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Flag, Oid, Skipped
 from gitbaton.system.files import READ, remove_folder
@@ -148,6 +148,7 @@ def _from_index(
     root = repo.layout.root
     if root is None:
         raise GitError(f"'{repo.layout.git_dir}' has no work tree")
+    repo.progress("looking at files", 0, 0)
     for attempt in range(_ATTEMPTS):
         index = PrivateIndex(repo, source, os.path.join(folder, f"{os.path.basename(source)}.{attempt}"))
         index.git = repo.writing(index.git)
@@ -167,6 +168,7 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
     skipped = list(intake.changes.skipped)
     if intake.changes:
         skipped += intake.run()
+    index.repo.progress("storing files", 0, 0)
     tree = _tree(index, facts, skipped) if intake.changes or facts.stages else facts.tree
     raw = keep(index, tree, intake.examined()) if intake.changes else ()
     skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
@@ -295,7 +297,8 @@ class _Intake:
         result = Result(code=0, out=b"", err="")
         if wanted:
             many = (paths is None or len(paths) > _FILES) and self.index.source == self.index.repo.layout.index
-            result = _add(self.index, self.index.git, specs, update=self.rules.untracked == "none", many=many)
+            count = len(self.changes.tracked or ()) + len(self.changes.untracked)
+            result = _add(self.index, self.index.git, specs, update=self.rules.untracked == "none", many=many, count=count)
         raw = [p for p in self.raw if paths is None or p in paths]
         if raw and result.code in (0, 1):
             git = self.index.git
@@ -412,15 +415,25 @@ class _Intake:
         return "unreadable" if culprit else "unstable"
 
 
-def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool, many: bool = False) -> Result:
+def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool, many: bool = False, count: int = 0) -> Result:
     """``git add``, with nothing in its way that is only there to warn a person. ``many``: into a pack, as git does with what
-    it takes for large."""
+    it takes for large. ``count``: how many files that will be, where that is known."""
     index.unlock()
     settings = ["core.safecrlf=false", "advice.addEmbeddedRepo=false", "advice.addIgnoredFile=false"]
     settings += ["core.bigFileThreshold=1", "pack.compression=1", "pack.packSizeLimit=0"] if many else []
     options = ("-u" if update else "-A", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
     stdin = b"".join(os.fsencode(s) + b"\0" for s in specs)
-    return git.changed({}, *settings).run("add", *options, stdin=stdin)
+    if index.repo.progress is silent or not count:
+        return git.changed({}, *settings).run("add", *options, stdin=stdin)
+    done = 0
+
+    def heard(lines: bytes) -> None:
+        nonlocal done
+        done += lines.count(b"\n")
+        index.repo.progress("capturing files", done, count)
+
+    heard(b"")
+    return git.changed({}, *settings).start("add", "-v", *options, stdin=stdin).finish(heard)
 
 
 def _tree(index: PrivateIndex, facts: Facts, skipped: list[Skipped]) -> Oid:

@@ -115,3 +115,15 @@ def read_tree(objects: Objects, tree: Oid, digests: Collection[str] = ()) -> dic
         if not level:
             return found
     raise RecordError(f"tree {tree} is nested too deep")
+
+
+def same(one: Entry | None, other: Entry | None) -> bool:
+    """Whether two files are equal: both missing, or of the same mode and content."""
+    if one is None or other is None:
+        return one is other
+    return one.oid == other.oid and one.mode == other.mode
+
+
+def differences(have: Mapping[str, Entry], want: Mapping[str, Entry]) -> dict[str, Entry | None]:
+    """What must be written (or removed: None) to make one set of files the other."""
+    return {path: want.get(path) for path in sorted(have.keys() | want.keys()) if not same(have.get(path), want.get(path))}

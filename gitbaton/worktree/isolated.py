@@ -10,11 +10,13 @@ from gitbaton.git.repo import Repo, make_folder
 from gitbaton.git.run import LOCAL_ENV, Git, zsplit
 from gitbaton.model import Oid
 from gitbaton.system.files import open_below
+from gitbaton.system.groups import Child
+from gitbaton.worktree import watcher
+from gitbaton.worktree.crashmarker import Marker, sweep
 from gitbaton.worktree.dirsync import Tree
 from gitbaton.worktree.fileread import Reader
 from gitbaton.worktree.filewatch import Stray
 from gitbaton.worktree.registration import Registration
-from gitbaton.worktree.watcher import dismiss, new_path, remove, sweep, tell, watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +30,8 @@ class Lane:
     HEAD detached where the user's is (where that is unborn, so is this one).
 
     ``how`` says how its files were made: ``reflink`` or ``copy``. ``left_out`` are files and folders that could not be read;
-    sockets, pipes and devices are never taken. When it is closed, and also when this process is killed, folder and
-    registration are removed. Not thread-safe. A context manager. Raises GitError.
+    sockets, pipes and devices are never taken. When it is closed, folder and registration are removed; where this process is
+    killed before, by the next lane (or ``sweep``). Not thread-safe. A context manager. Raises GitError.
     """
 
     def __init__(self, repo: Repo) -> None:
@@ -37,19 +39,17 @@ class Lane:
             raise GitError(f"'{repo.layout.git_dir}' has no work tree")
         repo.settings()  # git must know the hooks to switch off
         layout, self._repo, self._root = repo.layout, repo, os.path.realpath(repo.layout.root)
-        sweep(layout.common_dir)
-        self.path = new_path(_beside(repo, self._root))
-        self._name = os.path.basename(self.path)
-        self._mark: int | None = None
+        sweep(repo)
+        watcher.sweep(layout.common_dir)  # those of 0.1
+        self._marker = Marker(repo, _beside(repo, self._root))
+        self.path, self._name = self._marker.path, self._marker.name
         self._own = Registration(repo.git, layout.git_dir, layout.common_dir, self._name, self.path, index=layout.index)
         self.git_dir = self._own.git_dir
-        self._places = [self.git_dir, self._own.building]
         self._nested: dict[str, Registration] = {}
         skip = {os.path.realpath(p) for p in (layout.git_dir, layout.common_dir, self.path)}
         self._tree = Tree(self._root, self.path, skip, self._adopt)
-        self._pipe, self._watcher = watch(self.path, *self._places)
         try:
-            self._mark = self._own.make()
+            self._register(self._own)
         except BaseException:
             self.close()
             raise
@@ -117,19 +117,22 @@ class Lane:
         env |= {name: value for name in _KEPT_ENV if (value := self._repo.git.env.get(name))}
         return env | {"GIT_CEILING_DIRECTORIES": above + (os.pathsep + ceilings if ceilings else "")}
 
-    def runs(self, group: int | None) -> None:
-        """Say which process group runs in the lane (None: it has ended), so that it is killed when this process is. Raises
-        GitError."""
-        tell(self._pipe, "" if group is None else str(-group))
+    def runs(self, child: Child) -> None:
+        """Say which command runs in the lane: it is ended before the lane of a killed process is removed. Raises GitError."""
+        self._marker.runs(child)
 
     def close(self) -> None:
         """Remove the lane. Raises GitError when something of it is left."""
-        if self._pipe < 0:
-            return
-        pipe, self._pipe = self._pipe, -1
-        remove(self.path, *self._places)  # sooner than the watcher, which starts programs for it
-        if not dismiss(pipe, self._watcher, self._mark, self.path, *self._places):
+        if not self._marker.remove():
             raise GitError(f"the lane '{self.path}' could not be removed")
+
+    def _register(self, registration: Registration) -> None:
+        """Register a work tree of the lane, after the marker has named what is made. Raises GitError."""
+        try:
+            self._marker.add(registration.git_dir, registration.building)
+        except OSError as error:
+            raise GitError(f"'{registration.git_dir}' cannot be made: {error.strerror}") from None
+        registration.make(self._marker.lock_fd)
 
     def _adopt(self, path: str, text: bytes) -> bool:
         """Register the nested work tree whose ``.git`` file says ``text``: what is done in the copy must not reach the index
@@ -137,7 +140,7 @@ class Lane:
         known = self._nested.get(path)
         target = os.path.join(self._root, path, os.fsdecode(text).removeprefix("gitdir: ").rstrip("\r\n"))
         source = os.path.realpath(target)
-        if self._mark is None or "\n" in source or not os.path.exists(os.path.join(source, "HEAD")):
+        if "\n" in source or not os.path.exists(os.path.join(source, "HEAD")):
             return False
         if self._within(source, text):
             return False
@@ -145,13 +148,9 @@ class Lane:
             known.point()
             return True
         common = os.path.realpath(os.path.join(source, _first_line(os.path.join(source, "commondir")) or "."))
-        name = f"{self._name}-{len(self._places)}"
+        name = f"{self._name}-{os.urandom(4).hex()}"
         made = Registration(self._repo.git, source, common, name, os.path.join(self.path, path))
-        for place in (made.git_dir, made.building):
-            tell(self._pipe, "+" + place)
-            os.write(self._mark, os.fsencode(place) + b"\0")
-            self._places.append(place)
-        os.close(made.make())
+        self._register(made)
         self._nested[path] = made
         return True
 

@@ -9,14 +9,13 @@ from gitbaton.git.objects import OID
 from gitbaton.git.run import Git
 from gitbaton.model import Oid
 from gitbaton.system.files import READ, remove_folder, signature, write_atomic
-from gitbaton.worktree.watcher import MARK, hold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.system.files import Signature
 
 _UNBORN = "refs/worktree/lane"  # a commit there makes no branch in the user's repository
-_KEPT = ("HEAD", "commondir", "gitdir", "index", "config.worktree", "info", MARK)
+_KEPT = ("HEAD", "commondir", "gitdir", "index", "config.worktree", "info")
 _TABLES = ("refs", "reftable")
 _TRIES = 4
 
@@ -37,18 +36,21 @@ class Registration:
         self._at: Oid | None = None
         self._seen: tuple[Signature | None, Signature | None] | None = None
 
-    def make(self) -> int:
-        """Register; the descriptor that marks it as alive. The folder ``place`` is there. Raises GitError."""
+    def make(self, lock_fd: int) -> None:
+        """Register; git holds the lock ``lock_fd``, too: it may outlive us, and what it makes is not swept before. The folder
+        ``place`` is there. Raises GitError."""
         try:
             head = self._oid(self.source, "HEAD") or self._nothing()
-            self._add(head)
-            fd = hold(self.git_dir)
+            os.set_inheritable(lock_fd, True)
+            try:
+                self._add(head)
+            finally:
+                os.set_inheritable(lock_fd, False)
             self.point()
             _write(os.path.join(self.git_dir, "gitdir"), os.fsencode(os.path.join(self.place, ".git")) + b"\n")
         except OSError as error:
             raise GitError(f"'{self.git_dir}' cannot be made: {error.strerror}") from None
         remove_folder(self.building)
-        return fd
 
     def _add(self, head: Oid) -> None:
         """Let git make it; again where the last other work tree went meanwhile, and the folder of all with it."""

@@ -93,10 +93,13 @@ class SwapAll:
         going = {d.path: identity(old) for d in changing if d.now is not None and (old := self.marks.get(d.path))}
         self._list(going)
         self.began()
+        most, moves, progress = max(len(going), len(coming)), len(going) + len(coming), self.index.repo.progress
         try:
-            for path in sorted(going, key=os.fsencode, reverse=True):
+            for done, path in enumerate(sorted(going, key=os.fsencode, reverse=True)):
+                progress("replacing files", most * done // moves, most)
                 self._put_aside(path)
-            for d in coming:
+            for done, d in enumerate(coming, len(going)):
+                progress("replacing files", most * done // moves, most)
                 self._put_new(d.path)
         except BaseException as error:
             self._roll_back()
@@ -173,6 +176,8 @@ class SwapAll:
         """Wait until git has written the new files, and finish them."""
         if not coming:
             return
+        progress, total = self.index.repo.progress, len(coming)
+        progress("writing files", 0, total)
         process, self.process = self.process or self._start(tree, coming), None
         result = process.finish()
         if result.code != 0:

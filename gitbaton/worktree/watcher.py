@@ -8,16 +8,16 @@ import time
 from gitbaton.errors import GitError
 from gitbaton.system.files import acquire
 from gitbaton.system.process import spawn
-from gitbaton.worktree import reflink
+from gitbaton.worktree.crashmarker import remove
 
 PREFIX = "gitbaton-"
 TELL = 9  # a child's end of the watcher's pipe; a jobserver of make may have 3 and 4
 MARK = "baton-scratch"
 _OUTLIVED = 600.0  # seconds after which nobody marks what has no mark
 
-# Makes the folder, then reads lines: "+path" is one more place to remove, else the process id of what runs, an empty one when
-# it has ended. When nobody holds the pipe any more, who runs is killed (a negative id: its whole group) and the places are
-# removed. A killed process may still write a moment.
+# Makes the folder, then reads lines: the process id of what runs, an empty one when it has ended. When nobody holds the pipe
+# any more, who runs is killed (a negative id: its whole group) and the places are removed.
+# A killed process may still write a moment.
 _WATCHER = r"""
 trap '' HUP INT TERM QUIT PIPE
 cd / && exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
@@ -25,9 +25,7 @@ cd / && exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
 echo
 exec >/dev/null
 child=
-while IFS= read -r line; do
-  case $line in +*) set -- "$@" "${line#+}" ;; *) child=$line ;; esac
-done
+while IFS= read -r line; do child=$line; done
 test -z "$child" || kill -s KILL -- "$child"
 for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
   left=
@@ -84,7 +82,7 @@ def watch(path: str, *places: str) -> tuple[int, int]:
 
 
 def tell(pipe: int, text: str) -> None:
-    """Tell a watcher who runs (a process id, negative for a group, or nothing), or ``+`` and a place. Raises GitError."""
+    """Tell a watcher who runs (a process id, negative for a group, or nothing). Raises GitError."""
     try:
         os.write(pipe, os.fsencode(text) + b"\n")
     except BrokenPipeError:
@@ -153,25 +151,3 @@ def _sweep_unmarked(common_dir: str, git_dir: str) -> None:
         return
     if os.path.basename(path) == name:
         remove(path, os.path.join(common_dir, "baton", "lanes.new", name), git_dir)
-
-
-def remove(path: str, *places: str) -> None:
-    """Remove a work tree and its registrations, also where a command took its own permissions away, and the folders that the
-    registrations were in, where they are empty."""
-    for place in (path, *places):
-        above, name = os.path.split(place)
-        try:
-            folder = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            reflink.remove(name, folder)
-        except OSError:
-            continue
-        finally:
-            os.close(folder)
-    for place in places:
-        try:
-            os.rmdir(os.path.dirname(place))
-        except OSError:
-            continue

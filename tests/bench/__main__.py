@@ -39,7 +39,7 @@ def main() -> None:
     sizes = [int(size) for size in chosen.sizes.split(",")]
     git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     print(f"{git}, Python {platform.python_version()}, {chosen.runs} pairs a row\n")
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:  # git may still be packing
         folder = Path(chosen.folder or temporary)
         env, only = baton.prepare(folder), chosen.only
         rows: list[harness.Row] = []

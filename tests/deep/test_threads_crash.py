@@ -19,7 +19,7 @@ import pytest
 from gitbaton.errors import GitError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.packs import Packs
-from gitbaton.threads import edit, flush
+from gitbaton.threads import flush
 from gitbaton.threads.log import Log
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.view import Shelf
@@ -39,8 +39,7 @@ QUIET: dict[str, Any] = {"every": 1 << 30, "idle": 1e6}
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """An empty bare repository, in which locks that killed processes left are soon taken for that."""
-    for module in (flush, edit):
-        monkeypatch.setattr(module, "clear_stale_locks", partial(clear_stale_locks, older=0.2))
+    monkeypatch.setattr(flush, "clear_stale_locks", partial(clear_stale_locks, older=0.2))
     sandbox = Sandbox.init(tmp_path / "r.git", "--bare")
     sandbox.git("config", "gc.auto", "0")  # `git fsck` stumbles over a repack beside it
     return sandbox

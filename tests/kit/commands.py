@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gitbaton.system.children import Command, Ended, run
+from gitbaton.system.groups import Child
 
 # Runs a command of its arguments as a process of its own, and leaves what came of it in a file.
 DRIVER = """
@@ -18,9 +19,9 @@ import json, os, sys
 from gitbaton.system.children import Command, run
 options = json.loads(sys.argv[2])
 print(os.getpid(), file=open(sys.argv[1] + ".driver", "w"))
-def started(group, mark):
-    print(group, mark, file=open(sys.argv[1] + ".group", "w"))
-    if options.get("die"):
+def started(child):
+    print(child.word, child.pid, child.mark, file=open(sys.argv[1] + ".child", "w"))
+    if options.get("die") == ("started" if child.pid else "before"):
         os.kill(os.getpid(), 9)
 made = {k: v for k, v in options.items() if k != "die"}
 ended = run(Command(argv=tuple(sys.argv[3:]), cwd=os.getcwd(), env=dict(os.environ), **made), started=started)
@@ -38,12 +39,18 @@ def sh(line: str, cwd: Path, **fields: Any) -> Command:
 
 def ran(command: Command, **options: Any) -> Ended:
     """A command run to its end."""
-    return run(command, started=options.pop("started", lambda _group, _mark: None), **options)
+    return run(command, started=options.pop("started", lambda _child: None), **options)
 
 
 def driver(result: Path, *argv: str, **options: Any) -> list[str]:
     """The command line of a process that runs a command and leaves what came of it in ``result``."""
     return [sys.executable, "-c", DRIVER, str(result), json.dumps(options), *argv]
+
+
+def noted(result: Path) -> Child:
+    """The child that the driver noted last."""
+    word, pid, *mark = result.with_suffix(".child").read_text().split()
+    return Child(word=word, pid=int(pid), mark="".join(mark))
 
 
 def until(condition: Any, seconds: float = 10.0) -> None:

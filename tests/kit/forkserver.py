@@ -28,7 +28,7 @@ from typing import NamedTuple
 # What Python, or a library that is loaded already, reads when it starts.
 FIXED = ("PYTHON", "LC_", "LANG", "TYPER_", "_TYPER", "COVERAGE", "LD_")
 MEASURED = "COVERAGE_PROCESS_START"
-LATE = ("pygit2", "_pygit2", "langgraph", "mcp")
+LATE = ("pygit2", "_pygit2", "langgraph", "mcp", "textual", "rich")
 LIBRARIES = "typer typer.core typer.main click json subprocess shutil hashlib datetime difflib contextlib tempfile threading"
 _MOST = 1 << 17
 _lock = threading.Lock()

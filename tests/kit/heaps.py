@@ -10,9 +10,8 @@ from gitbaton.errors import GitError
 from gitbaton.git.objects import Algorithm, Kind
 from gitbaton.threads.build import Built, building
 from gitbaton.threads.chain import Chain, Entries
-from gitbaton.threads.codec import blob_of, hasher, json_text
+from gitbaton.threads.codec import Entry, Id, blob_of, hasher, json_text
 from gitbaton.threads.late import Batch, Late, Object
-from gitbaton.threads.values import Entry, Id
 from tests.kit import Sandbox
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.git.objects import Kind
 from gitbaton.git.packfile import New
 from gitbaton.git.packs import Packs
 from gitbaton.git.repo import discover
+from gitbaton.threads.codec import hasher
 from tests.kit import Sandbox
 
 __all__ = ["New"]
@@ -21,6 +23,11 @@ def opened(repo: Sandbox, **options: int) -> Packs:
     return Packs(discover(str(repo.path)), **options)
 
 
+def oid_of(store: Packs, kind: Kind, data: bytes) -> bytes:
+    """The id git gives to an object."""
+    return hasher(store.algorithm)(kind, data)
+
+
 def write(store: Packs, made: Iterable[New]) -> None:
     """Store objects that no ref names; any gc may remove them."""
     with store.written(made):
@@ -28,13 +35,13 @@ def write(store: Packs, made: Iterable[New]) -> None:
 
 
 def blobs(store: Packs, contents: Iterable[bytes]) -> list[New]:
-    return [("blob", store.id("blob", data), data) for data in contents]
+    return [("blob", oid_of(store, "blob", data), data) for data in contents]
 
 
 def trees(store: Packs, count: int, start: int = 0) -> list[New]:
     """A thread's objects as a saver makes them: of 8 channels one changes a step, and a list grows."""
     made: list[New] = []
-    names = {f"c.{n}": store.id("blob", b"none") for n in range(8)}
+    names = {f"c.{n}": oid_of(store, "blob", b"none") for n in range(8)}
     made += blobs(store, [b"none"])
     for step in range(start, start + count):
         one, grown = (
@@ -42,9 +49,9 @@ def trees(store: Packs, count: int, start: int = 0) -> list[New]:
             b"msgpack\0%05d" % step + b"".join(b"%05d" % n * 20 for n in range(step + 60)),
         )
         made += blobs(store, [one, grown])
-        names |= {f"c.{step % 7}": store.id("blob", one), "c.7": store.id("blob", grown)}
+        names |= {f"c.{step % 7}": oid_of(store, "blob", one), "c.7": oid_of(store, "blob", grown)}
         data = b"".join(b"100644 " + name.encode() + b"\0" + oid for name, oid in names.items())
-        made.append(("tree", store.id("tree", data), data))
+        made.append(("tree", oid_of(store, "tree", data), data))
     return made
 
 
@@ -55,7 +62,7 @@ def commits(store: Packs, made: Sequence[New], parent: bytes | None = None) -> l
         above = b"parent " + parent.hex().encode() + b"\n" if parent else b""
         who = b"gitbaton <gitbaton@localhost> 1789000000 +0000"
         data = b"tree %b\n%bauthor %b\ncommitter %b\n\nstep\n" % (tree.hex().encode(), above, who, who)
-        parent = store.id("commit", data)
+        parent = oid_of(store, "commit", data)
         chain.append(("commit", parent, data))
     return chain
 

@@ -162,8 +162,14 @@ class Sandbox:
 def _begun() -> Path:
     place = Path(tempfile.mkdtemp(prefix="gitbaton-begun-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    Sandbox.init(place / "repo").commit("first", a_txt="one\n")
-    return place / "repo"
+    box = Sandbox.init(place / "repo")
+    box.write("a.txt", "one\n")
+    box.git("add", "-A")
+    who = {"NAME": "A U Thor", "EMAIL": "author@example.com", "DATE": "1767225600 +0000"}
+    # A fixture of a whole module may be the first to ask, before any test is sealed.
+    env = {f"GIT_{role}_{name}": text for role in ("AUTHOR", "COMMITTER") for name, text in who.items()}
+    box.git("commit", "-q", "-m", "first", env=env)
+    return box.path
 
 
 def integer_clock(start: datetime = SOME_TIME) -> Callable[[], datetime]:

@@ -31,7 +31,7 @@ COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Screen:
-    """``git baton rewind`` on a pseudo-terminal of so many rows and columns; ``raw``: keys reach the program as they are."""
+    """``git baton rewind --list`` on a pseudo-terminal of so many rows and columns; ``raw``: keys reach it as they are."""
 
     PROGRAM = (sys.executable, "-m", "gitbaton")
 
@@ -44,6 +44,7 @@ class Screen:
         raw: bool = False,
         before: tuple[str, ...] = (),
         program: tuple[str, ...] = PROGRAM,
+        listed: bool = True,
     ) -> None:
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
@@ -56,7 +57,7 @@ class Screen:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
         self.child = subprocess.Popen(
-            [*program, *before, "rewind", *words],
+            [*program, *before, "rewind", *(["--list"] if listed else []), *words],
             cwd=box.path,
             env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", **(env or {})},
             stdin=slave,
@@ -117,6 +118,17 @@ def take(box: Sandbox, step: str, track: str = "t", **words: object) -> Stored:
     """A checkpoint, by the API: quicker than a process."""
     with box.open(door="binary") as baton:
         return baton.snapshot(step, track=track, **words).stored
+
+
+def three(repo: Sandbox) -> Sandbox:
+    """The repository with three checkpoints of a track, the second one green and labelled."""
+    take(repo, "first step")
+    repo.write("a.txt", "one\ntwo\n")
+    repo.write("b.txt", "b\n")
+    take(repo, "second step", validation="green", label="good")
+    repo.write("a.txt", "three\n")
+    take(repo, "third step")
+    return repo
 
 
 def steps(shown: str) -> list[str]:

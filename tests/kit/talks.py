@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ class Talk:
 
     def __init__(self, repo: Sandbox, path: Path, session: str = "5e551011-0000-4000-8000-000000000001") -> None:
         self.repo, self.path, self.client = repo, path, Client("claude", repo.path, session=session)
-        self.now = datetime.now(UTC)
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self.now = self.clock()
         self.ids = itertools.count(1)
 
     def record(self, kind: str, content: Any, **more: Any) -> None:
         """One line of the transcript."""
-        self.now = max(self.now + timedelta(milliseconds=1), datetime.now(UTC))
+        self.now = max(self.now + timedelta(milliseconds=1), self.clock())
         at = self.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         record = {"type": kind, "isSidechain": False, "uuid": f"u{next(self.ids)}", "timestamp": at, **more}
         with self.path.open("a") as file:

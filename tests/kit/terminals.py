@@ -53,10 +53,10 @@ class Terminal:
         """What somebody types."""
         os.write(self.master, keys)
 
-    def until(self, text: bytes) -> float:
-        """Wait until a text was shown; the moment, in seconds of a clock. Fails after LIMIT."""
+    def until(self, text: bytes, times: int = 1) -> float:
+        """Wait until a text was shown so many times; the moment, in seconds of a clock. Fails after LIMIT."""
         deadline = time.monotonic() + LIMIT
-        while text not in self.shown:
+        while self.shown.count(text) < times:
             assert time.monotonic() < deadline, f"{text!r} was not shown: {self.shown!r}"
             assert self._more() or self.child.poll() is None, f"it ended without {text!r}: {self.shown!r}"
         return time.monotonic()

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gitbaton.threads.codec import Entry, Id, Row, Typed
 from gitbaton.threads.store import ThreadStore
-from gitbaton.threads.values import Entry, Id, Row, Typed
 
 Place = tuple[str, str]
 

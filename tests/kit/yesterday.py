@@ -184,6 +184,7 @@ _MOVED = ("config", "baton/restore", "baton/pushed/origin/main", "baton/pushed/o
 _AGE = re.compile(r" *\b\d+ (?:second|minute|hour|day|week|month|year)s? ago\b *")
 _ID = re.compile(r"\b[0-9a-f]{7,64}\b")
 _TIME = re.compile(r"\b20(?!26-01)\d\d-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?Z| \d\d:\d\d:\d\d(?: \+0000)?)")
+_RENAMED = re.compile(r"^hint: 'git baton [a-z ]+' is now 'git baton [^']*'\n", re.MULTILINE)  # who uses an old name is told
 _LATE = re.compile(r"(?<=/\.git/baton/late/)[^']*")
 _HOUSE = re.compile(r"(?<=gitbaton )\d+\.\d+\.\d+\S*(?=,)|(?<=git )\d+\.\d+(?:\.\d+)*$|'[^']*/git-baton'", re.MULTILINE)
 _MOMENT = re.compile(r'(?<="duration_ms": )\d+|\b\d+(?:\.\d+)? m?s\b|about \d+(?:\.\d+)? [KMG]?i?B\b')
@@ -237,7 +238,7 @@ def said(done: Outcome, place: Path, *, fresh: bool) -> list[str | int]:
     texts = []
     for text in (done.out, done.err):
         text = text.replace(str(place), "HERE").replace(str(place.parent), "ABOVE")
-        text = _LATE.sub("KEPT", text)
+        text = _RENAMED.sub("", _LATE.sub("KEPT", text))
         text = _MOMENT.sub("SOME", _TIME.sub("NOW", _AGE.sub(" AGE ", _HOUSE.sub("THIS", text))))
         texts.append(_ID.sub("ID", text) if fresh else text)
     return [done.code, *texts]

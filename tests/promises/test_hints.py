@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gitbaton.commands import VERBS
+from gitbaton.commands import OLD, VERBS, find
 from gitbaton.commands.usage import Verbs
 from gitbaton.git.repo import discover
 from gitbaton.threads.store import ThreadStore
@@ -20,7 +20,7 @@ from tests.kit.threads import QUIET, numbered
 from tests.verbs.test_conversation_verbs import talk
 from tests.verbs.test_porting import lay
 
-NAMES = "|".join([*(name for name, _ in VERBS), "-h"])
+NAMES = "|".join([*VERBS, *OLD, "-h"])
 QUOTED = re.compile(rf"'(git baton (?:{NAMES})\b[^']*)'")
 PLAIN = re.compile(rf"(?:^|: |\[the rest: |\[more: )(git baton (?:{NAMES})\b[^\]]*?)(?:\]|$)")
 # What stands in a literal for what is told when it is said.
@@ -29,13 +29,23 @@ FIELDS = {
     "' '.join(ids[:MAX_IDS])": "t",
     "' '.join(words)": "lexer done",
     "baton.short(stored.id)": "t",
+    "baton.short(one.id)": "t",
+    "baton.short(previous)": "t",
+    "file": "a.txt",
+    "there": "a.txt",
+    "manual": "",
+    "previous": "t",
+    "stored.id": "t",
     "baton.short(target.id)": "t",
     "checkpoint": "t",
+    "cmd_name": "log",
     "ctx.run": "r",
     "does": "",
     "in_shell(' '.join(words))": "'lexer done'",
     "in_shell(c.track)": "t",
+    "in_shell(made.track)": "t",
     "in_shell(name)": "t",
+    "in_shell(newest)": "t",
     "in_shell(track)": "t",
     "in_shell(checkpoint)": "@",
     "in_shell(order.checkpoint)": "a.txt",
@@ -64,6 +74,7 @@ FIELDS = {
     "self.baton.short(order.checkpoint)": "t",
     "self.run": "r",
     "several": "",
+    "shell": "bash",
     "short": "t",
     "space": "",
     "step.name": "go",
@@ -73,7 +84,17 @@ FIELDS = {
 }
 # What stands in a hint for the user's own word.
 WORDS = {"NAME": "t", "TEXT": "text", "CHECKPOINT": "t", "DIR": "older", "PATH": "../beside", "RUN": "r", "STEP": "'a step'"}
-WORDS |= {"THREAD": "demo", "AGENT": "claude", "CMD": "true", "CMD...": "true", "ID": "t", "FILE": "plan.toml", "...": "text"}
+WORDS |= {
+    "VERB": "log",
+    "TOPIC": "files",
+    "THREAD": "demo",
+    "AGENT": "claude",
+    "CMD": "true",
+    "CMD...": "true",
+    "ID": "t",
+    "FILE": "plan.toml",
+    "...": "text",
+}
 FINE = {0, 1, 75, 76}  # done; the answer is no; a gate and an unknown outcome, which are said
 
 
@@ -118,7 +139,9 @@ def commands() -> list[list[str]]:
 def _typed(text: str) -> list[str]:
     text = text.replace("green|pending|failed", "green").replace("--validation ...", "--validation green")
     words = [WORDS.get(word, word).strip("'") for word in shlex.split(text)[2:]]
-    other = {"settle": "pub", "approve": "go", "compensate": "eff", "transcript": "claude", "agent": "claude"}.get(words[0])
+    other = {"settle": "pub", "approve": "go", "compensate": "eff", "transcript": "claude", "agent": "claude"}.get(
+        words[words[0] == "run"]
+    )
     if other is None and words[0] == "run":
         other = "plan.toml" if "--plan" in words else "r"
         words = [{"r": "p"}.get(word, word) if "--plan" in words else word for word in words]
@@ -140,13 +163,18 @@ def test_there_are_as_many_as_are_seen(named: list[list[str]]) -> None:
     assert [words for words in named if any("{" in word and word != "{}" for word in words)] == []
 
 
+def test_no_hint_names_a_verb_by_its_old_name(named: list[list[str]]) -> None:
+    assert [words for words in named if words[0] in OLD] == []
+
+
 def test_every_command_that_is_named_is_understood(named: list[list[str]]) -> None:
     group, wrong = Verbs(name="git baton"), []
     for words in named:
         if words[0] == "-h":
             continue
         try:
-            group.get_command(None, words[0]).make_context(words[0], words[1:])
+            verb, rest = find(words)
+            group.get_command(None, verb).make_context(verb, rest)
         except Exception as error:
             wrong.append((words, str(error)))
     assert wrong == []

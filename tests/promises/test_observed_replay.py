@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def laid_out(agent: str, repo: Sandbox, client: Client) -> dict[str, str]:
         path = folder / "talk.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows(agent, TRANSCRIPTS[agent], repo)))
         if agent == "copilot":
-            with sqlite3.connect(folder / "session.db") as database:
+            with closing(sqlite3.connect(folder / "session.db")) as database, database:
                 database.execute(
                     "CREATE TABLE todos (id TEXT, title TEXT, description TEXT, status TEXT, created_at, updated_at)"
                 )
@@ -49,7 +50,7 @@ def laid_out(agent: str, repo: Sandbox, client: Client) -> dict[str, str]:
         return {"transcriptPath" if agent == "copilot" else "transcript_path": str(path)}
     folder = home / ".local/share/opencode"
     folder.mkdir(parents=True)
-    with sqlite3.connect(folder / "opencode.db") as database:
+    with closing(sqlite3.connect(folder / "opencode.db")) as database, database:
         database.execute("CREATE TABLE message (id, session_id, time_created, time_updated, data)")
         database.execute("CREATE TABLE part (id, message_id, session_id, time_created, time_updated, data)")
         database.execute("CREATE TABLE todo (session_id, content, status, priority, position, time_created, time_updated)")

@@ -174,7 +174,7 @@ def test_t23_as_a_verb_of_git(repo: Sandbox, tmp_path: Path) -> None:
 
 def test_a_repository_that_may_not_be_read_is_not_called_none(repo: Sandbox) -> None:
     lesser = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
-    words = [*(lesser if os.geteuid() == 0 else ()), sys.executable, "-m", "gitbaton", "threads"]
+    words = [*(lesser if os.geteuid() == 0 else ()), sys.executable, "-m", "gitbaton", "thread", "list"]
     (repo.path / "sub").mkdir()
     (repo.path / ".git").chmod(0)
     try:
@@ -187,7 +187,7 @@ def test_a_repository_that_may_not_be_read_is_not_called_none(repo: Sandbox) -> 
 def test_an_extension_that_git_does_not_know_is_named(repo: Sandbox) -> None:
     repo.git("config", "core.repositoryFormatVersion", "1")
     repo.git("config", "extensions.later", "true")
-    done = repo.here("threads")
+    done = repo.here("thread", "list")
     assert (done.code, done.err) == (128, "fatal: unknown repository extension found: later\nhint: a newer git knows it\n")
 
 

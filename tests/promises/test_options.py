@@ -87,7 +87,7 @@ def typed_words(known: list[Declared], rng: random.Random) -> list[str]:
     return words
 
 
-@each("verb", ["", *(name for name, _ in VERBS)])
+@each("verb", ["", *VERBS])
 def test_a_line_is_read_as_typer_reads_it(verb: str) -> None:
     known, rng = parameters(verb), random.Random(verb)
     look, taken = by_typer(known), 0

@@ -128,7 +128,7 @@ def test_git_is_held_at_each_of_its_steps_while_we_record(repo: Sandbox, tmp_pat
     finally:
         (gate / "go").touch()
         beside.wait(60)
-    assert "run 'r': finished" in repo.ok("steps", "r").out and repo.ok("journal", "verify", "r").code == 0
+    assert "run 'r': finished" in repo.ok("run", "show", "r").out and repo.ok("run", "verify", "r").code == 0
     with ThreadStore.open(repo.path) as store:
         assert [entry.id for entry in store.walk("talk", "")] == ["1"]
     assert (repo.path / "a.txt").read_text() == "unsaved\n" and (repo.path / "new.txt").read_text() == "new\n"
@@ -161,7 +161,7 @@ run()
     done = repo.run(sys.executable, "-c", code, "run", *STEP)
     assert done.code == 0 and "collected" in done.err, done.err
     repo.git("gc", "-q", "--prune=now")
-    assert "run 'r': finished" in repo.ok("steps", "r").out and repo.ok("journal", "verify", "r").code == 0
+    assert "run 'r': finished" in repo.ok("run", "show", "r").out and repo.ok("run", "verify", "r").code == 0
     repo.fsck()
 
 
@@ -218,6 +218,20 @@ def test_what_a_killed_process_kept_is_let_go(repo: Sandbox) -> None:
     os.utime(keep, (1, 1))
     repo.ok("snapshot", "--track", "t", "second")
     assert not keep.exists() and pack.exists()
+
+
+def test_what_a_killed_process_began_is_removed_once_nobody_can_be_at_work_there(repo: Sandbox) -> None:
+    """Also in an object store that lies on another file system than our own folder."""
+    git = repo.path / ".git"
+    began = [git / "baton/tmp/pack.1.old", git / "objects/baton-pack.1.old"]
+    under_way = [git / "baton/tmp/pack.2.new", git / "objects/baton-pack.2.new"]
+    for folder in (*began, *under_way):
+        (folder / "objects").mkdir(parents=True)
+        (folder / "pack-1.pack").write_bytes(b"half")
+    for folder in began:
+        os.utime(folder, (1, 1))
+    repo.ok("snapshot", "--track", "t", "first")
+    assert [folder.exists() for folder in (*began, *under_way)] == [False, False, True, True]
 
 
 def test_objects_on_another_file_system(repo: Sandbox, tmp_path: Path) -> None:

@@ -15,5 +15,5 @@ def test_snapshot_then_resume(repo: Sandbox) -> None:
 
 
 def test_each_verb_has_help(repo: Sandbox) -> None:
-    for verb, _ in VERBS:
-        assert f"Usage: git baton {verb} " in repo.ok(verb, "-h").out
+    for verb in VERBS:
+        assert f"Usage: git baton {verb} " in repo.ok(*verb.split(), "-h").out

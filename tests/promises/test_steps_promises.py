@@ -55,10 +55,10 @@ def test_nobody_knows_what_a_process_below_the_shell_did_that_was_killed(run: Ru
 def test_an_effect_that_stands_is_not_written_off_by_an_attempt_that_never_began(
     run: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gitbaton.running import attempt, writeset
+    from gitbaton.running import attempt, outputs
 
     step = changed(A, argv=("sh", "-c", f'{SAY}; test ! -e "$X/make" || echo 1 > out'), writes=("out",), retries=1)
-    put, calls = writeset.put, list[object]()
+    put, calls = outputs.put, list[object]()
 
     def blocked(*arguments: object, **options: object) -> tuple[str, ...]:
         calls.append(arguments)

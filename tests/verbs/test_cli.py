@@ -16,7 +16,7 @@ import pytest
 
 from gitbaton import __version__
 from gitbaton.cli import arguments, call
-from gitbaton.commands import VERBS
+from gitbaton.commands import GROUPS, VERBS
 from tests.kit import Outcome, Sandbox
 from tests.kit.tiers import some
 
@@ -98,7 +98,7 @@ BAD: list[tuple[tuple[str, ...], str]] = [
     (("--nope", "log"), "unknown option '--nope'"),
     (("--color=pink", "log"), "--color is 'pink'; it can be 'always', 'never' or 'auto'"),
     (("--repo-root",), "option '--repo-root' requires an argument"),
-    ((), "no verb is given"),
+    (("--",), "no verb is given"),
 ]
 
 
@@ -151,17 +151,20 @@ def test_ctrl_c_is_130_and_a_closed_pipe_141(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
-@some("verb", ["", *(name for name, _ in VERBS)], 16)
+@some("verb", ["", *VERBS], 16)
 def test_help_is_0_and_says_what_it_does(run: Run, verb: str) -> None:
     for option in ("-h", "--help"):
-        done = run(*([verb] if verb else []), option)
+        done = run(*verb.split(), option)
         assert done.code == 0 and done.err == ""
-        assert done.out.startswith(f"Usage: git baton{' ' if verb else ''}{verb}") and "--help" in done.out
+        page = option == "--help" and verb
+        start = f"NAME\n    git-baton-{verb.replace(' ', '-')} - " if page else f"Usage: git baton {verb}"
+        assert done.out.startswith(start if verb else "usage: git baton [")
     if verb:
+        done = run(*verb.split(), "-h")
         rows = re.findall(r"^  (-.*?)$", done.out, re.MULTILINE)
         assert all(re.search(r"  \S", row) or len(row) > 22 for row in rows)
     else:
-        assert all(f"  {name}" in done.out for name, _ in VERBS)
+        assert all(f" {name}  " in done.out for name in VERBS if name not in GROUPS[""])
 
 
 def test_help_works_outside_a_repository(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -275,10 +278,9 @@ def test_color_and_its_places(repo: Sandbox, run: Run) -> None:
         (("--color", "log", "--json"), False),
     ):
         assert ("\x1b[" in run(*words).out) == coloured, words
-    assert arguments(["--repo-root", "--color", "--color", "log", "--color"]) == [
-        *("--repo-root", "--color", "--color=always", "log", "--color")
-    ]
-    assert arguments(["--repo-root", "log", "--color", "log"]) == ["--repo-root", "log", "--color=always", "log"]
+    before = ["--repo-root", "--color", "--color=always"]
+    assert arguments(["--repo-root", "--color", "--color", "log", "--color"]) == (before, ["log", "--color"])
+    assert arguments(["--repo-root", "log", "--color", "log"]) == (["--repo-root", "log", "--color=always"], ["log"])
 
 
 def test_an_operating_system_error_is_no_bug_report(repo: Sandbox, run: Run) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.commands.verify import WAY_ON
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos
 from tests.kit.state import snap
@@ -21,7 +22,7 @@ def verified(repo: Sandbox, *options: str) -> tuple[int, str]:
     """Exit status and words of ``verify``; ``resume --live`` must say the same words."""
     done = repo.baton("verify", *options)
     said = ",".join(row.split(": ")[0] for row in done.out.splitlines()) or "none"
-    assert done.err == "" and f"\ndrift={said}\n" in repo.ok("resume", "--live").out
+    assert done.err == (f"hint: {WAY_ON}\n" if done.code else "") and f"\ndrift={said}\n" in repo.ok("resume", "--live").out
     return done.code, said
 
 
@@ -69,7 +70,7 @@ def test_it_is_said_in_every_place(repo: Sandbox) -> None:
     assert "\nvalidation=green\n" in repo.ok("resume", "--live").out
     live = repo.ok("verify", "--json").json["live"]
     assert live["drift"] == ["committed:2"] and live["moved"] is False and live["since"]["stale"] is False
-    assert f"  green  done  committed as {short}\n" in repo.ok("status").out
+    assert f"  + green  = committed as {short[:7]}  done\n" in repo.ok("status").out
     assert "\tgreen\tcommitted:2\tdone\t" in repo.ok("status", "--porcelain").out
     told = Client("claude", repo.path).fire("start")
     assert "drift: committed:2\n" in told and "stale" not in told
@@ -157,7 +158,7 @@ def test_another_branch_is_another_branch(repo: Sandbox) -> None:
     repo.git("checkout", "-q", "-b", "topic")
     repo.git(*COMMIT, "-a")
     assert verified(repo) == (1, "branch-switched,committed:1")
-    assert "branch-switched,committed as " in repo.ok("status").out
+    assert "t: ! branch switched, committed as " in repo.ok("status").out
 
 
 def test_amended_afterwards_and_pulled_afterwards(repo: Sandbox) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 from pathlib import Path
@@ -11,12 +10,10 @@ import pytest
 
 from tests.kit import Outcome, Sandbox
 from tests.kit.capturekit import git_files, index_path, state
-from tests.kit.places import ROOT
 from tests.kit.tiers import some
 from tests.verbs.test_tty import on_terminal, tool
 
 CHAIN = "refs/baton/tracks/t"
-README = (ROOT / "README.md").read_text()
 
 
 @pytest.fixture
@@ -275,16 +272,3 @@ def test_an_unborn_head_a_linked_work_tree_and_git_dir(work: Sandbox, tmp_path: 
     assert (done.code, done.out) == (0, "M\ta.txt\nA\tlater.txt\n"), done
     done = work.baton("--repo-root", str(fresh.path), "diff", "--name-status", env=env)
     assert (done.code, done.out) == (0, "M\tx\n"), done
-
-
-@pytest.mark.deep
-def test_the_readmes_example_runs(work: Sandbox) -> None:
-    block = re.search(r"## See what changed\n\n```sh\n(.*?)```", README, re.DOTALL)
-    assert block is not None
-    for name in ("src/x", "tests/y"):
-        work.write(name, "one\n")
-        snapshot(work, f"{name} is there", "parser")
-    rows = block.group(1).splitlines()
-    done = [work.run("sh", "-c", row) for row in rows]
-    assert [(d.code, d.err) for d in done] == [(0, "")] * 3
-    assert done[0].out == "" and "tests/y | 1 +" in done[1].out and "+++ b/tests/y" in done[2].out

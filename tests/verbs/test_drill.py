@@ -22,7 +22,6 @@ from tests.kit import Sandbox
 from tests.kit.doors import build
 from tests.kit.repos import loose
 from tests.kit.tiers import some
-from tests.promises.test_readme import block_with
 from tests.verbs.test_bisect import state, temp
 from tests.verbs.test_bisect_gone import until
 
@@ -312,15 +311,3 @@ def test_killed_it_leaves_nothing(track: Sandbox, temp: Path, number: signal.Sig
     assert child.returncode == (130 if number == signal.SIGINT else -number)
     until(lambda: list(temp.iterdir()) == [])
     assert state(track) == before
-
-
-@pytest.mark.deep
-def test_the_readme_shows_what_runs(repo: Sandbox, temp: Path) -> None:
-    repo.write("check.sh", "test ! -e broken.txt\n")
-    for step in ("lexer", "grammar", "printer"):
-        repo.ok("snapshot", "--track", "parser", "--step", step)
-        repo.write("broken.txt" if step == "lexer" else "new.txt", "\n")
-    done = repo.run("sh", "-e", "-c", block_with("sh", "git baton branch rescue"))
-    assert done.code == 0, done.err
-    assert "step=grammar" in done.out and done.out.count("ok     ") == 11
-    assert set(repo.tree("rescue")) == {"a.txt", "check.sh"}

@@ -64,7 +64,7 @@ def test_every_kind_has_its_row_and_a_track_that_was_fetched_shares_its_own(repo
 
 @pytest.mark.deep
 def test_the_table_is_aligned_and_of_nothing_is_nothing(repo: Sandbox) -> None:
-    assert repo.ok("du").out.splitlines()[1:] == ["0 bytes          in all, without what is shared"]
+    assert repo.ok("du").out.splitlines()[1:] == ["0 bytes  in all, without what is shared"]
     blob(repo, "mine.bin", 300_000, 1)
     repo.ok("snapshot", "--track", "wide \u30c8\u30e9\u30c3\u30af", "--step", "one")
     repo.ok("snapshot", "--track", "t", "--step", "one")

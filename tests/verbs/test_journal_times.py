@@ -18,7 +18,7 @@ def test_what_has_ended_is_dated_with_its_end(repo: Sandbox) -> None:
         j.append(RUN, record(kind, kind, started=began, duration_ms=59_000))
     undone = SOME_TIME + timedelta(seconds=300)  # what a compensation writes at its end
     j.append(RUN, record("comp-end", "pub", started=undone, duration_ms=5_000, key="a" * 64, compensates="b" * 64))
-    rows = [row.split() for row in repo.here("journal").out.splitlines()]
+    rows = [row.split() for row in repo.here("run", "show", "--records").out.splitlines()]
     assert [row[1] for row in rows] == [
         *("00:00:00", "00:00:59"),
         *("00:01:00", "00:01:59"),

@@ -1,4 +1,4 @@
-"""``git baton journal``, and runs between machines, as they are typed."""
+"""``git baton run show --records``, ``verify``, ``export``, ``prune``, and runs between machines, as they are typed."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def test_show_lists_records_and_json_says_all(repo: Sandbox, j: Journal) -> None
     end = step_of(j, "a build", "two", attempt=2, undeclared=(Undeclared(path="x", before=None, after=None),))
     j.append(RUN, record("gate", "pub", key=end.record.key, text="look\nat it"))
     key = (end.record.key or "")[:8]
-    shown = repo.here("journal").out.splitlines()
+    shown = repo.here("run", "show", "--records").out.splitlines()
     assert shown[2:] == [
-        f"2026-01-01 00:00:00    2 a build begin      attempt 2 {key} 1 undeclared change",
-        f"2026-01-01 00:00:00    3 a build end        attempt 2 exit 0 {key} 1 undeclared change",
-        f"2026-01-01 00:00:00    4 pub     gate       {key} look",
+        f"2026-01-01 00:00:00  2  a build  begin  attempt 2 {key} 1 undeclared change",
+        f"2026-01-01 00:00:00  3  a build  end    attempt 2 exit 0 {key} 1 undeclared change",
+        f"2026-01-01 00:00:00  4  pub      gate   {key} look",
     ]
-    assert repo.here("journal", "show", RUN).out.splitlines() == shown
-    assert len(repo.here("journal", "show", "-p", "lint").out.splitlines()) == 2
-    wrong = repo.here("journal", "--step", "lnt")
+    assert repo.here("run", "show", "--records", RUN).out.splitlines() == shown
+    assert len(repo.here("run", "show", "-p", "lint").out.splitlines()) == 2
+    wrong = repo.here("run", "show", "--step", "lnt")
     assert (wrong.code, wrong.err) == (2, f"fatal: run '{RUN}' has no step 'lnt'\nhint: steps: lint, a build, pub\n")
-    said = repo.here("journal", "show", "--json").json
+    said = repo.here("run", "show", "--records", "--json").json
     assert (said["v"], said["run"], said["finished"], said["why"]) == (1, RUN, False, ["'pub' waits at its gate"])
     row = said["records"][3]
     assert row["record"]["key"] == end.record.key and row["parts"]["writes"] == end.parts["writes"] and not row["foreign"]
@@ -51,29 +51,28 @@ def test_show_lists_records_and_json_says_all(repo: Sandbox, j: Journal) -> None
 
 def test_verify_says_whether_it_holds(repo: Sandbox, j: Journal) -> None:
     step_of(j, "lint", "one")
-    good = repo.here("journal", "verify")
+    good = repo.here("run", "verify")
     assert (good.code, good.out) == (0, f"run '{RUN}': 2 records, 1 key made again: whole\n")
     j.append(RUN, record("end", "pub", exit=0))
-    bad = repo.here("journal", "verify", RUN)
+    bad = repo.here("run", "verify", RUN)
     assert bad.code == 1 and "the 'end' of 'pub' has no begin" in bad.out and bad.out.endswith(": 1 problem\n")
-    said = repo.here("journal", "verify", "--json")
+    said = repo.here("run", "verify", "--json")
     assert said.code == 1 and said.json["records"] == 3 and len(said.json["problems"]) == 1
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["verify", "--step", "x"], "--step does not go with 'verify'"),
-        (["show", "--keep", "3"], "--keep does not go with 'show'"),
-        (["--output", "x"], "--output does not go with 'show'"),
-        (["prune", "--foreign"], "--foreign does not go with 'prune'"),
+        (["verify", "--step", "x"], "unknown option '--step'"),
+        (["show", "--keep", "3"], "unknown option '--keep'"),
+        (["prune", "--foreign"], "unknown option '--foreign'"),
         (["show", "a", "b"], "unexpected argument 'b'"),
         (["show", "../x"], "'../x' is not a run's name"),
         (["prune", "--older", "soon"], "--older is 'soon'"),
     ],
 )
 def test_what_does_not_go_together_is_refused(repo: Sandbox, words: list[str], message: str) -> None:
-    done = repo.here("journal", *words)
+    done = repo.here("run", *words)
     assert done.code == 129 and message in done.err and done.out == ""
 
 
@@ -82,18 +81,18 @@ def test_export_writes_files_and_never_over_any(repo: Sandbox, j: Journal, monke
     j.append(RUN, record("claim", None), blobs={"plan.toml": b"plan"})
     end = step_of(j, "lint", "one")
     target = repo.path / "kept"
-    planned = repo.here("journal", "export", "--output", "kept", "--dry-run").out.splitlines()
+    planned = repo.here("run", "export", "--output", "kept", "--dry-run").out.splitlines()
     assert planned[:2] == ["would write kept/000000/record.json", "would write kept/000000/plan.toml"] and not target.exists()
-    assert repo.here("journal", "export", "--output", "kept").out == f"{len(planned)} files written into 'kept'\n"
+    assert repo.here("run", "export", "--output", "kept").out == f"{len(planned)} files written into 'kept'\n"
     assert (target / "000000/plan.toml").read_text() == "plan" and (target / "000002/stdout").read_text() == "one\n"
     assert (target / "trees" / end.parts["writes"] / "out").read_text() == "one"
     assert json.loads((target / "000002/record.json").read_bytes())["exit"] == 0
     (target / "000002/stdout").write_text("mine")
-    again = repo.here("journal", "export", "--output", "kept")
+    again = repo.here("run", "export", "--output", "kept")
     assert again.code == 1 and "'kept/000000' is there already; nothing is written" in again.err
     assert (target / "000002/stdout").read_text() == "mine"
-    assert repo.here("journal", "export").code == 0 and (repo.path / RUN / "000000").is_dir()
-    assert repo.here("journal", "export", "--output", "a.txt").code == 129
+    assert repo.here("run", "export").code == 0 and (repo.path / RUN / "000000").is_dir()
+    assert repo.here("run", "export", "--output", "a.txt").code == 129
 
 
 def test_a_tree_that_is_no_files_is_not_exported(repo: Sandbox, j: Journal, tmp_path: Path) -> None:
@@ -119,8 +118,8 @@ def test_prune_keeps_the_newest_and_whatever_is_needed(repo: Sandbox, j: Journal
     j.append("two", record("begin", "build", lineage="two"))
     remember(j.repo, "three")
     tip = repo.git("rev-parse", run_ref("one"))
-    assert repo.here("journal", "prune").out == "no run to drop\n", "twenty are kept"
-    planned = repo.here("journal", "prune", "--keep", "1", "-n").out.splitlines()
+    assert repo.here("run", "prune").out == "no run to drop\n", "twenty are kept"
+    planned = repo.here("run", "prune", "--keep", "1", "-n").out.splitlines()
     assert planned == [
         "run 'two' stays: it is unfinished: 'build' has begun and has no end",
         "run 'three' stays: it is in use",
@@ -128,7 +127,7 @@ def test_prune_keeps_the_newest_and_whatever_is_needed(repo: Sandbox, j: Journal
         f"would drop run 'four': 2 records, was {repo.git('rev-parse', run_ref('four'))}",
     ]
     assert j.names() == ["five", "four", "one", "three", "two"]
-    done = repo.here("journal", "prune", "--keep", "1", "--json").json
+    done = repo.here("run", "prune", "--keep", "1", "--json").json
     assert sorted(row["run"] for row in done["dropped"]) == ["four", "one"]
     assert sorted(row["run"] for row in done["kept"]) == ["three", "two"]
     assert {row["was"] for row in done["dropped"]} >= {tip} and j.names() == ["five", "three", "two"]
@@ -144,12 +143,12 @@ def test_prune_by_age_and_by_name(repo: Sandbox, j: Journal) -> None:
     assert prune.plan(j, keep=0, older=200.0, now=now).drops == ()
     assert prune.plan(j, keep=0, now=now, busy={"old"}).drops[0].run == "young"
     j.append("young", record("gate", "pub", lineage="young"))
-    refused = repo.here("journal", "prune", "young")
+    refused = repo.here("run", "prune", "young")
     assert (refused.code, refused.err) == (1, "fatal: run 'young' stays: it is unfinished: 'pub' waits at its gate\n")
     with pytest.raises(NoAnswerError, match="run 'old' stays: it is in use"):
         prune.plan(j, ["old"], now=now, busy={"old"})
-    assert repo.here("journal", "prune", "old").out.startswith("dropped run 'old': 2 records, was ")
-    assert repo.here("journal", "prune", "old").code == 2
+    assert repo.here("run", "prune", "old").out.startswith("dropped run 'old': 2 records, was ")
+    assert repo.here("run", "prune", "old").code == 2
     planned = prune.Plan(drops=(prune.Drop(run="young", was="1" * 40, records=1, newest=None),), kept=())
     gone, kept = prune.apply(j, planned)
     assert gone == () and kept[0].run == "young" and j.names() == ["young"], "it has moved since"
@@ -160,11 +159,11 @@ def test_a_broken_run_is_told_and_can_be_dropped_by_name_and_force(repo: Sandbox
     repo.git("update-ref", run_ref("bad"), repo.head())
     said = repo.here("doctor").out
     assert "run 'bad' cannot be read" in said and "git baton doctor --mend" in said and "2 runs, 1 unfinished" in said
-    assert repo.here("journal", "verify", "bad").code == 76
-    assert "run 'bad' stays: it cannot be read" in repo.here("journal", "prune", "--keep", "0", "-n").out
-    assert repo.here("journal", "prune", "--keep", "0", "--force").code == 129, "only by name"
-    assert repo.here("journal", "prune", "bad").code == 76 and j.names() == ["bad", "fine"]
-    assert repo.here("journal", "prune", "bad", "--force").code == 0 and j.names() == ["fine"]
+    assert repo.here("run", "verify", "bad").code == 76
+    assert "run 'bad' stays: it cannot be read" in repo.here("run", "prune", "--keep", "0", "-n").out
+    assert repo.here("run", "prune", "--keep", "0", "--force").code == 129, "only by name"
+    assert repo.here("run", "prune", "bad").code == 76 and j.names() == ["bad", "fine"]
+    assert repo.here("run", "prune", "bad", "--force").code == 0 and j.names() == ["fine"]
 
 
 def test_du_counts_runs_and_purge_takes_them(repo: Sandbox, j: Journal) -> None:
@@ -235,9 +234,9 @@ def test_r45_a_run_goes_on_elsewhere(far: Far) -> None:
     end = step_of(mine, "build", "one", run="r1")
     ok(a, "push", "--runs", "--yes")
     ok(b, "fetch", "--runs")
-    shown = b.here("journal").out.splitlines()
+    shown = b.here("run", "show", "--records").out.splitlines()
     assert len(shown) == 2 and all(line.startswith("> ") for line in shown)
-    refused = b.here("journal", "export")
+    refused = b.here("run", "export")
     assert refused.code == 129 and "run 'r1' was fetched from elsewhere" in refused.err
     yours.adopt("r1")
     state = fold(yours.records("r1"))

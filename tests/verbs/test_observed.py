@@ -283,7 +283,7 @@ def test_log_shows_a_turn_by_its_prompt(talk: Talk) -> None:
     talk.edit("x.py", "two\n")
     talk.run("pytest -q", RED, 1)
     talk.stop()
-    assert 'turn 1  "now the error messages"  1 file  pytest failed' in talk.repo.ok("log").out
+    assert "  .  now  x failed   1 file  turn 1  now the error messages\n" in talk.repo.ok("log").out
 
 
 def test_no_secret_reaches_an_object_or_the_next_model(talk: Talk) -> None:

@@ -1,8 +1,9 @@
-"""``git baton steps``: the state of each step against the work tree now, and why it would run again."""
+"""``git baton run show`` and ``why``: the state of each step against the work tree now, and why it would run again."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -47,26 +48,25 @@ def test_the_states_of_a_plan_from_never_run_to_stale(run: Planned) -> None:
     run.steps["build"]["run"] = "exit 4"
     assert run.go().code == 4
     assert states(run) == {"lint": "ok", "build": "failed", "pub": "never-run"}
-    shown = run.box.here("steps").out.splitlines()
-    assert shown[1].startswith("build: failed with 4, ") and shown[2] == "pub: never run"
+    shown = run.box.here("run", "show").out.splitlines()
+    assert re.match(r"build  now .*  x failed with 4$", shown[1]) and re.fullmatch("pub +[.] never run", shown[2])
     assert shown[3] == "run 'r1': not finished: the plan is stopped; 'build' failed with 4"
     run.steps["build"]["run"] = "mkdir -p dist; cat src/* > dist/app"
     assert run.go().code == 0
-    row = run.box.here("steps", "r1").out.splitlines()
-    assert row[2].startswith("pub: ok, exit 0, ") and row[2].endswith(", effect live") and row[3] == "run 'r1': finished"
+    row = run.box.here("run", "show", "r1").out.splitlines()
+    assert row[2].startswith("pub  ") and row[2].endswith("  + ok, exit 0, effect live") and row[3] == "run 'r1': finished"
     run.box.write("src/c", "new\n")
     assert states(run) == {"lint": "stale", "build": "stale", "pub": "stale"}
-    row = run.box.here("steps").out.splitlines()
-    assert row[0].startswith("lint: stale: 'src/c' is new, ") and row[2].startswith(
-        "pub: stale: it depends on what build gives, "
-    )
+    row = run.box.here("run", "show").out.splitlines()
+    assert re.match("lint .*  ~ stale: 'src/c' is new, ", row[0])
+    assert re.match("pub .*  ~ stale: it depends on what build gives, ", row[2])
     assert run.look()["build"].would.cause.path == "src/c"
 
 
 def test_the_json_says_the_same(run: Planned) -> None:
     run.go()
     run.box.write("src/a", "a2\n")
-    found = run.box.here("steps", "--json").json
+    found = run.box.here("run", "show", "--json").json
     assert (found["v"], found["run"], found["finished"], found["why"]) == (1, "r1", True, [])
     row = {item["step"]: item for item in found["steps"]}
     assert row["build"]["state"] == "stale" and row["build"]["next"]["cause"]["path"] == "src/a"
@@ -80,20 +80,20 @@ def test_why_names_every_path_with_its_old_and_new_object(run: Planned) -> None:
     run.box.write("src/a", "a2\n")
     (run.box.path / "src/b").unlink()
     run.box.write("dist/app", "by hand\n")
-    found = run.box.here("steps", "--why", "build", "--json").json
+    found = run.box.here("run", "why", "build", "--json").json
     assert found["would"] == "run"
     rows = {(row["kind"], row["path"]): (row["old"], row["new"]) for row in found["differences"]}
     assert rows["input", "src/a"] == (old, run.box.git("hash-object", "src/a"))
     assert rows["input", "src/b"][1] is None and rows["output", "dist/app"][1] == run.box.git("hash-object", "dist/app")
-    text = run.box.here("steps", "--why", "build").out.splitlines()
+    text = run.box.here("run", "why", "build").out.splitlines()
     assert text[0] == "build: would run: 'src/a' changed" and text[1].startswith(f"input 'src/a': {old[:10]} -> ")
     assert text[2].endswith(" -> none")
     run.box.write("src/a", "a1\n")
     run.box.write("src/b", "b1\n")
     (run.box.path / "src/b").chmod(0o755)
-    modes = {row["path"]: row["old"] for row in run.box.here("steps", "--why", "lint", "--json").json["differences"]}
+    modes = {row["path"]: row["old"] for row in run.box.here("run", "why", "lint", "--json").json["differences"]}
     assert modes == {"src/b": "100644 " + run.box.git("hash-object", "src/b")}
-    assert run.box.here("steps", "--why", "q").code == 2
+    assert run.box.here("run", "why", "q").code == 2
 
 
 def test_a_declaration_that_changed_is_named(run: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_an_output_that_is_not_as_recorded_is_said(run: Planned) -> None:
     run.go()
     (run.box.path / "dist/app").unlink()
     assert run.look()["build"].moved == ("dist/app",)
-    assert "build: ok, but not as recorded: 'dist/app', exit 0" in run.box.here("steps").out
+    assert "  ~ ok, but not as recorded: 'dist/app', exit 0\n" in run.box.here("run", "show").out
 
 
 @pytest.mark.deep
@@ -141,7 +141,7 @@ def test_running_crashed_and_unknown(run: Planned) -> None:
     while not (run.box.path.parent / "on").exists():
         time.sleep(0.01)
     line = run.look()["x"]
-    assert line.state == "running" and line.pid and "x: running since " in run.box.here("steps").out
+    assert line.state == "running" and line.pid and "  . running, process " in run.box.here("run", "show").out
     worker.join()
     once = ("--effect", "once", "--reads", "src/a")
     for name, more in (("y", ()), ("z", once)):
@@ -159,7 +159,7 @@ def test_a_command_that_outlives_its_process_is_told_apart(run: Planned) -> None
     try:
         line = run.look()["x"]
         assert (line.state, line.pid) == ("running", None)
-        assert "x: its command runs on without the process that began it, since " in run.box.here("steps").out
+        assert "  . its command runs on without the process that began it on " in run.box.here("run", "show").out
         with Baton(run.box.path) as baton:
             (found,) = unfinished(baton)
         assert found.would == ("end the command of step 'x', which outlived its process", "run step 'x' again")
@@ -171,10 +171,10 @@ def test_looking_writes_nothing(run: Planned) -> None:
     run.go()
     run.box.write("src/a", "never seen before\n")
     before = run.box.git("count-objects", "-v"), run.box.git("for-each-ref")
-    for argv in (("steps",), ("steps", "--why", "build"), ("steps", "--json")):
+    for argv in (("run", "show"), ("run", "why", "build"), ("run", "show", "--json")):
         assert run.box.here(*argv).code == 0
     assert (run.box.git("count-objects", "-v"), run.box.git("for-each-ref")) == before
-    assert run.box.here("steps", "nowhere").code == 2
+    assert run.box.here("run", "show", "nowhere").code == 2
 
 
 @pytest.mark.deep
@@ -183,7 +183,7 @@ def test_a_step_that_the_plan_does_not_name_any_more_is_left_alone(run: Planned)
     run.steps["make"] = run.steps.pop("build")
     run.steps["pub"]["after"] = ["make"]
     assert run.go().code == 0
-    assert states(run)["build"] == "dropped" and "build: not in the plan, " in run.box.here("steps").out
+    assert states(run)["build"] == "dropped" and "  . not in the plan, " in run.box.here("run", "show").out
     run.box.write("src/a", "a2\n")
     made, outcome = run.repair(paths=("src/a",))
     assert outcome.code == 0 and "build" not in made.region and run.ran() == ["lint", "make", "pub"]
@@ -193,7 +193,7 @@ def test_a_plan_file_that_is_another_now_is_said(run: Planned) -> None:
     run.go()
     run.steps["lint"]["run"] = "exit 0"
     assert run.plan.step("lint") is not None
-    shown = run.box.here("steps")
+    shown = run.box.here("run", "show")
     assert shown.code == 0 and "is another plan now; run 'r1' follows the one that it was begun with" in shown.err
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
-from tests.kit.rewindkit import SURE, WHAT, WHICH, Screen, spoken_to, steps, take
+from tests.kit.rewindkit import SURE, WHAT, WHICH, Screen, spoken_to, steps, take, three
 from tests.kit.state import State, assert_same, state_of
 from tests.kit.tiers import some
 
@@ -19,13 +19,7 @@ from tests.kit.tiers import some
 @pytest.fixture
 def box(repo: Sandbox) -> Sandbox:
     """Three checkpoints of a track, and a spoilt file."""
-    take(repo, "first step")
-    repo.write("a.txt", "one\ntwo\n")
-    repo.write("b.txt", "b\n")
-    take(repo, "second step", validation="green", label="good")
-    repo.write("a.txt", "three\n")
-    take(repo, "third step")
-    repo.write("a.txt", "spoilt\n")
+    three(repo).write("a.txt", "spoilt\n")
     return repo
 
 
@@ -56,9 +50,12 @@ def test_pick_by_number_see_the_plan_restore_and_undo(box: Sandbox) -> None:
     screen = Screen(box)
     listed = steps(screen.answer(WHICH, "2\n"))
     assert [row.split()[0] for row in listed] == ["1", "2", "3"]
-    assert listed[1].endswith("manual green   2 files +2 -0 second step [good]"), listed
-    assert listed[0].endswith("manual pending  1 file +1 -2 third step")
-    assert listed[2].endswith("manual pending 0 files +0 -0 first step")
+    said = [" ".join(row.split()[3:]) for row in listed]
+    assert said == [
+        "now . - 1 file +1 -2 third step",
+        "now + green 2 files +2 -0 second step [good]",
+        "now . - 0 files +0 -0 first step",
+    ]
     shown = screen.answer(WHAT, "f\n")
     assert "would write a.txt\nfiles: 1 write\n" in shown and "newer: 1 checkpoint of the track, which stay\n" in shown
     assert "conversation: not offered" in shown and "changed in it: 2 files +2 -0\n" in shown
@@ -327,7 +324,7 @@ def test_the_conversation_is_written_back_as_a_new_session(box: Sandbox, tmp_pat
     spoken_to(box, home)
     box.write("a.txt", "spoilt\n")
     screen = Screen(box)
-    assert steps(screen.answer(WHICH, "1\n"))[0].endswith("claude talked")
+    assert steps(screen.answer(WHICH, "1\n"))[0].endswith("claude  talked")
     shown = screen.until(WHAT)
     assert "conversation: 2 lines, as a new session of 'claude'\n" in shown
     assert shown.endswith("restore [f]iles, [c]onversation, [b]oth or ")

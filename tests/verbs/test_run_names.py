@@ -89,8 +89,8 @@ def test_one_that_cannot_be_read_does_not_hide_the_others(repo: Sandbox, monkeyp
         monkeypatch.setattr(Files, "scan", broken)
         lines = run.look()
     assert (lines["s"].state, lines["t"].state) == ("unreadable", "ok")
-    found = repo.here("steps").out.splitlines()
-    assert found[0].startswith("s: it cannot be told: 'a' cannot be read: permission denied") and found[1].startswith("t: ok")
+    found = repo.here("run", "show").out.splitlines()
+    assert "  x it cannot be told: 'a' cannot be read: permission denied" in found[0] and "  + ok" in found[1]
 
 
 def test_a_step_that_only_was_given_up_is_listed(repo: Sandbox) -> None:

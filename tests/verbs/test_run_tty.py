@@ -56,7 +56,7 @@ def test_the_status_line_of_a_plan_fits_the_terminal_and_leaves_nothing(repo: Sa
         terminal.until(b"[2/2] a-step")
         assert terminal.end() == 0
     rows = [row for row in terminal.shown.replace(b"\r\n", b"\n").split(b"\r") if row.startswith(b"\x1b[K[")]
-    assert rows and all(len(row.removeprefix(b"\x1b[K").split(b"\n")[0]) < 30 for row in rows)
+    assert rows and all(len(row.removeprefix(b"\x1b[K").split(b"\n")[0].decode()) < 30 for row in rows)
     last = terminal.shown.rindex(b"[2/2]")
     assert ERASE in terminal.shown[last:]
 

@@ -105,7 +105,7 @@ def test_it_is_refused_and_unfinished_and_nothing_happens_twice(box: Sandbox, ki
         found = box.here(*words)
         assert (found.code, found.out) == (76, "") and found.err.endswith(MEND), found
         assert found.err.startswith("fatal: run 'job' cannot be read, so nobody knows what it did: ")
-    found = box.here("steps", "job")
+    found = box.here("run", "show", "job")
     assert found.code == 76 and found.out.startswith("run 'job': not finished: it cannot be read: ")
     assert deployed(box) == "x\n"
 
@@ -114,13 +114,13 @@ def test_it_is_refused_and_unfinished_and_nothing_happens_twice(box: Sandbox, ki
 def test_prune_goes_on_with_the_others_and_drops_it_only_by_name_and_force(box: Sandbox, kind: str) -> None:
     KINDS[kind](box)
     for words in (("-n",), ()):
-        found = box.here("journal", "prune", "--keep", "0", *words)
+        found = box.here("run", "prune", "--keep", "0", *words)
         assert found.code == 1 and found.err.endswith(MEND) and "run 'job' stays: it cannot be read: " in found.out
         assert "drop run 'fine': 2 records" in found.out.replace("dropped", "drop")
-    assert box.here("journal", "prune", "job").code == 76 and (box.path / ".git" / REF).exists()
-    assert box.here("journal", "prune", "--keep", "0", "--force").code == 129
-    assert "dropped run 'job'" in box.here("journal", "prune", "job", "--force").out
-    assert box.here("journal", "prune", "job", "--force").code == 2
+    assert box.here("run", "prune", "job").code == 76 and (box.path / ".git" / REF).exists()
+    assert box.here("run", "prune", "--keep", "0", "--force").code == 129
+    assert "dropped run 'job'" in box.here("run", "prune", "job", "--force").out
+    assert box.here("run", "prune", "job", "--force").code == 2
 
 
 @pytest.mark.deep
@@ -129,15 +129,16 @@ def test_every_verb_says_so_in_one_line(box: Sandbox, kind: str) -> None:
     box.ok("snapshot", "--track", "t", "--step", "s")
     KINDS[kind](box)
     for words in (
-        *(("journal", verb, "job") for verb in ("show", "verify", "export")),
-        *(("settle", "deploy", word, "--run", "job") for word in ("--done", "--undone")),
-        ("repair", "job", "--step", "deploy"),
-        ("compensate", "deploy", "--run", "job"),
-        ("compensate", "--run", "job", "-n"),
-        ("approve", "deploy", "--run", "job"),
+        *(("run", verb, "job") for verb in ("verify", "export")),
+        ("run", "show", "--records", "job"),
+        *(("run", "settle", "deploy", word, "--run", "job") for word in ("--done", "--undone")),
+        ("run", "repair", "job", "--step", "deploy"),
+        ("run", "compensate", "deploy", "--run", "job"),
+        ("run", "compensate", "--run", "job", "-n"),
+        ("run", "approve", "deploy", "--run", "job"),
         ("run", "--continue", "job"),
         ("run", "--continue"),
-        ("steps", "job", "--why", "deploy"),
+        ("run", "why", "deploy", "job"),
         DEPLOY,
     ):
         found = box.baton(*words)
@@ -164,8 +165,8 @@ def test_other_runs_go_on(box: Sandbox, kind: str) -> None:
     assert "deploy: cached" in box.ok("run", "--plan", "p.toml", "--run", "planned").err
     for words in (
         ("run", "--run", "fine", *FINE),
-        ("steps", "fine"),
-        ("journal", "verify", "fine"),
+        ("run", "show", "fine"),
+        ("run", "verify", "fine"),
         ("run", "--continue", "fine"),
     ):
         box.ok(*words)
@@ -197,14 +198,14 @@ def test_after_a_mend_a_step_that_may_have_begun_is_asked_for(box: Sandbox) -> N
     found = box.here("doctor", "--mend").out
     assert "2 records can be read, and nobody knows whether more followed" in found
     assert box.here("doctor", "--mend").out == "nothing is damaged\n"
-    found = box.here("steps", "job").out
+    found = box.here("run", "show", "job").out
     assert found.endswith("run 'job': not finished: its ref was lost, and perhaps records after number 1\n")
     for _ in range(2):
         done = box.here(*DEPLOY)
-        assert done.code == 76 and "git baton settle deploy --done" in done.err and deployed(box) == "x\n"
-    assert box.here("settle", "deploy", "--undone", "--run", "job").code == 0
+        assert done.code == 76 and "git baton run settle deploy --done" in done.err and deployed(box) == "x\n"
+    assert box.here("run", "settle", "deploy", "--undone", "--run", "job").code == 0
     assert box.here(*DEPLOY).code == 0 and deployed(box) == "x\nx\n", "somebody has said that it did not happen"
-    assert box.here("journal", "verify", "job").code == 0
+    assert box.here("run", "verify", "job").code == 0
 
 
 @pytest.mark.deep
@@ -216,7 +217,7 @@ def test_after_a_mend_a_probe_is_asked(box: Sandbox, probe: int) -> None:
     words[words.index("--key") : words.index("--key")] = ["--probe", f"exit {probe}"]
     box.ok(*words)
     assert deployed(box) == "x\n" * (1 + probe)
-    box.ok("journal", "verify", "job")
+    box.ok("run", "verify", "job")
 
 
 @pytest.mark.deep
@@ -232,7 +233,7 @@ def test_whatever_is_lost_a_mended_run_does_nothing_twice(
         ref(b"")(box)
     box.baton("doctor", "--mend")
     assert box.baton(*DEPLOY).code in (0, 76) and deployed(box) == "x\n"
-    assert "Traceback" not in box.baton("steps", "job").err
+    assert "Traceback" not in box.baton("run", "show", "job").err
     assert box.baton("doctor", "--mend").code in (0, 1)
 
 
@@ -246,9 +247,9 @@ def test_after_a_mend_a_plan_says_what_it_would_ask_for(repo: Sandbox) -> None:
     assert "its outcome is unknown and would be asked for" in repo.ok("run", "--plan", "p.toml", "-n").out
     for words in (("run", "--plan", "p.toml"), ("run", "--continue", "job")):
         assert repo.baton(*words).code == 76 and deployed(repo) == "x\n"
-    repo.ok("settle", "deploy", "--done", "--run", "job")
+    repo.ok("run", "settle", "deploy", "--done", "--run", "job")
     repo.ok("run", "--plan", "p.toml")
-    assert deployed(repo) == "x\n" and repo.ok("steps", "job").out.endswith("run 'job': finished\n")
+    assert deployed(repo) == "x\n" and repo.ok("run", "show", "job").out.endswith("run 'job': finished\n")
 
 
 @pytest.mark.deep
@@ -259,7 +260,7 @@ def test_a_run_that_was_fetched_stays_foreign_after_a_mend(box: Sandbox) -> None
     box.ok("run", "--continue", "job", "--foreign")
     ref(b"")(box)
     assert "nobody knows" not in box.ok("doctor", "--mend").out
-    assert box.baton(*DEPLOY).code == 129 and box.ok("steps", "job").out.endswith("run 'job': finished\n")
+    assert box.baton(*DEPLOY).code == 129 and box.ok("run", "show", "job").out.endswith("run 'job': finished\n")
 
 
 @pytest.mark.deep
@@ -269,7 +270,7 @@ def test_going_on_takes_a_mended_run_for_whole_but_for_what_must_not_happen_twic
     box.ok("snapshot", "--track", "t", "--step", "s")
     assert "(take it that nothing else is lost, " in box.ok("resume", "t").out
     assert box.ok("run", "--continue", "job").err == "baton: run 'job' is finished\n"
-    assert box.ok("steps", "job").out.endswith("run 'job': finished\n")
+    assert box.ok("run", "show", "job").out.endswith("run 'job': finished\n")
     assert box.baton(*DEPLOY).code == 76 and deployed(box) == "x\n"
 
 
@@ -277,5 +278,5 @@ def test_going_on_takes_a_mended_run_for_whole_but_for_what_must_not_happen_twic
 def test_what_is_unfinished_goes_by_name_and_force(box: Sandbox) -> None:
     ref(b"")(box)
     box.ok("doctor", "--mend")
-    assert box.baton("journal", "prune", "job").code == 1
-    assert "dropped run 'job': 5 records, 1 effect of its steps stands" in box.ok("journal", "prune", "job", "--force").out
+    assert box.baton("run", "prune", "job").code == 1
+    assert "dropped run 'job': 5 records, 1 effect of its steps stands" in box.ok("run", "prune", "job", "--force").out

@@ -8,6 +8,7 @@ import pytest
 
 from tests.kit import Outcome, Sandbox
 from tests.kit.agents import Client
+from tests.kit.commands import runs, until
 from tests.kit.tiers import some
 from tests.rooms.runs.test_run_events import valid
 
@@ -89,7 +90,7 @@ def test_a_command_line_that_cannot_be_meant_is_refused_before_anything_runs(
 
 
 @pytest.mark.parametrize(
-    "words", [("run", "--continue"), ("run", "--continue", "r"), ("approve", "s"), ("settle", "s", "--done")]
+    "words", [("run", "--continue"), ("run", "--continue", "r"), ("run", "approve", "s"), ("run", "settle", "s", "--done")]
 )
 def test_a_run_that_is_not_there(repo: Sandbox, words: tuple[str, ...]) -> None:
     done = repo.here(*words)
@@ -233,11 +234,11 @@ def gated(repo: Sandbox, *words: str) -> Outcome:
 def test_a_gate_waits_and_is_opened(repo: Sandbox) -> None:
     first = gated(repo)
     assert first.code == 75 and not (repo.path / "went").exists()
-    assert first.err == "baton: go: waits at the gate: read it\nhint: git baton approve go\n"
-    opened = repo.baton("approve", "go")
+    assert first.err == "baton: go: waits at the gate: read it\nhint: git baton run approve go\n"
+    opened = repo.baton("run", "approve", "go")
     assert (opened.code, opened.err) == (0, "baton: go: approved\n")
     assert gated(repo).code == 0 and (repo.path / "went").exists()
-    assert repo.here("approve", "go").code == 1
+    assert repo.here("run", "approve", "go").code == 1
 
 
 @pytest.mark.deep
@@ -247,13 +248,13 @@ def test_who_takes_over_is_told_of_a_run_that_is_not_finished(repo: Sandbox) -> 
     assert "run 'r'" not in Client("claude", repo.path).fire("start")  # nobody has written words
     with repo.open() as baton:
         baton.snapshot("S", track="t")
-    why, would = "'go' waits at its gate", "wait at the gate of step 'go': 'git baton approve go --run r' opens it"
+    why, would = "'go' waits at its gate", "wait at the gate of step 'go': 'git baton run approve go --run r' opens it"
     told = repo.here("resume").out.splitlines()
     assert told[-2:] == [f"run=r: {why}", f"run_continue=git baton run --continue r ({would})"]
     assert repo.here("resume", "--json").json["runs"] == [{"run": "r", "why": [why], "would": [would]}]
     text = Client("claude", repo.path).fire("start")
     assert f"run 'r' is not finished: {why}\n  'git baton run --continue r' would: {would}\n" in text
-    repo.here("approve", "go")
+    repo.here("run", "approve", "go")
     gated(repo)
     assert repo.here("resume", "--json").json["runs"] == [] and "run=" not in repo.here("resume").out
     assert "not finished" not in Client("claude", repo.path).fire("start")
@@ -261,10 +262,10 @@ def test_who_takes_over_is_told_of_a_run_that_is_not_finished(repo: Sandbox) -> 
 
 def test_a_gate_that_is_rejected_stays_closed(repo: Sandbox) -> None:
     gated(repo)
-    done = repo.baton("approve", "go", "--reject", "--json")
+    done = repo.baton("run", "approve", "go", "--reject", "--json")
     assert done.code == 0 and [e["event"] for e in valid(done.out)] == ["settled", "finished"]
     assert gated(repo).code == 1 and not (repo.path / "went").exists()
-    assert repo.here("approve", "gone").code == 2
+    assert repo.here("run", "approve", "gone").code == 2
 
 
 @pytest.mark.deep
@@ -273,12 +274,24 @@ def test_an_unknown_outcome_is_settled_by_a_person(repo: Sandbox) -> None:
     killed = repo.baton(*step, env={"GIT_BATON_CRASH_AT": "after-command"})
     assert killed.code == -9 and count(repo) == 1
     asked = repo.baton(*step)
-    assert asked.code == 76 and asked.err.endswith("'git baton settle pub --undone'\n"), asked.err
-    assert repo.here("settle", "pub").code == 129 and repo.here("settle", "pub", "--done", "--undone").code == 129
-    done = repo.baton("settle", "pub", "--done")
+    assert asked.code == 76 and asked.err.endswith("'git baton run settle pub --undone'\n"), asked.err
+    assert repo.here("run", "settle", "pub").code == 129 and repo.here("run", "settle", "pub", "--done", "--undone").code == 129
+    done = repo.baton("run", "settle", "pub", "--done")
     assert done.code == 0, done.err
     assert "cached" in repo.baton(*step).err and count(repo) == 1
-    assert repo.here("settle", "pub", "--done").code == 1
+    assert repo.here("run", "settle", "pub", "--done").code == 1
+
+
+def test_what_a_killed_isolated_step_left_goes_with_the_next_run(repo: Sandbox) -> None:
+    note = repo.path.parent / "note"
+    line = f"echo $$ > {note}; exec sleep 60"
+    words = ("run", "--run", "r", "--isolate", "tree", "--writes", "out")
+    killed = repo.baton(*words, "--step", "slow", "--", "sh", "-c", line, env={"GIT_BATON_CRASH_AT": "in-command"})
+    until(note.exists)
+    assert killed.code == -9 and runs(note) and "baton-step-" in repo.git("worktree", "list")
+    assert repo.baton("run", "--run", "other", "--step", "quick", "--", "true").code == 0
+    assert not runs(note) and "baton-step-" not in repo.git("worktree", "list")
+    assert not [path.name for path in repo.path.parent.iterdir() if path.name.startswith("baton-step-")]
 
 
 @pytest.mark.deep
@@ -287,17 +300,17 @@ def test_effects_are_compensated_by_name_and_by_run(repo: Sandbox) -> None:
     undo = "echo $GIT_BATON_STEP $GIT_BATON_COMPENSATES $GIT_BATON_IDEMPOTENCY_KEY >> ../undone"
     for name, after in (("one", ()), ("two", ("--after", "one"))):
         assert repo.baton(*words, "--step", name, *after, "--compensate", undo, "--", "true").code == 0
-    assert repo.here("compensate").code == 129
-    shown = repo.baton("compensate", "one", "-n")
+    assert repo.here("run", "compensate").code == 129
+    shown = repo.baton("run", "compensate", "one", "-n")
     assert shown.out == f"would undo the effect of 'two': {undo}\nwould undo the effect of 'one': {undo}\n"
-    rows = repo.baton("compensate", "--run", "r", "--dry-run", "--json").json["undo"]
+    rows = repo.baton("run", "compensate", "--run", "r", "--dry-run", "--json").json["undo"]
     assert [row["step"] for row in rows] == ["two", "one"] and count(repo, "undone") == 0
-    done = repo.baton("compensate", "--run", "r")
+    done = repo.baton("run", "compensate", "--run", "r")
     assert done.code == 0 and f"baton: two: undoes its effect: {undo}" in done.err
     rows = (repo.path.parent / "undone").read_text().splitlines()
     assert [row.split()[0] for row in rows] == ["two", "one"]
     assert all(len({*row.split()}) == 3 for row in rows)
-    assert repo.baton("compensate", "one").code == 1 and count(repo, "undone") == 2
+    assert repo.baton("run", "compensate", "one").code == 1 and count(repo, "undone") == 2
 
 
 @pytest.mark.deep

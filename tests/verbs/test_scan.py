@@ -6,6 +6,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -320,7 +321,7 @@ def test_files_that_are_looked_at_together_hide_nothing_from_each_other(repo: Sa
 
 
 def test_binary_files_are_read_as_far_as_anybody_could(repo: Sandbox, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "rows.db") as rows:
+    with closing(sqlite3.connect(tmp_path / "rows.db")) as rows, rows:
         rows.execute("create table secrets (name text, value text, at text)")
         rows.execute("insert into secrets values ('aws', ?, '2026')", (KEY,))
         rows.execute("insert into secrets values ('github', ?, '2026')", ("ghp_" + "a1B2c3D4e5F6" * 3,))

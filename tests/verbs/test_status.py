@@ -42,12 +42,8 @@ def test_each_is_at_home_where_it_lives(repo: Sandbox, two: tuple[Sandbox, Sandb
     for place in (repo, lexer, parser):
         assert drifts(place) == at_home
     shown = [row.split() for row in repo.ok("status").out.splitlines()]
-    assert [(row[1] if row[0] == "*" else row[0], row[-1]) for row in shown] == [
-        ("main", "s"),
-        ("parser", "../parser"),
-        ("lexer", "../lexer"),
-    ]
-    assert repo.ok("status").out.splitlines()[0].endswith("  s"), "of this place nothing is said"
+    places = [row[row[0] == "*" :][:2] for row in shown[1:4]]
+    assert places == [["main", "."], ["parser", "../parser"], ["lexer", "../lexer"]]
 
 
 def test_what_moves_there_is_seen_from_here(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
@@ -100,4 +96,4 @@ def test_wide_characters_are_aligned(repo: Sandbox) -> None:
     snap(repo, "\u30c8\u30e9\u30c3\u30af")
     snap(repo, "narrow")
     rows = repo.ok("status").out.splitlines()
-    assert len(rows) == 2 and len({width(row.rpartition("  ")[0]) for row in rows}) == 1
+    assert len(rows) == 4 and len({width(row.rpartition("  ")[0]) for row in rows[:3]}) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
@@ -19,8 +21,8 @@ def test_ids_are_typed_from_the_list(repo: Sandbox) -> None:
         for number, thread in enumerate(ODD):
             put(store, thread, number, parent=None)
             put(store, "ns", number, namespace=f"n{thread}", parent=None)
-    rows = repo.here("threads").out.splitlines()
-    typed = [row.partition(" 1 checkpoint")[0] for row in rows]
+    rows = repo.here("thread", "list").out.splitlines()
+    typed = [re.split(r" +\S+  1 checkpoint  ", row)[0] for row in rows]
     threads = [each for each in typed if not each.startswith("ns [")]
     assert (
         '"a\\nb"' in threads
@@ -47,7 +49,7 @@ def test_what_cannot_be_brought_into_git_is_listed_all_the_same(repo: Sandbox) -
     packs.rename(packs.with_name("aside"))
     packs.write_text("in the way")
     for words, said in (
-        (("threads",), "t 1 checkpoint, "),
+        (("thread", "list"), "  1 checkpoint  "),
         (("thread", "show", "t"), "id-0007"),
         (("thread", "log", "t"), "id-0007"),
     ):
@@ -57,4 +59,6 @@ def test_what_cannot_be_brought_into_git_is_listed_all_the_same(repo: Sandbox) -
     assert repo.here("thread", "show", "u").code == 2
     packs.unlink()
     packs.with_name("aside").rename(packs)
-    assert repo.here("threads").err == "" and repo.git("for-each-ref", "--format=%(refname)", "refs/baton") == ref_of("t", "")
+    assert repo.here("thread", "list").err == "" and repo.git("for-each-ref", "--format=%(refname)", "refs/baton") == ref_of(
+        "t", ""
+    )

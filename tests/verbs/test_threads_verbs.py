@@ -1,9 +1,10 @@
-"""``git baton threads`` and ``git baton thread``: what is stored, as people and scripts see it."""
+"""``git baton thread``: what is stored, as people and scripts see it."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,9 +14,9 @@ import ormsgpack
 import pytest
 
 from gitbaton.codec import is_control
+from gitbaton.threads.codec import Typed
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
-from gitbaton.threads.values import Typed
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
 from tests.kit.threads import QUIET
@@ -69,24 +70,22 @@ def told(repo: Sandbox) -> Sandbox:
 
 
 def test_where_there_are_none_it_is_quiet_and_makes_nothing(repo: Sandbox) -> None:
-    done = repo.here("threads")
+    done = repo.here("thread", "list")
     assert (done.code, done.out, done.err) == (0, "", "")
-    assert repo.here("threads", "--json").json == {"v": 1, "threads": [], "fetched": []}
+    assert repo.here("thread", "list", "--json").json == {"v": 1, "threads": [], "fetched": []}
     done = repo.here("thread", "log", "x")
     assert done.code == 2 and done.err.startswith("fatal: there is no thread 'x'")
     assert not (repo.path / ".git/baton/wal").exists()
 
 
 def test_the_list_is_newest_first_and_says_who_waits(told: Sandbox) -> None:
-    rows = told.here("threads").out.splitlines()
-    ago = [row.split(", ")[1] for row in rows]
-    assert [row.split(", ")[0] for row in rows] == [
-        "new/one 4 checkpoints",
-        "new/one [child:x] 1 checkpoint",
-        "old 1 checkpoint",
+    rows = told.here("thread", "list").out.splitlines()
+    assert [re.split(r" {2,}", row) for row in rows] == [
+        ["new/one", "2026-01-01", "4 checkpoints", "loop step 13"],
+        ["new/one [child:x]", "2026-01-01", "1 checkpoint", "loop step 12"],
+        ["old", "2026-01-01", "1 checkpoint", "! waits at an interrupt", "loop step 1"],
     ]
-    assert rows[2].endswith(": loop step 1, waits at an interrupt") and ago[0].endswith(": loop step 13")
-    found = told.here("threads", "--json").json["threads"]
+    found = told.here("thread", "list", "--json").json["threads"]
     assert [(row["thread"], row["namespace"], row["checkpoints"]) for row in found] == [
         ("new/one", "", 4),
         ("new/one", "child:x", 1),
@@ -109,13 +108,13 @@ def test_what_git_does_not_have_yet_is_there_too(repo: Sandbox) -> None:
         for number in (3, 1):
             put(store, "t", number)
         assert repo.git("for-each-ref", "refs/baton/threads") == ""
-        assert "t 2 checkpoints" in repo.here("threads").out
+        assert "  2 checkpoints" in repo.here("thread", "list").out
         shown = repo.here("thread", "show", "t", "--json").json
         assert shown["commit"] is None and shown["id"] == "id-0003"
         assert "commit=not yet in git" in repo.here("thread", "show", "t").out
         store.flush()
         put(store, "t", 2)
-        assert "t 3 checkpoints" in repo.here("threads").out  # one is between those that git has
+        assert "  3 checkpoints" in repo.here("thread", "list").out  # one is between those that git has
         assert [row["id"] for row in repo.here("thread", "log", "t", "--json").json["checkpoints"]] == [
             *("id-0003", "id-0002", "id-0001"),
         ]
@@ -139,7 +138,7 @@ def test_what_a_killed_process_left_is_shown_and_then_in_git(repo: Sandbox) -> N
     doctor = [row for row in repo.here("doctor").out.splitlines() if "threads-log" in row]
     assert len(doctor) == 1 and doctor[0].startswith("ok   threads-log: records of the log that git does not have yet: 1; ")
     assert repo.here("du", "--json").json["parts"][0]["kind"] == "log"
-    assert "t 1 checkpoint, " in repo.here("threads").out
+    assert "  1 checkpoint  " in repo.here("thread", "list").out
     assert repo.git("for-each-ref", "--format=%(refname)", "refs/baton") == ref_of("t", "")
     assert "threads-log" not in repo.here("doctor").out and not (repo.path / ".git/baton/wal").exists()
     repo.fsck()
@@ -148,7 +147,7 @@ def test_what_a_killed_process_left_is_shown_and_then_in_git(repo: Sandbox) -> N
 def test_the_log_shows_forks_changes_writes_and_runs(told: Sandbox) -> None:
     rows = told.here("thread", "log", "new/one").out.splitlines()
     assert [row.split("  ")[0] for row in rows] == ["id-0013", "id-0012", "id-0011", "id-0010"]
-    assert rows[0].endswith("loop 13  step  run run-7  (from id-0010)")
+    assert rows[0].endswith("loop 13  (from id-0010)  step  run run-7")
     assert rows[1].endswith("loop 12  step  1 write  run run-7") and "from" not in "".join(rows[1:])
     assert told.here("thread", "log", "new/one", "-n", "2").out.splitlines() == rows[:2]
     assert told.here("thread", "log", "new/one", "-n", "0").out == ""
@@ -180,7 +179,7 @@ def test_updated_channels_go_before_versions(repo: Sandbox) -> None:
     found = repo.here("thread", "log", "t", "--json").json["checkpoints"]
     assert [row["changed"] for row in found] == [["y"], [], ["x", "y"]]
     assert all(row["ts"] is None and row["source"] is None for row in found)
-    assert "at an unknown time" in repo.here("threads").out
+    assert repo.here("thread", "list").out.split() == ["t", "?", "3", "checkpoints"]
 
 
 def test_a_checkpoint_is_shown_whole(repo: Sandbox) -> None:
@@ -258,7 +257,7 @@ def test_which_checkpoint_is_meant(told: Sandbox) -> None:
     done = told.here("thread", "log", "new/onf")
     assert done.code == 2 and done.err.splitlines()[1:] == [
         "hint: perhaps 'new/one' is meant",
-        "hint: 'git baton threads' lists them",
+        "hint: 'git baton thread list' lists them",
     ]
     for wrong in ("look x", "log x y", "show x -n 1"):
         assert told.here("thread", *wrong.split()).code == 129
@@ -281,7 +280,7 @@ def test_without_the_extra_types_and_sizes_are_shown(told: Sandbox, monkeypatch:
     assert done.err == "hint: pip install 'gitbaton[langgraph]' shows values\n"
     row = told.here("thread", "show", "new/one", "--json").json["channels"][0]
     assert row == {"name": "step", "type": "msgpack", "size": 1, "why": "not read", "version": f"{13:032}.0.7"}
-    assert "new/one 4 checkpoints" in told.here("threads").out
+    assert "  4 checkpoints  " in told.here("thread", "list").out
 
 
 def test_what_json_could_not_carry_is_read(repo: Sandbox) -> None:
@@ -319,7 +318,14 @@ def test_metadata_that_is_a_trap_is_metadata(repo: Sandbox) -> None:
     assert rows[3:6] == ["parent=", rows[4], "created="] and "metadata.parent=id-9" in rows and "metadata.n=inf" in rows
     assert "step={'$type': 'os.system', '$value': 1}" in rows and "source=['x']" in rows and "run_id=7" in rows
     assert any(row.startswith("metadata.deep=[[[[[[[[[") and "nested deeper than 12" in row for row in rows)
-    for words in ("thread show u", "thread show t --json", "thread log t", "thread log u --json", "threads", "threads --json"):
+    for words in (
+        "thread show u",
+        "thread show t --json",
+        "thread log t",
+        "thread log u --json",
+        "thread list",
+        "thread list --json",
+    ):
         assert repo.here(*words.split()).code == 0
 
 
@@ -329,7 +335,7 @@ def test_names_that_are_traps_drive_no_terminal(repo: Sandbox) -> None:
     with ThreadStore.open(repo.path, **QUIET) as store:
         put(store, "t", 1, namespace=bad[:40], channels={bad: packed(bad)}, **traps)
         store.put_writes("t", bad[:40], "id-0001", [(bad, bad, 0, bad, *packed(bad))], False)
-    for words in ("threads", "thread log t", "thread show t", "thread show t --json"):
+    for words in ("thread list", "thread log t", "thread show t", "thread show t --json"):
         done = repo.here(*words.split())
         assert done.code == 0 and not any(is_control(char) for char in done.out if char != "\n"), words
 
@@ -339,9 +345,9 @@ def test_threads_that_were_only_fetched_say_what_to_do(told: Sandbox) -> None:
     for thread in ("far away", "old"):
         ref = ref_of(thread, "").replace("refs/baton/", "refs/baton/remotes/my%2Eorigin/")
         told.git("update-ref", ref, oid)
-    rows = told.here("threads").out.splitlines()
-    assert rows[3:] == ["\"far away\" fetched from my.origin only: 'git baton sync --threads my.origin' takes it in"]
-    fetched = told.here("threads", "--json").json["fetched"]
+    rows = told.here("thread", "list").out.splitlines()
+    assert rows[3:] == ["> \"far away\"  fetched from my.origin only: 'git baton sync --threads my.origin' takes it in"]
+    fetched = told.here("thread", "list", "--json").json["fetched"]
     assert fetched == [{"thread": "far away", "namespace": "", "remotes": ["my.origin"]}]
     done = told.here("thread", "show", "far away")
     assert done.code == 2 and "hint: it was fetched from 'my.origin': 'git baton sync --threads my.origin'" in done.err
@@ -349,7 +355,7 @@ def test_threads_that_were_only_fetched_say_what_to_do(told: Sandbox) -> None:
 
 def test_a_chain_that_is_not_ours_is_one_line(told: Sandbox) -> None:
     told.git("update-ref", ref_of("old", ""), told.head())
-    done = told.here("threads")
+    done = told.here("thread", "list")
     assert done.code == 0 and len(done.out.splitlines()) == 2 and done.err.startswith("warning: 'old' is left out: ")
     for words in ("thread log old", "thread show old"):
         done = told.here(*words.split())
@@ -363,7 +369,7 @@ def test_in_a_repository_of_sha256(tmp_path: Path) -> None:
     repo = Sandbox.init(tmp_path / "r", "--object-format=sha256")
     with ThreadStore.open(repo.path, **QUIET) as store:
         put(store, "t", 1, parent=None)
-    assert "t 1 checkpoint" in repo.here("threads").out
+    assert "  1 checkpoint  " in repo.here("thread", "list").out
     assert len(repo.here("thread", "show", "t", "--json").json["commit"]) == 64
     assert "threads: 1 thread, 1 checkpoint\n" in repo.here("doctor").out
     os.utime(repo.path)

@@ -57,7 +57,7 @@ log -n -1 | 129 | -1 is not in the range
 log -x | 129 | unknown option '-x'
 log t --all | 129 | a checkpoint or track and --all exclude each other
 log --all --track t | 129 | --track and --all exclude each other
-log t u | 129 | unexpected argument 'u'
+log t u | 2 | there is no path 'u'
 show '@~9' --track 'a b' | 2 | track 'a b' has only 1 checkpoint
 show ffff | 2 | there is no checkpoint 'ffff'
 show same | 128 | 'same' could mean 2 checkpoints
@@ -95,9 +95,9 @@ repair | 129 | none of --step, --path and --since is given
 settle nothing | 129 | neither --done nor --undone is given
 approve nothing | 2 | there is no run yet
 compensate | 129 | no step is named
-journal show --keep 3 | 129 | --keep does not go with 'show'
+run show --keep 3 | 129 | unknown option '--keep'
 journal prune --older soon | 129 | --older is 'soon'; it must be a duration
-thread explode x | 129 | it can be 'show', 'log' or 'delete'
+thread explode x | 129 | 'explode' is not a verb of git baton thread
 thread log x 000 | 129 | unexpected argument '000'
 thread show nowhere | 2 | there is no thread 'nowhere'
 transcript print | 129 | it can be 'show' or 'export'
@@ -129,7 +129,7 @@ snapsho | 129 | 'snapsho' is not a verb of git baton
 --repo-root nowhere log | 128 | 'nowhere' is not in a git repository
 """
 ROWS = [tuple(part.strip() for part in row.split(" | ")) for row in WRONG.strip().splitlines()]
-VERB = f"git baton (?:{'|'.join(name for name, _ in VERBS)}|-h)"
+VERB = f"git baton (?:{'|'.join(VERBS)}|-h)"
 NAMED = re.compile(rf"'({VERB}\b[^']*)'|(?:: |^)({VERB}\b.*)")
 FILLED = {"NAME": "t", "TEXT": "x", "CHECKPOINT": "t", "PATH": "../there", "CMD...": "true", "CMD": "true", "FILE": "plan.toml"}
 FINE = (0, 1)
@@ -179,6 +179,7 @@ def test_a_hundred_wrong_inputs(full: Sandbox, capfd: pytest.CaptureFixture[str]
         rows = hints(done)
         assert (done.code, state(full) == before) == (int(code), True), done
         assert said in done.err.split("\n")[0], done
+        rows = [row for row in rows if " is now " not in row]  # the new name of a verb, and no command to type
         named.update((quoted or plain, words) for row in rows for quoted, plain in NAMED.findall(row))
 
     assert len(ROWS) >= 100

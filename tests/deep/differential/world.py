@@ -31,11 +31,34 @@ MASKS = tuple(
         (r"(?<=:\d\d)\.\d{6}Z", "Z"),
         (r"/old-package\b", ""),
         (r"(?<=/\.git/baton/late/)[^']*", "KEPT"),
+        (r"(?<=: gitbaton )\d+\.\d+\.\d+(?=, git )", "VERSION"),
         # Meant, and new since COMMIT: a first push says what was observed.
         (r'(?<="states": \d),\n\s*"observed": \d+$', ""),
         (r"^  \d+ of the checkpoints tell what was observed: .*\n", ""),
+        # Meant, and new since COMMIT: verbs of runs and threads stand under one word each.
+        # Meant, and new since COMMIT: what to do about drift, and about files that a restore leaves.
+        (r"^hint: 'git baton diff' shows what changed; .*\n", ""),
+        (r"^hint: \d+ files? not in that checkpoint stays?; .*\n", ""),
+        (r"^hint: 'git baton [a-z ]+' is now 'git baton [^']*'\n", ""),
+        (r"git baton run (?=(?:settle|approve|compensate|repair) )", "git baton "),
+        (r"git baton run prune", "git baton journal prune"),
+        (r"git baton thread list", "git baton threads"),
+        (r"git baton run show", "git baton steps"),
     )
 )
+SCREENS = (
+    "status",
+    "log",
+    "tracks",
+    "steps",
+    "journal show",
+    "journal list",
+    "threads",
+    "thread list",
+    "thread log",
+    "du",
+)  # meant, and new since COMMIT: for people they say it in other words; not --json and so on
+_WORDS = re.compile(r"^(?:(?:track|validation|next|note|decision|extra[.].*): .*|\t.*|)\n", re.MULTILINE)
 _COUNT = re.compile(r" *\b\d+\b")
 _ID = re.compile(r"\b[0-9a-f]{10,40}\b")
 
@@ -85,6 +108,9 @@ class World:
             self.own |= ids_of_runs(place)
             pattern = _ID if step.words[0] == "drill" else re.compile("|".join(sorted(self.own)) or "$^")
             said = [pattern.sub("ID", masked(text)) for text in (done.out, done.err)]
+            screen = any((*step.words, "")[: len(each.split())] == tuple(each.split()) for each in SCREENS)
+            if screen and not {"--json", "--porcelain", "-z", "--why", "use", "delete"} & {*step.words}:
+                said[0] = ""
             if step.words[0] == "du":  # an object with a random id in it is packed into another number of bytes
                 said = [_COUNT.sub(" N", text) for text in said]
             words = f"{step.place}: {' '.join(step.words)}"
@@ -96,7 +122,8 @@ class World:
         found: dict[str, str] = {}
         for row in git("for-each-ref", "--format=%(refname) %(objectname) %(symref)").splitlines():
             name, value = row.split(" ", 1)
-            found[name] = runs(place, name) if "/runs/" in name else value
+            said = runs if "/runs/" in name else notes if name.endswith(("/notes", "notes/checkpoints")) else None
+            found[name] = said(place, name) if said else value
         for name in ("HEAD", "BATON_HEAD"):
             path = place / ".git" / name
             found[name] = path.read_text() if path.exists() else ""
@@ -126,6 +153,14 @@ def runs(place: Path, ref: str) -> str:
     """The records of a run's chain: they tell how long commands took, so that their ids differ."""
     words = ["git", "-C", str(place), "log", "--first-parent", "--format=%T%n%B", ref]
     return digest(subprocess.run(words, capture_output=True, check=True).stdout)
+
+
+def notes(place: Path, ref: str) -> str:
+    """What each note names, in its order, and other text; meant, and new since COMMIT: how much of an entry it still says."""
+    git, said = Sandbox(place).git, []
+    for row in git("ls-tree", "-r", ref).splitlines():
+        said += [row.split()[3], _WORDS.sub("", git("cat-file", "blob", row.split()[2]) + "\n")]
+    return digest("\n".join(said).encode())
 
 
 def digest(data: bytes) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.codec import entry, parse_note
+from gitbaton.codec import entry, parse_note, short, track_in
 from gitbaton.codec.notes import MAX_ENTRIES, OLDER
 from gitbaton.model import Checkpoint
+from gitbaton.values import replace
 from tests.kit import Sandbox, examples
 from tests.kit.checkpoints import CHECKPOINTS, OID
 from tests.rooms.codec.test_codec import checkpoint
@@ -68,7 +70,9 @@ def test_entries_survive_concatenation_duplication_and_reordering(ids: dict[str,
     for _, text in strange:
         assert text in note.preamble.replace(b"\r\n", b"\n")
     again = parse_note(note.render())
-    assert again == note and again.render() == note.render()
+    assert [oid for oid, _ in again.entries] == [oid for oid, _ in note.entries] and again.preamble == note.preamble
+    assert [track_in(text) for _, text in again.entries] == [track_in(text) for _, text in note.entries]
+    assert again.render() == note.render() and again.render(lambda oid, _: texts[oid]) == note.render()
 
 
 @pytest.mark.deep
@@ -105,6 +109,34 @@ def test_the_newest_50_stay_and_a_line_says_where_the_rest_is() -> None:
     assert note.with_entry("f" * 40, b"checkpoint " + b"f" * 40 + b"\n").render().endswith(OLDER)
     joined = parse_note(raw + b"\n" + entry("e" * 40, checkpoint()) + b"\n" + raw).render()
     assert joined.count(OLDER) == 1 and joined.endswith(OLDER)
+
+
+def test_below_the_newest_three_of_a_track_an_entry_is_its_id_and_its_step() -> None:
+    rows = [("a" if n % 5 else "b", f"{n:040x}") for n in range(16)]  # b, a, a, a, a, b, ...: the oldest first
+    texts = {oid: entry(oid, replace(checkpoint(), track=track, step=f"step {n}\nmore")) for n, (track, oid) in enumerate(rows)}
+    note = parse_note(b"")
+    for _, oid in rows:
+        note = parse_note(note.with_entry(oid, texts[oid]).render())
+    newest = {oid for name in "ab" for oid in [oid for track, oid in rows if track == name][-3:]}
+    assert dict(note.entries) == {o: texts[o] if o in newest else short(texts[o]) for o in texts}
+    said = note.render().decode()
+    for (above, _), (track, oid) in pairwise(reversed(rows)):
+        n = int(oid, 16)
+        where = "" if track == above else f"track: {track}\n"
+        assert oid in newest or f"\ncheckpoint {oid}\n{where}step: step {n}\n" in said
+    assert note.render() == parse_note(note.render()).render()
+    # What was short is whole again where it is among the newest three, and nothing else is asked for.
+    left = replace(note, entries=tuple(item for item in note.entries if item[0] not in sorted(newest)[-2:]))
+    asked = []
+    whole = parse_note(left.render(lambda oid, text: asked.append(oid) or texts[oid]))  # type: ignore[func-returns-value]
+    assert asked and all(whole_text == texts[oid] for oid, whole_text in whole.entries if oid in asked)
+    assert len(asked) == 2 and not newest.intersection(asked)
+
+
+def test_a_whole_entry_beats_a_short_one_wherever_it_stands() -> None:
+    whole = entry(OID, checkpoint())
+    for raw in (whole + b"\n" + short(whole), short(whole) + b"\n" + whole):
+        assert parse_note(raw).entries == ((OID, whole),)
 
 
 @pytest.mark.parametrize("mode", ["amend", "squash"])

@@ -17,7 +17,21 @@ from gitbaton.git.packfile import stream
 from gitbaton.git.packs import Packs
 from gitbaton.git.repo import Door, discover
 from tests.kit import Sandbox, examples
-from tests.kit.packkit import New, blobs, commits, folder, judged, missing, names, opened, read_all, trees, use_new_git, write
+from tests.kit.packkit import (
+    New,
+    blobs,
+    commits,
+    folder,
+    judged,
+    missing,
+    names,
+    oid_of,
+    opened,
+    read_all,
+    trees,
+    use_new_git,
+    write,
+)
 from tests.kit.tiers import some
 
 FORMATS = ("sha1", "sha256")
@@ -65,8 +79,10 @@ def test_what_is_written_is_read(both: list[Sandbox], some: list[tuple[Kind, int
         begin = made[like][2] if like < len(made) and made[like][0] == kind else b""
         whole = begin[: times * 8] + data * (times % 7) + begin[times * 8 :]
         if kind == "tree":
-            whole = b"".join(b"100644 %04d\0" % n + store.id("blob", b"%d" % (n * (n != times % 50))) for n in range(len(data)))
-        made.append((kind, store.id(kind, whole), whole))
+            whole = b"".join(
+                b"100644 %04d\0" % n + oid_of(store, "blob", b"%d" % (n * (n != times % 50))) for n in range(len(data))
+            )
+        made.append((kind, oid_of(store, kind, whole), whole))
     with store.written(made):
         read_all(store, made)
         again = opened(repo)
@@ -100,7 +116,7 @@ def test_every_kind_of_repository(
         judged(repo, made)
     again = opened(repo)
     read_all(again, made)
-    absent = store.id("blob", b"absent")
+    absent = oid_of(store, "blob", b"absent")
     for item in (store, again):
         assert missing(item, [absent, made[0][1]]) == {absent}
         with pytest.raises(GitError, match=absent.hex()):
@@ -162,7 +178,7 @@ def test_what_git_wrote_is_read(repo: Sandbox, door: Door) -> None:
     size = bytes((7 << 4 | len(change) & 15 | 0x80, len(change) >> 4 & 0x7F | 0x80, len(change) >> 11))
     thin = b"PACK\0\0\0\2\0\0\0\1" + size + newest[1] + zlib.compress(change)
     repo.git("index-pack", "--fix-thin", "--stdin", stdin=thin + digest("sha1", thin))
-    found: New = ("blob", store.id("blob", base), base)
+    found: New = ("blob", oid_of(store, "blob", base), base)
     for item in (store, again, Packs(discover(str(repo.path), door=door), cache=0)):
         read_all(item, [found, *made])
         assert item.read(found[1]) == ("blob", base)

@@ -19,7 +19,21 @@ from gitbaton.git import maintenance, packkeep
 from gitbaton.git.objects import RefChange
 from gitbaton.git.packkeep import clean
 from tests.kit import Sandbox, examples
-from tests.kit.packkit import New, blobs, commits, folder, judged, missing, names, opened, read_all, trees, use_new_git, write
+from tests.kit.packkit import (
+    New,
+    blobs,
+    commits,
+    folder,
+    judged,
+    missing,
+    names,
+    oid_of,
+    opened,
+    read_all,
+    trees,
+    use_new_git,
+    write,
+)
 from tests.kit.processes import in_child
 from tests.kit.tiers import some
 
@@ -214,7 +228,7 @@ def test_a_forked_child_has_packs_of_its_own(tmp_path: Path) -> None:
     with store._lock, other._lock:
         assert in_child(work) == 0
     assert len(names(repo, ".keep")) == 1
-    read_all(other, [*mine, ("blob", store.id("blob", b"theirs"), b"theirs")])
+    read_all(other, [*mine, ("blob", oid_of(store, "blob", b"theirs"), b"theirs")])
     other.close()
     keeping.__exit__(None, None, None)
     store.close()

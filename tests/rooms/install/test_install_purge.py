@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.servers import bare
 from tests.kit.tiers import some
 
 
@@ -71,6 +72,19 @@ def test_purge_from_a_linked_work_tree(full: Sandbox, tmp_path: Path) -> None:
     assert not any(ours(line) for line in everything(full))
     assert not (full.path / ".git/BATON_HEAD").exists() and not (full.path / ".git/baton").exists()
     assert not (full.path / "runtime/checkpoints").exists()
+
+
+def test_purge_says_that_what_was_pushed_stays(repo: Sandbox, tmp_path: Path) -> None:
+    far = bare(tmp_path / "far.git")
+    repo.git("remote", "add", "origin", str(far))
+    repo.ok("snapshot", "--track", "t", "--step", "s")
+    assert "pushed" not in repo.ok("uninstall", "--purge", "--dry-run").err, "nothing is known to be there"
+    repo.ok("push", "--yes")
+    there = repo.git("ls-remote", "origin")
+    for option in ("--dry-run", "--yes"):
+        assert repo.ok("uninstall", "--purge", option).err == "warning: what was pushed stays at 'origin'\n"
+    assert repo.git("ls-remote", "origin") == there and "refs/baton/tracks/t" in there
+    assert repo.ok("uninstall", "--purge", "--yes").err == ""
 
 
 def test_purge_leaves_what_git_tracks(repo: Sandbox) -> None:

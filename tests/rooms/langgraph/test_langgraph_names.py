@@ -16,8 +16,7 @@ pytest.importorskip("langgraph.checkpoint.base")
 
 from gitbaton.errors import UsageError
 from gitbaton.langgraph import GitSaver
-from gitbaton.threads.codec import encode_put, encode_writes
-from gitbaton.threads.values import Entry
+from gitbaton.threads.codec import Entry, encode_put, encode_writes
 
 
 class Name(str, enum.Enum):  # noqa: UP042

@@ -31,8 +31,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.langgraph import GitSaver
 from gitbaton.langgraph.writing import Draft, Writer
-from gitbaton.threads.codec import json_text
-from gitbaton.threads.values import Entry, Parts
+from gitbaton.threads.codec import Entry, Parts, json_text
 
 
 @dataclasses.dataclass

@@ -19,6 +19,7 @@ from gitbaton.errors import RunError
 from gitbaton.git.repo import Repo, discover
 from gitbaton.running.claims import Claim, Claims
 from gitbaton.system import groups
+from gitbaton.system.groups import Child
 from tests.kit import Sandbox
 from tests.kit.commands import runs, sweep, until
 
@@ -267,9 +268,10 @@ def test_what_cannot_be_found_but_holds_the_lock_is_waited_for(repo: Repo) -> No
         until(lambda: lost.exists() and runs(lost))
         holder.process.kill()
         holder.process.wait()
-        group, mark = json.loads((Path(repo.shared_dir) / "claims" / files(repo)[0]).read_text())["group"]
-        os.killpg(group, signal.SIGKILL)
-        until(lambda: not groups.alive(group, mark))
+        said = json.loads((Path(repo.shared_dir) / "claims" / files(repo)[0]).read_text())
+        child = Child(word=said["word"], pid=said["group"][0], mark=said["group"][1])
+        os.killpg(child.pid, signal.SIGKILL)
+        until(lambda: not child.alive())
     with pytest.raises(RunError):
         Claims(repo).take("r2", "pack", ("dist/a",))
     assert runs(lost)
@@ -288,8 +290,8 @@ def test_what_a_released_claim_left_running_is_left_alone(repo: Repo) -> None:
 def test_a_step_does_not_wait_for_the_step_that_it_is_part_of(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     claims = Claims(repo)
     mine = claims.take("r1", "build", ("dist/**",))
-    mine.child(4711, "1.x")
-    monkeypatch.setenv(groups.VARIABLE, "1:2 4711:1.x")
+    mine.child(Child(word="mine"))
+    monkeypatch.setenv(groups.VARIABLE, "outer mine")
     for step in ("build", "pack"):
         with pytest.raises(RunError, match=r"step 'build' of run 'r1' .* is under way around this command"):
             claims.take("r1", step, ("dist/**",), wait=60)

@@ -110,12 +110,12 @@ def test_the_cli_repairs_what_changed_since_a_checkpoint(run: Planned) -> None:
     run.go()
     run.box.ok("snapshot", "--track", "t", "--step", "built")
     run.box.write("src/c", "c9\n")
-    shown = run.box.here("repair", "--since", "t", "--dry-run")
+    shown = run.box.here("run", "repair", "--since", "t", "--dry-run")
     assert "begins at c: 'src/c' changed since\n" in shown.out and "e: would run if d gives something else" in shown.out
     assert "may change out/c\n" in shown.out and "b:" not in shown.out
-    done = run.box.here("repair", "--since", "t", "r1")
+    done = run.box.here("run", "repair", "--since", "t", "r1")
     assert done.code == 0 and "c9" in out(run, "e")
-    assert run.box.here("repair", "r1").code == 129
+    assert run.box.here("run", "repair", "r1").code == 129
 
 
 @pytest.mark.deep
@@ -124,13 +124,13 @@ def test_a_dry_run_says_what_would_happen_and_writes_nothing(run: Planned) -> No
     run.go()
     run.box.write("src/a", "a2\n")
     before = run.box.git("count-objects", "-v"), run.box.git("for-each-ref"), effects(run)
-    shown = run.box.here("repair", "--path", "src/a", "--radius", "1", "-n", "--json").json
+    shown = run.box.here("run", "repair", "--path", "src/a", "--radius", "1", "-n", "--json").json
     assert [(row["step"], row["would"]) for row in shown["region"]] == [
         ("a", "run"),
         *((name, "depends") for name in ("b", "c", "d", "e")),
     ]
     assert shown["seeds"] == [{"step": "a", "kind": "path", "path": "src/a"}]
-    assert "e: would run: it is named; undone before: e" in run.box.here("repair", "--step", "e", "-n").out
+    assert "e: would run: it is named; undone before: e" in run.box.here("run", "repair", "--step", "e", "-n").out
     assert (run.box.git("count-objects", "-v"), run.box.git("for-each-ref"), effects(run)) == before
 
 
@@ -254,7 +254,7 @@ def test_r37_loop_guard_max_runs_ends_a_plan(run: Planned) -> None:
 @pytest.mark.deep
 def test_r17_a_killed_repair_goes_on_with_its_region(run: Planned) -> None:
     run.go()
-    killed = run.box.baton("repair", "--step", "c", "r1", env={"GIT_BATON_CRASH_AT": "in-repair"})
+    killed = run.box.baton("run", "repair", "--step", "c", "r1", env={"GIT_BATON_CRASH_AT": "in-repair"})
     assert killed.code == -9 and run.records()[-1].record.type == "repair"
     assert run.resume().code == 0 and run.ran() == ["c"]
     assert run.records()[-1].record.state == "complete"
@@ -266,7 +266,7 @@ def test_r17_a_killed_repair_goes_on_with_its_region(run: Planned) -> None:
 def test_a_repair_killed_in_the_middle_does_not_force_what_is_done(run: Planned) -> None:
     run.steps["c"] = noted("c", "out/a", "src/c")
     run.go()
-    killed = run.box.baton("repair", "--path", "src", "r1", env={"GIT_BATON_CRASH_AT": "before-end"})
+    killed = run.box.baton("run", "repair", "--path", "src", "r1", env={"GIT_BATON_CRASH_AT": "before-end"})
     assert killed.code == -9
     begun = [lg.record.step for lg in run.records("begin")]
     assert begun[-1] == "a"
@@ -279,22 +279,22 @@ def test_a_repair_killed_in_the_middle_does_not_force_what_is_done(run: Planned)
 def test_a_repair_waits_at_a_gate_and_goes_on(run: Planned) -> None:
     run.steps["d"]["gate"] = "look at it"
     assert run.go().code == 75
-    run.box.ok("approve", "d")
+    run.box.ok("run", "approve", "d")
     assert run.resume().code == 0 and run.ran() == ["d", "e"]
     run.box.write("src/b", "b5\n")
     _made, outcome = run.repair(paths=("src/b",))
     assert outcome.code == 75 and run.ran() == ["b"] and run.look()["e"].would.would == "waits"
-    run.box.ok("approve", "d")
+    run.box.ok("run", "approve", "d")
     assert run.resume().code == 0 and run.ran() == ["d", "e"] and "b5" in out(run, "e")
 
 
 def test_a_repair_needs_a_run_and_something_to_repair(run: Planned) -> None:
     with pytest.raises(UsageError, match="there is no run 'r1'"):
         run.repair("a")
-    assert run.box.here("repair", "--step", "a").code == 2
+    assert run.box.here("run", "repair", "--step", "a").code == 2
     run.go()
-    assert run.box.here("repair", "--step", "a", "--radius", "-1").code == 129
-    assert run.box.here("repair", "--step", "a", "--take", "mine").code == 129
+    assert run.box.here("run", "repair", "--step", "a", "--radius", "-1").code == 129
+    assert run.box.here("run", "repair", "--step", "a", "--take", "mine").code == 129
 
 
 @pytest.mark.deep
@@ -309,7 +309,7 @@ def test_what_a_killed_once_step_left_is_its_own(run: Planned) -> None:
     killed = run.box.baton("run", "--plan", place, "--run", "r1", env={"GIT_BATON_CRASH_AT": "after-command"})
     assert killed.code == -9 and out(run, "z") == "z2\n"
     assert run.go().code == 76 and out(run, "z") == "z2\n"
-    run.box.ok("compensate", "z", "--run", "r1")
+    run.box.ok("run", "compensate", "z", "--run", "r1")
     assert run.go().code == 0 and run.ran() == ["z"] and out(run, "z") == "z2\n"
     assert effects_of(run) == ["do z", "undo z", "do z", "undo z", "do z"]
 

@@ -89,9 +89,9 @@ def test_json_lines_end_with_what_became_of_each_step(capfd: pytest.CaptureFixtu
 def lines(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
     """Lines for a terminal, whose two streams are one."""
     monkeypatch.setattr("os.isatty", lambda fd: True)
-    monkeypatch.setattr(reporting, "_columns", lambda: 30)
+    monkeypatch.setattr(reporting, "screen", lambda fd: (30, None))
     with repo.open() as baton:
-        yield Lines(baton, "r", live=True, colored=False)
+        yield Lines(baton, "r", live=True, colors={})
 
 
 def test_the_status_line_goes_before_anything_else_is_written(lines: Lines, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +115,7 @@ def test_the_status_line_goes_before_anything_else_is_written(lines: Lines, caps
 
 def test_without_a_terminal_there_is_no_status_line(repo: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     with repo.open() as baton:
-        show = Lines(baton, "r", live=False, colored=False)
+        show = Lines(baton, "r", live=False, colors={})
         show(Event(kind="start", step="build"))
         show.output(1, b"com")
         show(Event(kind="progress", step="build"))

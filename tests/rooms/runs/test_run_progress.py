@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.commands.columns import width
-from gitbaton.commands.reporting import LEAST, Progress, pause, spent, ticking
+from gitbaton.commands.reporting import LEAST, Progress, pause, ticking
+from gitbaton.commands.waiting import spent
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_the_line_of_a_plan() -> None:
     assert progress.line(112.5, 80) == "[4/12] build 0:12, docs 0:02, 2 cached"
     assert progress.line(112.5, 36) == "[4/12] build 0:12, docs 0:02"
     assert progress.line(112.5, 29) == "[4/12] build 0:12, docs 0:02"
-    assert progress.line(112.5, 28) == "[4/12] bu.. 0:12 and 1 more"
+    assert progress.line(112.5, 28) == "[4/12] bui\u2026 0:12 and 1 more"
     progress.end("build")
     progress.end("build")
     assert (progress.done, progress.cached) == (3, 2)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gitbaton.errors import RunError
 from gitbaton.journal.values import Step
-from gitbaton.running.engine import Schedule, carry_out, collide
-from gitbaton.running.guards import Guards
+from gitbaton.running.graph import Schedule, carry_out, collide
+from gitbaton.running.step import Guards
 
 
 def step(name: str, *after: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> Step:

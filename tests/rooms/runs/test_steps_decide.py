@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Backoff, Cause, Logged, Reads, Record, Step, Writes
 from gitbaton.running.decide import Present, decide, hit, why
-from gitbaton.running.serving import materials
+from gitbaton.running.outputs import Owners, materials, sort_out
 from gitbaton.running.step import wait, worth
-from gitbaton.running.writeset import Owners, differences, sort_out
 from gitbaton.values import replace
 from gitbaton.worktree.filesets import Entry, FileSet
+from gitbaton.worktree.filetrees import differences
 
 A, B, EMPTY = "a" * 64, "b" * 64, "4" * 40
 STEP = Step(name="s", argv=("make",), reads=("src/**",))

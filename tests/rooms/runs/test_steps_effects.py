@@ -219,7 +219,7 @@ def test_a_once_whose_outputs_are_gone_is_a_question(run: Runner) -> None:
 def test_a_once_whose_outputs_fail_is_a_question_and_not_tried_again(run: Runner) -> None:
     step = replace(effect("a", "once", retries=1), writes=("out/a", "out/never"))
     done = run.go(step)
-    assert (done.state, done.code) == ("failed", 125) and "'git baton settle a --undone'" in done.hint
+    assert (done.state, done.code) == ("failed", 125) and "'git baton run settle a --undone'" in done.hint
     (warning,) = run.told("warning")
     assert "nobody knows" in warning.text
     assert run.go(step).code == 76 and log(run) == [("do", "a")]

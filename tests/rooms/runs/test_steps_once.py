@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
+from gitbaton.commands.run_why import difference
 from gitbaton.commands.stepping import step_named
-from gitbaton.commands.steps import difference
 from gitbaton.errors import NoAnswerError, RunError
 from gitbaton.journal.prune import plan
 from gitbaton.journal.values import Cause, Plan, Step
@@ -47,7 +47,7 @@ def test_a_settled_once_takes_what_lies_there_and_removes_nothing(run: Runner) -
     for _ in range(2):
         done = run.go(step)
         assert done.code == 76 and "gone with the copy" in done.text
-        assert done.hint.endswith("git baton settle pub --done"), "the probe said that it happened"
+        assert done.hint.endswith("git baton run settle pub --done"), "the probe said that it happened"
     assert resumed(run) == 76
     assert settled(run, True).state == "ok"
     assert run.told("settled")[-1].text == "what lies there counts as its result: o"

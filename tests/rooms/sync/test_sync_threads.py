@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -237,6 +238,34 @@ def test_a_thread_that_was_deleted_here_and_went_on_there_comes_back(far: Far) -
     same(far, a, b)
 
 
+def test_what_savers_do_while_a_sync_joins_is_joined_too(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = far.first, far.clone()
+    on(a, puts("1", "2"), puts("1", thread="y"))
+    ok(a, "push", "--threads", "--yes")
+    ok(b, "sync", "--threads")
+    on(a, puts("3"), writes("2", "of a"), puts("2", thread="y"))
+    ok(a, "push", "--threads")
+    join, refs = ThreadStore.join, b.state().refs
+
+    def beside(store: ThreadStore, thread: str, namespace: str, draw: Any) -> None:
+        if thread == "x":  # after it was looked at
+            on(b, puts("4"), writes("2", "of b"))
+        else:
+            b.git("update-ref", "-d", ref_of("y", ""))
+        join(store, thread, namespace, draw)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadStore, "join", beside)
+        done = ok(b, "sync", "--threads", "--yes").out.splitlines()
+    assert [line.partition(" (was")[0] for line in done[2:4]] == [
+        "thread 'x': 1 joined, 1 changed",
+        "thread 'y': 2 joined; it was deleted here, and went on there",
+    ]
+    ok(a, "sync", "--threads")
+    assert held(a) == held(b) == {"1": [], "2": ["w", "w"], "3": [], "4": []} and b.state().refs != refs
+    same(far, a, b)
+
+
 @pytest.mark.deep
 def test_what_is_not_at_another_address_was_not_removed(far: Far, tmp_path: Path) -> None:
     a, other = far.first, bare(tmp_path / "other.git")
@@ -288,9 +317,9 @@ def test_what_is_broken_is_not_joined_and_not_pushed(far: Far) -> None:
     assert "warning: thread 'x' of origin is left out: late writes are malformed" in done.err.splitlines()
     assert "warning: thread 'z' of origin is left out: commit is not a checkpoint of a thread" in done.err.splitlines()
     assert "warning: 'refs/baton/threads/x/_' of origin is left out: the name is not one that gitbaton writes" in done.err
-    listed = b.here("threads").out.splitlines()
-    assert "x fetched from origin only: broken there: late writes are malformed" in listed
-    assert "y fetched from origin only: 'git baton sync --threads origin' takes it in" in listed
+    listed = b.here("thread", "list").out.splitlines()
+    assert "> x  fetched from origin only: broken there: late writes are malformed" in listed
+    assert "> y  fetched from origin only: 'git baton sync --threads origin' takes it in" in listed
     assert b.here("sync", "--threads").code == 1 and threads(b.state().refs).keys() == {ref_of("y", "")}
     on(a, puts("3"))
     done = a.here("push", "--threads")

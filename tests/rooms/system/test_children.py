@@ -9,17 +9,16 @@ import subprocess
 import termios
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.system import groups, ptys
-from gitbaton.system.children import SAME, Command, Ended, alive, forward, signals
-from gitbaton.values import replace
-from tests.kit.commands import driver, ran, runs, sh, sweep, until
+from gitbaton.system import groups
+from gitbaton.system.children import SAME, Command, Ended, forward, signals
+from gitbaton.system.groups import Child
+from tests.kit.commands import driver, noted, ran, runs, sh, sweep, until
 from tests.kit.tiers import some
 
 
@@ -97,16 +96,12 @@ def test_the_environment_is_the_one_given(place: Path) -> None:
     odd = {"a.b": "c=d", "IFS": "x", "OPTIND": "7", "word": "w", "BASH_FUNC_f%%": "() { :\n}"}
     env = {"PATH": os.environ["PATH"], "A": "1\n2", "EMPTY": "", **odd}
     for more in ({}, {"OLDPWD": "/old", "PWD": "/stale"}, {groups.VARIABLE: "1:2"}):
-        seen: list[str] = []
+        seen: list[Child] = []
         command = Command(argv=("cat", "/proc/self/environ"), cwd=str(place), env={**env, **more}, show=False)
-        ended = ran(command, started=partial(note, seen))
+        ended = ran(command, started=seen.append)
         got = dict(item.split("=", 1) for item in ended.out.decode().split("\0")[:-1])
-        inside = [*more.get(groups.VARIABLE, "").split(), *seen]
+        inside = [*more.get(groups.VARIABLE, "").split(), seen[0].word]
         assert got == {**env, **more, "PWD": str(place), groups.VARIABLE: " ".join(inside)}
-
-
-def note(seen: list[str], group: int, mark: str) -> None:
-    seen.append(groups.name(group, mark))
 
 
 def test_only_standard_streams_and_locks_are_inherited(place: Path) -> None:
@@ -122,28 +117,28 @@ def test_only_standard_streams_and_locks_are_inherited(place: Path) -> None:
     assert found[0] == "/dev/null" and [f[:5] for f in found[1:3]] == ["pipe:"] * 2 and found[3:] == [str(place / "lock")]
 
 
-def test_the_gate_opens_after_started_and_never_without_it(place: Path) -> None:
-    there: list[bool] = []
+def test_a_command_begins_after_it_was_noted_and_never_without_that(place: Path) -> None:
+    there: list[object] = []
 
-    def started(group: int, mark: str) -> None:
-        time.sleep(0.05)
-        there.extend([(place / "x").exists(), alive(group, mark), not alive(group, "1" + mark)])
+    def started(child: Child) -> None:
+        there.extend([(place / "x").exists() and not child.pid, child.alive()])
+        if child.pid:
+            (place / "go").touch()
 
     order: list[str] = []
-    assert ran(sh("touch x", place), started=started, begun=lambda: order.append("begun")).exit == 0
-    assert there == [False, True, True] and (place / "x").exists() and order == ["begun"]
+    line = "until test -e go; do sleep 0.01; done; touch x"
+    assert ran(sh(line, place), started=started, begun=lambda: order.append("begun")).exit == 0
+    assert there == [False, False, False, True] and (place / "x").exists() and order == ["begun"]
 
-    def refused(group: int, mark: str) -> None:
-        raise KeyError(group, mark)
+    def refused(child: Child) -> None:
+        raise KeyError(child)
 
     with pytest.raises(KeyError) as caught:
         ran(sh("touch y", place), started=refused)
-    assert not alive(*caught.value.args) and not (place / "y").exists()
-    killed = subprocess.run(driver(place / "result", "touch", str(place / "z"), die=True))
+    assert not caught.value.args[0].alive() and not (place / "y").exists()
+    killed = subprocess.run(driver(place / "result", "touch", str(place / "z"), die="before"))
     assert killed.returncode == -signal.SIGKILL
-    group, mark = (place / "result.group").read_text().split()
-    until(lambda: not alive(int(group), mark))
-    assert not (place / "z").exists()
+    assert not noted(place / "result").alive() and not (place / "z").exists()
 
 
 def test_what_raises_from_a_callback_ends_the_command(place: Path) -> None:
@@ -178,8 +173,7 @@ def test_a_reader_that_does_not_read_holds_up_neither_limit_nor_signal(place: Pa
             assert process.stdout.read(2) == b"y\n"
             if sent:
                 process.send_signal(sent)
-            group, mark = result.with_suffix(".group").read_text().split()
-            until(lambda: not alive(int(group), mark))  # noqa: B023
+            until(lambda: not noted(result).alive())  # noqa: B023
             process.stdout.read()
         code, name, timeout, interrupted, _, lost = json.loads(result.read_text())
         assert (code, name, timeout, interrupted, lost) == (143, "SIGTERM", sent is None, sent is not None, [])
@@ -328,8 +322,8 @@ def test_a_system_without_pseudo_terminals_or_descriptors(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "openpty", none_left)
-    monkeypatch.setattr(ptys, "is_terminal", lambda fd: True)
     monkeypatch.setattr(termios, "tcgetattr", lambda fd: [0] * 7)
+    monkeypatch.setattr(termios, "tcgetwinsize", lambda fd: (24, 80))
     assert ran(sh("echo out; test -t 1", place)).exit == 1 and tried == [1, 1]
     assert capfdbinary.readouterr() == (b"out\n", b"")
     before = sorted(os.listdir("/proc/self/fd"))
@@ -343,5 +337,5 @@ def test_the_descriptors_of_a_run_are_closed_again(place: Path) -> None:
     ran(sh("exit 1", place))
     before = sorted(os.listdir("/proc/self/fd"))
     for line in ("exit 0", "exit 1", "kill $$"):
-        ran(replace(sh(line, place), stdin="inherit"))
+        ran(sh(line, place))
     assert sorted(os.listdir("/proc/self/fd")) == before

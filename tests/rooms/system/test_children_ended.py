@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from gitbaton.system import groups
-from gitbaton.system.children import alive, end
-from tests.kit.commands import driver, ran, runs, sh, sweep, until
+from gitbaton.system.groups import Child, end
+from gitbaton.values import replace
+from tests.kit.commands import driver, noted, ran, runs, sh, sweep, until
 
 
 @pytest.fixture
@@ -68,14 +69,14 @@ def test_what_a_step_that_failed_left_running_is_ended(place: Path) -> None:
 
 def test_end_and_alive_know_a_child_by_its_beginning(place: Path) -> None:
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
-        mark = groups.mark(other.pid)
-        assert mark is not None
-        for wrong in ("1" + mark, mark.split(".")[0] + ".ffffffff", "", "x y"):
-            assert not alive(other.pid, wrong) and end(other.pid, wrong, 0.1)
-        assert other.poll() is None and alive(other.pid, mark)
-        assert end(other.pid, mark, 5)
+        child = Child.of(str(place), other.pid)
+        for wrong in ("1" + child.mark, child.mark.split(".")[0] + ".ffffffff", "", "x y"):
+            forged = replace(child, mark=wrong)
+            assert not forged.alive() and end(forged, 0.1)
+        assert other.poll() is None and child.alive()
+        assert end(child, 5)
         assert other.wait() == -signal.SIGTERM
-        assert not alive(other.pid, mark) and groups.mark(other.pid) is None
+        assert not child.alive() and groups.mark(other.pid) is None
 
 
 def test_a_child_whose_parent_was_killed_is_found_and_ended(place: Path) -> None:
@@ -86,20 +87,28 @@ def test_a_child_whose_parent_was_killed_is_found_and_ended(place: Path) -> None
         ) as process:
             until(lambda: all((place / f"{n}.pid").exists() for n in ("group", "session", "head")))
             process.kill()
-        group, mark = (place / "result.group").read_text().split()
+        child = noted(place / "result")
         until(lambda: runs(place / "head.pid") == last.startswith("exec"))  # noqa: B023
-        assert alive(int(group), mark) and runs(place / "group.pid") and runs(place / "session.pid")
-        assert end(int(group), mark, 5)
-        assert not alive(int(group), mark)
+        assert child.alive() and runs(place / "group.pid") and runs(place / "session.pid")
+        assert end(child, 5)
+        assert not child.alive()
         for name in ("group", "session", "head"):
             assert not runs(place / f"{name}.pid"), name
             (place / f"{name}.pid").unlink()
 
 
+def test_a_child_of_a_parent_that_was_killed_before_it_knew_its_number_is_found_by_its_word(place: Path) -> None:
+    line = "echo $$ > head.pid; sh -c 'echo $$ > below.pid; exec sleep 60'"
+    with subprocess.Popen(driver(place / "result", "sh", "-c", line, die="started"), cwd=place):
+        until(lambda: (place / "below.pid").exists() and runs(place / "below.pid"))
+    child = replace(noted(place / "result"), pid=0, mark="")
+    assert child.alive() and end(child, 5)
+    assert not runs(place / "head.pid") and not runs(place / "below.pid")
+
+
 def test_nobody_ends_the_command_that_it_is_part_of(place: Path) -> None:
-    program = "import sys; from gitbaton.system.children import end; print(end(int(sys.argv[1]), sys.argv[2], 0.1))"
-    line = f'set -- $GIT_BATON_GROUP; {sys.executable} -c \'{program}\' "${{1%%:*}}" "${{1#*:}}"'
-    ended = ran(sh(line, place, show=False))
+    program = "import sys; from gitbaton.system.groups import Child, end; print(end(Child(word=sys.argv[1]), 0.1))"
+    ended = ran(sh(f"{sys.executable} -c '{program}' $GIT_BATON_GROUP", place, show=False))
     assert (ended.exit, ended.out) == (0, b"False\n"), ended.err
 
 

@@ -1,4 +1,4 @@
-"""A command on a terminal: pseudo-terminals, size, whose turn it is, Ctrl-C, Ctrl-Z, and what is left of the terminal."""
+"""A command shown on a terminal: pseudo-terminals, size, Ctrl-C, Ctrl-Z, and what is left of the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 
 from tests.kit.commands import driver, sweep
-from tests.kit.tiers import some
 
 # A shell with job control: it runs its arguments as a job, says when that was stopped, and goes on with it after a line.
 SHELL = """
@@ -28,20 +27,18 @@ import os, signal, subprocess, sys, termios
 def says(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 ours = signal.SIGTTOU
 signal.signal(ours, signal.SIG_IGN)
-back = sys.argv[1] == "back"
-job = subprocess.Popen(sys.argv[2:], process_group=0, preexec_fn=lambda: signal.signal(ours, signal.SIG_DFL))
-if not back: os.tcsetpgrp(0, job.pid)
+job = subprocess.Popen(sys.argv[1:], process_group=0, preexec_fn=lambda: signal.signal(ours, signal.SIG_DFL))
+os.tcsetpgrp(0, job.pid)
 modes = termios.tcgetattr(0)
 while True:
     status = os.waitpid(job.pid, os.WUNTRACED)[1]
     owner = os.tcgetpgrp(0)
-    right = owner == (os.getpgrp() if back else job.pid) and termios.tcgetattr(0) == modes
+    right = owner == job.pid and termios.tcgetattr(0) == modes
     os.tcsetpgrp(0, os.getpgrp())
     if os.WIFSTOPPED(status):
         says("[stopped", right, "]")
         os.read(0, 100)
         os.tcsetpgrp(0, job.pid)
-        back = False
         os.kill(-job.pid, signal.SIGCONT)
     else:
         says("[ended", right, os.waitstatus_to_exitcode(status), "]")
@@ -56,7 +53,7 @@ from gitbaton.system.children import Command, run, signals
 ended = []
 def one(number):
     command = Command(argv=("sh", "-c", sys.argv[1], "sh", number), cwd=os.getcwd(), env=dict(os.environ))
-    ended.append(run(command, started=lambda *_: None).exit)
+    ended.append(run(command, started=lambda _: None).exit)
 threads = [threading.Thread(target=one, args=(number,)) for number in "12"]
 with signals():
     for thread in threads: thread.start()
@@ -73,9 +70,7 @@ print("ready" + sys.argv[1], flush=True); time.sleep(60)' "$1" """
 class Screen:
     """A shell on a terminal of its own that runs a command through the driver; ``shown`` is what the terminal showed."""
 
-    def __init__(
-        self, place: Path, line: str, *, back: bool = False, wrap: str = "", words: Sequence[str] = (), **options: Any
-    ) -> None:
+    def __init__(self, place: Path, line: str, *, wrap: str = "", words: Sequence[str] = (), **options: Any) -> None:
         self.place, self.shown = place, b""
         self.master, self.slave = pty.openpty()
         self.resize(31, 97)
@@ -83,7 +78,7 @@ class Screen:
         if wrap:
             words = ["sh", "-c", wrap, "sh", *words]
         self.shell = subprocess.Popen(
-            [sys.executable, "-c", SHELL, "back" if back else "front", *words],
+            [sys.executable, "-c", SHELL, *words],
             cwd=place,
             stdin=self.slave,
             stdout=self.slave,
@@ -151,86 +146,45 @@ def test_only_what_is_a_terminal_is_one_for_the_command(place: Path) -> None:
     assert (place / "out").read_text() == "1\n" and screen.shown.startswith(b"0\r\n[ended")
 
 
-@pytest.mark.parametrize("stdin", ["null", "inherit"])
-def test_another_size_is_passed_on(place: Path, stdin: str) -> None:
+def test_another_size_is_passed_on(place: Path) -> None:
     line = "trap 's=$(stty size <&2)' WINCH; s=; echo ready; until test \"$s\" = '50 120'; do sleep 0.02; done; echo $s"
-    with Screen(place, line, stdin=stdin) as screen:
+    with Screen(place, line) as screen:
         screen.until(b"ready")
         screen.resize(50, 120)
         assert screen.end() == [0, None, False, False, "ready\n50 120\n", []]
 
 
-@pytest.mark.parametrize("stdin", ["null", "inherit"])
-def test_control_c_reaches_the_command(place: Path, stdin: str) -> None:
-    with Screen(place, READY, stdin=stdin) as screen:
+def test_control_c_reaches_the_command(place: Path) -> None:
+    with Screen(place, READY) as screen:
         screen.until(b"ready")
         screen.press(b"\x03")
         assert screen.end() == [130, "SIGINT", False, True, "ready\n", []]
 
 
-def test_a_command_reads_from_the_terminal(place: Path) -> None:
-    with Screen(place, "printf ready; read -r x; echo got $x", stdin="inherit") as screen:
-        screen.until(b"ready")
-        screen.press(b"some words\n")
-        assert screen.end() == [0, None, False, False, "readygot some words\n", []]
-
-
-def test_a_command_without_input_may_still_ask_at_the_terminal(place: Path) -> None:
-    with Screen(place, "printf ready; read -r x < /dev/tty; echo got $x") as screen:
-        screen.until(b"ready")
+def test_a_command_has_no_terminal_to_ask_at(place: Path) -> None:
+    line = "read -r x < /dev/tty; echo no $?; read -r y; echo no $?"
+    with Screen(place, line) as screen:
         screen.press(b"a password\n")
-        assert screen.end() == [0, None, False, False, "readygot a password\n", []]
+        code, _, _, _, out, _ = screen.end()
+    assert code == 0 and out.count("no ") == 2 and "no 0" not in out
 
 
 @pytest.mark.deep
-@some("stdin", ["null", "inherit"])
-def test_control_z_stops_all_and_fg_goes_on(place: Path, stdin: str) -> None:
-    line = "printf 'ready '; read -r x < /dev/tty; echo got $x; sleep 0.3; echo done"
-    with Screen(place, line, stdin=stdin, timeout=1.2) as screen:
+def test_control_z_stops_all_and_fg_goes_on(place: Path) -> None:
+    line = "echo ready; for n in 1 2 3 4 5 6; do sleep 0.1; echo $n >> ticks; done; echo done"
+    with Screen(place, line, timeout=1.5) as screen:
         screen.until(b"ready")
-        time.sleep(0.3)
         screen.press(b"\x1a")
         screen.until(b"[stopped True ]")
-        time.sleep(1.2 if stdin == "null" else 0)  # does not count
+        ticks = (place / "ticks").read_text() if (place / "ticks").exists() else ""
+        time.sleep(1.5)  # does not count
+        assert not ticks or (place / "ticks").read_text() == ticks
         screen.press(b"\n")
-        time.sleep(0.2)
-        screen.press(b"more\n")
-        assert screen.end() == [0, None, False, False, "ready got more\ndone\n", []]
+        assert screen.end() == [0, None, False, False, "ready\ndone\n", []]
 
 
 @pytest.mark.deep
-def test_who_began_in_the_background_waits_to_be_fetched_before_it_reads(place: Path) -> None:
-    for stdin in ("null", "inherit"):
-        with Screen(place, "echo ready; read -r x < /dev/tty; echo got $x", stdin=stdin, back=True) as screen:
-            screen.until(b"ready")
-            screen.until(b"[stopped True ]")
-            screen.press(b"\n")
-            time.sleep(0.2)
-            screen.press(b"more\n")
-            assert screen.end() == [0, None, False, False, "ready\ngot more\n", []]
-
-
-@pytest.mark.deep
-def test_output_is_shown_also_where_the_terminal_stops_who_writes_out_of_turn(place: Path) -> None:
-    for stdin in ("null", "inherit"):
-        with Screen(place, "stty tostop < /dev/tty; echo ready; sleep 0.1; echo done", stdin=stdin) as screen:
-            assert screen.end() == [0, None, False, False, "ready\ndone\n", []]
-
-
-@pytest.mark.deep
-def test_commands_side_by_side_get_their_turns_at_the_terminal(place: Path) -> None:
-    line = "printf 'ready%s ' $1; read -r x < /dev/tty; echo got$1 $x"
-    with Screen(place, "", words=[PAIR, line]) as screen:
-        screen.until(b"ready1 ")
-        screen.until(b"ready2 ")
-        time.sleep(0.3)
-        screen.press(b"one\n")
-        screen.until(b" one\r\n")
-        time.sleep(0.3)
-        screen.press(b"two\n")
-        screen.until(b" two\r\n")
-        screen.until(b"[ended True 0 ]")
-        assert screen.shown.count(b"got1 ") == screen.shown.count(b"got2 ") == 1, screen.shown
+def test_control_c_reaches_commands_side_by_side(place: Path) -> None:
     with Screen(place, "", words=[PAIR, READY]) as screen:
         screen.until(b"ready1")
         screen.until(b"ready2")
@@ -241,9 +195,9 @@ def test_commands_side_by_side_get_their_turns_at_the_terminal(place: Path) -> N
 
 @pytest.mark.deep
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGINT])
-def test_the_terminal_is_not_left_raw(place: Path, number: signal.Signals | None) -> None:
-    line = "stty raw -echo < /dev/tty; echo ready; " + ("exec sleep 60" if number else "kill -s KILL $$")
-    with Screen(place, line, stdin="inherit") as screen:
+def test_what_a_command_does_to_its_terminal_is_not_done_to_ours(place: Path, number: signal.Signals | None) -> None:
+    line = "stty raw -echo <&1; echo ready; " + ("exec sleep 60" if number else "kill -s KILL $$")
+    with Screen(place, line) as screen:
         screen.until(b"ready")
         if number is not None:
             os.kill(screen.number(), number)

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.threads.chain import Chain, Entries, jump_numbers
-from gitbaton.threads.codec import rows_of
+from gitbaton.threads.codec import Entry, Id, Jump, rows_of
 from gitbaton.threads.commits import commit_data, entry_of, tree_data, tree_parts
-from gitbaton.threads.values import Entry, Id, Jump
 from tests.kit.heaps import Heap, mutations
 from tests.kit.tables import each
 
@@ -166,7 +165,7 @@ def test_a_jump_into_a_chain_of_the_same_ids_is_seen_by_verify() -> None:
     top = forged(heap, head, tuple((found.commit or b"", found.id, found.seq) for found in targets if found is not None))
     with pytest.raises(RecordError):
         heap.chain(top.commit).verify()
-    assert heap.chain(ours).verify() == 60
+    assert len(heap.chain(ours).verify()) == 60
 
 
 def test_a_chain_that_is_not_sorted_is_refused() -> None:

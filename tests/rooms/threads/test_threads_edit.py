@@ -11,9 +11,10 @@ import pytest
 
 from gitbaton.errors import NotFoundError, RecordError, UsageError
 from gitbaton.threads import build
+from gitbaton.threads.codec import Entry
+from gitbaton.threads.joining import Side, apart
 from gitbaton.threads.names import late_ref, ref_of
 from gitbaton.threads.store import ThreadStore
-from gitbaton.threads.values import Entry
 from tests.kit import Sandbox
 from tests.kit.threads import QUIET, Model, agree, ids, numbered, put, row, rows, text
 
@@ -178,7 +179,14 @@ def fetched(store: ThreadStore, here: Sandbox, there: Sandbox) -> None:
     found = dict(line.split(" ") for line in here.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines())
     tip = found["refs/theirs/" + REF.removeprefix("refs/baton/")]
     late = found.get("refs/theirs/" + late_ref("t", "").removeprefix("refs/baton/"))
-    store.join("t", "", bytes.fromhex(tip), bytes.fromhex(late) if late else None)
+    joined(store, tip, late)
+
+
+def joined(store: ThreadStore, tip: str, late: str | None) -> None:
+    """Take in another chain of the thread, and its late writes."""
+    shelf = store._core.shelf
+    theirs = Side(shelf.chain(bytes.fromhex(tip)), shelf.late(bytes.fromhex(late) if late else None))
+    store.join("t", "", lambda ours: apart(ours, theirs, None).made(ours, theirs))
 
 
 def test_clones_that_join_each_other_come_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +237,7 @@ def test_a_join_of_what_is_not_ours_changes_nothing(bare: Sandbox, store: Thread
     stranger = bare.git("commit-tree", tree, "-m", "hello")
     for tip, late in ((stranger, None), (tree, None), (bare.git("rev-parse", REF), stranger)):
         with pytest.raises(RecordError):
-            store.join("t", "", bytes.fromhex(tip), bytes.fromhex(late) if late else None)
+            joined(store, tip, late)
     assert bare.git("for-each-ref") == before
 
 

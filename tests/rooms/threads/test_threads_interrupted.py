@@ -17,9 +17,9 @@ import pytest
 
 from gitbaton.errors import RecordError
 from gitbaton.threads import codec
+from gitbaton.threads.codec import Row
 from gitbaton.threads.core import Core
 from gitbaton.threads.store import ThreadStore
-from gitbaton.threads.values import Row
 from tests.kit import Sandbox
 from tests.kit.threads import QUIET, Model, agree, put
 from tests.kit.tiers import some

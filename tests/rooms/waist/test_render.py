@@ -239,7 +239,7 @@ def test_lists_are_newest_first_and_stable(repo: Sandbox, run: Run, three: list[
         assert [c["id"] for c in listed] == three[::-1]
         text = run(*words)
         assert [text.out.index(f"t {n}") for n in (2, 1, 0)] == sorted(text.out.index(f"t {n}") for n in (2, 1, 0))
-    assert run("status").out.splitlines()[0].startswith("*  t 2") and "ago" in run("status").out
+    assert run("status").out.splitlines()[1].startswith("* t 2  ") and "  = home  step?2\n" in run("status").out
 
 
 def test_log_options(repo: Sandbox, run: Run) -> None:
@@ -250,7 +250,7 @@ def test_log_options(repo: Sandbox, run: Run) -> None:
     steps = [row.split("s", 1)[1] for row in run("log").out.splitlines()]
     assert len(steps) == 4 and "[v1]" in run("log").out
     assert len(run("log", "-n", "2").out.splitlines()) == 2 and run("log", "-n", "0").out == ""
-    assert len(run("log", "--all", "-n", "3").out.splitlines()) == 3 and "side: x" in run("log", "--all").out
+    assert len(run("log", "--all", "-n", "3").out.splitlines()) == 3 and "  side  " in run("log", "--all").out
     assert len(run("log", "side").out.splitlines()) == 1
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -16,8 +18,11 @@ import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, discover
+from gitbaton.system import groups
+from gitbaton.system.groups import Child
+from gitbaton.worktree import crashmarker
+from gitbaton.worktree.crashmarker import sweep
 from gitbaton.worktree.isolated import Lane
-from gitbaton.worktree.watcher import sweep
 from tests.kit import Sandbox, find_new_git
 from tests.kit.doors import build
 from tests.kit.tiers import some
@@ -214,7 +219,7 @@ def test_nested_repositories_are_the_lanes_own(repo: Sandbox, tmp_path: Path) ->
                 assert inside(lane, "git", "-C", name, "status", "--porcelain") == was[1]
                 inside(lane, "sh", "-c", f"cd {name} && echo x >new && git add new && git commit -qm lane && git rm -q new")
             assert lane.changed(lambda path: False) == ()
-        assert "gitbaton-" in nested[0].git("worktree", "list")
+        assert "baton-step-" in nested[0].git("worktree", "list")
     assert [(r.head(), r.git("status", "--porcelain"), r.git("ls-files", "-s")) for r in nested] == before
     assert len(nested[0].git("worktree", "list").splitlines()) == 1
     assert len(repo.git("worktree", "list").splitlines()) == 2
@@ -270,8 +275,10 @@ def test_it_lies_beside_the_work_tree_but_in_no_other(repo: Sandbox, tmp_path: P
 
 
 def left(repo: Sandbox) -> list[str]:
-    places = (repo.path.parent, repo.path / ".git/worktrees", repo.path / ".git/baton/lanes.new")
-    return [str(p) for place in places if place.is_dir() for p in place.iterdir() if p.name.startswith("gitbaton-")]
+    """What lies beside the work tree, among git's registrations and ours, and the markers."""
+    baton = repo.path / ".git/baton"
+    places = (repo.path.parent, repo.path / ".git/worktrees", baton / "lanes.new", baton / "isolated")
+    return [str(p) for place in places if place.is_dir() for p in place.iterdir() if p.name.startswith("baton-step-")]
 
 
 def killed(opened: Repo, at: int) -> bool:
@@ -286,7 +293,7 @@ def killed(opened: Repo, at: int) -> bool:
         left = [at]
 
         def hook(event: str, args: tuple[object, ...]) -> None:
-            if event in ("os.posix_spawn", "os.rename", "os.mkdir", "fcntl.flock", "os.chmod"):
+            if event in ("os.posix_spawn", "os.rename", "os.mkdir", "fcntl.flock", "os.chmod", "os.remove", "os.rmdir"):
                 left[0] -= 1
                 if left[0] == 0:
                     os.kill(0, signal.SIGKILL)
@@ -310,7 +317,8 @@ def test_killed_at_every_step(repo: Sandbox, tmp_path: Path) -> None:
     opened, before, at = discover(str(repo.path), door="binary"), state(repo), 1
     opened.settings()
     while killed(opened, at):
-        until(lambda: not left(repo))
+        sweep(opened)
+        assert not left(repo), at
         at += 1
     assert at > 15 and state(repo) == before and not left(repo)
     assert not (repo.path / ".git/modules/sub/worktrees").exists()
@@ -326,51 +334,71 @@ def ended(pid: str) -> bool:
         return True
 
 
-def test_what_runs_in_it_is_killed_with_its_owner(repo: Sandbox, tmp_path: Path) -> None:
+def test_what_a_killed_owner_left_running_is_ended_by_the_next(repo: Sandbox, tmp_path: Path) -> None:
     note, opened = tmp_path / "note", discover(str(repo.path), door="binary")
     child = os.fork()
     if child == 0:
         try:
             lane = Lane(opened)
             lane.sync()
-            step = subprocess.Popen(["sh", "-c", STEP.format(note=note)], cwd=lane.path, start_new_session=True)
-            lane.runs(step.pid)
+            lane.runs(Child(word=str(tmp_path)))
+            env = {**os.environ, groups.VARIABLE: f"outer {tmp_path}"}
+            subprocess.Popen(["sh", "-c", STEP.format(note=note)], cwd=lane.path, env=env, start_new_session=True)
             until(note.exists)
             os.kill(os.getpid(), signal.SIGKILL)
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    until(lambda: not left(repo))
-    until(lambda: ended(note.read_text().strip()))
+    assert left(repo) and not ended(note.read_text().strip())
+    with Lane(opened) as lane:
+        assert {os.path.basename(place) for place in left(repo)} == {os.path.basename(lane.path)}
+    assert ended(note.read_text().strip()) and not left(repo)
 
 
-def test_what_owner_and_watcher_both_left_goes_with_the_next(repo: Sandbox, tmp_path: Path) -> None:
+def test_what_its_owner_left_goes_with_the_next(repo: Sandbox, tmp_path: Path) -> None:
     other = Sandbox.init(tmp_path / "other")
     other.commit("other")
     repo.git("submodule", "add", "-q", str(other.path), "sub")
-    before = state(repo)
-    dead, alive = Lane(discover(str(repo.path))), Lane(discover(str(repo.path)))
+    before, opened = state(repo), discover(str(repo.path))
+    dead, alive = Lane(opened), Lane(opened)
     dead.sync()
     alive.sync()
     os.chmod(os.path.join(dead.path, "sub"), 0)
-    os.kill(dead._watcher, signal.SIGKILL)
-    os.waitpid(dead._watcher, 0)
-    assert dead._mark is not None
-    os.close(dead._mark)  # as the kernel does when the owner dies
-    sweep(str(repo.path / ".git"))
+    os.close(dead._marker.lock_fd)  # as the kernel does when the owner dies
+    dead._marker.lock_fd = -1
+    sweep(opened)
     assert not os.path.exists(dead.path) and os.path.exists(alive.path)
     assert len(os.listdir(repo.path / ".git/modules/sub/worktrees")) == 1
-    os.close(dead._pipe)
     alive.close()
     alive.close()
-    assert state(repo) == before
+    assert state(repo) == before and not left(repo)
 
 
-def test_a_watcher_that_somebody_ended_is_not_needed(repo: Sandbox) -> None:
-    with Lane(discover(str(repo.path))) as lane:
-        lane.sync()
-        os.kill(lane._watcher, signal.SIGKILL)
-    assert left(repo) == []
+@pytest.mark.parametrize(("host", "boot", "swept"), [("far", "far", False), ("far", None, True), (None, "before", True)])
+def test_what_another_machine_left_is_its_own(
+    repo: Sandbox, monkeypatch: pytest.MonkeyPatch, host: str | None, boot: str | None, swept: bool
+) -> None:
+    with monkeypatch.context() as patched:
+        if host:
+            patched.setattr(socket, "gethostname", lambda: host)
+        if boot:
+            patched.setattr(crashmarker, "boot", lambda: boot)
+        dead = Lane(discover(str(repo.path)))
+    fd, dead._marker.lock_fd = dead._marker.lock_fd, -1
+    os.close(fd)
+    sweep(discover(str(repo.path)))
+    assert bool(left(repo)) != swept
+
+
+def test_what_cannot_be_removed_is_tried_again_by_the_next(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = discover(str(repo.path))
+    with monkeypatch.context() as patched:
+        patched.setattr(crashmarker, "remove", lambda *places: None)
+        with pytest.raises(GitError, match="could not be removed"), Lane(opened):
+            pass
+    assert left(repo)
+    sweep(opened)
+    assert not left(repo)
 
 
 def test_the_folders_around_it_keep_their_permissions(repo: Sandbox) -> None:
@@ -400,8 +428,41 @@ def test_what_a_command_did_to_the_lanes_own_refs_is_undone(repo: Sandbox, lane:
     assert repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
 
 
-def test_what_a_git_made_that_outlived_us_goes_with_a_later_one(repo: Sandbox) -> None:
-    """Killed while git registers, we cannot mark what it makes."""
+def test_a_git_that_outlives_its_owner_is_not_swept_under_its_hands(
+    repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, there = shutil.which("git"), tmp_path / "bin"
+    there.mkdir()
+    script = f'case " $* " in *" worktree add "*) touch {there}/begun; until test -e {there}/go; do sleep 0.01; done;; esac'
+    (there / "git").write_text(f'#!/bin/sh\n{script}\n{real} "$@"; code=$?; rm -f {there}/begun; exit $code\n')
+    (there / "git").chmod(0o755)
+    opened = discover(str(repo.path), door="binary")
+    opened.settings()
+    child = os.fork()
+    if child == 0:
+        os.environ["PATH"] = f"{there}:{os.environ['PATH']}"
+        opened.git.env["PATH"] = os.environ["PATH"]  # type: ignore[index]
+        try:
+            Lane(opened)
+        finally:
+            os._exit(1)
+    until((there / "begun").exists)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    sweep(opened)
+    assert left(repo), "git is about to make the rest of it"
+    (there / "go").touch()
+    until(lambda: not (there / "begun").exists())
+
+    def swept() -> bool:
+        sweep(opened)
+        return not left(repo)
+
+    until(swept)
+
+
+def test_what_0_1_left_of_a_registration_goes_with_a_later_one(repo: Sandbox) -> None:
+    """Killed while git registered, it could not mark what git made."""
     name = "gitbaton-0123456789abcdef"
     made = repo.path / ".git/baton/lanes.new" / name
     repo.git("worktree", "add", "-q", "--detach", "--no-checkout", str(made))

@@ -1,0 +1,66 @@
+"""``git baton help``."""
+
+import os
+import shutil
+import sys
+from typing import Annotated, Optional
+
+from gitbaton import terminal
+from gitbaton.commands import GROUPS, OLD, below, find
+from gitbaton.commands.common import opened
+from gitbaton.commands.options import Argument, Call
+from gitbaton.errors import BatonError, UsageError
+
+
+def command(
+    ctx: Call,
+    words: Annotated[Optional[list[str]], Argument(metavar="[VERB | TOPIC]", help="Default: all verbs, a line each.")] = None,
+) -> int:
+    """Show the page of a verb, or a guide, in the pager.
+
+    The same pages are man pages where man finds them: git-baton-snapshot(1), gitbaton-files(7).
+
+    Examples:
+        git baton help snapshot
+        git baton help run why
+        git baton help sharing   # a guide
+    """
+    from gitbaton.commands import pages
+    from gitbaton.commands.usage import overview, unknown
+
+    words = list(words or ())
+    if not words:
+        terminal.write(overview())
+        return 0
+    name = " ".join(words)
+    verb, rest = find(OLD[name].split()[:2] if name in OLD else words)
+    if verb and not rest:
+        blocks = pages.of(verb)
+    elif name in pages.guides():
+        blocks = pages.of_guide(name)
+    elif name in ("git-baton", "baton"):
+        blocks = pages.of_all()
+    elif below(name):
+        verbs = next(list(verbs) for verbs in GROUPS.values() if any(verb.startswith(f"{name} ") for verb in verbs))
+        blocks = [block for verb in verbs for block in pages.of(verb)]
+    else:
+        error = unknown("", words[0]) if not below(words[0]) else unknown(words[0], " ".join(words[1:]))
+        raise UsageError(
+            error.message, *error.hints[:-1], f"guides: {', '.join(pages.guides())}; 'git baton -h' lists the verbs"
+        )
+    page(ctx, pages.as_text(blocks, shutil.get_terminal_size().columns if sys.stdout.isatty() else 80))
+    return 0
+
+
+def page(ctx: Call, text: str) -> None:
+    """Show a text through the user's pager, in a repository and outside one."""
+    if not ctx.obj.pager or not sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ:
+        terminal.write(text)
+        return
+    try:
+        with opened(ctx) as baton:
+            chosen = baton.repo.pager()
+    except BatonError:  # there is no repository, or none that can be opened
+        chosen = os.environ.get("GIT_PAGER") or os.environ.get("PAGER") or "less"
+    with terminal.pager(chosen, {**os.environ, "GIT_PAGER_IN_USE": "true"}):
+        terminal.write(text)

@@ -1,0 +1,188 @@
+"""The look of every screen: ids, times, states and drift as cells, with a sign and a word each, and tables that fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import counted, plain
+from gitbaton.commands.columns import cut, screen, width
+from gitbaton.model import Live, Oid, Stored
+from gitbaton.render import line
+from gitbaton.values import value
+
+Cell = tuple[tuple[str, str], ...]
+"""Pieces of text, each with the slot of its colour."""
+
+LEAST, _TIGHT = 28, 20  # columns of the screen that the last column of a table gets before others go, or are cut
+_DIGITS, _NAME = 4, 12
+_MANY = 500  # ids of which git is not asked one by one whether they are unique
+_STATES = {"green": "+", "passed": "+", "ok": "+", "failed": "x", "stale": "~", "pending": "."}
+_UNITS = (("d", 86_400), ("h", 3600), ("m", 60))
+_MOVES = {
+    "branch-switched": "branch switched",
+    "head-rewritten": "rewritten",
+    "head-unrelated": "unrelated commit",
+    "head-missing": "commit not here",
+    "unborn": "no commit",
+    "operation:none": "operation over",
+}
+_COMMITS = re.compile(" commits? (?=ahead|behind)")
+_COUNTS = {"head-ahead": ("commit", " ahead"), "head-behind": ("commit", " behind"), "files-changed": ("file", "")}
+
+
+@value
+class Column:
+    """A column of a table. ``goes``: where there is no room the one with the greatest number goes first, one with 0 never.
+    ``named``: somebody chose the names in it, and long ones are cut to a fifth of the screen."""
+
+    name: str = ""
+    goes: int = 0
+    right: bool = False
+    named: bool = False
+
+
+class Look:
+    """How one screen shows things. ``columns`` and ``rows``: its size, each None where nothing limits it."""
+
+    def __init__(self, baton: Baton, colors: Mapping[str, str], *, fd: int = 1) -> None:
+        self.colors, self.now = colors, baton.clock()
+        self.columns, self.rows = screen(fd)
+        given = baton.repo.settings().get("core.abbrev", ["auto"])[-1].lower()
+        self._short = baton.settings.short
+        self._digits, self._commit = (_DIGITS, 7) if given == "auto" else (self._short, self._short)
+        self._abbreviate = baton.repo.objects.abbreviate
+
+    def paint(self, text: str, slot: str | None) -> str:
+        """A text in the colour of a slot."""
+        return terminal.paint(text, slot, on=self.colors)
+
+    def ids(self, oids: Iterable[Oid]) -> dict[Oid, Cell]:
+        """Checkpoints by ids of one length, four or more digits, as many as make each of them unique here; many are unique
+        among each other, and as long as elsewhere."""
+        known = sorted(set(oids))
+        many = len(known) > _MANY  # asking for each takes longer than the list
+        unique: dict[Oid, int] = {}
+        for before, oid, after in zip(["", *known], known, [*known[1:], ""], strict=False):
+            least = max(_shared(before, oid) + 1, _shared(oid, after) + 1, self._digits)
+            unique[oid] = least if many else len(self._abbreviate(oid, least))
+        shown = max([self._short if many else self._digits, *unique.values()])
+        return {oid: ((oid[:digits], "id"), (oid[digits:shown], "")) for oid, digits in unique.items()}
+
+    def id(self, oid: Oid) -> str:
+        """One checkpoint, as ``ids``."""
+        return self.text(self.ids([oid])[oid])
+
+    def age(self, then: datetime | None) -> str:
+        """How long ago: ``now``, ``4m``, ``3h``, ``2d``, after 99 days the date, as of the future; ``?`` for None."""
+        seconds = (self.now - then).total_seconds() if then is not None else -1
+        if then is None or not -60 < seconds < 100 * 86_400:
+            return f"{then.astimezone():%Y-%m-%d}" if then is not None else "?"
+        return self.lasting(seconds)
+
+    def lasting(self, seconds: float) -> str:
+        """So many seconds: ``now``, ``4m``, ``3h``, ``2d``."""
+        return next((f"{int(seconds // length)}{unit}" for unit, length in _UNITS if seconds >= length), "now")
+
+    def state(self, word: str, said: str = "") -> Cell:
+        """How tests stand, by a verdict (``green``, ``failed``, ``stale``, ``pending``) or what a run gave (``passed``, ...):
+        a sign and a word, or ``said`` for the word."""
+        sign = _STATES.get(word, "?")
+        slot = {"+": "green", "x": "failed", "~": "stale"}.get(sign, "pending")
+        return ((f"{sign} {said or ('-' if word == 'pending' else word)}", slot),)
+
+    def drift(self, live: Live, *, short: bool = False) -> Cell:
+        """Whether a checkpoint is at home: ``= home``, ``= committed as 478c9d0``, or what moved, ``short`` in fewer words."""
+        words = [w.word for w in live.drift.words]
+        home = all(word.startswith("committed:") for word in words)
+        said = ", ".join(self._move(word, live.head.oid) for word in words if home or not short or word[:9] != "committed")
+        return ((f"= {said or 'home'}", "home") if home else (f"! {_COMMITS.sub(' ', said) if short else said}", "drift"),)
+
+    def _move(self, word: str, head: Oid | None) -> str:
+        """A word of drift for people."""
+        kind, _, count = word.partition(":")
+        if kind == "committed" and head:
+            return f"committed as {self._abbreviate(head, self._commit)}"
+        if kind in _COUNTS:
+            noun, after = _COUNTS[kind]
+            return counted(int(count), noun) + after
+        return _MOVES.get(word) or (f"diverged {count}" if kind == "head-diverged" else f"{plain(count)} in progress")
+
+    def kind(self, stored: Stored) -> Cell:
+        """How a checkpoint came about: ``o`` manual, ``.`` automatic, ``<`` taken before a restore."""
+        sign, slot = {"manual": ("o", "manual"), "safety": ("<", "restored")}.get(stored.checkpoint.kind, (".", ""))
+        return ((sign, slot),)
+
+    def mark(self, stored: Stored) -> Cell:
+        """What stands before words of a checkpoint: ``>`` where they are foreign."""
+        return (("> ", "foreign"),) if stored.foreign_words else ()
+
+    def track(self, stored: Stored, *, current: bool) -> Cell:
+        """The track of a checkpoint: ``*`` before the current one, ``>`` before one that is foreign."""
+        return (
+            ("* " if current else "  ", ""),
+            *self.mark(stored),
+            (plain(stored.checkpoint.track), "current" if current else ""),
+        )
+
+    def words(self, stored: Stored, text: str, after: str = "") -> Cell:
+        """Words of a checkpoint in one line, and what stands ``after`` them; those that are foreign stand behind a ``>``."""
+        return (*self.mark(stored), (line(text), ""), (after and f" {after}", "foreign"))
+
+    def text(self, cell: Cell) -> str:
+        """A cell in its colours."""
+        return "".join(self.paint(text, slot) for text, slot in cell)
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], *, heading: bool = False) -> Iterator[str]:
+        """Rows in columns, one line each, none longer than the screen is wide: columns go where there is no room, then the
+        last one is cut. A column without any text is left out."""
+        cells: list[Sequence[Cell]] = [[((c, ""),) if isinstance(c, str) else c for c in row] for row in rows]
+        if heading:
+            cells.insert(0, [((column.name, "heading"),) for column in columns])
+        if not cells:
+            return
+        *shown, last = (n for n in range(len(columns)) if any(_text(row[n]) for row in cells[heading:]) or not rows)
+        wide = {n: max(width(_text(row[n])) for row in cells) for n in (*shown, last)}
+        if self.columns is not None:
+            least = min(LEAST, wide[last])
+            wide |= {n: min(wide[n], max(self.columns // 5, _NAME)) for n in shown if columns[n].named}
+            for n in sorted(shown, key=lambda n: -columns[n].goes):
+                give = sum(max(wide[m] - _NAME, 0) for m in shown if columns[m].named)
+                if columns[n].goes and sum(wide[m] + 2 for m in shown) + least - give > self.columns:
+                    shown.remove(n)
+            while shown and (over := sum(wide[n] + 2 for n in shown) + least - self.columns) > 0:
+                widest = max(shown, key=lambda n: (columns[n].named and wide[n] > _NAME, wide[n]))
+                spare = columns[widest].named and wide[widest] > _NAME
+                if not spare and (wide[widest] <= _DIGITS or over <= least - _TIGHT):
+                    break
+                wide[widest] -= 1
+            wide[last] = max(self.columns - sum(wide[n] + 2 for n in shown), 1)
+        for row in cells:
+            parts = []
+            for n in shown:
+                cell = _cut(row[n], wide[n])
+                blanks = " " * (wide[n] - width(_text(cell)))
+                parts.append(blanks + self.text(cell) if columns[n].right else self.text(cell) + blanks)
+            yield "  ".join([*parts, self.text(_cut(row[last], wide[last]))]).rstrip()
+
+
+def _shared(one: str, other: str) -> int:
+    """How many first digits two ids share."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+
+
+def _text(cell: Cell) -> str:
+    return "".join(text for text, _ in cell)
+
+
+def _cut(cell: Cell, columns: int) -> Cell:
+    """A cell in at most so many columns."""
+    text = cut(_text(cell), columns)
+    kept: list[tuple[str, str]] = []
+    for piece, slot in cell:
+        kept.append((text[: len(piece)], slot))
+        text = text[len(piece) :]
+    return (*kept, (text, ""))

@@ -1,0 +1,60 @@
+"""``git baton page``."""
+
+import os
+from typing import Annotated, Optional
+
+from gitbaton import terminal
+from gitbaton.baton import TAKE_ONE
+from gitbaton.codec import counted, plain
+from gitbaton.commands.common import left_out, opened
+from gitbaton.commands.options import Argument, Call, Option
+from gitbaton.errors import BatonError, NotFoundError
+from gitbaton.render import in_quotes
+from gitbaton.system.files import write_atomic
+from gitbaton.tools.paging import MARK, page
+
+
+def command(
+    ctx: Call,
+    tracks: Annotated[Optional[list[str]], Argument(metavar="[TRACK]...", help="Only these; all tracks by default.")] = None,
+    output: Annotated[Optional[str], Option("-o", "--output", metavar="FILE", help="Where to (baton-page.html).")] = None,
+    show: Annotated[bool, Option("--open", help="Open it in the browser.")] = False,
+) -> int:
+    """Write tracks over time as one HTML file, to attach to a pull request or to see what the agents did.
+
+    The file asks for nothing from anywhere, and can be read without its script. It holds the words of all checkpoints, the
+    diffs of the newest 200, and no conversation. Secrets are replaced; a diff that holds what looks like one is left out.
+
+    Examples:
+        git baton page
+        git baton page parser -o ../parser.html
+    """
+    file = output if output is not None else "baton-page.html"
+    _refuse_other(file)
+    with opened(ctx) as baton:
+        found = [baton.history(name=track) for track in tracks] if tracks else [baton.history(everything=True)]
+        items = {stored.id: stored for history in found for stored in history.items}
+        for history in found:
+            left_out(history.problems)
+        if not items:
+            raise NotFoundError("there is no checkpoint to show", TAKE_ONE)
+        name = os.path.basename(baton.repo.layout.root or os.path.dirname(baton.repo.layout.git_dir)) or "repository"
+        made = page(baton, list(items.values()), name)
+    write_atomic(file, made.data, temporary=f"{file}.{os.getpid()}.new")
+    hidden = f"; {counted(made.left_out, 'diff')} left out: 'git baton scan --files' says why" if made.left_out else ""
+    terminal.say(f"{plain(file)}: {counted(made.checkpoints, 'checkpoint')}, {len(made.data) >> 10} KiB{hidden}")
+    if show:
+        import webbrowser
+
+        webbrowser.open(f"file://{os.path.abspath(file)}")
+    return 0
+
+
+def _refuse_other(file: str) -> None:
+    """Only an older page is written over. Raises BatonError."""
+    if os.path.isdir(file):
+        raise BatonError(f"{in_quotes(file)} is a folder")
+    if os.path.lexists(file):
+        with open(file, "rb") as there:
+            if MARK not in there.read(4096):
+                raise BatonError(f"{in_quotes(file)} exists and is no page of git baton; it is not written over")

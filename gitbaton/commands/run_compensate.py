@@ -1,0 +1,69 @@
+"""``git baton run compensate``."""
+
+from typing import TYPE_CHECKING, Annotated, Optional
+
+from gitbaton import terminal
+from gitbaton.codec import Json, plain
+from gitbaton.commands.common import print_json
+from gitbaton.commands.options import Argument, Call, Option
+from gitbaton.errors import UsageError
+
+if TYPE_CHECKING:
+    from gitbaton.journal.values import Plan
+    from gitbaton.running.context import Context
+
+
+def command(
+    ctx: Call,
+    steps: Annotated[Optional[list[str]], Argument(metavar="[STEP]...", help="Default: all, where --run is given.")] = None,
+    run: Annotated[Optional[str], Option(metavar="RUN", help="Default: this work tree's.")] = None,
+    foreign: Annotated[bool, Option("--foreign", help="Run compensations that were recorded elsewhere, too.")] = False,
+    wait: Annotated[
+        Optional[str], Option(metavar="TIME", help="How long to wait where a step that depends on them is at work (0).")
+    ] = None,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Print what would be undone; undo nothing.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON; one object a line for what happens.")] = False,
+) -> int:
+    """Undo the effects of steps by their compensations, those of all that depends on them first.
+
+    Exit 1 when no effect of theirs stands, 77 when a compensation fails: then those before it stay as they are. 78 when a step
+    that depends on them is at work, 76 when nobody knows what one did: then nothing is undone.
+
+    Examples:
+        git baton run compensate deploy --run nightly --dry-run
+    """
+    if not steps and run is None:
+        raise UsageError("no step is named", "'git baton run compensate --run RUN' undoes all effects of a run")
+    from gitbaton.commands.stepping import decided, known, plan_of, seconds, told
+    from gitbaton.running.effects import compensate
+
+    with decided(ctx, run, json=json and not dry_run, foreign=foreign, wait=seconds(wait, "--wait")) as (at, context):
+        known(context, steps or [])
+        names, plan = steps or list(context.state().steps), plan_of(context)
+        if dry_run:
+            return _foretell(context, names, plan, json=json)
+        return told(at, compensate(context, names, plan))
+
+
+def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, json: bool) -> int:
+    """Print what would be undone, in its order; exit 1 for nothing. Raises RunError 76 for what nobody knows."""
+    from gitbaton.running.effects import compensation, to_compensate
+    from gitbaton.running.recorded import step_of
+
+    found = []
+    for name, effect in to_compensate(context, names, plan):
+        step = (plan.step(name) if plan is not None else None) or step_of(effect.logged.record)
+        line = compensation(step, effect)
+        said = f"would leave the effect of '{name}': nothing undoes it"
+        if line:
+            said = f"would undo the effect of '{name}': {line}"
+        elif line is None and effect.logged.record.compensate is not None:
+            said = f"would stop at the effect of '{name}': the line that undoes it is not recorded in full (a secret)"
+        found.append((name, line, plain(said)))
+    if json:
+        rows: list[Json] = [{"step": name, "compensate": line} for name, line, _ in found]
+        print_json({"run": context.run, "undo": rows})
+    else:
+        for text in [said for *_, said in found] or ["no effect stands"]:
+            terminal.say(text)
+    return 0 if found else 1

@@ -1,0 +1,83 @@
+"""``git baton run repair``."""
+
+from typing import Annotated, Optional
+
+from gitbaton import terminal
+from gitbaton.codec import Json, plain
+from gitbaton.commands.common import ARun, picked, print_json
+from gitbaton.commands.options import Call, Option
+from gitbaton.commands.reporting import because
+from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side
+from gitbaton.errors import UsageError
+from gitbaton.running.repair import Order, Repair
+from gitbaton.tools.comparing import tree_of
+from gitbaton.worktree import globs
+
+
+def command(
+    ctx: Call,
+    run: ARun = None,
+    step: Annotated[Optional[list[str]], Option(metavar="STEP", help="Do this step again; may repeat.")] = None,
+    path: Annotated[Optional[list[str]], Option(metavar="PATH", help="Do the steps that read it again; may repeat.")] = None,
+    since: Annotated[
+        Optional[str], Option(metavar="CHECKPOINT", help="Do the steps again that read what changed since.")
+    ] = None,
+    radius: Annotated[Optional[int], Option(metavar="N", help="And N levels of the steps whose outputs these use (0).")] = None,
+    take: Annotated[
+        Optional[str], Option(metavar="ours|theirs", help="Of an output that somebody edited: the step's, or theirs.")
+    ] = None,
+    foreign: Annotated[bool, Option("--foreign", help="Allow a run that was fetched from elsewhere.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Say what would be done and why; run nothing.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON; while it runs one object a line.")] = False,
+) -> int:
+    """Do again what a mistake reaches, and nothing else: the steps named and all that hangs on them, where inputs change.
+
+    What they did outside git is undone first. A step that fails again is tried in a tree of its own, then with the steps
+    whose outputs it uses, then with the whole run. Files that none of these steps declares as outputs stay as they are.
+
+    --radius takes the steps along whose outputs these use. With --path those that read a path are meant, with --since those
+    that read what changed since a checkpoint.
+
+    Examples:
+        git baton run repair checks --step lint --dry-run
+        git baton run repair checks --since parser~1 -n
+    """
+    if not (step or path or since is not None):
+        raise UsageError("none of --step, --path and --since is given", "'git baton run show' shows what failed or is stale")
+    taken = side(take)
+    with desk(ctx, json=json and not dry_run, run=run, new=False) as (at, name):
+        changed = None
+        if since is not None:
+            from gitbaton.worktree.filedrift import changed_paths
+
+            tree = tree_of(at.baton, at.baton.resolve(since))
+            changed = tuple(changed_paths(at.baton.repo, at.baton.rules(), [tree])[tree])
+        prefix = at.prefix()
+        paths = tuple(globs.relative(globs.quote(typed), prefix) for typed in path or [])  # exactly these, and what is below
+        if radius is not None and radius < 0:
+            raise UsageError(f"--radius is {radius}; it must be 0 or more")
+        order = Order(steps=tuple(step or ()), paths=paths, changed=changed, radius=radius or 0)
+        engine = at.engine()
+        if dry_run:
+            return _foretell(engine.dry_repair(order, name), json=json)
+        made, outcome = engine.repair(order, name, foreign=foreign, take=taken)
+        if not made.seeds and not json:
+            terminal.tell("baton: nothing is to be repaired")
+        return ended(at, outcome)
+
+
+def _foretell(made: Repair, *, json: bool) -> int:
+    """Print what a repair would do."""
+    if json:
+        seeds: list[Json] = [{"step": name, **picked(cause, "kind", "path")} for name, cause in made.seeds]
+        region: list[Json] = [forecast_document(item) for item in made.forecasts]
+        print_json({"run": made.run, "seeds": seeds, "region": region, **picked(made, "writes")})
+        return 0
+    for name, cause in made.seeds:
+        terminal.say(f"begins at {plain(name)}: {because(cause)}")
+    say_forecasts(made.forecasts)
+    for glob in made.writes:
+        terminal.say(f"may change {plain(glob)}")
+    if not made.seeds:
+        terminal.say("nothing is to be repaired")
+    return 0

@@ -1,0 +1,162 @@
+"""``git baton run show``: a run's steps as they stand now, or the records of its journal."""
+
+from typing import Annotated, Optional
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import Json, counted, path_document, plain, timestamp
+from gitbaton.commands.common import ARun, AsJson, looking, opened, paged, picked, print_json
+from gitbaton.commands.look import Cell, Column, Look
+from gitbaton.commands.options import Call, Option
+from gitbaton.commands.reporting import because
+from gitbaton.commands.stepping import desk, forecast_document
+from gitbaton.commands.waiting import spent
+from gitbaton.errors import NotFoundError, UnreadableRunError
+from gitbaton.journal.chain import Journal, chosen
+from gitbaton.journal.codec import document as record_document
+from gitbaton.journal.state import fold
+from gitbaton.render import in_quotes, line
+from gitbaton.running.report import Line, Report
+
+SHOWN = 3  # outputs that a line names
+WORDS = {
+    "ok": "ok",
+    "crashed": "crashed",
+    "waiting": "waiting at its gate",
+    "rejected": "rejected at its gate",
+    "unknown": "outcome unknown",
+    "undoing": "its compensation has no end",
+    "never-run": "never run",
+    "dropped": "not in the plan",
+}
+BAD = ("failed", "crashed", "unreadable", "unknown", "rejected")
+TABLE = (Column(), Column(right=True, goes=1), Column(right=True, goes=2), Column(goes=3), Column())
+RECORDS = (Column(goes=1), Column(right=True, goes=2), Column(), Column(), Column())
+
+
+def command(
+    ctx: Call,
+    run: ARun = None,
+    records: Annotated[bool, Option("--records", help="Show the records of its journal instead, oldest first.")] = False,
+    step: Annotated[Optional[str], Option("--step", "-p", metavar="STEP", help="Of the records only this step's.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Show the steps of a run: their state, and what would run again and why, against the work tree as it is now.
+
+    --records shows the records of its journal instead, --step those of one step.
+
+    Examples:
+        git baton run show
+        git baton run show nightly --records
+    """
+    if records or step is not None:
+        with opened(ctx) as baton:
+            journal = Journal(baton.repo, author=b"", clock=baton.clock)
+            _say_records(ctx, baton, journal, chosen(journal, run), step, json=json)
+        return 0
+    with desk(ctx, json=False, run=run, new=False) as (at, name):
+        torn = None
+        try:
+            report = at.engine().look(name)
+        except UnreadableRunError as error:
+            why_not = f"it cannot be read: {error.reason}"
+            report, torn = Report(run=name, finished=False, why=(why_not,), plan=None, lines=()), error
+        if json:
+            print_json(document(report))
+        else:
+            look = looking(ctx, at.baton)
+            for text in look.table(TABLE, [_cells(look, item, at.baton.settings.short) for item in report.lines]):
+                terminal.say(text)
+            end = "finished" if report.finished else f"not finished: {'; '.join(map(plain, report.why))}"
+            terminal.say(f"run '{report.run}': {end}")
+        if torn is not None:
+            raise torn
+    return 0
+
+
+def standing(item: Line) -> str:
+    """The state of a step in words."""
+    if item.state == "stale":
+        cause, on = item.would.cause, ", ".join(plain(name) for name in item.would.on)
+        return f"stale: {because(cause)}" if cause is not None else f"stale: it depends on what {on} gives" if on else "stale"
+    if item.state == "failed":
+        return f"failed with {item.exit}" if item.exit is not None else "failed"
+    if item.state == "unreadable":
+        return f"it cannot be told: {plain(item.would.problem)}"
+    if item.state == "running":
+        where = f" on {plain(item.host)}" if item.host else ""
+        if item.pid is None:
+            return f"its command runs on without the process that began it{where}"
+        return f"running, process {item.pid}{where}"
+    if item.state == "ok" and item.moved:
+        more = f" and {len(item.moved) - SHOWN} more" if len(item.moved) > SHOWN else ""
+        return f"ok, but not as recorded: {', '.join(map(in_quotes, item.moved[:SHOWN]))}{more}"
+    return WORDS[item.state]
+
+
+def _cells(look: Look, item: Line, short: int) -> tuple[Cell | str, ...]:
+    """A step: since when its state is so, how long it took, its key, its state and what is odd about it."""
+    said = standing(item)
+    kind = (
+        "failed" if item.state in BAD else "stale" if item.moved else item.state if item.state in ("ok", "stale") else "pending"
+    )
+    state = ((f"! {said}", "waiting"),) if item.state in ("waiting", "undoing") else look.state(kind, said)
+    more = (
+        f"exit {item.exit}" if item.exit is not None and item.state != "failed" else "",
+        "nondeterministic" if item.nondeterministic else "",
+        f"effect {item.effect}" if item.effect != "none" else "",
+    )
+    took = spent(item.duration_ms / 1000) if item.duration_ms is not None else ""
+    then = look.age(item.at) if item.at is not None else ""
+    rest = "".join(f", {text}" for text in more if text)
+    return plain(item.step), then, took, (item.key or "")[:short], (*state, (rest, ""))
+
+
+def document(report: Report) -> dict[str, Json]:
+    """The JSON of a run's steps."""
+    rows: list[Json] = []
+    for item in report.lines:
+        row = picked(item, "step", "state", "exit")
+        row["at"] = timestamp(item.at) if item.at is not None else None
+        row |= picked(item, "duration_ms", "key", "attempts", "nondeterministic", "effect", "pid", "host")
+        row["moved"] = [path_document(path) for path in item.moved]
+        rows.append({**row, "next": {name: item for name, item in forecast_document(item.would).items() if name != "step"}})
+    return {**picked(report, "run", "finished", "why", "plan"), "steps": rows}
+
+
+def _say_records(ctx: Call, baton: Baton, journal: Journal, run: str, step: Optional[str], *, json: bool) -> None:
+    records = journal.records(run)
+    rows = [logged for logged in records if step is None or logged.record.step == step]
+    if step is not None and not rows:
+        names = dict.fromkeys(logged.record.step for logged in records if logged.record.step is not None)
+        raise NotFoundError(f"run '{run}' has no step '{line(step)}'", f"steps: {', '.join(map(line, names))}")
+    if json:
+        state = fold(records)
+        listed: list[Json] = []
+        for logged in rows:
+            parts: dict[str, Json] = dict(sorted(logged.parts.items()))
+            row: dict[str, Json] = {"commit": logged.commit, "foreign": logged.foreign, "parts": parts}
+            listed.append({**row, "record": record_document(logged.record)})
+        print_json({"run": run, **picked(state, "lineage", "foreign", "finished", "why"), "records": listed})
+        return
+    with paged(ctx, baton) as look:
+        cells: list[tuple[Cell | str, ...]] = []
+        for logged in rows:
+            record = logged.record
+            colour = "failed" if record.type in ("fail", "abort", "comp-fail") else "green" if record.type == "end" else ""
+            changed = len(record.undeclared) + record.undeclared_more
+            details = (
+                f"attempt {record.attempt}" if record.attempt is not None else "",
+                f"exit {record.exit}" if record.exit is not None else "",
+                "timeout" if record.timeout else "",
+                plain(record.signal or ""),
+                record.state or "",
+                (record.key or "")[:8],
+                counted(changed, "undeclared change") if changed else "",
+                line(record.text or ""),
+            )
+            mark = ("> " if logged.foreign else "", "foreign")
+            when, said = f"{record.at:%Y-%m-%d %H:%M:%S}", " ".join(text for text in details if text)
+            cells.append(((mark, (when, "")), f"{record.seq}", line(record.step or "-"), ((record.type, colour),), said))
+        for text in look.table(RECORDS, cells):
+            terminal.say(text)

@@ -1,0 +1,71 @@
+"""What ``git baton`` alone says: where the current track stands, and the one most useful next command."""
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import counted, plain
+from gitbaton.commands.common import left_out, looking, opened, warn_all
+from gitbaton.commands.look import Column, Look
+from gitbaton.commands.options import Call
+from gitbaton.commands.status import step_of, tests_of
+from gitbaton.errors import AmbiguousNameError, NotARepositoryError, NotFoundError
+from gitbaton.model import Stored
+from gitbaton.render import in_shell, line, uncompared
+
+BEGIN = (
+    ('git baton snapshot "what is done" --next-cmd "what is next"', "take one"),
+    ("git baton agent install claude", "let the agent do it"),
+)
+MOVED = "'git baton diff' shows what changed since"
+MOVED_SINCE = "'git baton diff @{manual}' shows what changed since"
+NEXT = 'git baton snapshot "what is done" --next-cmd "what is next"'
+
+
+def command(ctx: Call) -> int:
+    """Say where the current track stands, in five lines at most, and how to begin where there is none."""
+    try:
+        with opened(ctx) as baton:
+            look = looking(ctx, baton)
+            try:
+                stored = baton.tip()
+            except (NotFoundError, AmbiguousNameError):
+                _without(baton, look)
+            else:
+                _say(baton, look, stored)
+    except NotARepositoryError as error:
+        if error.hints or ctx.obj.repo_root is not None:
+            raise
+        terminal.say(f"{plain(error.message)}")
+        terminal.say("'git init' begins one; 'git baton -h' lists the verbs")
+    return 0
+
+
+def _without(baton: Baton, look: Look) -> None:
+    """No track is current: how to begin, or how to choose one."""
+    tips = baton.readable_tips()
+    left_out(tips.problems)
+    if not tips.items:
+        terminal.say("No checkpoints here yet.")
+        rows = list(BEGIN)
+    else:
+        terminal.say(f"{counted(len(tips.items), 'track')}, and none is current in this work tree.")
+        newest = tips.items[0].checkpoint.track
+        rows = [("git baton status", "shows them"), (f"git baton tracks use {in_shell(newest)}", "goes on with the newest")]
+    wide = max(len(words) for words, _ in rows)
+    for words, what in rows:
+        said = f"{words:{wide}}  {what}"
+        terminal.say(said if look.columns is None or len(said) <= look.columns else words)
+
+
+def _say(baton: Baton, look: Look, stored: Stored) -> None:
+    live = baton.verify(stored.checkpoint.track)[1]
+    c, mark = stored.checkpoint, look.mark(stored)
+    name, drift = (*mark, (plain(c.track), "current")), look.drift(live)
+    facts = (*tests_of(stored, live, look), (f"  {look.age(c.created)}  ", ""), *drift)
+    next_ = [((("next", "heading"),), (*mark, (line(c.next_cmd), "")))] if c.next_cmd else []
+    for text in look.table((Column(named=True), Column()), [(name, step_of(stored, look)), ("", facts), *next_]):
+        terminal.say(text)
+    if any(not word.word.startswith("committed:") for word in live.drift.words):
+        terminal.say(MOVED if c.carried is None else MOVED_SINCE)
+    elif not c.next_cmd:
+        terminal.say(NEXT)
+    warn_all(uncompared(live))

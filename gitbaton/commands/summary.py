@@ -1,0 +1,32 @@
+"""``git baton summary``."""
+
+import os
+from typing import Annotated, Optional
+
+from gitbaton import terminal
+from gitbaton.commands.common import Track, opened
+from gitbaton.commands.options import Argument, Call
+from gitbaton.tools.summarizing import part, summary
+
+
+def command(
+    ctx: Call,
+    which: Annotated[
+        Optional[str],
+        Argument(metavar="[TRACK | A..B]", help="A whole track, the current one by default, or what came after A."),
+    ] = None,
+    track: Track = None,
+) -> int:
+    """Write what a track has done as Markdown for a pull request.
+
+    It tells what was done, the decisions, the tests that were seen, the files that changed since the track began and what is
+    open. Secrets and the paths of this machine are replaced. Turns that changed no file are left out.
+
+    Examples:
+        git baton summary parser
+        git baton summary @~1..@   # the newest checkpoint alone
+    """
+    with opened(ctx) as baton:
+        for row in summary(baton, part(baton, which, track), os.path.expanduser("~")):
+            terminal.say(row)
+    return 0

@@ -1,0 +1,46 @@
+"""``git baton thread delete``."""
+
+from contextlib import suppress
+
+from gitbaton import terminal
+from gitbaton.codec import Json, counted
+from gitbaton.commands.common import AsJson, opened, print_json
+from gitbaton.commands.options import Call
+from gitbaton.commands.threads import AThread, meant, name, remotes_of, store_of
+from gitbaton.errors import BatonError
+from gitbaton.render import in_shell
+from gitbaton.threads.reports import missing
+
+
+def command(ctx: Call, thread: AThread, json: AsJson = False) -> int:
+    """Delete a thread in all its namespaces, what cannot be read of it, too.
+
+    A saver's delete_thread does the same; on remotes it stays until a push prunes it there.
+
+    Examples:
+        git baton thread delete demo
+    """
+    with opened(ctx, door=None) as baton, store_of(baton) as store:
+        elsewhere = remotes_of(baton)
+        if store is None:
+            raise missing(thread, elsewhere)
+        names = {found for place in store.chains() for found in place}
+        thread = meant(thread, names)
+        places = store.chains(thread)
+        if not places:
+            raise missing(thread, elsewhere, {found for found, _ in store.chains()})
+        count = 0
+        for place in places:
+            with suppress(BatonError):  # what cannot be read goes as well
+                count += sum(1 for _ in store.walk(*place))
+        store.delete(thread)
+        remotes = sorted(elsewhere.get(thread, ()))
+        if json:
+            there: list[Json] = [*remotes]
+            print_json({"thread": thread, "deleted": count, "remotes": there})
+            return 0
+        terminal.say(f"thread '{name(thread)}' deleted: {counted(count, 'checkpoint')}")
+        for remote in remotes:
+            there_too = f"'git baton push --threads --prune {in_shell(remote)}' deletes it there"
+            terminal.tell(f"hint: '{name(remote)}' may have it still; {there_too}")
+    return 0

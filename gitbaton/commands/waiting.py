@@ -1,0 +1,101 @@
+"""Progress line: what takes more than a second, on standard error of a terminal, in one line that is erased at the end."""
+
+import os
+import signal
+import time
+from types import FrameType
+from typing import Optional
+
+from gitbaton import terminal
+from gitbaton.codec import plain
+from gitbaton.commands.columns import cut, screen, width
+
+ERASE = "\r\x1b[K"
+DELAY = 1.0  # seconds until it is shown; GIT_PROGRESS_DELAY, git's own variable, says otherwise
+_AGAIN = 0.2  # seconds between two looks
+
+
+def spent(seconds: float) -> str:
+    """How long something took, in seconds: ``8.1 s``, ``2 min 5 s``, ``1 h 2 min``."""
+    if seconds < 59.95:
+        return f"{max(seconds, 0):.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def said(what: str, done: int, total: int, seconds: float, room: int) -> str:
+    """``capturing 30,000 files  62 %  11 s`` in less than so many columns: the words are cut first. ``what`` ends in what is
+    counted; without a total there is neither number nor percentage."""
+    what = plain(what)
+    verb, _, things = what.rpartition(" ")
+    text = f"{verb} {total:,} {things}" if total > 1 else what
+    share = f"  {min(done, total) * 100 // total} %" if total > 1 and done else ""
+    time = f"  {int(seconds)} s" if seconds < 60 else f"  {spent(seconds)}"
+    for end in (share + time, time):
+        left = room - 1 - width(end)  # a full last column makes some terminals begin another line
+        if left >= 8:
+            return cut(text, left) + end
+    return ""
+
+
+class Waiting:
+    """Takes what the core says of its work (``Repo.progress``). An alarm draws the line in the main thread, whatever that waits
+    for; any other output ends it first, and the next word of the core begins it again."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.work: tuple[str, int, int] = ("", 0, 0)
+        self.shown = ""
+        self.armed = False
+        given = os.environ.get("GIT_PROGRESS_DELAY", "")
+        self.delay = float(given[:9]) if given.isdecimal() else DELAY
+        self._before = signal.signal(signal.SIGALRM, self._look)
+        signal.siginterrupt(signal.SIGALRM, False)  # no call of a library is cut short
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """What is being done, and how far it is; an empty text: somebody else may write on the terminal."""
+        self.work = (what, done, total)
+        if not what:
+            self.still()
+        elif not (self.armed or terminal.paging):
+            self.armed = True
+            terminal.waiting = self.still
+            signal.setitimer(signal.ITIMER_REAL, max(self.began + self.delay - time.monotonic(), 0.001), _AGAIN)
+
+    def _look(self, _number: int, _frame: Optional[FrameType]) -> None:
+        """Show the line as it is now; at the bytes, as what is interrupted may be writing to the stream."""
+        if not self.armed or not _in_front():
+            return
+        line = said(*self.work, time.monotonic() - self.began, screen(2)[0] or 80)
+        if line != self.shown:
+            self._write(ERASE + line)
+            self.shown = line
+
+    def still(self) -> None:
+        """Take the line away: something else is to be written, or all is done."""
+        self.armed, terminal.waiting = False, None
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if self.shown:
+            self.shown = ""
+            self._write(ERASE)
+
+    def close(self) -> None:
+        """The end, whatever it is."""
+        self.still()
+        signal.signal(signal.SIGALRM, self._before)
+
+    def _write(self, text: str) -> None:
+        try:
+            os.write(2, text.encode("utf-8", "replace"))
+        except OSError:
+            return
+
+
+def _in_front() -> bool:
+    """Whether this process may draw: one in the background leaves the screen to who has it."""
+    try:
+        return os.tcgetpgrp(2) == os.getpgrp()
+    except OSError:  # not our controlling terminal
+        return True

@@ -1,0 +1,92 @@
+"""``git baton why``."""
+
+import os
+import tempfile
+from typing import Annotated
+
+from gitbaton import terminal
+from gitbaton.baton import Baton
+from gitbaton.codec import first_line, plain
+from gitbaton.commands.blame import line_document, of_file, shown
+from gitbaton.commands.common import AsJson, opened, paged, print_json
+from gitbaton.commands.look import Look
+from gitbaton.commands.options import Argument, Call
+from gitbaton.errors import UsageError
+from gitbaton.model import Stored
+from gitbaton.observed import test_line
+from gitbaton.render import in_shell, quote
+from gitbaton.tools.blaming import Commit, Line, before
+
+_SAID = 12  # lines of what the agent said
+
+
+def command(
+    ctx: Call,
+    place: Annotated[str, Argument(metavar="FILE:LINE", help="A line of a file of the work tree, as it is now.")],
+    json: AsJson = False,
+) -> int:
+    """Show the words behind a line: the checkpoint that it came with, its prompt, tests and what the agent said.
+
+    The checkpoint is the one that 'git baton blame' names. Conversations are shown as far as they are stored here.
+
+    Examples:
+        git baton why a.txt:1
+    """
+    file, _, number = place.rpartition(":")
+    if not file or not number.isdecimal() or len(number) > 9 or int(number) == 0:
+        raise UsageError(f"'{plain(place)}' is not FILE:LINE", "such as src/num.py:13")
+    with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
+        [line] = of_file(baton, scratch, ctx.obj.repo_root, file, [f"{number},+1"])
+        older = before(baton, line)
+        if json:
+            print_json({"file": file, **line_document(line), "before": [*older]})
+            return 0
+        with paged(ctx, baton) as look:
+            terminal.say(f"{plain(file)}:{number}   {shown(line).strip()}")
+            for text in _told(baton, look, line, older, in_shell(file)):
+                terminal.say(text)
+    return 0
+
+
+def _told(baton: Baton, look: Look, line: Line, older: tuple[str, ...], file: str) -> list[str]:
+    one = line.origin
+    there = in_shell(f":(top){line.path}") if line.path != os.path.normpath(file) else file  # elsewhere, or renamed since
+    was = [_pair("before", plain(text).strip()) for text in older]
+    if one is None:
+        diff = [f"git baton diff -- {file}"] if baton.store.chains()[0] else []
+        return ["came since the newest checkpoint, and is in none yet", *was, *diff]
+    if isinstance(one, Commit):
+        oid = look.id(one.oid)
+        came = f'came with commit {oid}, "{plain(one.summary)}", {plain(one.author)}, {look.age(one.created)}'
+        return [came, *was, f"git show {oid} -- {there}"]
+    c, oid = one.checkpoint, look.id(one.id)
+    turn = f"turn {c.observed.turns} of " if c.kind != "manual" and c.observed and c.observed.turns else "track "
+    client = f", {plain(c.agent.name)}" if c.agent else ""
+    came = f"came with {oid}, {turn}{plain(c.track)}, {look.age(c.created)}{client}"
+    previous = one.checkpoint.previous
+    diff = [f"git baton diff {baton.short(previous)} {baton.short(one.id)} -- {there}"] if previous else []
+    return [came, *quote([*_words(baton, look, one), *was], one), *diff, f"git baton show {baton.short(one.id)}"]
+
+
+def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
+    """The words of a checkpoint and of the turn that it ended."""
+    c, seen, told = stored.checkpoint, stored.checkpoint.observed, baton.told(stored)
+    rows = []
+    if c.kind == "manual":
+        rows += [_pair("step", c.step), *([_pair("note", c.note)] if c.note else [])]
+        rows += [_pair("decision", text) for text in c.decisions]
+    if seen is not None:
+        asked = (told.asked if told else ()) or seen.asked
+        rows += [_pair("prompt", one.text) for one in asked[-1:]]
+        rows += [_pair("tests", test_line(run, look.age(run.ended), run.edited)) for run in seen.tests[:1]]
+    if told is not None and (said := told.said or told.saying):
+        kept = said.text.strip().splitlines()
+        more = [f"... and {len(kept) - _SAID} lines more: git baton transcript show {baton.short(stored.id)}"]
+        rows.append(_pair("said", "\n".join([*kept[:_SAID], *(more if len(kept) > _SAID else [])])))
+    return rows or [_pair("step", first_line(c.step))]
+
+
+def _pair(name: str, text: str) -> str:
+    """A name and its text, whose further lines stand below each other."""
+    first, *rest = [plain(row) for row in text.split("\n")]
+    return "\n".join([f"  {name:<9}{first}", *(f"{'':11}{row}" for row in rest)])

@@ -1,0 +1,499 @@
+"""Outputs of a step: what lies in its write set, whose it is, how it gets there, and how a recorded result is served."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+
+from gitbaton.errors import BatonError
+from gitbaton.git.objects import new_object
+from gitbaton.journal.crash import crash_at
+from gitbaton.journal.state import StepState
+from gitbaton.journal.values import Cause, Logged, Record, Step, Writes
+from gitbaton.model import Oid
+from gitbaton.running.command import idempotency_key
+from gitbaton.running.context import Context
+from gitbaton.running.decide import Present
+from gitbaton.running.results import CONFLICT, Done
+from gitbaton.values import replace, value
+from gitbaton.worktree.filesets import Files, swap, unmatched
+from gitbaton.worktree.filetrees import LINK, Entry, FileSet, differences, marked, same
+
+MAX_LINK = 1 << 20
+
+
+@value
+class WriteSet:
+    """What a step's write globs match. ``now``: in the work tree, and again after a failure; ``pre``: what its command is to
+    find, as before the step ever ran; ``others``: paths that no version of ours stood at, left alone; ``edited``: paths of ours
+    at which stands what somebody else wrote."""
+
+    now: FileSet
+    pre: Mapping[str, Entry]
+    others: frozenset[str] = frozenset()
+    edited: tuple[str, ...] = ()
+
+
+@value
+class Owners:
+    """Of files that lie in a write set: the paths at which stands a version of ours, and those at which, or above or below
+    which, one ever stood."""
+
+    ours: frozenset[str]
+    seen: frozenset[str]
+
+
+@value
+class Collected:
+    """What a command left in its write set: the files that are its outputs, their tree, and what it deleted."""
+
+    found: FileSet
+    outputs: Mapping[str, Entry]
+    tree: Oid
+    deleted: tuple[str, ...]
+
+
+def owners(ctx: Context, step: str, state: StepState | None, files: Mapping[str, Entry]) -> Owners:
+    """Whose these files are, by every version that the journal has of the step's own: outputs, what an attempt left, what was
+    there before the first. The newest are looked at first."""
+    left, ours = dict(files), set()
+    seen: set[str] = set()
+    trees = [*trees_of(ctx.of_step(step))]
+    if state is not None and state.first_pre is not None:
+        trees.append(state.first_pre)
+    for number, tree in enumerate(dict.fromkeys(trees)):
+        if not left:
+            break
+        known = ctx.entries(tree)
+        seen |= {path for path in left if _above(path, known)} if number else in_the_way(left, known)
+        for path in [path for path in left if path in known]:
+            seen.add(path)
+            if same(left[path], known[path]):
+                ours.add(path)
+                del left[path]
+    return Owners(ours=frozenset(ours), seen=frozenset(seen))
+
+
+def in_the_way(paths: Iterable[str], known: Collection[str]) -> set[str]:
+    """The paths where a file of a set is to have a folder, or that lie below where it is to have a file."""
+    folders = folders_of(known)
+    return {path for path in paths if path in folders or _above(path, known)}
+
+
+def _above(path: str, known: Collection[str]) -> bool:
+    while path := path.rpartition("/")[0]:
+        if path in known:
+            return True
+    return False
+
+
+def trees_of(records: Sequence[Logged]) -> Iterator[Oid]:
+    """The trees of what a step left, by its records, newest first. An abort without an idempotency key keeps what somebody
+    else wrote."""
+    for logged in reversed(records):
+        theirs = logged.record.type == "abort" and logged.record.idem is None
+        yield from (logged.parts[name] for name in ("writes", "orphan") if name in logged.parts and not theirs)
+
+
+def look(ctx: Context, step: Step, state: StepState | None) -> WriteSet:
+    """What lies in a step's write set now, and what its command is to find there. Raises GitError."""
+    now = ctx.files.scan(step.writes, store=step.store)
+    ctx.know(now.tree, now.entries)
+    away = frozenset(ctx.files.outward(now.entries.values()))  # no step made them: they are somebody's own
+    if state is None or state.first_pre is None:
+        return WriteSet(now=now, pre=now.entries, others=away)
+    owned = owners(ctx, step.name, state, now.entries)
+    found = sort_out(now, before_first(ctx, state.first_pre, now.entries), owned, matches(step, state))
+    pre = {**found.pre, **{path: now.entries[path] for path in away}}
+    edited = tuple(path for path in found.edited if path not in away)
+    return replace(found, pre=pre, others=found.others | away, edited=edited) if away else found
+
+
+def told(ctx: Context, result: Mapping[str, Entry], now: Mapping[str, Entry]) -> dict[str, Entry]:
+    """A set of files whose entries say, where they are not so now, whether they are recorded by digest only."""
+    other = {path: entry for path, entry in result.items() if not same(entry, now.get(path))}
+    return {**result, **{path: entry for path, entry in marked(ctx.objects, other).items() if entry is not None}}
+
+
+def before_first(ctx: Context, tree: Oid, now: Mapping[str, Entry]) -> dict[str, Entry]:
+    """What was there before the first attempt. Where the journal has no more of it than a digest, what lies there now is to
+    stay: nothing can give the other back."""
+    first = told(ctx, ctx.entries(tree), now)
+    lost = {path for path, entry in first.items() if entry.digest and not same(entry, now.get(path))}
+    return {
+        path: now.get(path, entry) if path in lost else entry
+        for path, entry in first.items()
+        if path not in lost or path in now
+    }
+
+
+def matches(step: Step, state: StepState) -> bool:
+    """Whether the step's first beginning was with the write globs of now."""
+    first = state.ends[0] if state.ends else state.failed or state.begun
+    return first is None or first.record.writes is None or first.record.writes.globs == step.writes
+
+
+def sort_out(now: FileSet, first: Mapping[str, Entry], owned: Owners, whole: bool = True) -> WriteSet:
+    """Tell whose each file is. ``first``: what was there before the step ever ran, which its command finds again; ``whole``:
+    ``first`` was seen through the same globs."""
+    pre: dict[str, Entry] = {}
+    others, edited = set(), []
+    for path in sorted(now.entries.keys() | (first.keys() if whole else set())):
+        entry, was = now.entries.get(path), first.get(path)
+        if entry is not None and path not in owned.ours:
+            if path in owned.seen:
+                edited.append(path)
+            else:
+                others.add(path)
+            pre[path] = entry
+        elif was is not None:
+            pre[path] = was
+    return WriteSet(now=now, pre=pre, others=frozenset(others), edited=tuple(edited))
+
+
+def marks(root: str, paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """What the file system says of files, to see later whether a command wrote them, if only the same again."""
+    found: dict[str, tuple[int, ...]] = {}
+    for path in paths:
+        try:
+            stat = os.lstat(os.path.join(root, path))
+            found[path] = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        except OSError:
+            continue
+    return found
+
+
+def collect(
+    ctx: Context,
+    step: Step,
+    files: Files,
+    before: WriteSet,
+    untouched: Collection[str] = (),
+    keep: Iterable[str] = (),
+    *,
+    inside: bool = True,
+) -> Collected:
+    """What a command left. The files of somebody else's that it did not touch are none of its outputs, and at the paths
+    ``keep`` stays what was there. Raises GitError, ``inside`` also for a symbolic link that leads out of the work tree."""
+    found = files.scan(step.writes, store=step.store, inside=inside, but=before.now.entries)
+    outputs = {path: entry for path, entry in found.entries.items() if path not in untouched}
+    outputs |= _at_home(ctx, files.root, outputs) if files.root != ctx.root else {}
+    outputs = with_theirs(outputs, {path: before.now.entries.get(path) for path in keep})
+    tree = ctx.tree_of(outputs, found, before.now)
+    ctx.know(tree, outputs)
+    deleted = tuple(p for p in before.pre if p not in outputs and p not in before.others)
+    return Collected(found=found, outputs=outputs, tree=tree, deleted=deleted)
+
+
+def _at_home(ctx: Context, root: str, outputs: Mapping[str, Entry]) -> dict[str, Entry]:
+    """The symbolic links that lead by an absolute path into the lane at ``root``, as they lead to the same place in the work
+    tree."""
+    links = [entry for entry in outputs.values() if entry.mode == LINK]
+    here, there = os.fsencode(root), os.fsencode(ctx.root)
+    found = {}
+    for entry, item in zip(links, ctx.objects.read_many([entry.oid for entry in links], MAX_LINK), strict=True):
+        data = item.data if item is not None and item.data is not None else b""
+        if data == here or data.startswith(here + b"/"):
+            blob = new_object(ctx.objects.algorithm, "blob", there + data[len(here) :])
+            ctx.objects.write([blob])
+            found[entry.path] = replace(entry, oid=blob.oid)
+    return found
+
+
+def with_theirs(ours: Mapping[str, Entry], theirs: Mapping[str, Entry | None]) -> dict[str, Entry]:
+    """Outputs with what somebody else wrote, or removed, in their place: a file of theirs also takes that of a folder."""
+    kept = {path: entry for path, entry in theirs.items() if entry is not None}
+    gone = in_the_way([path for path in ours if path not in theirs], kept) if kept else set()
+    return {path: entry for path, entry in ours.items() if path not in theirs and path not in gone} | kept
+
+
+def writes(ctx: Context, step: Step, before: WriteSet, after: Collected | None = None) -> Writes:
+    """What a record says of a write set."""
+    sets = (before.now, after.found) if after else (before.now,)
+    return Writes(
+        globs=step.writes,
+        pre=before.now.tree,
+        tree=after.tree if after else None,
+        deleted=after.deleted if after else (),
+        digests=tuple(sorted({path for item in sets for path in item.digests})),
+        folders=() if after else before.now.folders,
+    )
+
+
+def standing(ctx: Context, step: str) -> frozenset[str]:
+    """The folders that were there before a step first began: they stay when nothing is left in them."""
+    state = ctx.step_state(step)
+    if state is None or state.first_pre is None:
+        return frozenset()
+    return folders_of((*ctx.entries(state.first_pre), *(f"{folder}/" for folder in state.first_folders)))
+
+
+def folders_of(paths: Iterable[str]) -> frozenset[str]:
+    """Every folder above these paths, but for the top."""
+    found: set[str] = set()
+    for path in paths:
+        while (path := path.rpartition("/")[0]) and path not in found:
+            found.add(path)
+    return frozenset(found)
+
+
+def put(
+    files: Files,
+    have: Mapping[str, Entry],
+    want: Mapping[str, Entry | None],
+    *,
+    point: str | None = None,
+    source: str | None = None,
+    keep: Callable[[], Collection[str]] = frozenset,
+    modes: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[str, ...]:
+    """Make the files at the paths of ``want`` so, where what is there is still that of ``have``; the paths left alone because
+    it is not. ``point``: where a test kills this process after the first file; ``source``: where the files were made; ``keep``:
+    folders that stay when they become empty; ``modes``: permissions of files that had others before. Raises GitError."""
+    if not want:
+        return ()
+    between = (lambda: crash_at(point)) if point is not None else None
+    expect = {path: have.get(path) for path in want}
+    stay = keep() if None in want.values() else ()
+    return swap(files.repo, files.root, want, expect, between=between, source=source, files=files, keep=stay, modes=modes)
+
+
+def kept(number: int, what: str) -> str:
+    """``2 files that it left are kept in the journal``."""
+    return f"{number} file{'' if number == 1 else 's'} {what} {'is' if number == 1 else 'are'} kept in the journal"
+
+
+def digests_of(record: Record) -> tuple[str, ...]:
+    """The paths that a record keeps by digest only."""
+    return record.writes.digests if record.writes else ()
+
+
+def beginning(
+    ctx: Context,
+    step: Step,
+    now: Present,
+    *,
+    idem: str,
+    attempt: int,
+    writes: Writes,
+    isolation: str,
+    cause: Cause | None,
+) -> Record:
+    """The begin of an attempt."""
+    return ctx.record(
+        "begin",
+        step.name,
+        attempt=attempt,
+        key=now.key,
+        idem=idem,
+        argv=step.argv,
+        cwd=step.cwd,
+        reads=now.reads,
+        deps=now.deps,
+        writes=writes,
+        env=now.env,
+        extra=step.extra,
+        effect=step.effect,
+        compensate=step.compensate,
+        probe=step.probe,
+        verify=step.verify,
+        isolation=isolation,
+        cause=cause,
+    )
+
+
+def taken_over(ctx: Context, logged: Logged, begin: Record, text: str, *, nondeterministic: bool = False) -> Logged:
+    """Write an existing result down as the newest one: a begin and an end with its outputs. ``begin``: with the inputs
+    of now."""
+    result = logged.record
+    begin = ctx.append(begin).record
+    kept = {name: oid for name, oid in logged.parts.items() if name in ("stdout", "stderr")}
+    tree = result.writes.tree if result.writes else None
+    writes = begin.writes
+    if writes is not None:
+        digests = {*writes.digests, *(result.writes.digests if result.writes else ())}
+        writes = replace(writes, tree=tree, digests=tuple(sorted(digests)))
+    end = replace(
+        begin,
+        type="end",
+        writes=writes,
+        exit=0,
+        duration_ms=0,
+        stable=True,
+        cause=None,
+        stdout=result.stdout if "stdout" in kept else None,
+        stderr=result.stderr if "stderr" in kept else None,
+        text=text,
+        nondeterministic=nondeterministic,
+    )
+    return ctx.append(end, trees=kept)
+
+
+@value
+class Materials:
+    """What must be done so that a write set is as recorded. ``want``: the files to write, or remove; ``edited``: paths at which
+    stands what somebody else wrote; ``absent``: files that are recorded by digest and are not there."""
+
+    want: Mapping[str, Entry | None]
+    edited: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+def materials(now: Mapping[str, Entry], result: Mapping[str, Entry], ours: Collection[str]) -> Materials:
+    """What differs between the write set and a recorded result: versions of ours (at these paths) are replaced or removed,
+    files that nobody knows are left where the result has none."""
+    want: dict[str, Entry | None] = {}
+    edited, absent = [], []
+    block = in_the_way([path for path in now if path not in result and path not in ours], result)
+    for path, entry in differences(now, result).items():
+        there = now.get(path)
+        if entry is not None and entry.digest:
+            absent.append(path)
+        elif there is None or path in ours:
+            want[path] = entry
+        elif entry is not None or path in block:
+            edited.append(path)
+    return Materials(want=want, edited=tuple(edited), absent=tuple(absent))
+
+
+def ours_of(ctx: Context, step: str, state: StepState | None, files: Mapping[str, Entry]) -> frozenset[str]:
+    """Of files that lie in a step's write set, the paths at which stands a version that we made."""
+    first = state is None or state.first_pre is None  # then what lies there may be a version of another run's
+    ours = made_anywhere(ctx, step, files) if first else owners(ctx, step, state, files).ours
+    return ours - ctx.files.outward(files.values()).keys()
+
+
+def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logged: Logged) -> Done | None:
+    """Make the write set equal to a recorded result of this key. None where that cannot be: a file of it is kept by digest only
+    and is not there. Raises GitError."""
+    found = ctx.files.scan(step.writes, store=step.store)
+    ctx.know(found.tree, found.entries)
+    result = result_of(ctx, logged)
+    if (logged.record.effect or "none") == "none":
+        undeclared = step.on_undeclared == "fail" and logged.record.undeclared
+        if undeclared or (not step.allow_empty and unmatched(step.writes, {*result, *found.entries})):
+            return None  # an attempt with this result would be a failure as the step is asked for now
+    here = logged.record.run == ctx.run
+    other = {path: entry for path, entry in found.entries.items() if not same(entry, result.get(path))}
+    todo = materials(found.entries, told(ctx, result, found.entries), ours_of(ctx, step.name, state, other))
+    if todo.absent:
+        return None
+    if todo.edited and ctx.take is None:
+        return conflict(ctx, step, now.key, found, todo.edited)
+    if todo.edited:
+        keep_theirs(ctx, step, now.key, found, todo.edited)
+    pre = ctx.step_state(step.name)
+    if not here or pre is None or pre.end is None or pre.end.commit != logged.commit or (todo.edited and ctx.take == "theirs"):
+        logged = _rerecorded(ctx, step, now, found, logged, todo, here)
+    if ctx.take == "ours":
+        want = {**todo.want, **{p: result.get(p) for p in todo.edited}}
+    else:
+        block = in_the_way(todo.want, todo.edited)
+        want = {p: e for p, e in todo.want.items() if p not in block}
+    left = put(ctx.files, found.entries, want, point="in-materialize", keep=lambda: standing(ctx, step.name))
+    if left:
+        return conflict(ctx, step, now.key, found, left)
+    ctx.emit("cached", step.name, f"cached {now.key[:7]}", code=0, key=now.key, logged=logged)
+    _say_what_is_missing(ctx, step, logged)
+    return Done(step=step, state="cached", logged=logged)
+
+
+def _say_what_is_missing(ctx: Context, step: Step, logged: Logged) -> None:
+    """Say so where the output that is shown again is not all that there was."""
+    record = logged.record
+    for name, said, noun in (("stdout", record.stdout, "output"), ("stderr", record.stderr, "error output")):
+        found = ctx.objects.info(logged.parts[name]) if said is not None and name in logged.parts else None
+        if said is None or found is None:
+            continue
+        if said.cut:
+            ctx.emit("warning", step.name, f"its {noun} was {said.bytes} bytes long; only the last {found.size} are kept")
+        elif found.size != said.bytes:
+            ctx.emit("warning", step.name, f"secrets were taken out of its {noun}")
+
+
+def result_of(ctx: Context, logged: Logged) -> Mapping[str, Entry]:
+    """The files of a recorded result."""
+    writes = logged.record.writes
+    return ctx.entries(writes.tree, digests_of(logged.record)) if writes is not None and writes.tree is not None else {}
+
+
+def _rerecorded(ctx: Context, step: Step, now: Present, found: FileSet, logged: Logged, todo: Materials, here: bool) -> Logged:
+    """The result as the newest one of this run: of another run, or an older one, or with what somebody else wrote in it."""
+    result = result_of(ctx, logged)
+    text = f"served from record {logged.record.seq} of run '{logged.record.run}'"
+    if todo.edited and ctx.take == "theirs":
+        result = with_theirs(result, {path: found.entries[path] for path in todo.edited})
+        text = "what somebody else wrote is taken as its output"
+    tree = ctx.tree_of(result)
+    record = logged.record
+    writes = replace(record.writes, tree=tree) if record.writes else Writes(globs=(), pre=tree, tree=tree)
+    begin = beginning(
+        ctx,
+        step,
+        now,
+        idem=record.idem if here and record.idem else idempotency_key(ctx, step.name, now.key),
+        attempt=1,
+        writes=Writes(globs=step.writes, pre=found.tree, digests=found.digests, folders=found.folders),
+        isolation="none",
+        cause=None,
+    )
+    begin = replace(begin, effect=record.effect, compensate=record.compensate if here else begin.compensate)
+    changed = replace(logged, record=replace(record, writes=writes))
+    return taken_over(ctx, changed, begin, text, nondeterministic=bool(todo.edited and ctx.take == "theirs"))
+
+
+def conflict(ctx: Context, step: Step, key: str, found: FileSet, paths: Sequence[str]) -> Done:
+    """Somebody else wrote where an output stands: theirs is kept in the journal, both are left as they are."""
+    logged = keep_theirs(ctx, step, key, found, paths)
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    text = f"'{paths[0]}'{more} is an output of step '{step.name}', and somebody else wrote it; --take ours|theirs decides"
+    ctx.emit("conflict", step.name, text, code=CONFLICT, key=key)
+    return Done(step=step, state="conflict", code=CONFLICT, logged=logged, text=text)
+
+
+def stored(ctx: Context, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Files with their bytes in the store, also where they were recorded by digest, but for those that are too large."""
+    found = []
+    for path in (path for path, entry in entries.items() if entry.digest):
+        with suppress(OSError):
+            found.append((path, os.lstat(os.path.join(ctx.root, path))))
+    return {**entries, **ctx.files.take(found)}
+
+
+def keep_theirs(ctx: Context, step: Step, key: str, found: FileSet, paths: Sequence[str]) -> Logged | None:
+    """Store what somebody else wrote as the orphan of an abort, unless the newest one holds it; None where nothing is there."""
+    theirs = stored(ctx, {path: found.entries[path] for path in paths if path in found.entries})
+    tree = ctx.tree_of(theirs)
+    last = next(reversed(ctx.of_step(step.name)), None)
+    if last is not None and last.record.type == "abort" and last.parts.get("orphan") == tree:
+        return last
+    text = "somebody else wrote " + ", ".join(f"'{path}'" for path in sorted(paths)[:10])
+    return ctx.append(ctx.record("abort", step.name, key=key, text=text), trees={"orphan": tree})
+
+
+def made_anywhere(ctx: Context, step: str, files: Mapping[str, Entry]) -> frozenset[str]:
+    """The paths at which stands a version that a step of this name made in any run of this repository."""
+    left, found = dict(files), set()
+    for tree in _everywhere(ctx, step) if left else ():
+        known = ctx.entries(tree)
+        for path in [path for path, entry in left.items() if same(entry, known.get(path))]:
+            found.add(path)
+            del left[path]
+        if not left:
+            break
+    return frozenset(found)
+
+
+def _everywhere(ctx: Context, step: str) -> Iterator[Oid]:
+    done = set()
+    for run in ctx.journal.names():
+        try:
+            records = ctx.journal.records(run)
+        except BatonError:  # a run that cannot be read has made nothing
+            continue
+        for tree in trees_of([lg for lg in records if lg.record.step == step and not lg.foreign]):
+            if tree not in done:
+                done.add(tree)
+                yield tree

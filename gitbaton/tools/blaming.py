@@ -1,0 +1,269 @@
+"""Blame: the checkpoint in which each line of a file first stood before it was committed; else the commit that brought it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from gitbaton.baton import Baton
+from gitbaton.errors import BatonError, NotFoundError, RecordError, UsageError
+from gitbaton.git.objects import commit_data, new_object, parse_commit
+from gitbaton.model import Oid, Stored
+from gitbaton.render import in_quotes
+from gitbaton.store import SAFETY
+from gitbaton.tools.comparing import tree_now
+from gitbaton.values import value
+
+_LATEST = 253_402_300_799  # the last second of the year 9999
+_NOBODY = b"gitbaton <> %d +0000"
+
+
+@value
+class Commit:
+    """A commit; ``created`` is when its author or, where that is said, its committer made it."""
+
+    oid: Oid
+    author: str
+    created: datetime
+    summary: str
+
+
+@value
+class Line:
+    """One line of a file; ``number`` counts from 1. ``origin`` is the checkpoint or the commit that it came with, None where no
+    checkpoint holds it yet. There it was line ``then`` of ``path``."""
+
+    number: int
+    text: bytes
+    origin: Stored | Commit | None
+    path: str
+    then: int
+
+
+def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> tuple[list[Line], list[str]]:
+    """The lines of a file as it is now, those of ``ranges`` (as ``git blame -L`` takes them) or all, and what to warn of.
+
+    A line's origin is the earliest checkpoint of any track here that holds it and whose own ``head`` does not; else the commit.
+    ``path`` is relative to the top of the work tree. The scratch ``folder`` takes the objects that are made.
+    Raises NotFoundError for a path that no snapshot would hold, UsageError for a range that git does not take.
+    """
+    history = baton.store.whole()
+    items = [s for s in history.items if s.checkpoint.files is not None]
+    brought = restores(baton)
+    head = baton.head()[0].oid
+    tree, warnings = tree_now(baton, items[0] if items else None, folder)
+    git = baton.repo.git
+    if git.run("ls-tree", "-z", tree, "--", f":(literal){path}").out.split(b" ")[1:2] != [b"blob"]:
+        raise NotFoundError(f"{in_quotes(path)} is no file that a snapshot would hold now")
+    author = _NOBODY % int(baton.clock().timestamp())
+    now = new_object(baton.repo.layout.algorithm, "commit", commit_data(tree=tree, parents=(), author=author, message=b"now\n"))
+    baton.repo.objects.write([now])
+    checkpoints = {s.commit: s for s in items}
+    asked = [word for given in ranges for word in ("-L", given)]
+    names = [path]
+    while True:
+        parents = _parents(baton, [*items, *brought], names, now.oid, head)
+        # git blame follows these parents instead of the commits' own: its -S is made for histories that git does not know.
+        ancestry = os.path.join(folder, "ancestry")
+        with open(ancestry, "w", encoding="ascii") as file:
+            file.writelines(f"{' '.join([oid, *of])}\n" for oid, of in parents.items())
+        told = git.run("blame", "--porcelain", "--no-textconv", "-S", ancestry, *asked, now.oid, "--", path)
+        if told.code != 0:
+            raise UsageError(told.fatal()) if ranges else BatonError(f"'git blame' failed: {told.fatal()}")
+        lines = list(_lines(told.out, checkpoints, now.oid))
+        older = {line.path for line in lines} - {*names}
+        if not older:
+            return lines, warnings
+        names += sorted(older)  # the file had another name before: what checkpoints hold there counts, too
+
+
+def commits(baton: Baton, oids: Iterable[Oid | None]) -> list[Commit]:
+    """Those of some commits that are here."""
+    asked = "".join(f"{oid}\n" for oid in dict.fromkeys(oids) if oid).encode()
+    if not asked:
+        return []
+    form = ("--encoding=UTF-8", "--no-color", "--no-show-signature", "--format=%H%x00%ct%x00%an%x00%s%x00")
+    told = baton.repo.git.out("log", "--no-walk=unsorted", "--ignore-missing", *form, "--stdin", stdin=asked)
+    words = told.decode("utf-8", "replace").split("\0")
+    rows = zip(words[::4], words[1::4], words[2::4], words[3::4], strict=False)
+    return [Commit(oid=oid.strip(), author=author, created=_moment(at), summary=said) for oid, at, author, said in rows]
+
+
+def before(baton: Baton, line: Line) -> tuple[str, ...]:
+    """The lines that stood in the place of one before its origin changed it; none where it was added."""
+    one = line.origin
+    if one is None:
+        return ()
+    new = one.commit if isinstance(one, Stored) else one.oid
+    raw = baton.repo.objects.read(new)
+    old = parse_commit(raw.data).parents[:1] if raw is not None and raw.data else ()
+    if isinstance(one, Stored) and one.checkpoint.previous is None:  # below a track's first checkpoint nothing is
+        old = (one.checkpoint.head,) if one.checkpoint.head else ()
+    if not old:
+        return ()
+    options = ("--no-ext-diff", "--no-textconv", "--no-color", "-U0", "--no-prefix", "-M", "--diff-algorithm=histogram")
+    told = baton.repo.git.run("diff-tree", "-p", *options, old[0], new, "--", f":(top,literal){line.path}").out
+    hunks = re.split(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@.*\n", told, flags=re.M)[1:]
+    for start, count, body in zip(hunks[::3], hunks[1::3], hunks[2::3], strict=True):
+        at, many = line.then - int(start), int(count or 1)
+        if 0 <= at < many:
+            rows = [row[1:].decode("utf-8", "replace") for row in body.split(b"\n") if row.startswith(b"-")]
+            return tuple(rows[at : at + 1] if len(rows) == many else rows)
+    return ()
+
+
+def restores(baton: Baton) -> list[Stored]:
+    """The states before each restore, of every work tree."""
+    found: list[Stored] = []
+    for ref in baton.repo.objects.refs(SAFETY):
+        with suppress(RecordError, NotFoundError):
+            found += baton.store.chain(ref, None).items
+    return [s for s in found if s.checkpoint.restore and s.checkpoint.restore.op == "restore"]
+
+
+def _parents(baton: Baton, moments: Sequence[Stored], names: Sequence[str], now: Oid, head: Oid | None) -> dict[Oid, list[Oid]]:
+    """Whom each commit may hand lines on to, the first that has one before the others; the file has one of these names.
+
+    ``moments`` are the checkpoints and the states before restores. A checkpoint has the one before it, what was restored in its
+    work tree since, the newest of every other track then, and its head. A commit has the newest checkpoint of every track
+    before the first that knows it, then its own parents. A checkpoint in which the file is as in an earlier one is that one.
+    So every arrow leads to what was there before.
+    """
+    moments = _in_order(moments)
+    items = [s for s in moments if s.checkpoint.restore is None]
+    held: dict[Oid, tuple[str, Oid]] = {}
+    for name in names:
+        left = [s.commit for s in items if s.commit not in held]
+        held |= {commit: (name, found) for commit, found in _contents(baton, left, name).items()}
+    known = _commits(baton, [*(s.checkpoint.head for s in items), head])
+    commit_of = {s.id: s.commit for s in items}
+    parents: dict[Oid, list[Oid]] = {}
+    first: dict[tuple[str, Oid], Oid] = {}
+    newest: dict[str, Oid] = {}  # of each track
+    last: dict[datetime | None, Oid] = {}  # of each work tree
+    places: dict[str, datetime | None] = {}  # of each track's newest
+    brought: dict[datetime | None, list[Oid]] = {}  # by restores into a work tree
+    passed: set[Oid] = set()
+
+    def stands(commit: Oid) -> Oid:
+        return first.setdefault(held[commit], commit) if commit in held else commit
+
+    def arrive(oid: Oid | None) -> list[Oid]:
+        todo, before = [oid] if oid else [], [found for found in newest.values() if found in held]
+        while todo:
+            at = todo.pop()
+            if at in known:
+                above = known.pop(at)
+                if before:
+                    parents[at] = [*before, *above]
+                todo += above
+        return [oid] if oid else []
+
+    for stored in moments:
+        done, track, place = (
+            stored.checkpoint.restore,
+            stored.checkpoint.track,
+            _place(stored),
+        )
+        if done is not None:
+            if done.target in passed:  # a clock may have been ahead
+                brought.setdefault(place, []).append(stands(commit_of[done.target]))
+            continue
+        passed.add(stored.id)
+        base, restored = arrive(stored.checkpoint.head), brought.pop(place, [])
+        if stands(stored.commit) == stored.commit:
+            # Of the other tracks in one work tree the newest holds what its files were before.
+            others = [found for name, found in newest.items() if places.get(name) != place and found in held]
+            own = [found for found in (last.get(place), newest.get(track)) if found]
+            parents[stored.commit] = list(dict.fromkeys([*own, *restored, *others, *base]))
+        newest[track] = last[place] = stands(stored.commit)
+        places[track] = place
+    base = arrive(head)
+    here = brought.get(baton.repo.worktree_id().created, [])
+    parents[now] = list(dict.fromkeys([*here, *(found for found in newest.values() if found in held), *base]))
+    return parents
+
+
+def _in_order(moments: Sequence[Stored]) -> list[Stored]:
+    """By time, and where times are equal as in their chain."""
+    known = {s.id: s for s in moments}
+
+    def after(stored: Stored) -> int:
+        before, count = known.get(stored.checkpoint.previous or ""), 0
+        while before is not None and before.checkpoint.created == stored.checkpoint.created:
+            before, count = known.get(before.checkpoint.previous or ""), count + 1
+        return count
+
+    return sorted(moments, key=lambda s: (s.checkpoint.created, after(s)))
+
+
+def _place(stored: Stored) -> datetime | None:
+    """The work tree that a checkpoint was taken in, by when gitbaton met it."""
+    return stored.checkpoint.files.worktree.created if stored.checkpoint.files else None
+
+
+def _contents(baton: Baton, commits: Sequence[Oid], path: str) -> dict[Oid, Oid]:
+    """What a path is in each of these commits, where it is a file."""
+    git = baton.repo.git
+    if "\n" in path:  # git cat-file reads a name a line
+        found = ((oid, git.run("ls-tree", "-z", oid, "--", f":(literal){path}").out.split(b"\t")[0].split()) for oid in commits)
+        return {oid: words[2].decode() for oid, words in found if words[1:2] == [b"blob"]}
+    asked = "".join(f"{oid}:{path}\n" for oid in commits).encode("utf-8", "surrogateescape")
+    said = git.out("cat-file", "--batch-check=%(objecttype) %(objectname)", "--buffer", stdin=asked).split(b"\n")[:-1]
+    return {oid: line[5:].decode() for oid, line in zip(commits, said, strict=True) if line.startswith(b"blob ")}
+
+
+def _commits(baton: Baton, heads: Iterable[Oid | None]) -> dict[Oid, list[Oid]]:
+    """The commits that came after the first of these heads, each with its parents."""
+    wanted = [oid for oid in dict.fromkeys(heads) if oid]
+    if not wanted:
+        return {}
+    asked = "".join(f"{oid}\n" for oid in [*wanted, f"^{wanted[0]}"]).encode()
+    said = baton.repo.git.out("rev-list", "--ignore-missing", "--parents", "--stdin", stdin=asked).decode("ascii")
+    return {oid: parents for oid, *parents in (line.split() for line in said.splitlines())}
+
+
+def _lines(told: bytes, checkpoints: Mapping[Oid, Stored], now: Oid) -> Iterator[Line]:
+    """The lines of ``git blame --porcelain``."""
+    facts: dict[Oid, dict[bytes, bytes]] = {}
+    oid, then, number = "", 0, 0
+    for row in told.split(b"\n"):
+        if row.startswith(b"\t"):
+            about = facts[oid]
+            yield Line(
+                number=number,
+                text=row[1:],
+                origin=checkpoints.get(oid) or (None if oid == now else _commit(oid, about)),
+                path=_unquoted(about[b"filename"]),
+                then=then,
+            )
+            oid = ""
+        elif not oid:
+            words = row.split()
+            if words:
+                oid, then, number = words[0].decode(), int(words[1]), int(words[2])
+                facts.setdefault(oid, {})
+        else:
+            key, _, rest = row.partition(b" ")
+            facts[oid][key] = rest
+
+
+def _commit(oid: Oid, about: Mapping[bytes, bytes]) -> Commit:
+    author, summary = (about[key].decode("utf-8", "replace") for key in (b"author", b"summary"))
+    return Commit(oid=oid, author=author, created=_moment(about[b"author-time"]), summary=summary)
+
+
+def _moment(seconds: str | bytes) -> datetime:
+    return datetime.fromtimestamp(min(max(int(seconds), 0), _LATEST), UTC)
+
+
+def _unquoted(name: bytes) -> str:
+    """A path as git prints it, C-quoted where it has odd characters."""
+    if name.startswith(b'"'):
+        import ast
+
+        name = ast.literal_eval("b" + name.decode("ascii"))
+    return os.fsdecode(name)

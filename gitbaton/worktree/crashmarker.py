@@ -1,0 +1,162 @@
+"""Crash marker: what a run made on disk for itself, so that the next one removes (`sweep`) what a killed process left."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+
+from gitbaton.errors import GitError
+from gitbaton.git.repo import Repo, make_folder, shared
+from gitbaton.system.files import acquire
+from gitbaton.system.groups import Child, boot, end
+from gitbaton.worktree import reflink
+
+_PREFIX = "baton-step-"
+_FOLDER = "isolated"
+
+
+class Marker:
+    """A new folder at ``path``, below ``folder`` or the system's temporary directory, and what else is made for it, which its
+    crash marker names before it is made. Where this process is killed before ``remove``, ``sweep`` removes all of it.
+    ``lock_fd``: the marker, locked; a git that makes a part of it holds the lock, too. Raises GitError."""
+
+    def __init__(self, repo: Repo, folder: str | None = None) -> None:
+        if folder is None:
+            import tempfile
+
+            folder = tempfile.gettempdir()
+        self.name = _PREFIX + os.urandom(8).hex()
+        self.path = os.path.join(os.path.realpath(folder), self.name)
+        self.lock_fd = -1
+        self._places: list[str] = []
+        self._file = os.path.join(repo.shared_dir, _FOLDER, self.name)
+        try:
+            make_folder(repo, os.path.dirname(self._file))
+            self.lock_fd = _create(self._file)
+            shared(repo, self.lock_fd)
+            self._say(["host", socket.gethostname(), boot()])
+            self.add(self.path)
+            os.mkdir(self.path, 0o700)
+        except OSError as error:
+            self.remove()
+            raise GitError(f"the folder '{self.path}' cannot be made: {error.strerror}") from None
+
+    def add(self, *places: str) -> None:
+        """Name more that is to be made; on disk when this returns. Raises OSError."""
+        self._places += places
+        self._say(*(["place", place] for place in places))
+        os.fsync(self.lock_fd)
+
+    def runs(self, child: Child) -> None:
+        """Name the command that runs there, to be ended before all is removed. Raises GitError."""
+        try:
+            self._say(["child", child.word, child.pid, child.mark])
+        except OSError as error:
+            raise GitError(f"'{self._file}' cannot be written: {error.strerror}") from None
+
+    def _say(self, *lines: Sequence[object]) -> None:
+        import json
+
+        os.write(self.lock_fd, "".join(json.dumps(line) + "\n" for line in lines).encode())
+
+    def remove(self) -> bool:
+        """Remove all of it, and then the marker; whether nothing is left. A second time does nothing."""
+        if self.lock_fd < 0:
+            return True
+        fd, self.lock_fd = self.lock_fd, -1
+        try:
+            return _remove(self._file, self._places)
+        finally:
+            os.close(fd)
+
+
+def _create(path: str) -> int:
+    """A new file, locked: its descriptor. Raises OSError."""
+    while True:
+        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        acquire(fd, None)
+        if os.fstat(fd).st_nlink:
+            return fd
+        os.close(fd)  # somebody swept it before it was locked
+
+
+def sweep(repo: Repo) -> None:
+    """Remove what killed processes of this machine left: everything that a crash marker names which nobody has locked. A
+    command that still runs there is ended first. Never raises."""
+    folder = os.path.join(repo.shared_dir, _FOLDER)
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:  # gone meanwhile, or another user's
+            continue
+        try:
+            if not acquire(fd):
+                continue
+            places, child, here = _read(os.pread(fd, 1 << 24, 0))
+            if here and (child is None or end(child, 0.0)):  # not while this very process came of it
+                _remove(path, [place for place in places if os.path.basename(place).startswith(name)])
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
+
+
+def _read(data: bytes) -> tuple[list[str], Child | None, bool]:
+    """What a marker names: places, the command that ran there last, and whether all that was on this machine (the same boot is
+    the same machine, whatever its name). A line that a power cut tore says nothing."""
+    import json
+
+    places, child, here = [], None, True
+    for line in data.splitlines():
+        try:
+            kind, *words = json.loads(line)
+            if kind == "place":
+                places.append(str(words[0]))
+            elif kind == "child":
+                child = Child(word=str(words[0]), pid=int(words[1]), mark=str(words[2]))
+            elif kind == "host":
+                here = words[0] == socket.gethostname() or (bool(words[1]) and words[1] == boot())
+        except (ValueError, TypeError, IndexError):
+            continue
+    return places, child, here
+
+
+def _remove(marker: str, places: list[str]) -> bool:
+    """Remove some places and the marker that names them; it stays where something of them does."""
+    if places:
+        remove(*places)
+    left = any(os.path.lexists(place) for place in places)
+    if not left:
+        try:
+            os.unlink(marker)
+        except OSError:
+            pass
+    return not left
+
+
+def remove(path: str, *places: str) -> None:
+    """Remove a work tree and its registrations, also where a command took its own permissions away, and the folders that the
+    registrations were in, where they are empty."""
+    for place in (path, *places):
+        above, name = os.path.split(place)
+        try:
+            folder = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            reflink.remove(name, folder)
+        except OSError:
+            continue
+        finally:
+            os.close(folder)
+    for place in places:
+        try:
+            os.rmdir(os.path.dirname(place))
+        except OSError:
+            continue

@@ -1,0 +1,168 @@
+"""``git baton blame`` and ``why``: from a line to the words behind it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from gitbaton import Baton
+from gitbaton.restore import Order, apply, open_plan
+from tests.kit import Sandbox
+from tests.kit.tables import each
+from tests.kit.talks import Talk
+
+FIRST = "def one():\n    return 1\n\ndef half(n):\n    return n / 2\n"
+
+
+def numbers(repo: Sandbox) -> list[str]:
+    """Commit a file, take a snapshot of a change, and change it again; the short ids of commit and checkpoint."""
+    head = repo.commit("numbers: first version", num_py=FIRST)
+    repo.write("num.py", FIRST.replace("n / 2", "round(n / 2)"))
+    repo.ok("snapshot", "make half() round to even", "--note", "banker's rounding")
+    made = repo.ok("log", "--json").json["checkpoints"][0]["id"]
+    repo.write("num.py", FIRST.replace("n / 2", "round(n / 2)") + "# later\n")
+    return [head[:4], made[:4]]
+
+
+def test_blame_names_commit_checkpoint_and_now(repo: Sandbox) -> None:
+    commit, made = numbers(repo)
+    done = repo.ok("blame", "num.py")
+    rows = done.out.splitlines()
+    assert [row.split()[0][:4] for row in rows] == [commit, commit, commit, commit, made, "now"]
+    assert rows[0].endswith("numbers: first version     1  def one():") and " commit  " in rows[0]
+    assert rows[4].endswith("make half() round to even  5      return round(n / 2)")
+    assert rows[5].endswith("in no checkpoint yet       6  # later")
+    origins = [line["origin"] for line in repo.ok("blame", "num.py", "-L", "4,+2", "--json").json["lines"]]
+    assert origins[0]["commit"][:4] == commit and origins[0]["summary"] == "numbers: first version"
+    assert origins[1]["checkpoint"]["id"][:4] == made
+
+
+def test_a_line_stays_its_checkpoints_after_the_commit(repo: Sandbox) -> None:
+    _, made = numbers(repo)
+    repo.git("commit", "-qam", "round")
+    repo.ok("snapshot", "committed", "--track", "other")
+    rows = repo.ok("blame", "num.py").out.splitlines()
+    assert rows[4].startswith(made)
+    assert " commit " in rows[5] and "round" in rows[5]
+
+
+def test_a_name_is_seen_from_the_current_directory(repo: Sandbox) -> None:
+    numbers(repo)
+    (repo.path / "sub").mkdir()
+    assert repo.run("git", "-C", "sub", "baton", "blame", "../num.py", "-L1,1").out.endswith("1  def one():\n")
+    assert repo.run("git", "-C", "sub", "baton", "blame", "num.py").code == 2
+
+
+@each("name", ['a "b"\t\n\\ö.txt', "e\rf.txt"])
+def test_odd_names_and_contents_drive_no_terminal(repo: Sandbox, name: str) -> None:
+    repo.ok("snapshot", "before")
+    (repo.path / name).write_bytes(b"one\x1b[31m\xff\r\n\xe5\xad\x97\n")
+    repo.ok("snapshot", "odd")
+    done = repo.ok("blame", name)
+    assert "\x1b" not in done.out and "字" in done.out
+    assert done.out.count("odd") == 2
+
+
+def test_the_path_of_a_line_is_named_as_it_was_there(repo: Sandbox) -> None:
+    numbers(repo)
+    repo.git("commit", "-qam", "all")
+    (repo.path / "sub").mkdir()
+    repo.git("mv", "num.py", "sub/half.py")
+    repo.git("commit", "-qm", "moved")
+    shown = [row for row in repo.ok("why", "sub/half.py:1").out.splitlines() if row.startswith("git show")]
+    assert "+def one():" in repo.run("sh", "-c", shown[0]).out
+    here = repo.run("git", "-C", "sub", "baton", "why", "half.py:1").out.splitlines()[-1]
+    assert "+def one():" in repo.run("sh", "-c", f"cd sub && {here}").out
+
+
+def test_a_clock_that_was_ahead_ends_nothing(repo: Sandbox) -> None:
+    now = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    moments = {"one": 0, "far": 3600, "two": 660}
+    for step, seconds in moments.items():
+        if step == "two":
+            clock = lambda: now + timedelta(seconds=600)  # noqa: E731
+            with Baton(repo.path, clock=clock) as baton, open_plan(baton, "restore", Order(checkpoint="far-off")) as plan:
+                apply(plan)
+        repo.write("a.txt", f"{step}\n")
+        with Baton(repo.path, clock=lambda seconds=seconds: now + timedelta(seconds=seconds)) as baton:  # type: ignore[misc]
+            baton.snapshot(step, track="far-off" if step == "far" else "here")
+    repo.write("a.txt", "two\nmore\n")
+    assert [row.split()[0] for row in repo.ok("blame", "a.txt").out.splitlines()][-1] == "now"
+
+
+def test_text_is_the_files_own_whatever_a_diff_driver_makes_of_it(repo: Sandbox) -> None:
+    repo.write(".gitattributes", "*.txt diff=up\n")
+    repo.git("config", "diff.up.textconv", "tr a-z A-Z <")
+    repo.write("a.txt", "one\n")
+    repo.ok("snapshot", "s")
+    assert repo.ok("blame", "a.txt").out.endswith("1  one\n")
+
+
+def test_what_is_no_line_is_refused_in_one_line(repo: Sandbox) -> None:
+    numbers(repo)
+    repo.write(".gitignore", "*.log\n")
+    repo.write("x.log", "1\n")
+    for words, code, said in (
+        (("blame", "nope"), 2, "fatal: 'nope' is no file that a snapshot would hold now"),
+        (("blame", "x.log"), 2, "fatal: 'x.log' is no file that a snapshot would hold now"),
+        (("blame", "../x"), 2, "fatal: '../x' is no file of this work tree"),
+        (("blame", "num.py", "-L", "99"), 129, "fatal: file num.py has only 6 lines"),
+        (("why", "num.py"), 129, "fatal: 'num.py' is not FILE:LINE\nhint: such as src/num.py:13"),
+        (("why", f"num.py:{9 * '9'}9"), 129, f"fatal: 'num.py:{9 * '9'}9' is not FILE:LINE\nhint: such as src/num.py:13"),
+        (("why", "num.py:0"), 129, "fatal: 'num.py:0' is not FILE:LINE\nhint: such as src/num.py:13"),
+    ):
+        done = repo.baton(*words)
+        assert (done.code, done.out, done.err) == (code, "", f"{said}\n"), words
+
+
+def test_blame_leaves_nothing_behind(repo: Sandbox) -> None:
+    numbers(repo)
+    before = sorted(p for p in (repo.path / ".git").rglob("*") if p.is_file())
+    repo.ok("blame", "num.py")
+    repo.ok("why", "num.py:5")
+    assert sorted(p for p in (repo.path / ".git").rglob("*") if p.is_file()) == before
+
+
+def test_why_tells_the_words_of_a_checkpoint_and_what_stood_there(repo: Sandbox) -> None:
+    commit, made = numbers(repo)
+    rows = repo.ok("why", "num.py:5").out.splitlines()
+    assert rows[0] == "num.py:5   return round(n / 2)"
+    assert rows[1].startswith(f"came with {made}") and "track main" in rows[1]
+    assert rows[2:5] == ["  step     make half() round to even", "  note     banker's rounding", "  before   return n / 2"]
+    assert rows[-1] == f"git baton show {repo.ok('log', '--json').json['checkpoints'][0]['id'][:10]}"
+    assert repo.run("sh", "-c", rows[-1]).code == 0
+    said = repo.ok("why", "num.py:1").out.splitlines()
+    assert said[1].startswith(f"came with commit {commit}") and '"numbers: first version"' in said[1]
+    assert repo.run("sh", "-c", said[-1]).code == 0
+    assert repo.ok("why", "num.py:6").out.splitlines()[1] == "came since the newest checkpoint, and is in none yet"
+
+
+def test_why_tells_the_prompt_the_tests_and_what_the_agent_said(repo: Sandbox, tmp_path: Path) -> None:
+    repo.commit("first", num_py=FIRST)
+    repo.ok("snapshot", "begin")
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    talk.ask("make half() round to even, as the standard does")
+    talk.edit("num.py", FIRST.replace("n / 2", "round(n / 2)"))
+    talk.run("pytest tests/num -q", "12 passed in 0.10s\n")
+    talk.say("half() now uses round(); two call sites relied on truncation.")
+    talk.stop()
+    out = repo.ok("why", "num.py:5").out
+    assert "turn 1 of main" in out and "claude" in out
+    assert "  prompt   make half() round to even, as the standard does\n" in out
+    assert "  tests    pytest tests/num -q: passed (12 passed)" in out
+    assert "  said     half() now uses round(); two call sites relied on truncation.\n" in out
+    assert "turn 1  make half() round to even, as t" in repo.ok("blame", "num.py").out
+
+
+def test_why_shows_foreign_words_quoted(repo: Sandbox, tmp_path: Path) -> None:
+    numbers(repo)
+    repo.git("commit", "-qam", "all")
+    bare, other = tmp_path / "bare", tmp_path / "other"
+    repo.git("clone", "-q", "--bare", ".", str(bare))
+    repo.git("remote", "add", "origin", str(bare))
+    repo.ok("push", "--yes", "origin", "main")
+    repo.git("clone", "-q", str(bare), str(other))
+    clone = Sandbox(other)
+    clone.ok("fetch", "origin")
+    rows = clone.ok("why", "num.py:5").out.splitlines()
+    assert rows[2].startswith("> ")

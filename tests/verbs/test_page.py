@@ -1,0 +1,211 @@
+"""``git baton page``: a track over time as one file, in a real browser and without one."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from gitbaton import Baton
+from tests.kit import Sandbox
+from tests.kit.browser import Browser, needs_browser
+from tests.kit.keys import keys
+from tests.kit.manytracks import many_tracks
+from tests.kit.talks import Talk
+
+KEY = keys(11)["github"][0]
+HOSTILE = "<script>document.title='hit'</script><img src=x onerror=alert(1)> \"' &amp; \u202e\x1b[31m"
+
+
+def story(repo: Sandbox, tmp_path: Path) -> Path:
+    """A repository in which something was done, and its page."""
+    repo.commit("first", **{"a.py": "one\n"})
+    repo.ok("snapshot", "--track", "parser", "lexer done", "--validation", "green", "--note", HOSTILE)
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    for number, prompt in enumerate(("round to even", HOSTILE)):
+        talk.ask(prompt)
+        talk.plan(**{"write the changelog": "pending"})
+        talk.edit("a.py", f"{number}\n")
+        talk.run("pytest -q", "1 passed in 0.1s\n")
+        talk.stop()
+    repo.ok("snapshot", "--track", "x<y", f"other {HOSTILE}", "--validation", "failed")
+    repo.write("a.py", "broken\n")
+    repo.ok("restore", "parser~2", "--force")
+    repo.write("b<i>.py", "new\n")
+    repo.ok("snapshot", "--track", "parser", "back again")
+    file = tmp_path / "page.html"
+    repo.ok("page", "-o", str(file))
+    return file
+
+
+class Reader(html.parser.HTMLParser):
+    """The tags of a page, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_page_is_one_file_that_asks_for_nothing(repo: Sandbox, tmp_path: Path) -> None:
+    text = story(repo, tmp_path).read_text()
+    read = Reader(text)
+    asking = {"src", "href", "action", "background", "poster", "srcset", "style"}
+    assert [tag for tag in read.tags if asking & tag[1].keys() or any(name.startswith("on") for name in tag[1])] == []
+    assert {tag for tag, _ in read.tags} & {"img", "iframe", "object", "link", "base"} == set()
+    assert sum(tag == "script" for tag, _ in read.tags) == 1
+    assert "default-src 'none'" in text
+    assert "\x1b" not in text
+
+
+def test_words_tests_plans_files_and_diffs_are_in_it(repo: Sandbox, tmp_path: Path) -> None:
+    text = Reader(story(repo, tmp_path).read_text()).text
+    for said in ("lexer done", "+ green", "x failed", "+ passed", "open: write the changelog", "b<i>.py", "+new", "2 tracks"):
+        assert said in text, said
+    assert re.search(r"restored [0-9a-f]{10}: lexer done", text) and "commit: first" in text
+    assert "<script>document.title='hit'</script>" in text
+
+
+def test_secrets_stay_out_of_words_and_diffs(repo: Sandbox, tmp_path: Path) -> None:
+    repo.commit("first", **{"a.py": "one\n"})
+    repo.git("config", "baton.redact", "off")
+    repo.ok("snapshot", f"with {KEY}")
+    repo.write("a.py", f"key = '{KEY}'\n")
+    repo.ok("snapshot", "key in a file")
+    repo.git("config", "baton.redact", "on")
+    done = repo.ok("page", "-o", str(tmp_path / "page.html"))
+    assert "1 diff left out: 'git baton scan --files' says why" in done.out
+    text = (tmp_path / "page.html").read_text()
+    assert KEY not in text and "it holds what looks like a secret" in text
+
+
+def test_names_of_things_hold_no_secret_either_also_where_redaction_is_off(repo: Sandbox, tmp_path: Path) -> None:
+    repo.git("config", "baton.redact", "off")
+    repo.git("checkout", "-qb", f"b-{KEY}")
+    repo.write(f"f-{KEY}.txt", "x\n")
+    repo.ok("snapshot", "one", "--track", "t")
+    repo.write(f"g-{KEY}.txt", "x\n")
+    repo.ok("snapshot", f"two {KEY}", "--track", "t")
+    repo.ok("page", "-o", str(tmp_path / "page.html"))
+    assert KEY not in (tmp_path / "page.html").read_text()
+    assert KEY not in repo.ok("summary", "t").out
+
+
+def test_only_a_page_is_written_over(repo: Sandbox, tmp_path: Path) -> None:
+    repo.ok("snapshot", "one")
+    mine = tmp_path / "mine.html"
+    mine.write_text("precious")
+    done = repo.baton("page", "-o", str(mine))
+    assert (done.code, mine.read_text()) == (128, "precious") and "is no page of git baton" in done.err
+    beside = tmp_path / "page.html.new"
+    beside.write_text("precious")
+    for _ in range(2):
+        repo.ok("page", "-o", str(tmp_path / "page.html"))
+    assert beside.read_text() == "precious"
+
+
+def test_old_diffs_name_the_command_that_shows_them(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gitbaton.tools.paging.DIFFS", 1)
+    from gitbaton.tools.paging import page
+
+    for number in range(3):
+        repo.write("a.py", f"{number}\n")
+        repo.ok("snapshot", f"step {number}")
+    with Baton(repo.path) as baton:
+        made = page(baton, baton.history(everything=True).items, "x")
+    commands = re.findall(r"<code>(git baton diff \w+ \w+)</code>", made.data.decode())
+    assert len(commands) == 1
+    assert repo.run("sh", "-c", commands[0]).out.count("\n+") >= 1
+
+
+def test_what_cannot_be_written_or_shown_is_said(repo: Sandbox, tmp_path: Path) -> None:
+    assert repo.baton("page").err.startswith("fatal: there is no checkpoint")
+    repo.ok("snapshot", "one")
+    assert repo.baton("page", "-o", str(tmp_path)).err == f"fatal: '{tmp_path}' is a folder\n"
+    assert repo.baton("page", "nope").code == 2
+    assert repo.ok("page", "main").out.startswith("baton-page.html: 1 checkpoint, ")
+
+
+@pytest.mark.deep
+@needs_browser
+def test_a_browser_draws_filters_and_unfolds_without_a_complaint(repo: Sandbox, tmp_path: Path) -> None:
+    file = story(repo, tmp_path)
+    with Browser(tmp_path / "profile") as tab:
+        tab.open(file)
+        assert tab.run("document.title") == f"{repo.path.name}: 5 checkpoints"
+        assert tab.run("getComputedStyle(document.querySelector('li.c i')).borderRadius") == "50%"
+        visible = "rows.filter(row => !row.hidden).length"
+        every = tab.run(visible)
+        tab.run("boxes[1].click()")
+        assert tab.run(visible) < every
+        tab.run("boxes[1].click()")
+        tab.key("/")
+        assert tab.run("document.activeElement.id") == "q"
+        for letter in "b<i>.py":
+            tab.key(letter)
+        tab.key("Enter")
+        assert tab.run(visible) == 1 and tab.run("count.value") == "1 found"
+        tab.run("query.value = ''; shown(); document.activeElement.blur()")
+        tab.key("j")
+        tab.key("j")
+        assert tab.run("document.activeElement.closest('li') === rows.filter(row => row.classList.contains('c'))[1]")
+        tab.key("Enter")
+        assert tab.run("document.activeElement.parentElement.open")
+        assert tab.run("[...document.querySelectorAll('input')].every(i => i.labels.length || i.ariaLabel)")
+        assert tab.complaints() == []
+
+
+CONTRAST = """
+(() => {
+  const light = text => { const [r, g, b] = text.match(/[\\d.]+/g).map(v => v / 255).map(
+    v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const back = getComputedStyle(document.body).backgroundColor, worst = [];
+  for (const at of ["time", "small", "header p", ".s.green", ".s.failed", "em.f", "li.k", "dt", "body"]) {
+    const found = document.querySelector(at);
+    if (!found) continue;
+    const pair = [light(getComputedStyle(found).color), light(back)].sort((a, b) => b - a);
+    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (ratio < 4.5) worst.push(at + " " + ratio);
+  }
+  return worst.join();
+})()
+"""
+
+
+@pytest.mark.deep
+@needs_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_in_light_and_dark(repo: Sandbox, tmp_path: Path, scheme: str) -> None:
+    file = story(repo, tmp_path)
+    with Browser(tmp_path / "profile") as tab:
+        tab.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        tab.open(file)
+        assert tab.run(CONTRAST) == ""
+
+
+@pytest.mark.deep
+@needs_browser
+def test_ten_thousand_checkpoints_are_drawn(repo: Sandbox, tmp_path: Path) -> None:
+    many_tracks(repo.path, 20, depth=500)
+    began = time.monotonic()
+    repo.ok("page", "-o", str(tmp_path / "page.html"))
+    print(f"written in {time.monotonic() - began:.1f} s")
+    assert (tmp_path / "page.html").stat().st_size < 12 << 20
+    with Browser(tmp_path / "profile") as tab:
+        began = time.monotonic()
+        tab.open(tmp_path / "page.html")
+        print(f"drawn in {time.monotonic() - began:.1f} s")
+        assert tab.run("rows.length") == 10_001  # and the commit
+        tab.run("query.value = 'agent 3'; shown(); document.body.offsetHeight")  # content-visibility took minutes here
+        assert tab.run("count.value").endswith(" found")
+        assert tab.complaints() == []

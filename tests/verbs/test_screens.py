@@ -1,0 +1,160 @@
+"""Every screen as text at 60, 80, 120 and 200 columns, as tests/data/screens has it; GITBATON_TEST_SCREENS=1 writes that."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from gitbaton import model
+from gitbaton.agents.values import Event
+from gitbaton.baton import Baton
+from gitbaton.commands.columns import width
+from gitbaton.hooks import sessions
+from gitbaton.hooks.auto import carry
+from gitbaton.model import Agent, Observed, Prompt
+from gitbaton.requests import Request
+from gitbaton.threads.names import ref_of
+from gitbaton.threads.store import ThreadStore
+from gitbaton.values import replace
+from tests.kit import Sandbox
+from tests.kit.journals import journal, record, step_of
+from tests.kit.places import DATA
+from tests.kit.threads import QUIET
+from tests.verbs.test_threads_verbs import packed, put, write
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+WIDTHS = (60, 80, 120, 200)
+
+
+def at(**ago: int) -> datetime:
+    """A moment, so long ago."""
+    return NOW - timedelta(**ago)
+
+
+def take(
+    box: Sandbox, track: str, step: str, when: datetime, *, current: bool = False, files: bool = True, **words: str
+) -> None:
+    with box.open(door="binary", clock=lambda: when) as baton:
+        agent = Agent(name=name, session=f"s-{name}") if (name := words.pop("agent", "")) else None
+        request = Request(track=track, step=step, set_current=current, files=files, agent=agent, **words)  # type: ignore[arg-type]
+        baton.apply(baton.plan(request))
+
+
+def turn(box: Sandbox, track: str, prompt: str, when: datetime, **ran: object) -> None:
+    """The end of a turn, as a hook records it, with what was observed in it."""
+    with box.open(door="binary", clock=lambda: when) as baton:
+        tip = baton.tip(track)
+        plan = baton.plan(Request(track=track, step="turn ended", kind="auto", agent=Agent(name="claude", session="s-claude")))
+        run = model.TestRun(command="pytest -q", result="failed", failed=1, passed=2, ended=when, tree=plan.draft.tree)
+        seen = Observed(tests=(replace(run, **ran),), asked=(Prompt(text=prompt, at=when),), turns=9, until=when)
+        checkpoint = carry(replace(plan.draft.checkpoint, observed=seen), tip, 1)
+        baton.apply(replace(plan, draft=replace(plan.draft, checkpoint=checkpoint)))
+
+
+@pytest.fixture
+def house(repo: Sandbox, tmp_path: Path) -> Sandbox:
+    """Tracks of all kinds: at work, ended, in another work tree, fetched, wide, long."""
+    theirs = Sandbox.begun(tmp_path / "theirs")
+    take(theirs, "deploy", "staging is up; the rest waits for a word from elsewhere", at(days=2))
+    repo.git("fetch", "-q", str(theirs.path), "+refs/baton/tracks/*:refs/baton/remotes/origin/tracks/*")
+    take(
+        repo,
+        "\u8a9e\u5f59",
+        "\u5b57\u53e5\u89e3\u6790\u5668\u304c\u7d42\u308f\u308a\u307e\u3057\u305f " * 6,
+        at(days=40),
+        validation="green",
+    )
+    take(repo, "build-the-documentation-and-check-its-links", "links checked", at(hours=3), validation="failed")
+    repo.git("worktree", "add", "-q", "-b", "docs", "../wt-docs")
+    take(Sandbox(tmp_path / "wt-docs"), "docs", "site builds; links checked", at(hours=1), agent="codex", validation="green")
+    take(repo, "parser", "lexer done; tokens carry positions", at(minutes=31), current=True, next_cmd="pytest tests/parser -x")
+    repo.write("a.txt", "half\n")
+    turn(repo, "parser", "now the error messages, each with its line and its column", at(minutes=2))
+    repo.commit("parser: positions", other_txt="x\n")
+    repo.write("new.txt", "x\n")
+    with repo.open(door="binary") as baton:
+        for name, ended, moment in (("claude", False, at(minutes=2)), ("codex", True, at(minutes=50))):
+            event = Event(agent=name, name="Stop", moment="turn", session=f"s-{name}")
+            sessions.save(baton.repo, event, ended=ended, task="t")
+            path = sessions.facts_path(baton.repo, event).removesuffix(".facts")
+            os.utime(path, (moment.timestamp(), moment.timestamp()))
+    return repo
+
+
+def screens(monkeypatch: pytest.MonkeyPatch, box: Sandbox, *words: str, widths: Sequence[int] = WIDTHS) -> str:
+    """A screen at each width; none is wider than it may be."""
+    monkeypatch.setitem(cast(dict[str, object], Baton.__init__.__kwdefaults__), "clock", lambda: NOW)
+    shown = ""
+    for columns in widths:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        done = box.here(*words)
+        assert done.code == 0 and done.err == "", done.err
+        assert all(width(row) <= columns for row in done.out.splitlines()), done.out
+        shown += f"# git baton {' '.join(words)}".rstrip() + f"  ({columns} columns)\n{done.out}\n"
+    return shown
+
+
+def kept(name: str, shown: str) -> str:
+    """What the file of that name holds; GITBATON_TEST_SCREENS=1 writes what is shown into it."""
+    file = DATA / "screens" / f"{name}.txt"
+    if os.environ.get("GITBATON_TEST_SCREENS"):
+        file.write_text(shown, "utf-8")
+    return file.read_text("utf-8")
+
+
+def test_status(house: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = screens(monkeypatch, house, "status")
+    assert shown == kept("status", shown)
+
+
+def test_tracks(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    theirs = Sandbox.begun(tmp_path / "theirs")
+    take(theirs, "deploy", "staging is up; the rest waits for a word from elsewhere", at(days=2), files=False)
+    repo.git("fetch", "-q", str(theirs.path), "+refs/baton/tracks/*:refs/baton/remotes/origin/tracks/*")
+    take(repo, "build-the-documentation-and-check-its-links", "links checked", at(days=300), files=False)
+    take(repo, "parser", "lexer done; tokens carry positions " * 6, at(minutes=31), current=True, files=False)
+    shown = screens(monkeypatch, repo, "tracks")
+    assert shown == kept("tracks", shown)
+
+
+def test_alone(house: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = screens(monkeypatch, house)
+    assert shown == kept("alone", shown)
+    assert all(len(part.splitlines()) <= 6 for part in shown.split("\n\n"))
+
+
+def test_help_at_80_columns(monkeypatch: pytest.MonkeyPatch, repo: Sandbox) -> None:
+    shown = screens(monkeypatch, repo, "-h", widths=(80,))
+    assert shown == kept("help", shown)
+
+
+def test_threads(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadStore.open(repo.path, **QUIET) as store:
+        for number in range(3):
+            put(store, "1f1e7799-1fb8-6a94-8001-f1879e1fd7cc", number, run_id="nightly", parent=None)
+        for number in range(10, 14):
+            put(store, "support/4711", number, parent=None if number == 10 else 10 if number == 13 else -1)
+        write(store, "support/4711", "id-0013", "__interrupt__", packed(["sure?"]), -3)
+        put(store, "support/4711", 12, namespace="child:x", parent=None, id="inner")
+    far = ref_of("far", "").replace("baton/", "baton/remotes/origin/")
+    repo.git("update-ref", far, repo.git("rev-parse", ref_of("support/4711", "")))
+    shown = screens(monkeypatch, repo, "thread", "list")
+    assert shown == kept("thread-list", shown)
+    shown = screens(monkeypatch, repo, "thread", "log", "support/4711")
+    assert shown == kept("thread-log", shown)
+
+
+def test_runs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    j = journal(repo)
+    for run, days in (("nightly-of-the-whole-documentation", 60), ("r-20260227-c213", 2)):
+        step_of(j, "build", "x", run=run, started=at(days=days))
+    j.append(run, record("gate", "deploy", run=run, lineage=run, started=at(days=2), key="a" * 64, text="look at it"))
+    shown = screens(monkeypatch, repo, "run", "list")
+    assert shown == kept("run-list", shown)
+    shown = screens(monkeypatch, repo, "run", "show", "r-20260227-c213", "--records")
+    assert shown == kept("run-show", shown)
