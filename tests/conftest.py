@@ -116,6 +116,17 @@ def hermetic_seal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("GIT_PROGRESS_DELAY", "600")  # on a slow machine a quick command would say how far it is
+    for name in (
+        "COLUMNS",
+        "LINES",
+        "NO_COLOR",
+        "FORCE_COLOR",
+        "PY_COLORS",
+        "CI",
+        "BUILD_NUMBER",
+    ):  # pytest itself heeds the last two
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
     monkeypatch.chdir(tmp_path)
     yield
