@@ -21,7 +21,6 @@ from gitbaton.errors import (
     UsageError,
 )
 from gitbaton.git import rewrites
-from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Door, Progress, Repo, discover, silent
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Live, Observed, Oid, Stored, Told, WorktreeId
 from gitbaton.render import uncompared
@@ -202,7 +201,7 @@ class Baton:
         draft = Draft(
             checkpoint=replace(checkpoint, files=files),
             author=author,
-            tree=captured.tree if captured else self.base_tree(head),
+            tree=captured.tree if captured else self.store.base_tree(head.oid),
             stages=captured.stages if captured else (),
             count_changed=self.count_changed,
         )
@@ -268,7 +267,7 @@ class Baton:
     def _capture(self, tip: Stored | None, head: Head, *, fresh: bool) -> Captured:
         from gitbaton.worktree.capture import capture, private_folder
 
-        kept = {self.base_tree(head)} if head.oid else set()
+        kept = {self.store.base_tree(head.oid)} if head.oid else set()
         if tip and tip.checkpoint.files:
             kept.add(tip.checkpoint.files.index.tree)
         with private_folder(self.repo) as folder:
@@ -288,10 +287,6 @@ class Baton:
             raw=len(captured.raw),
             worktree=self.repo.worktree_id(),
         )
-
-    def base_tree(self, head: Head) -> Oid:
-        """HEAD's tree; the empty tree where HEAD is unborn."""
-        return self.store.tree_of(head.oid) or new_object(self.repo.layout.algorithm, "tree", b"").oid
 
     def count_changed(self, before: Oid, after: Oid) -> int:
         """How many paths differ between two trees."""

@@ -16,7 +16,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.git.treediff import finished, started
 from gitbaton.hooks.guard import DeadlineError, deadline
 from gitbaton.hooks.sessions import has_ended
-from gitbaton.model import Drift, Head, Live, Oid, Stored
+from gitbaton.model import Drift, Live, Oid, Stored
 from gitbaton.running.current import unfinished
 from gitbaton.store.choosing import within_reach
 from gitbaton.survey import Surveyor
@@ -53,7 +53,7 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     now = baton.clock()
     c, comparing = stored.checkpoint, None
     if event.inject != "short" and c.observed is not None and c.files is not None:
-        before = baton.base_tree(Head(branch=c.branch, oid=c.head))
+        before = baton.store.base_tree(c.head)
         comparing = started(baton.repo, [(before, stored.tree)]) if before != stored.tree else None
     scene = Scene(
         stored=stored,

@@ -39,7 +39,7 @@ class Scene:
         self.repo.prefetch_identity()
         self.head: Head = baton.head()[0]
         self.rules = baton.rules()
-        kept = {baton.base_tree(self.head)} if self.head.oid else set()
+        kept = {baton.store.base_tree(self.head.oid)} if self.head.oid else set()
         found = capture_with_index(self.repo, folder, self.rules, kept)
         self.captured: Captured = found[0]
         self.index: PrivateIndex = found[1]

@@ -198,6 +198,11 @@ class Chains:
         found = self.objects.read(commit) if commit else None
         return parse_commit(found.data).tree if found is not None and found.kind == "commit" and found.data else None
 
+    def base_tree(self, head: Oid | None) -> Oid:
+        """The tree that files are counted against where no checkpoint came before: HEAD's; the empty tree where HEAD is unborn
+        or its commit is not here."""
+        return self.tree_of(head) or new_object(self.objects.algorithm, "tree", b"").oid
+
     def behind(self, tips: Iterable[Stored]) -> list[Stored]:
         """Those of the tracks' newest checkpoints that their tip ref does not show yet."""
         found = [(tip_ref(s.checkpoint.track), s) for s in tips]

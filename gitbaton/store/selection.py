@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from gitbaton.codec import parse, payload, timestamp
 from gitbaton.errors import MENDS, CollectedError, RecordError
-from gitbaton.git.objects import new_object, parse_commit
+from gitbaton.git.objects import parse_commit
 from gitbaton.git.questions import version
 from gitbaton.model import Oid
 from gitbaton.store.chain import Chains
@@ -145,7 +145,7 @@ def _changing(store: Chains, wanted: Selection, links: Sequence[_Link], trees: M
         before = trees.get(link.parent) or store.tree_of(link.parent)
         if link.parent == store.root:
             head = _HEAD.search(link.message)
-            before = (store.tree_of(head[1].decode()) if head else None) or new_object(store.objects.algorithm, "tree", b"").oid
+            before = store.base_tree(head[1].decode() if head else None)
         if before and link.tree != before and _NO_FILES not in link.message:
             pairs[link.oid] = f"{before} {link.tree}"
     pickaxe = [] if wanted.text is None else ["-M", "--textconv", f"-S{wanted.text}"]

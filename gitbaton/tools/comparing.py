@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.errors import BatonError
-from gitbaton.git.objects import new_object, parse_commit
+from gitbaton.git.objects import parse_commit
 from gitbaton.model import Oid, Stored
 from gitbaton.render import in_quotes
 from gitbaton.store.values import MAX_COMMIT
@@ -63,7 +63,7 @@ def changes(
         shown = {head.decode(): text for head, _, text in (row.partition(b"\n") for row in rows)}
         for stored in items[at : at + size]:
             if stored.commit in first:
-                head = store.tree_of(stored.checkpoint.head) or new_object(store.objects.algorithm, "tree", b"").oid
+                head = store.base_tree(stored.checkpoint.head)
                 shown[stored.commit] = git.out("diff", "--no-ext-diff", *words, head, stored.tree, "--", *paths)
             yield shown.get(stored.commit, b"").strip(b"\n").removeprefix(b"---\n")  # which parts it from a message
         at, size = at + size, min(size * 4, _MANY)

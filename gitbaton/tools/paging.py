@@ -84,7 +84,7 @@ class _Changes:
         self.steps: dict[Oid, tuple[Oid, Oid]] = {}
         for stored in shown:
             c = stored.checkpoint
-            before = trees.get(c.previous) if c.previous else baton.store.tree_of(c.head)
+            before = trees.get(c.previous) if c.previous else baton.store.base_tree(c.head)
             if c.files is not None and before is not None:
                 self.steps[stored.id] = (before, stored.tree)
         self.paths = differences(baton.repo, sorted(set(self.steps.values())))

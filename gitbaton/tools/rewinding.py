@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from gitbaton.baton import Baton
 from gitbaton.codec import parse_transcript
 from gitbaton.errors import GitTimeoutError, PathError, RecordError, StaleError
-from gitbaton.git.objects import Object, new_object, parse_commit
+from gitbaton.git.objects import Object, parse_commit
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Op, Stored
 from gitbaton.restore import Order, Plan, Restored, alone, apply, open_plan, recover
@@ -95,8 +95,7 @@ def page(baton: Baton, track: str, start: Oid, size: int, first: int = 1) -> Pag
 def _before(baton: Baton, stored: Stored, link: Object | None) -> Oid | None:
     """The tree that a checkpoint is counted against, as when it was recorded; None where it cannot be read."""
     if link is None:
-        head = baton.store.tree_of(stored.checkpoint.head) or baton.store.tree_of(stored.base)
-        return head or new_object(baton.store.objects.algorithm, "tree", b"").oid
+        return baton.store.base_tree(stored.checkpoint.head)
     if link.kind != "commit" or link.data is None:
         return None
     try:

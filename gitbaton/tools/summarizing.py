@@ -24,10 +24,10 @@ _MENTION = re.compile(r"([@#]|\bGH-|/(?:issues|pull)/)(?=\w)")
 
 @value
 class Part:
-    """The checkpoints that are told of, oldest first, and the tree that they began with, None where that is unknown."""
+    """The checkpoints that are told of, oldest first, and the tree that they began with."""
 
     items: tuple[Stored, ...]
-    begin: Oid | None
+    begin: Oid
 
 
 def part(baton: Baton, name: str | None, track: str | None) -> Part:
@@ -40,7 +40,7 @@ def part(baton: Baton, name: str | None, track: str | None) -> Part:
     items = chain if start is None else tuple(s for s in chain if s.checkpoint.created > start.checkpoint.created)
     if not items:
         raise NotFoundError(f"nothing came after '{first}' until '{last or end.checkpoint.track}'")
-    return Part(items=items, begin=start.tree if start else baton.store.tree_of(items[0].checkpoint.head))
+    return Part(items=items, begin=start.tree if start else baton.store.base_tree(items[0].checkpoint.head))
 
 
 def summary(baton: Baton, given: Part, home: str) -> list[str]:
@@ -99,9 +99,9 @@ def _tests(baton: Baton, last: Stored, text: Callable[[str], str]) -> Iterator[s
         yield from (f"  - failed: {text(name)}" for name in run.names)
 
 
-def _files(baton: Baton, begin: Oid | None, last: Stored, text: Callable[[str], str]) -> Iterator[str]:
+def _files(baton: Baton, begin: Oid, last: Stored, text: Callable[[str], str]) -> Iterator[str]:
     """The files that differ between the two ends, with the lines that came and went."""
-    if begin is None or last.checkpoint.files is None:
+    if last.checkpoint.files is None:
         return
     told = zsplit(baton.repo.git.out("diff-tree", "-r", "-z", "--numstat", "--no-renames", begin, last.tree))
     for row in told[:_FILES]:

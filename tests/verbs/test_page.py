@@ -76,6 +76,15 @@ def test_words_tests_plans_files_and_diffs_are_in_it(repo: Sandbox, tmp_path: Pa
     assert "<script>document.title='hit'</script>" in text
 
 
+def test_files_of_an_unborn_branch_are_in_it(tmp_path: Path) -> None:
+    box = Sandbox.init(tmp_path / "unborn")
+    box.write("a.py", "one\n")
+    box.ok("snapshot", "--track", "t", "begin")
+    box.ok("page", "-o", str(tmp_path / "page.html"))
+    text = Reader((tmp_path / "page.html").read_text()).text
+    assert "1 file" in text and "a.py" in text
+
+
 def test_secrets_stay_out_of_words_and_diffs(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", **{"a.py": "one\n"})
     repo.git("config", "baton.redact", "off")

@@ -34,9 +34,9 @@ def listed(box: Sandbox, *words: str, size: tuple[int, int] = (24, 120), env: di
     return shown
 
 
-def rows_of(box: Sandbox) -> list[rewinding.Row]:
+def rows_of(box: Sandbox, track: str = "t") -> list[rewinding.Row]:
     with box.open(door="binary") as baton:
-        return list(rewinding.page(baton, "t", baton.tip("t").commit, 100).rows)
+        return list(rewinding.page(baton, track, baton.tip(track).commit, 100).rows)
 
 
 def grown(box: Sandbox, count: int, first: Stored | None = None) -> Stored:
@@ -103,6 +103,9 @@ def test_an_unborn_branch_is_counted_against_nothing(tmp_path_factory: pytest.Te
     box.write("a.txt", "one\n")
     take(box, "s")
     assert [row.changes for row in rows_of(box)] == [Changes(files=1, added=1, removed=0)]
+    box.git("add", "a.txt")
+    take(box, "staged", track="staged")
+    assert [row.changes for row in rows_of(box, "staged")] == [Changes(files=1, added=1, removed=0)]
 
 
 def test_what_was_fetched_is_quoted(repo: Sandbox) -> None:

@@ -116,7 +116,9 @@ def test_what_stands_beside_the_json(baton: Baton) -> None:
         f"mine\n\n{KEY}\n".encode(),
     ]
     for text in texts:
-        data = commit_data(tree=baton.base_tree(objects.head()), parents=(below.oid,), author=b"A <a> 1 +0000", message=text)
+        data = commit_data(
+            tree=baton.store.base_tree(objects.head().oid), parents=(below.oid,), author=b"A <a> 1 +0000", message=text
+        )
         made = new_object(baton.repo.layout.algorithm, "commit", data)
         objects.write([made])
         (hit,) = lacking(baton, [made.oid], [below.oid])

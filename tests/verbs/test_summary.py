@@ -51,6 +51,13 @@ def test_a_track_as_markdown(repo: Sandbox, tmp_path: Path) -> None:
     assert repo.ok("summary", "t~2..t").out.splitlines()[2:3] == ["- **half() rounds**: see half.py (green)"]
 
 
+def test_files_of_an_unborn_branch_were_not_there_before(tmp_path: Path) -> None:
+    box = Sandbox.init(tmp_path / "unborn")
+    box.write("a.py", "one\ntwo\n")
+    box.ok("snapshot", "--track", "t", "begin")
+    assert "- a.py (+2 -0)" in box.ok("summary", "t").out.splitlines()
+
+
 def test_a_summary_holds_no_secret(repo: Sandbox) -> None:
     repo.git("config", "baton.redact", "off")
     repo.ok("snapshot", f"key works: {KEY}")
