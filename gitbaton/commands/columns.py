@@ -58,9 +58,6 @@ def screen(fd: int = 1) -> tuple[int | None, int | None]:
         columns, rows = found.columns or 80, found.lines or 24
     except OSError:
         columns, rows = None, None
-    given = [int(text) if text.isdecimal() and len(text) < 6 else 0 for text in map(_variable, ("COLUMNS", "LINES"))]
+    named = (os.environ.get(name, "") for name in ("COLUMNS", "LINES"))
+    given = [int(text) if text.isdecimal() and len(text) < 6 else 0 for text in named]
     return given[0] or columns, given[1] or rows
-
-
-def _variable(name: str) -> str:
-    return os.environ.get(name, "")

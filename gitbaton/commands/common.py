@@ -14,12 +14,12 @@ from gitbaton.codec import Json, canonical, plain
 from gitbaton.commands.leading import Globals
 from gitbaton.commands.options import AFTER, Argument, Call, Option
 from gitbaton.errors import MENDS, NotFoundError, UsageError
-from gitbaton.git.repo import Progress, silent
+from gitbaton.git.repo import Progress, discover, silent
 from gitbaton.model import Stored
 
 if TYPE_CHECKING:
     from gitbaton.commands.look import Look
-    from gitbaton.git.repo import Door
+    from gitbaton.git.repo import Door, Repo
     from gitbaton.model import Finding
     from gitbaton.store import Problem
 
@@ -46,6 +46,17 @@ MOST = 50  # lines of one list
 _FEW = 3  # of a kind: they are listed, however many others there are
 
 
+def located(ctx: Call, door: Door | None = "binary") -> Repo:
+    """The repository that the options before the verb name; nothing is done there. Through the git binary: that is cheaper to
+    start than libgit2, which ``door`` None takes where it can, for many small things. Raises NotARepositoryError."""
+    options: Globals = ctx.obj
+    if options.repo is None or options.repo_root is not None:
+        return discover(options.repo_root, door=door, named=True)
+    if door != "binary":
+        options.repo.reopen(door)
+    return options.repo
+
+
 @contextmanager
 def opened(
     ctx: Call,
@@ -55,23 +66,15 @@ def opened(
     door: Door | None = "binary",
     talks: str = "",
 ) -> Iterator[Baton]:
-    """The repository that the options before the verb name, through the git binary: cheaper to start than libgit2, which
-    ``door`` None takes where it can, for many small things.
+    """The repository of ``located``, for a verb that does something there.
 
-    A restore that was killed is ended first, but not before a dry run. ``talks``: what this does,
-    said on standard error of a terminal when it takes more than a second, until the core knows more; empty: silence.
+    A restore that was killed is ended first, but not before a dry run. ``talks``: what is said on standard error of a terminal
+    when the verb takes more than a second, until the core knows more; empty: silence.
     """
-    options: Globals = ctx.obj
     if checkpoint_dir == "":
         raise UsageError("--checkpoint-dir is empty")
-    place = checkpoint_dir or options.checkpoint_dir
-    repo = options.repo if options.repo_root is None else None
-    if repo is not None and door != "binary":
-        repo.reopen(door)
-    with (
-        _talking(talks) as progress,
-        Baton(options.repo_root, checkpoint_dir=place, door=door, repo=repo, progress=progress) as baton,
-    ):
+    place = checkpoint_dir or ctx.obj.checkpoint_dir
+    with _talking(talks) as progress, Baton(repo=located(ctx, door), checkpoint_dir=place, progress=progress) as baton:
         if place is not None:
             _ = baton.latest  # refuse a bad directory before anything is written
         if os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):  # one was killed, or is at work
@@ -216,11 +219,18 @@ def looking(ctx: Call, baton: Baton) -> Look:
 def paged(ctx: Call, baton: Baton) -> Iterator[Look]:
     """Long output: through the user's pager when standard output is a terminal; gives how it shows things."""
     look = looking(ctx, baton)
+    with through_pager(ctx, baton.repo.pager):
+        yield look
+
+
+@contextmanager
+def through_pager(ctx: Call, chosen: Callable[[], str]) -> Iterator[None]:
+    """Send standard output through a pager, where it is a terminal and none is at work yet."""
     if not ctx.obj.pager or not sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ:
-        yield look
+        yield
         return
-    with terminal.pager(baton.repo.pager(), {**os.environ, "GIT_PAGER_IN_USE": "true"}):
-        yield look
+    with terminal.pager(chosen(), {**os.environ, "GIT_PAGER_IN_USE": "true"}):
+        yield
 
 
 def summed(

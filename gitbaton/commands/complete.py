@@ -6,9 +6,10 @@ from contextlib import suppress
 from typing import Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.baton import Baton
 from gitbaton.codec import first_line, plain
 from gitbaton.commands import GROUPS, VERBS, below, find, verb_module
-from gitbaton.commands.common import opened
+from gitbaton.commands.common import located
 from gitbaton.commands.leading import main
 from gitbaton.commands.options import Argument, Call, Declared, declared, of_verb
 from gitbaton.errors import BatonError
@@ -114,7 +115,7 @@ def _values(ctx: Call, metavar: str, verb: str, given: list[str]) -> Found:
 
 def _stored(ctx: Call, kinds: set[str], given: list[str]) -> Found:
     """Tracks, checkpoints with their steps, runs, threads and remotes of this repository."""
-    with opened(ctx) as baton:
+    with Baton(repo=located(ctx)) as baton:
         if "REMOTE" in kinds and not given:
             yield from ((name, "a remote") for name in remotes(baton.repo))
         if kinds & {"TRACK", "CHECKPOINT"}:

@@ -1,13 +1,12 @@
 """``git baton help``."""
 
 import os
-import shutil
-import sys
 from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.commands import GROUPS, OLD, below, find
-from gitbaton.commands.common import opened
+from gitbaton.commands.columns import screen
+from gitbaton.commands.common import located, through_pager
 from gitbaton.commands.options import Argument, Call
 from gitbaton.errors import BatonError, UsageError
 
@@ -48,19 +47,15 @@ def command(
         raise UsageError(
             error.message, *error.hints[:-1], f"guides: {', '.join(pages.guides())}; 'git baton -h' lists the verbs"
         )
-    page(ctx, pages.as_text(blocks, shutil.get_terminal_size().columns if sys.stdout.isatty() else 80))
+    text = pages.as_text(blocks, screen()[0] or 80)
+    with through_pager(ctx, lambda: _pager(ctx)):
+        terminal.write(text)
     return 0
 
 
-def page(ctx: Call, text: str) -> None:
-    """Show a text through the user's pager, in a repository and outside one."""
-    if not ctx.obj.pager or not sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ:
-        terminal.write(text)
-        return
+def _pager(ctx: Call) -> str:
+    """The user's pager, in a repository and outside one."""
     try:
-        with opened(ctx) as baton:
-            chosen = baton.repo.pager()
+        return located(ctx).pager()
     except BatonError:  # there is no repository, or none that can be opened
-        chosen = os.environ.get("GIT_PAGER") or os.environ.get("PAGER") or "less"
-    with terminal.pager(chosen, {**os.environ, "GIT_PAGER_IN_USE": "true"}):
-        terminal.write(text)
+        return os.environ.get("GIT_PAGER") or os.environ.get("PAGER") or "less"

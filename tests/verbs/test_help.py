@@ -97,6 +97,18 @@ def test_a_page_goes_through_the_pager(repo: Sandbox) -> None:
     assert b"paged:NAME" in rows and all(row.startswith(b"paged:") for row in rows if row)
 
 
+def test_reading_a_page_does_nothing_in_the_repository(repo: Sandbox) -> None:
+    """Not even what every command does first: to end a restore that was killed."""
+    record = repo.path / ".git/baton/restore"
+    repo.ok("snapshot", "--track", "t", "one")
+    record.write_bytes(b"what a killed restore left")
+    with Terminal(repo.path, "help", "pin", env={"GIT_PAGER": "sed s/^/paged:/"}) as screen:
+        screen.until(b"paged:SEE ALSO")
+    assert b"warning" not in screen.shown and record.read_bytes() == b"what a killed restore left"
+    done = repo.here("complete", "show", "")
+    assert "t\tone" in done.out.splitlines() and done.err == "" and record.exists()
+
+
 @each("topic", pages.guides())
 def test_a_guide_fits_a_narrow_terminal(topic: str) -> None:
     page = pages.as_text(pages.of_guide(topic), 60)
