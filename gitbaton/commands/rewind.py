@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional, Union
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
-from gitbaton.commands.columns import cut
+from gitbaton.commands.columns import cut, screen
 from gitbaton.commands.common import From, Track, left_out, looking, one_meant, opened, tell_error, warn_all
 from gitbaton.commands.look import Cell, Column, Look
 from gitbaton.commands.options import Call, Option
@@ -205,9 +205,9 @@ class Talk:
         if not self.after:
             terminal.say(f"these are all checkpoints of track '{plain(self.track)}'")
             return
-        columns, height = _size()
-        self.look.columns = columns - 1  # a full last column makes some terminals begin another line
-        count = max(1, min(self.limit, height - BESIDE_THE_LIST))
+        columns, height = screen()
+        self.look.columns = (columns or 80) - 1  # a full last column makes some terminals begin another line
+        count = max(1, min(self.limit, (height or 24) - BESIDE_THE_LIST))
         found = rewinding.page(self.baton, self.track, self.after, count, len(self.listed) + 1)
         for text in table(found.rows, self.look):
             terminal.say(text)
@@ -294,7 +294,7 @@ class Talk:
         except BatonError as error:
             tell_error(error.message, error.hints)
             return None
-        few = max(5, _size()[1] - BESIDE_THE_PLAN)
+        few = max(5, (screen()[1] or 24) - BESIDE_THE_PLAN)
         steps, more = found.steps, len(found.steps) - few
         if more > 0:
             steps = tuple(sorted(steps, key=lambda step: URGENT.index(step.action))[:few])
@@ -337,12 +337,3 @@ class Talk:
         else:
             return "y"
         return self.ask(f"{question}; go on? [y/N] ").lower()
-
-
-def _size() -> tuple[int, int]:
-    """Columns and rows of the terminal; 80 and 24 where it does not say."""
-    try:
-        columns, rows = os.get_terminal_size(1)
-    except OSError:
-        columns, rows = 0, 0
-    return columns or 80, rows or 24

@@ -71,7 +71,7 @@ def unknown(under: str, word: str = "") -> UsageError:
     """The error for a word that is no verb: of ``git baton``, or of what stands ``under`` a word of it. It names the nearest
     verbs, but none that destroys."""
     called = f"git baton {under}".rstrip()
-    names = list(below(under)) if under else list(dict.fromkeys(name.split()[0] for name in VERBS))
+    names = list(below(under)) if under else list(dict.fromkeys(name.split()[0] for name in VERBS if name not in GROUPS[""]))
     if not word:
         return UsageError(f"no verb of '{called}' is given", f"it can be {', '.join(map(repr, names))}")
     far = {name: distance(word, name) for name in names}

@@ -108,6 +108,7 @@ def test_the_overview_fits_a_screen(repo: Sandbox) -> None:
     [
         *(("snapshto", ["snapshot"]), ("stauts", ["status"]), ("lgo", ["log"]), ("snap", ["snapshot"]), ("undu", ["undo"])),
         *(("list", []), ("forgt", []), ("prun", []), ("uninstal", []), ("remove", []), ("delete", []), ("xyzzy", [])),
+        *(("hok", []), ("hooks", []), ("complet", ["completion"]), ("completed", [])),
         *(("run lst", ["list"]), ("run prun", []), ("thread shwo", ["show"]), ("thread delet", []), ("thread dele", [])),
     ],
 )
