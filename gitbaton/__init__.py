@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gitbaton.model import Checkpoint
     from gitbaton.requests import Request
 
-_HOMES = {"Baton": "baton", "Request": "exchange", "BatonError": "errors", "Checkpoint": "model"}
+_HOMES = {"Baton": "baton", "Request": "requests", "BatonError": "errors", "Checkpoint": "model"}
 
 
 def __getattr__(name: str) -> Any:

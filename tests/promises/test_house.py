@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+import gitbaton
 from tests.kit.places import ROOT
 
 PACKAGE = ROOT / "gitbaton"
@@ -160,6 +161,10 @@ def test_no_circles() -> None:
 
 def test_tests_have_no_loose_ends() -> None:
     assert not [wrong for name, source in modules(ROOT / "tests").items() for wrong in loose(name, source)]
+
+
+def test_what_the_package_offers_is_there() -> None:
+    assert all(getattr(gitbaton, name).__module__.startswith("gitbaton.") for name in gitbaton.__all__ if name[0] != "_")
 
 
 def test_two_runtime_dependencies() -> None:
