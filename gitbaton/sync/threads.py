@@ -243,7 +243,7 @@ def _try_to_join(trade: Trade, name: Name, *, known: bool, write: bool) -> Joine
                 if now != mine:
                     mine = now
                     told, place, objects = _join(trade, name, row, now, known=known)
-                return *(place or mine).ids, objects
+                return *(mine if place is None else place).ids, objects
 
             trade.store.join(*name, draw)
         elif not write:  # where a dry run leaves nothing

@@ -178,6 +178,23 @@ def test_what_was_removed_stays_away(far: Far) -> None:
     same(far, a, b)
 
 
+def test_what_each_of_two_removed_leaves_nothing_and_nothing_comes_back(far: Far) -> None:
+    a, b = far.first, far.clone()
+    on(a, *(lambda store, run=run: put(store, "x", run, run_id=run) for run in ("1", "2")))
+    ok(a, "push", "--threads", "--yes")
+    ok(b, "sync", "--threads", "--yes")
+    on(a, lambda store: store.delete_runs(["1"]))
+    on(b, lambda store: store.delete_runs(["2"]))
+    ok(a, "push", "--threads")
+    assert "thread 'x': 1 removed (was " in ok(b, "sync", "--threads").out
+    assert held(b) == {} and X not in b.state().refs
+    assert "thread 'x' is deleted here, and still at origin" in b.here("push", "--threads").err
+    assert ok(b, "push", "--threads", "--prune").out == f"push thread 'x': delete, 1 removed [{X}]\n"
+    assert not threads(far.there().refs)
+    ok(b, "sync", "--threads")
+    assert not threads(b.state().refs) and not threads(far.there().refs)
+
+
 @pytest.mark.deep
 def test_what_a_delta_channel_is_put_together_from_stays(far: Far) -> None:
     a, b = far.first, far.clone()
