@@ -71,6 +71,8 @@ def notes_move(baton: Baton, compared: Comparison, moves: Sequence[Move]) -> tup
 def _texts(store: Store, compared: Comparison, public: Collection[str]) -> Iterable[tuple[Oid, bytes]]:
     """The remote's notes as they must be, as far as they are not: with our entries in the ``public`` tracks, in the order of
     time where that is known of all, and each whole or short as its place says."""
+    if not public:
+        return
     both, places = compared.both, Places(store)
     fresh: dict[str, frozenset[Oid]] = {}
     known: dict[str, frozenset[Oid]] = {}
@@ -93,19 +95,20 @@ def _texts(store: Store, compared: Comparison, public: Collection[str]) -> Itera
         more = {oid for oid, text in note.entries if oid not in have and is_public(oid, text)}
         own = {oid: kept.get(oid, text) for oid, text in note.entries if oid in more or oid in kept}
         rest = {oid: text for oid, text in kept.items() if oid not in own}
-        entries = tuple((own | rest if more else kept).items())
+        texts = own | rest if more else kept
+        entries = tuple(texts.items())
         if (more and rest) or _apart(note, there):
             found = {oid: places.anywhere(oid, text) for oid, text in entries}
             order = sorted(((place.created, oid) for oid, place in found.items() if place is not None), reverse=True)
             if len(order) == len(found):
-                entries = tuple((oid, dict(entries)[oid]) for _, oid in order)
+                entries = tuple((oid, texts[oid]) for _, oid in order)
 
         def full(oid: Oid, text: bytes, said: Mapping[Oid, bytes] = said) -> bytes:
             own = said.get(oid, text)
             return own if own != text and is_public(oid, own) else text
 
         text = Note(preamble=there.preamble, entries=entries, older=there.older).render(full)
-        if public and entries and parse_note(text) != there:
+        if entries and parse_note(text) != there:
             yield target, text
 
 
