@@ -22,7 +22,6 @@ from gitbaton.threads.codec import (
     encode_put,
     encode_writes,
     hasher,
-    rows_of,
     typed_of,
 )
 from gitbaton.threads.commits import named
@@ -306,9 +305,7 @@ class Core:
         late = view.late.of(entry.id) if view.late_tip is not None else ()
         if not batches and not late and (stored is None or not stored.written):
             return ()
-        own: list[Row] = []
-        for task, oid in stored.written.items() if stored is not None else ():
-            own += rows_of(self.shelf.packs.read(oid)[1], task)
+        own = view.chain.rows(stored) if stored is not None else ()
         return merged(own, (*late, *((batch, replace) for _, batch, replace in batches)))
 
     def chains(self, thread: str | None) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from gitbaton.errors import BatonError, GitError, RefConflictError, UsageError
 from gitbaton.git.objects import RefChange
@@ -66,7 +67,7 @@ def copy(core: Core, source: str, target: str) -> None:
         for thread, namespace in draft.places(prefix_of(source), source):
             if thread == source:
                 view = core.shelf.look(core.line(source, namespace))
-                draft.once((target, namespace), lambda part, view=view: part.unite(view), view.tip, view.late_tip)  # type: ignore[misc]
+                draft.once((target, namespace), partial(Part.unite, theirs=view), view.tip, view.late_tip)
 
     if source != target:
         edit(core, plan, {source, target})
@@ -260,8 +261,8 @@ def edit(core: Core, plan: Callable[[Draft], None], touched: Container[str] | No
                         break
     if done is None:
         raise RefConflictError("the threads cannot be edited: what is put meanwhile cannot be brought into git")
-    for error in done.values() if touched is None else ():
-        raise error
+    if touched is None and done:
+        raise next(iter(done.values()))
 
 
 def _refuse(failed: Failed, touched: Container[str] | None) -> None:

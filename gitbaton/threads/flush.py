@@ -31,8 +31,8 @@ def flush(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None]
     flushes for ``wait`` seconds, whatever git raises, and the first error of a line that cannot be brought, after all others
     were; the log keeps what git has not."""
     there, failed = drain(core, wait=wait, give_way=give_way)
-    for error in failed.values():
-        raise error
+    if failed:
+        raise next(iter(failed.values()))
     return there
 
 

@@ -120,7 +120,8 @@ def _look(chain: Chain, entry: Entry) -> None:
             except ValueError as error:
                 raise RecordError(f"checkpoint '{entry.id[:100]}' is {error}") from None
         if not isinstance(found, dict):
-            raise RecordError(f"checkpoint '{entry.id[:100]}' is no object")
+            place = "content" if kind == "ck" else "metadata"
+            raise RecordError(f"checkpoint '{entry.id[:100]}' holds no JSON object where its {place} should be")
         if kind == "ck" and found.get("id") != entry.id:
             raise RecordError(f"checkpoint '{entry.id[:100]}' says that it is another")
 

@@ -197,7 +197,7 @@ def test_a_pointer_into_another_chain_is_found() -> None:
 
 
 @each("text", [b"[]", b"[1", b"null,"])
-def test_a_checkpoint_that_is_no_object_is_found(text: bytes) -> None:
+def test_a_checkpoint_that_holds_no_object_is_found(text: bytes) -> None:
     heap = Heap()
     a = Peer(heap)
     entry = heap.entry("1", {})
@@ -229,8 +229,8 @@ def test_what_a_saver_refuses_is_found() -> None:
         ("ck", ("json", b'{"id":"1"}'), ""),
         ("md", ("json", b"{}"), ""),
         ("ck", ("json", b'{"id":"2"}'), "says that it is another"),
-        ("ck", ("json", b"[]"), "is no object"),
-        ("md", ("null", b""), "is no object"),
+        ("ck", ("json", b"[]"), "checkpoint '1' holds no JSON object where its content should be"),
+        ("md", ("null", b""), "checkpoint '1' holds no JSON object where its metadata should be"),
         ("md", ("json", b"{"), "is not JSON, as its type says"),
         ("md", ("msgpack+aes", b"anything"), ""),
     ):
