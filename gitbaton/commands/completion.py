@@ -6,9 +6,8 @@ from typing import Annotated
 from gitbaton import terminal
 from gitbaton.commands.common import one_of
 from gitbaton.commands.options import Argument, Call, Option
-from gitbaton.commands.pages import data
 from gitbaton.errors import UsageError
-from gitbaton.system.files import write_atomic
+from gitbaton.system.files import shipped, write_atomic
 
 # The file of each shell in the package, the variable that names a user's folder, its default, and the path below it.
 SHELLS = {
@@ -51,7 +50,7 @@ def command(
     one_of(install=install, uninstall=uninstall)
     if shell not in SHELLS:
         raise UsageError(f"there is no completion for '{shell}'", f"it can be {', '.join(map(repr, SHELLS))}")
-    text, place = data("completion", SHELLS[shell][0]), place_of(shell)
+    text, place = shipped("completion", SHELLS[shell][0]), place_of(shell)
     if uninstall:
         try:
             ours = is_ours(place)

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 from gitbaton.commands import GROUPS, VERBS, below, verb_module
 from gitbaton.commands.leading import main
 from gitbaton.commands.options import Argument, Declared, declared, of_verb
-from gitbaton.errors import GitError
+from gitbaton.system.files import DATA, shipped
 
-DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data")
 GUIDE = {"share": "sharing", "keep": "keeping", "agents": "agents", "runs": "runs", "langgraph": "langgraph", "care": "storage"}
 SUMMARY = "hand the baton over inside git: checkpoints of an agent's work"
 MARK = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|(?<![\w*/])\*([^*\s][^*]*)\*(?![\w*])|\[([^]]+)\]\(([^)]+)\)")
@@ -53,7 +52,7 @@ def of_all() -> list[Block]:
     """The page of ``git baton`` itself: what it is, the options before the verb, all verbs, and what ``git-baton.md`` tells."""
     blocks = [_head("name"), Block("text", f"git-baton - {SUMMARY}"), _head("synopsis")]
     blocks += [Block("text", f"**git baton** {_synopsis(declared(main))} VERB ...")]
-    told = list(markdown(data("git-baton.md")))
+    told = list(markdown(shipped("git-baton.md")))
     at = next(at for at, block in enumerate(told) if block.kind == "head" and block.text != "DESCRIPTION")
     blocks += [*told[:at], _head("options"), *_options(declared(main)), _head("verbs")]
     for title, verbs in GROUPS.items():
@@ -72,7 +71,7 @@ def guides() -> list[str]:
 
 def of_guide(topic: str) -> list[Block]:
     """The page of a guide."""
-    title, sentence, *rest = markdown(data("guides", f"{topic}.md"))
+    title, sentence, *rest = markdown(shipped("guides", f"{topic}.md"))
     name = Block("text", f"gitbaton-{topic} - {sentence.text[:1].lower()}{sentence.text[1:].rstrip('.')}")
     return [_head("name"), name, Block("head", title.text), *rest]
 
@@ -147,15 +146,6 @@ def _plain(text: str) -> str:
 
 def _head(title: str) -> Block:
     return Block("head", title.upper())
-
-
-def data(*names: str) -> str:
-    """A text of the package's ``data``. Raises GitError when it is missing."""
-    try:
-        with open(os.path.join(DATA, *names), encoding="utf-8") as file:
-            return file.read()
-    except OSError as error:
-        raise GitError(f"'{error.filename}' of the package cannot be read: {error.strerror}") from None
 
 
 def _bold(text: str) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Collection
 from typing import Any
 
 from gitbaton.agents.clients import KEYS, Client, entries, is_ours, lines, mentions, track_of
 from gitbaton.agents.settings import BOM, Document, Edit, MalformedError, Node
-from gitbaton.errors import BatonError
-from gitbaton.install.plan import digest, read
+from gitbaton.install.plan import digest
+from gitbaton.system.files import shipped
 from gitbaton.values import value
 
 SKILL_MARK = "<!-- gitbaton:skill -->"
@@ -210,20 +209,11 @@ def _merged(document: Document, made: list[str]) -> Merged:
 NONE = Found(count=0, tracks=())
 
 
-def shipped(name: str) -> str:
-    """A text of the package's ``data/agents``. Raises BatonError when it is missing."""
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    data = read(os.path.join(here, "data", "agents", name), limit=-1)
-    if data is None:
-        raise BatonError(f"'{name}' is missing from this installation of gitbaton")
-    return data.decode("utf-8")
-
-
 def is_shipped(name: str, text: str) -> bool:
     """Whether a version of ours has shipped this text under a name, whatever its line ends."""
     plain = text.replace("\r\n", "\n")
     listed = f"{digest(plain.encode('utf-8', 'surrogateescape'))} {name}"
-    return listed in shipped("shipped").splitlines() or plain == shipped(name)
+    return listed in shipped("agents", "shipped").splitlines() or plain == shipped("agents", name)
 
 
 class Part:
@@ -302,7 +292,7 @@ class Whole(Part):
     def put(self, text: str) -> Merged:
         """The file; git may have given its lines other ends."""
         named = f"const TRACK = {json.dumps(self.track)}"
-        written = _TRACK.sub(lambda _: named, shipped(self.name), count=1)
+        written = _TRACK.sub(lambda _: named, shipped("agents", self.name), count=1)
         return Merged(text=text if text.replace("\r\n", "\n") == written else written)
 
     def find(self, text: str) -> Found:
@@ -330,7 +320,7 @@ class Block(Part):
     def put(self, text: str) -> Merged:
         """The text with the block, in its place or at the end."""
         newline = "\r\n" if "\r\n" in text else "\n"
-        block = newline.join([BEGIN, *shipped("AGENTS.md").splitlines(), END])
+        block = newline.join([BEGIN, *shipped("agents", "AGENTS.md").splitlines(), END])
         place = _block(text)
         if place is not None:
             start, end = place

@@ -19,6 +19,7 @@ from gitbaton.install.manifest import Manifest, Record
 from gitbaton.install.plan import Draft, Plan, digest, drop_folders, keep, read, write
 from gitbaton.store import CHAINS, CURRENT, NOTES
 from gitbaton.store.refs import META, remote_of, remote_ref
+from gitbaton.system.files import DATA
 
 MARK = b"\n# gitbaton: 1\n"
 EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
@@ -46,8 +47,7 @@ def is_ours(data: bytes | None) -> bool:
 
 def scripts() -> dict[str, bytes]:
     """The hook scripts as they ship."""
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for folder in (os.path.join(here, "data", "hooks"), os.path.join(os.path.dirname(here), "hooks")):
+    for folder in (os.path.join(DATA, "hooks"), os.path.join(DATA, "../../hooks")):
         found = {event: read(os.path.join(folder, event)) for event in EVENTS}
         if all(is_ours(data) for data in found.values()):
             return {event: data for event, data in found.items() if data is not None}

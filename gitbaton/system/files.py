@@ -1,4 +1,4 @@
-"""Files: atomic writes, fsync, locks, group sharing, copies, and signatures that tell whether a file has changed."""
+"""Files: atomic writes, fsync, locks, group sharing, copies, signatures that tell whether a file has changed; our own data."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 
+from gitbaton.errors import BatonError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import BinaryIO
+
+DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data")  # what the package brings along
 
 Signature = tuple[int, int, int, int, int]
 
@@ -31,6 +35,15 @@ _AT_ONCE = 256  # files that are open at a time
 _GROUP, _ALL = 0o660, 0o664
 _SHARED = {"true": _GROUP, "group": _GROUP, "1": _GROUP, "yes": _GROUP, "on": _GROUP}
 _SHARED.update(dict.fromkeys(("all", "world", "everybody", "2"), _ALL))
+
+
+def shipped(*names: str) -> str:
+    """A text of the package's ``data``. Raises BatonError when it is missing."""
+    try:
+        with open(os.path.join(DATA, *names), encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise BatonError(f"'{error.filename}' of this installation of gitbaton cannot be read: {error.strerror}") from None
 
 
 def write_atomic(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -18,6 +17,7 @@ from gitbaton.observed import current_plans, plan_items, test_line, title
 from gitbaton.render import age, quoted, verdict
 from gitbaton.scanning.objects import scanner
 from gitbaton.secrets import Redactor
+from gitbaton.system.files import shipped
 from gitbaton.tools.blaming import commits, restores
 from gitbaton.values import replace, value
 
@@ -184,7 +184,7 @@ def _by_day(rows: Sequence[tuple[datetime, str]]) -> Iterator[str]:
 
 
 def _whole(name: str, now: datetime, lanes: Mapping[str, int], rows: Sequence[str], count: int) -> str:
-    style, script = (_data(file) for file in ("page.css", "page.js"))
+    style, script = (shipped(file) for file in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
     )
@@ -207,13 +207,6 @@ written <time datetime="{timestamp(now)}">{now.astimezone():%Y-%m-%d %H:%M}</tim
 </ol></main>
 <script>{script}</script></body></html>
 """
-
-
-def _data(name: str) -> str:
-    """A text of the package's data."""
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    with open(os.path.join(here, "data", name), encoding="utf-8") as file:
-        return file.read()
 
 
 def _hash(text: str) -> str:

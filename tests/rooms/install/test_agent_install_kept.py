@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from gitbaton.agents.clients import CLIENTS, command, powershell, track_of
-from gitbaton.install.agentparts import BEGIN, END, found, is_empty, is_shipped, merge, shipped, strip
+from gitbaton.install.agentparts import BEGIN, END, found, is_empty, is_shipped, merge, strip
+from gitbaton.system.files import shipped
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 from tests.rooms.install.test_agent_install import FILES, NAMES, SKILLS, both, home, state
@@ -138,12 +139,14 @@ def test_own_files_that_were_changed_stay_in_a_clone(repo: Sandbox, tmp_path: Pa
 
 
 def test_every_text_that_ships_is_in_the_list_and_older_ones_are_renewed(repo: Sandbox) -> None:
-    rows = [row.split(" ") for row in shipped("shipped").splitlines()]
+    rows = [row.split(" ") for row in shipped("agents", "shipped").splitlines()]
     assert {name for _, name in rows} == {"SKILL.md", "AGENTS.md", "gitbaton.js"}
     for name in ("SKILL.md", "AGENTS.md", "gitbaton.js"):
-        digest = hashlib.sha256(shipped(name).encode()).hexdigest()
+        digest = hashlib.sha256(shipped("agents", name).encode()).hexdigest()
         assert [digest, name] in rows, f"add '{digest} {name}' to gitbaton/data/agents/shipped"
-        assert is_shipped(name, shipped(name).replace("\n", "\r\n")) and not is_shipped(name, shipped(name) + "x")
+        assert is_shipped(name, shipped("agents", name).replace("\n", "\r\n")) and not is_shipped(
+            name, shipped("agents", name) + "x"
+        )
 
 
 def test_a_shared_skill_is_kept_for_who_needs_it(repo: Sandbox) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.install.agentparts import BEGIN, END, SKILL_MARK, shipped
+from gitbaton.install.agentparts import BEGIN, END, SKILL_MARK
+from gitbaton.system.files import shipped
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 from tests.rooms.install.test_agent_install import NAMES, both, home, state
@@ -23,7 +24,7 @@ KEPT = (
 )
 ASKED = "- When a piece is done and its tests ran, before risky steps and before stopping:\n"
 OLDER = (  # as an earlier version shipped it
-    shipped("AGENTS.md").replace(KEPT, ASKED).replace(NEWER, "; recorded text").replace(" --track NAME", "")
+    shipped("agents", "AGENTS.md").replace(KEPT, ASKED).replace(NEWER, "; recorded text").replace(" --track NAME", "")
 )
 
 
@@ -123,7 +124,7 @@ def test_two_names_of_one_skill(repo: Sandbox) -> None:
 
 
 def test_the_skill_is_what_clients_read(repo: Sandbox) -> None:
-    text = shipped("SKILL.md")
+    text = shipped("agents", "SKILL.md")
     head, body = text.split("---\n", 2)[1:]
     fields = dict(line.split(": ", 1) for line in head.splitlines())
     assert fields["name"] == "gitbaton" and 100 < len(fields["description"]) <= 1024
@@ -177,7 +178,7 @@ def test_the_block_in_agents_md(repo: Sandbox, text: str | bytes) -> None:
 def test_the_block_is_replaced_in_its_place(repo: Sandbox) -> None:
     file = repo.write("AGENTS.md", f"# One\n\n{BEGIN}\n{OLDER}{END}\n\n# Two\n")
     repo.ok("agent", "install", "codex", "--agents-md")
-    assert file.read_text() == f"# One\n\n{BEGIN}\n{shipped('AGENTS.md')}{END}\n\n# Two\n"
+    assert file.read_text() == f"# One\n\n{BEGIN}\n{shipped('agents', 'AGENTS.md')}{END}\n\n# Two\n"
     repo.ok("agent", "uninstall", "codex")
     assert file.read_text() == "# One\n\n# Two\n"
     repo.write("AGENTS.md", f"{END} {BEGIN}")
