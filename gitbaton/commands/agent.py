@@ -5,6 +5,7 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.codec import Json, check_track, path_document, plain
+from gitbaton.commands.columns import cut, screen
 from gitbaton.commands.common import DryRun, one_of, opened, print_json, print_plan, say_findings, warn_all
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, NotARepositoryError, UsageError
@@ -132,9 +133,11 @@ def _list(places: list[Place], *, json: bool) -> int:
             items.append({**said, "reason": row.reason})
         print_json({"agents": items})
         return 0
+    columns = screen()[0]
     for row in rows:
         client = "on PATH" if here[row.client.name] else "not on PATH"
         names = [f"'{name}'" for name in row.tracks if name is not None]
         more = f", track {', '.join(names)}" if names else f": {row.reason}" if row.reason else ""
-        terminal.say(plain(f"{row.client.name:<9} {row.level:<8} {row.state:<14} {row.file} ({client}){more}"))
+        text = plain(f"{row.client.name:<9} {row.level:<8} {row.state:<14} {row.file} ({client}){more}")
+        terminal.say(cut(text, columns) if columns else text)
     return 0

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, path_document
-from gitbaton.commands.common import opened, picked, print_json, warn_all
+from gitbaton.commands.common import looking, opened, picked, print_json, warn_all
+from gitbaton.commands.look import Look
 from gitbaton.commands.options import Argument, Call, Option
-from gitbaton.render import key_value, line, stored_document
+from gitbaton.render import key_value, stored_document
 from gitbaton.tools import bisection
 
 
@@ -44,12 +44,12 @@ def command(
     with _ended_by_signal(), opened(ctx) as baton:
         plan = bisection.plan(baton, good, bad, foreign=foreign, trust_good=trust_good)
         warn_all(plan.warnings)
+        look = looking(ctx, baton, fd=2 if json else 1)
 
         def say(step: bisection.Step) -> None:
-            what = f"{baton.short(step.checkpoint.id)} {line(step.checkpoint.checkpoint.step)}"
-            left = f"{step.left} left to try after this, about {counted(step.steps, 'step')}"
-            said = f"trying the {step.end} one, {what}" if step.end is not None else f"trying {what} ({left})"
-            (terminal.tell if json else terminal.say)(said)
+            left = f"({step.left} left after this, about {counted(step.steps, 'step')})"
+            said = f"trying {f'the {step.end} one' if step.end is not None else left}: "
+            (terminal.tell if json else terminal.say)(look.fit(said, look.named(step.checkpoint)))
             sys.stdout.flush()
             sys.stderr.flush()
 
@@ -62,7 +62,7 @@ def command(
             found: dict[str, Json] = {"first_bad": candidates[0] if verdict.found else None, "candidates": [*candidates]}
             print_json({**found, "good": stored_document(verdict.good), "changes": changes, "tried": verdict.tried})
         else:
-            _show(baton, verdict)
+            _show(look, verdict)
     return 0 if verdict.found else 1
 
 
@@ -90,15 +90,15 @@ def _ended_by_signal() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _show(baton: Baton, verdict: bisection.Verdict) -> None:
+def _show(look: Look, verdict: bisection.Verdict) -> None:
     if not verdict.found:
         terminal.say("only checkpoints that cannot be tried are left; the first bad one is one of")
         for stored in verdict.candidates:
-            terminal.say(f"{baton.short(stored.id)} {line(stored.checkpoint.step)}")
+            terminal.say(look.fit(look.named(stored)))
         return
     first = verdict.candidates[0]
-    terminal.say(f"{first.id} is the first bad checkpoint")
+    terminal.say(f"{look.id(first.id)} is the first bad checkpoint")
     terminal.say(key_value("step", first.checkpoint.step))
     terminal.say(key_value("note", first.checkpoint.note))
-    terminal.say(f"against {baton.short(verdict.good.id)} {line(verdict.good.checkpoint.step)}:")
+    terminal.say(look.fit("against ", look.named(verdict.good)))
     terminal.write(verdict.stat)

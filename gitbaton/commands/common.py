@@ -208,11 +208,11 @@ def colours(ctx: Call, baton: Baton, *, tty: bool | None = None) -> dict[str, st
     return terminal.COLORS | baton.repo.colors()
 
 
-def looking(ctx: Call, baton: Baton) -> Look:
-    """How a screen on standard output shows things: its colours, its width, and what time it is."""
+def looking(ctx: Call, baton: Baton, *, fd: int = 1) -> Look:
+    """How a screen on standard output, or error, shows things: its colours, its width, and what time it is."""
     from gitbaton.commands.look import Look
 
-    return Look(baton, colours(ctx, baton))
+    return Look(baton, colours(ctx, baton, tty=os.isatty(fd) if fd != 1 else None), fd=fd)
 
 
 @contextmanager

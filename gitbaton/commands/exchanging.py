@@ -9,6 +9,7 @@ from gitbaton import sync, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, check_track, counted, plain, timestamp
 from gitbaton.commands.common import apart_document, askable, confirmed, picked, summed, tell_error, told_apart, warn_all
+from gitbaton.commands.look import Cell, Look
 from gitbaton.commands.options import Option
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
@@ -121,16 +122,18 @@ def _full(item: Item) -> str:
     return called(item[1:]) if item[0] == "thread" else f"{item[0]} '{plain(item[1])}'"
 
 
-def _brief(item: Item) -> str:
-    """The same at the beginning of a line, where a track's name stands alone."""
-    return plain(item[1]) if item[0] == "track" else _full(item)
+def _brief(look: Look, item: Item) -> str:
+    """The same at the beginning of a line, where a track's name stands alone, and is no longer than a third of it."""
+    return look.short(item[1]) if item[0] == "track" else _full(item)
 
 
-def say_gathered(remote: Remote, found: Gathered, *, verbose: bool, news_only: bool = False) -> None:
+def say_gathered(look: Look, remote: Remote, found: Gathered, *, verbose: bool, news_only: bool = False) -> None:
     """One line for each track, run and thread of a fetch; of many how many."""
     there = plain(remote.shown)
     rows = [row for row in found.rows if row.state != "broken" and not (news_only and row.state == "same")]
-    texts = ((row.state, f"{_brief(row.item)}: {_fetched_text(row, there)}") for row in rows)
+    texts = (
+        (row.state, look.fit(f"{_brief(look, row.item)}: {_fetched_text(row, there)}", *_fetched_step(row))) for row in rows
+    )
     words = {state: (f"{{}} {state}", "") for state in ("new", "newer", "rewritten", "same", "gone", "pruned")}
     for text in summed(texts, words, verbose=verbose, lists="--verbose"):
         terminal.say(text)
@@ -143,15 +146,20 @@ def say_gathered(remote: Remote, found: Gathered, *, verbose: bool, news_only: b
         terminal.warn(f"'{plain(ref)}' of {there} is left out: the name is not one that gitbaton writes")
 
 
+def _fetched_step(row: Fetched) -> tuple[str | Cell, ...]:
+    """What stands in the newest checkpoint of a track that has news; it is not ours."""
+    news = row.item[0] == "track" and row.state in ("new", "newer", "rewritten")
+    return (": ", (("> ", "foreign"), (line(row.step), ""))) if news else ()
+
+
 def _fetched_text(row: Fetched, there: str) -> str:
     """What became of an item of the remote ``there``."""
     kind = row.item[0]
     many = counted(row.count, "record" if kind == "run" else "checkpoint")
-    step = f": > {line(row.step)}" if kind == "track" else ""
     return {
-        "new": f"new, {many}{step}",
-        "newer": f"{row.count} newer{step}" if row.count or kind != "thread" else "newer writes",
-        "rewritten": f"rewritten, {many}" if kind == "run" else f"rewritten, {row.count} newer{step}",
+        "new": f"new, {many}",
+        "newer": f"{row.count} newer" if row.count or kind != "thread" else "newer writes",
+        "rewritten": f"rewritten, {many if kind == 'run' else f'{row.count} newer'}",
         "same": "same",
         "gone": f"gone at {there}",
         "pruned": f"gone at {there}, and what was fetched of it, too",
@@ -166,7 +174,7 @@ def _say_late(row: Union[Fetched, Joined]) -> None:
         terminal.warn(f"checkpoint {item.id} of '{track}' is from the future ({when}): it is not joined before then")
 
 
-def say_joining(baton: Baton, found: Joining, *, verbose: bool, dry_run: bool) -> None:
+def say_joining(look: Look, baton: Baton, found: Joining, *, verbose: bool, dry_run: bool) -> None:
     """One line for each track and thread that changed; of many how many."""
     would, texts = "would be " if dry_run else "", list[tuple[str, str]]()
     for row in found.rows:
@@ -175,7 +183,7 @@ def say_joining(baton: Baton, found: Joining, *, verbose: bool, dry_run: bool) -
         was = f" (was {baton.short(row.was)})" if row.was is not None and (row.removed or row.changed) else ""
         back = "; it was deleted here, and went on there" if row.back else ""
         if parts:
-            texts.append((row.item[0], f"{_brief(row.item)}: {parts}{was}{back}"))
+            texts.append((row.item[0], look.fit(f"{_brief(look, row.item)}: {parts}{was}{back}")))
     for text in summed(texts, _ITEMS, start=f"{would}joined: ", verbose=verbose, lists="--verbose"):
         terminal.say(text)
     for row in found.rows:
@@ -185,10 +193,12 @@ def say_joining(baton: Baton, found: Joining, *, verbose: bool, dry_run: bool) -
     warn_all(found.warnings)
 
 
-def say_pushing(baton: Baton, remote: Remote, done: Pushing, *, verbose: bool, dry_run: bool, hint: str = "") -> None:
+def say_pushing(
+    look: Look, baton: Baton, remote: Remote, done: Pushing, *, verbose: bool, dry_run: bool, hint: str = ""
+) -> None:
     """The moves of a push, of many how many, and why it, or a part of it, was refused. ``hint``: for what was refused."""
     would = "would " if dry_run else ""
-    rows = [(move.kind, plain(would + _push_text(move))) for move in done.moves if move.changes]
+    rows = [(move.kind, look.fit(plain(would + _push_text(look, move)))) for move in done.moves if move.changes]
     if dry_run and done.exposure is not None:
         _say_public(remote, done.exposure)
     if not done.failure and (dry_run or not (done.hits or _halted(done))):
@@ -225,9 +235,9 @@ def say_apart(broken: Mapping[str, str], pushed: Sequence[Pushing] = ()) -> None
         terminal.tell(f"hint: {MENDS}")
 
 
-def _push_text(move: Move) -> str:
+def _push_text(look: Look, move: Move) -> str:
     """What a push does with one ref, in words."""
-    name = move.ref if not move.item else f"'{move.name}'" if move.kind == "track" else _full(move.item)
+    name = move.ref if not move.item else f"'{look.short(move.name)}'" if move.kind == "track" else _full(move.item)
     name = f"late writes of {name}" if move.ref.startswith(LATE) else name
     counts = [counted(move.count, "record" if move.kind == "run" else "checkpoint")] if move.count else []
     counts += [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []

@@ -4,7 +4,7 @@ from typing import Annotated, Optional
 
 from gitbaton import sync, terminal
 from gitbaton.codec import plain
-from gitbaton.commands.common import AsJson, Verbose, opened, print_json, tell_error, warn_all
+from gitbaton.commands.common import AsJson, Verbose, looking, opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, Timeout, Tracks, exchange, gathered_document, say_apart, say_gathered
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import RecordError
@@ -50,7 +50,7 @@ def command(
         if json:
             print_json({"remote": remote.shown, **gathered_document(found), "problem": problem})
         else:
-            say_gathered(remote, found, verbose=verbose)
+            say_gathered(looking(ctx, baton), remote, found, verbose=verbose)
             if not (found.rows or found.strange):
                 terminal.say(f"'{plain(remote.shown)}' has no tracks")
             if problem:

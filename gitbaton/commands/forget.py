@@ -1,15 +1,17 @@
 """``git baton forget``."""
 
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated
 
 from gitbaton import terminal
+from gitbaton.baton import Baton
 from gitbaton.codec import Json, counted, path_document, plain
 from gitbaton.commands.common import (
     AsJson,
     Verbose,
     apart_document,
+    looking,
     opened,
     print_json,
     summed,
@@ -17,10 +19,11 @@ from gitbaton.commands.common import (
     told_apart,
     warn_all,
 )
+from gitbaton.commands.look import Look
 from gitbaton.commands.options import Argument, Call, Option
-from gitbaton.commands.retaining import clean, consented, discreet, laid_out
+from gitbaton.commands.retaining import checkpoints_told, clean, consented, discreet, laid_out
 from gitbaton.errors import MENDS
-from gitbaton.render import in_shell, line
+from gitbaton.render import in_shell
 from gitbaton.retention import mirrors
 from gitbaton.retention.forgetting import Forgetting, apply, forget, permit, plan
 from gitbaton.retention.proof import Proof, prove, texts, to_do, unknown
@@ -75,7 +78,7 @@ def command(
             made, warnings = consented(
                 made,
                 lambda: plan(baton, made.ids, everywhere=everywhere),
-                lambda made: laid_out(ctx, baton, told(made, baton.short, dry_run=True, verbose=verbose), json=json),
+                lambda made: laid_out(ctx, baton, lambda look: told(baton, look, made, True, verbose), json=json),
                 lambda made: (made, apply(baton, made)),
                 "forget for good?",
                 lambda made: permit(baton, made, force=force),
@@ -86,7 +89,7 @@ def command(
         if json:
             print_json({key: clean(baton, item) for key, item in document(made, proof, dry_run=dry_run).items()})
         else:
-            for text in told(made, baton.short, dry_run=dry_run, verbose=verbose):
+            for text in told(baton, looking(ctx, baton), made, dry_run, verbose):
                 terminal.say(say(text))
             if not dry_run:
                 proven = everywhere and not (proof.held or proof.unread)
@@ -107,14 +110,13 @@ def command(
     return 1 if proof.held or proof.unread or not whole else 0
 
 
-def told(made: Forgetting, short: Callable[[str], str], *, dry_run: bool, verbose: bool) -> Iterator[str]:
+def told(baton: Baton, look: Look, made: Forgetting, dry_run: bool, verbose: bool) -> Iterator[str]:
     """What goes, one line each, or how much."""
     done, went, has = ("would forget", "would go", "would have") if dry_run else ("forgot", "went", "has")
-    steps = {stored.id: stored.checkpoint.step for stored in made.stored}
-    along = [(stored.id, stored.checkpoint.step) for stored in made.along]
-    gone = [*((oid, steps.get(oid, "(removed before)")) for oid in made.ids), *along]
-    rows = [("", f"{done} {short(oid)} {line(step)}" + (" (pinned)" if oid in made.pinned else "")) for oid, step in gone]
-    yield from summed(rows, {"": (f"{done} {{}}", "checkpoint")}, verbose=verbose, lists="--verbose")
+    known = {stored.id: stored for stored in (*made.stored, *made.along)}
+    gone = [(oid, known.get(oid)) for oid in (*made.ids, *(stored.id for stored in made.along))]
+    rows = checkpoints_told(baton, look, done, [(oid, stored, "pinned" * (oid in made.pinned)) for oid, stored in gone])
+    yield from summed([("", row) for row in rows], {"": (f"{done} {{}}", "checkpoint")}, verbose=verbose, lists="--verbose")
     if made.along:
         which = "carries" if len(made.along) == 1 else "carry"
         yield f"{counted(len(made.along), 'automatic checkpoint')} that {which} their words {went} with them"
@@ -126,7 +128,7 @@ def told(made: Forgetting, short: Callable[[str], str], *, dry_run: bool, verbos
             what = ", ".join(paths[:_MOST]) + (f" and {len(paths) - _MOST} more" if len(paths) > _MOST else "")
             lost = f"; no longer in it: {what}" if paths else ""
             verb = "would be" if dry_run else "is"
-            yield f"safety checkpoint {short(stored.id)} {verb} written again without what is forgotten{lost}"
+            yield f"safety checkpoint {look.id(stored.id)} {verb} written again without what is forgotten{lost}"
     for count, noun in ((len(made.conversations), "transcript"), (len(made.fetched), "fetched ref")):
         if count:
             yield f"{counted(count, noun)} {went} as well"

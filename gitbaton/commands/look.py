@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import counted, plain
+from gitbaton.codec import counted, plain, timestamp
 from gitbaton.commands.columns import cut, screen, width
 from gitbaton.model import Live, Oid, Stored
 from gitbaton.render import line
@@ -83,6 +83,11 @@ class Look:
             return f"{then.astimezone():%Y-%m-%d}" if then is not None else "?"
         return self.lasting(seconds)
 
+    def beside(self, then: datetime) -> str:
+        """A moment as it is stored, and how long ago that was, but for ages that would be its date once more."""
+        ago = self.age(then)
+        return timestamp(then) + (f" ({ago})" if ago[-1].isalpha() else "")
+
     def lasting(self, seconds: float) -> str:
         """So many seconds: ``now``, ``4m``, ``3h``, ``2d``."""
         return next((f"{int(seconds // length)}{unit}" for unit, length in _UNITS if seconds >= length), "now")
@@ -131,6 +136,23 @@ class Look:
     def words(self, stored: Stored, text: str, after: str = "") -> Cell:
         """Words of a checkpoint in one line, and what stands ``after`` them; those that are foreign stand behind a ``>``."""
         return (*self.mark(stored), (line(text), ""), (after and f" {after}", "foreign"))
+
+    def named(self, stored: Stored, step: str | None = None) -> Cell:
+        """A checkpoint in a sentence: its id, and its step, or what stands for that."""
+        return (
+            *self.ids([stored.id])[stored.id],
+            (" ", ""),
+            *self.words(stored, stored.checkpoint.step if step is None else step),
+        )
+
+    def short(self, name: str) -> str:
+        """A name that somebody chose, safe for a terminal, in at most a third of the screen."""
+        return cut(plain(name), max(self.columns // 3, _NAME)) if self.columns is not None else plain(name)
+
+    def fit(self, *pieces: Cell | str) -> str:
+        """Pieces as one line that is not longer than the screen is wide."""
+        cell = tuple(piece for part in pieces for piece in (((part, ""),) if isinstance(part, str) else part))
+        return self.text(_cut(cell, self.columns) if self.columns is not None else cell)
 
     def text(self, cell: Cell) -> str:
         """A cell in its colours."""

@@ -3,9 +3,8 @@
 from typing import Annotated
 
 from gitbaton import terminal
-from gitbaton.commands.common import opened
+from gitbaton.commands.common import looking, opened
 from gitbaton.commands.options import Argument, Call
-from gitbaton.render import line
 from gitbaton.retention.pins import set_pin
 
 Pinned = Annotated[str, Argument(metavar="CHECKPOINT", help="A checkpoint by any name that 'show' takes.")]
@@ -24,7 +23,7 @@ def set_and_say(ctx: Call, checkpoint: str, *, pinned: bool) -> int:
     """Set or take back a pin."""
     with opened(ctx) as baton:
         stored, changed = set_pin(baton, checkpoint, pinned=pinned)
-        short, step = baton.short(stored.id), line(stored.checkpoint.step)
-        same = f"'{short}' is {'pinned already' if pinned else 'not pinned'}"
-        terminal.say(f"{'pinned' if pinned else 'no longer pinned'} {short} {step}" if changed else same)
+        look = looking(ctx, baton)
+        said = ("pinned " if pinned else "no longer pinned ") if changed else "pinned already: " if pinned else "not pinned: "
+        terminal.say(look.fit(said, look.named(stored)))
     return 0

@@ -18,6 +18,7 @@ from gitbaton.commands.common import (
     summed,
     told_apart,
 )
+from gitbaton.commands.look import Cell, Column, Look
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.retaining import FREED, amount, clean, consented, discreet, laid_out
 from gitbaton.errors import BatonError, UsageError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _SUMS = {"keep": ("keep {}", "checkpoint"), "remove": ("remove {}", "checkpoint")}
 _SUMS |= {"safety": ("{}", "safety checkpoint"), "transcript": ("{}", "transcript")}
 Told = dict[tuple[str, str, str], "Facts"]  # by thread, namespace and id of a checkpoint
+_PLAN = (Column(), Column(), Column(right=True), Column(named=True), Column())
 OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily": "--keep-daily", "keepWeekly": "--keep-weekly"}
 
 
@@ -92,27 +94,33 @@ def command(
             made = consented(
                 made,
                 lambda: plan(baton, wish, weigh=True),
-                lambda made: laid_out(ctx, baton, _planned(baton, made, verbose), json=json),
+                lambda made: laid_out(ctx, baton, lambda look: _planned(baton, look, made, verbose), json=json),
                 lambda made: apply(baton, made),
                 "remove them?",
             )
         if json:
             print_json({key: clean(baton, item) for key, item in _document(made, dry_run=dry_run).items()})
         else:
-            with paged(ctx, baton):
-                for text in _planned(baton, made, verbose) if dry_run else _done(made):
+            with paged(ctx, baton) as look:
+                for text in _planned(baton, look, made, verbose) if dry_run else _done(made):
                     terminal.say(baton.redactor.text(text))
     return 0 if told_apart(made.broken) else 1
 
 
-def _planned(baton: Baton, made: Plan, verbose: bool) -> Iterator[str]:
-    def named(stored: Stored) -> str:
-        return f"{baton.short(stored.id)} {line(stored.checkpoint.step)}"
+def _planned(baton: Baton, look: Look, made: Plan, verbose: bool) -> Iterator[str]:
+    listed = [stored for part in made.tracks for stored in (*(stored for stored, _ in part.keep), *part.remove)]
+    ids = look.ids(stored.id for stored in listed)
 
-    parts = ((f"track '{plain(part.track)}'", part) for part in made.tracks)
-    rows = _stays_and_goes(parts, lambda part, stored: named(stored))
-    rows += [("safety", f"remove safety {named(stored)}") for piece in made.safety for stored in piece.remove]
-    rows += [("transcript", f"remove transcript {talk.agent} {plain(talk.session)}") for talk in made.conversations]
+    def step(stored: Stored) -> str:  # without secrets before it is cut
+        return baton.redactor.text(line(stored.checkpoint.step))
+
+    parts = [(f"track '{look.short(part.track)}'", part) for part in made.tracks]
+    rows = _stays_and_goes(
+        look, parts, lambda _, stored: (ids[stored.id], look.age(stored.checkpoint.created), look.words(stored, step(stored)))
+    )
+    old = (stored for piece in made.safety for stored in piece.remove)
+    rows += [("safety", look.fit("remove safety checkpoint ", look.named(stored, step(stored)))) for stored in old]
+    rows += [("transcript", look.fit(f"remove transcript {talk.agent} {plain(talk.session)}")) for talk in made.conversations]
     yield from summed(rows, _SUMS, verbose=verbose, lists="--dry-run --verbose")
     yield _would_free(made)
 
@@ -165,7 +173,8 @@ def _prune_threads(
 
             def show(made: Plan) -> None:
                 told.update(_facts(store, made))
-                laid_out(ctx, baton, _planned_threads(weighed(store, baton.repo, made), told, verbose), json=json)
+                seen = weighed(store, baton.repo, made)
+                laid_out(ctx, baton, lambda look: _planned_threads(look, seen, told, verbose), json=json)
 
             def carry_out(made: Plan) -> Plan:
                 try:
@@ -183,9 +192,9 @@ def _prune_threads(
         if json:
             print_json(_document_of_threads(made, told, dry_run=dry_run))
         else:
-            with paged(ctx, baton):
+            with paged(ctx, baton) as look:
                 went = [*_went(_named(made)), "nothing to remove" if made.empty else FREED]
-                for text in _planned_threads(made, told, verbose) if dry_run else went:
+                for text in _planned_threads(look, made, told, verbose) if dry_run else went:
                     terminal.say(text)
     return 0 if told_apart(made.broken) else 1
 
@@ -204,14 +213,14 @@ def _named(made: "of_threads.Plan") -> "Iterator[tuple[str, of_threads.Part]]":
         yield f"thread '{name(part.thread)}'" + (f" namespace '{name(part.namespace)}'" if part.namespace else ""), part
 
 
-def _planned_threads(made: "of_threads.Plan", told: Told, verbose: bool) -> Iterator[str]:
+def _planned_threads(look: Look, made: "of_threads.Plan", told: Told, verbose: bool) -> Iterator[str]:
     from gitbaton.commands.threads import name
 
-    def said(part: "of_threads.Part", entry: "Entry") -> str:
+    def said(part: "of_threads.Part", entry: "Entry") -> tuple[Cell | str, str, Cell | str]:
         known = told[part.thread, part.namespace, entry.id]
-        return f"{name(entry.id)} {known.source} {known.step}".rstrip()
+        return name(entry.id), look.age(known.ts), f"{known.source} {known.step}".rstrip()
 
-    yield from summed(_stays_and_goes(_named(made), said), _SUMS, verbose=verbose, lists="--dry-run --verbose")
+    yield from summed(_stays_and_goes(look, [*_named(made)], said), _SUMS, verbose=verbose, lists="--dry-run --verbose")
     yield _would_free(made)
 
 
@@ -228,13 +237,21 @@ def _document_of_threads(made: "of_threads.Plan", told: Told, *, dry_run: bool) 
     return {"dry_run": dry_run, "threads": rows, "bytes": made.bytes, "broken": apart_document(made.broken)}
 
 
-def _stays_and_goes(parts: Iterable[tuple[str, Any]], said: Callable[[Any, Any], str]) -> list[tuple[str, str]]:
-    """What of each track or thread would stay and go, one line a checkpoint, by kind."""
-    rows = []
+def _stays_and_goes(
+    look: Look, parts: Sequence[tuple[str, Any]], said: Callable[[Any, Any], tuple[Cell | str, str, Cell | str]]
+) -> list[tuple[str, str]]:
+    """What of each track or thread would stay and go, one line a checkpoint, by kind; ``said``: its id, its age, and words."""
+    cells = list[tuple[Cell | str, ...]]()
+    for _, part in parts:
+        for item, reasons in (*part.keep, *((item, None) for item in part.remove)):
+            oid, age, words = said(part, item)
+            what = (("remove", "drift"),) if reasons is None else (("keep", "home"),)
+            cells.append((what, oid, age, plain(", ".join(reasons or ())), words))
+    lines, rows = look.table(_PLAN, cells), list[tuple[str, str]]()
     for label, part in parts:
-        rows.append(("", f"{label}: {counted(len(part.remove), 'checkpoint')} to remove, {len(part.keep)} to keep"))
-        rows += [("keep", f"keep {said(part, item)}: {plain(', '.join(reasons))}") for item, reasons in part.keep]
-        rows += [("remove", f"remove {said(part, item)}") for item in part.remove]
+        many = f"{label}: {counted(len(part.remove), 'checkpoint')} to remove, {len(part.keep)} to keep"
+        rows.append(("", look.fit(many)))
+        rows += [("keep", next(lines)) for _ in part.keep] + [("remove", next(lines)) for _ in part.remove]
     return rows
 
 

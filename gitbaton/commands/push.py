@@ -4,7 +4,7 @@ from functools import partial
 from typing import Annotated, Optional
 
 from gitbaton import sync
-from gitbaton.commands.common import AsJson, Verbose, opened, print_json
+from gitbaton.commands.common import AsJson, Verbose, looking, opened, print_json
 from gitbaton.commands.exchanging import (
     TIMEOUT,
     DryRun,
@@ -74,9 +74,8 @@ def command(
         if json:
             print_json({"remote": remote.shown, "dry_run": dry_run, "places": [pushing_document(part) for part in done]})
         else:
+            look, hint = looking(ctx, baton), f"git baton sync {in_shell(remote.shown)}"
             for part in done:
-                say_pushing(
-                    baton, remote, part, verbose=verbose, dry_run=dry_run, hint=f"git baton sync {in_shell(remote.shown)}"
-                )
+                say_pushing(look, baton, remote, part, verbose=verbose, dry_run=dry_run, hint=hint)
             say_apart({ref: why for part in done for ref, why in part.apart.items()}, done)
     return 1 if any(part.refused for part in done) else 0  # something did not reach the remote that should have

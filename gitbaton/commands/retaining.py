@@ -1,19 +1,22 @@
 """Retention (prune, forget, tracks delete, log, du): amounts, pins, redacted output, the question before anything goes."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Optional, TypeVar
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json
-from gitbaton.commands.common import askable, confirmed, paged
+from gitbaton.commands.common import askable, confirmed, looking, paged
 from gitbaton.commands.options import Call
 from gitbaton.errors import BatonError, NoAnswerError, RefConflictError, UsageError
+from gitbaton.model import Oid, Stored
+from gitbaton.render import line
 from gitbaton.store.meta import NOTHING, Meta, read
 
 if TYPE_CHECKING:
+    from gitbaton.commands.look import Look
     from gitbaton.secrets import Redactor
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
@@ -42,6 +45,21 @@ def marked(baton: Baton) -> Meta:
         return NOTHING
 
 
+def checkpoints_told(
+    baton: Baton, look: "Look", done: str, items: Sequence[tuple[Oid, Optional[Stored], str]]
+) -> Iterator[str]:
+    """A line for each checkpoint, as far as it is known, that something is, or would be, ``done`` to, with a mark each."""
+    from gitbaton.commands.look import Column
+
+    ids = look.ids(oid for oid, _, _ in items)
+    cells = []
+    for oid, stored, mark in items:
+        step = baton.redactor.text(line(stored.checkpoint.step)) if stored is not None else ""  # before it is cut
+        words = look.words(stored, step) if stored is not None else "(removed before)"
+        cells.append((done, ids[oid], look.age(stored.checkpoint.created) if stored is not None else "", mark, words))
+    yield from look.table((Column(), Column(), Column(right=True, goes=1), Column(), Column()), cells)
+
+
 @contextmanager
 def discreet(baton: Baton) -> Iterator[None]:
     """What is raised inside says no secret."""
@@ -62,14 +80,14 @@ def clean(baton: Baton, value: Json, redactor: "Redactor | None" = None) -> Json
     return {key: clean(baton, item, redactor) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def laid_out(ctx: Call, baton: Baton, texts: Iterable[str], *, json: bool = False) -> None:
+def laid_out(ctx: Call, baton: Baton, texts: "Callable[[Look], Iterable[str]]", *, json: bool = False) -> None:
     """A plan before the question: paged on a terminal; on standard error where standard output is for a program."""
     if json or not sys.stdout.isatty():
-        for text in texts:
+        for text in texts(looking(ctx, baton, fd=2)):
             terminal.tell(baton.redactor.text(text))
         return
-    with paged(ctx, baton):
-        for text in texts:
+    with paged(ctx, baton) as look:
+        for text in texts(look):
             terminal.say(baton.redactor.text(text))
 
 

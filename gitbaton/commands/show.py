@@ -1,13 +1,12 @@
 """``git baton show``."""
 
 from gitbaton import terminal
-from gitbaton.codec import timestamp
 from gitbaton.commands.common import AsJson, Newest, Track, checkpoint_of, opened, paged, print_json
 from gitbaton.commands.options import Call
 from gitbaton.commands.retaining import marked
 from gitbaton.model import FileState
 from gitbaton.observed import pairs
-from gitbaton.render import age, key_value, quote, quoted, resume_lines, stored_document
+from gitbaton.render import key_value, quote, quoted, resume_lines, stored_document
 from gitbaton.survey import tests_then
 
 
@@ -35,11 +34,15 @@ def command(
         c = stored.checkpoint
         with paged(ctx, baton) as look:
             terminal.say(look.paint(f"checkpoint {stored.id}", "id"))
-            created = f"{timestamp(c.created)} ({age(c.created, baton.clock())})"
             marks = (("foreign=yes", stored.foreign_words), ("pinned=yes", marked(baton).pinned(stored.id)))
             for text in (text for text, on in marks if on):
                 terminal.say(text)
-            head = [("kind", c.kind), ("label", c.label or ""), ("created", created), ("previous", c.previous or "")]
+            head = [
+                ("kind", c.kind),
+                ("label", c.label or ""),
+                ("created", look.beside(c.created)),
+                ("previous", c.previous or ""),
+            ]
             head += [("commit", stored.commit), ("base", stored.base or "")]
             head += [("agent", f"{c.agent.name} {c.agent.session or ''}".strip())] if c.agent else []
             seen = pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))

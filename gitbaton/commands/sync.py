@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 from gitbaton import sync
 from gitbaton.codec import Json
 from gitbaton.commands import exchanging
-from gitbaton.commands.common import AsJson, Verbose, opened, print_json, tell_error, warn_all
+from gitbaton.commands.common import AsJson, Verbose, looking, opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, DryRun, Scan, Timeout, Tracks, Yes, ask_consent, exchange
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.retention import mirrors
@@ -53,10 +53,11 @@ def command(
                 ends: dict[str, Json] = {"failure": done.failure, "rounds": done.rounds}
                 print_json({"remote": remote.shown, "dry_run": dry_run, **moved, **ends})
             else:
-                exchanging.say_gathered(remote, done.gathered, verbose=verbose, news_only=True)
-                exchanging.say_joining(baton, done.joining, verbose=verbose, dry_run=dry_run)
+                look = looking(ctx, baton)
+                exchanging.say_gathered(look, remote, done.gathered, verbose=verbose, news_only=True)
+                exchanging.say_joining(look, baton, done.joining, verbose=verbose, dry_run=dry_run)
                 for part in done.pushing:
-                    exchanging.say_pushing(baton, remote, part, verbose=verbose, dry_run=dry_run)
+                    exchanging.say_pushing(look, baton, remote, part, verbose=verbose, dry_run=dry_run)
                 if done.failure:
                     tell_error(f"not pushed: {done.failure}", ())
                 exchanging.say_apart(done.apart, done.pushing)

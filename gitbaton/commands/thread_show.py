@@ -6,13 +6,11 @@ from json import dumps
 from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.baton import Baton
-from gitbaton.codec import timestamp
 from gitbaton.commands.common import AsJson, paged, picked
 from gitbaton.commands.look import Look
 from gitbaton.commands.options import Argument, Call
 from gitbaton.commands.retaining import amount
-from gitbaton.commands.threads import EXTRA, AThread, Namespace, ago, commit_of, name, place_of, said_document
+from gitbaton.commands.threads import EXTRA, AThread, Namespace, commit_of, name, place_of, said_document
 from gitbaton.render import key_value
 from gitbaton.threads.decoding import SCREEN, WHOLE, Doc, flat, pretty
 from gitbaton.threads.reports import Content, Shown, content, resolve
@@ -62,18 +60,18 @@ def command(
             terminal.write(dumps(whole, indent=2, allow_nan=False) + "\n")
             return 0
         with paged(ctx, baton) as look:
-            for text in _shown(baton, found, place, look):
+            for text in _shown(found, place, look):
                 terminal.say(text)
         if found.unread:
             terminal.tell(f"hint: {EXTRA}")
     return 0
 
 
-def _shown(baton: Baton, found: Content, place: tuple[str, str], look: Look) -> Iterator[str]:
+def _shown(found: Content, place: tuple[str, str], look: Look) -> Iterator[str]:
     """The lines of a checkpoint."""
     entry, told = found.entry, found.facts
     yield look.paint(f"checkpoint {name(entry.id)}", "id")
-    when = f"{timestamp(told.ts)} ({ago(baton, told)})" if told.ts is not None else ""
+    when = look.beside(told.ts) if told.ts is not None else ""
     pairs = [("thread", name(place[0])), ("namespace", name(place[1])), ("parent", name(entry.parent or ""))]
     pairs += [("commit", commit_of(entry) or "not yet in git"), ("created", when)]
     for key, text in pairs:

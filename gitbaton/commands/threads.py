@@ -13,7 +13,6 @@ from gitbaton.codec import Json, plain, timestamp
 from gitbaton.commands.common import opened
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError
-from gitbaton.render import age
 from gitbaton.store.refs import REMOTES, THREADS, remote_of, remote_ref
 from gitbaton.threads.chain import Chain
 from gitbaton.threads.codec import Entry
@@ -129,8 +128,3 @@ def unusable(baton: Baton, place: tuple[str, str], remote: str) -> str:
 def commit_of(entry: Entry) -> Optional[str]:
     """The commit of a checkpoint; None while git does not hold it."""
     return entry.commit.hex() if entry.commit is not None else None
-
-
-def ago(baton: Baton, told: Facts) -> str:
-    """How long ago a checkpoint was made."""
-    return age(told.ts, baton.clock()) if told.ts is not None else "?"

@@ -11,6 +11,7 @@ from gitbaton.commands.common import (
     Nul,
     Porcelain,
     left_out,
+    looking,
     one_of,
     opened,
     paged,
@@ -19,10 +20,10 @@ from gitbaton.commands.common import (
     told_apart,
     warn_all,
 )
-from gitbaton.commands.look import Column
+from gitbaton.commands.look import Column, Look
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
-from gitbaton.render import in_shell, line, origin, porcelain, stored_document
+from gitbaton.render import in_shell, origin, porcelain, stored_document
 
 COLUMNS = ("current", "track", "id", "created", "commit")
 
@@ -88,19 +89,18 @@ def command(
 
 def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_run: bool, json: bool) -> int:
     """Delete a track, after asking, or only say what would go; the exit code."""
-    from gitbaton.commands.retaining import FREED, clean, consented, discreet, laid_out
+    from gitbaton.commands.retaining import FREED, checkpoints_told, clean, consented, discreet, laid_out
     from gitbaton.retention import mirrors
     from gitbaton.retention.deleting import Deletion, apply, delete, permit, plan
 
-    def told(made: Deletion) -> Iterator[str]:
+    def told(look: Look, made: Deletion) -> Iterator[str]:
         pinned, needed = ({stored.id for stored in items} for items in (made.pinned, made.needed))
-        rows = []
-        for stored in made.items:
-            mark = (" (pinned)" if stored.id in pinned else "") + (" (a run needs it)" if stored.id in needed else "")
-            rows.append((mark, f"would remove {baton.short(stored.id)} {line(stored.checkpoint.step)}{mark}"))
+        marks = [", ".join(["pinned"] * (s.id in pinned) + ["a run needs it"] * (s.id in needed)) for s in made.items]
+        items = [(stored.id, stored, mark) for stored, mark in zip(made.items, marks, strict=True)]
+        rows = zip(marks, checkpoints_told(baton, look, "would remove", items), strict=True)
         log = f"'git baton log {in_shell(made.track)}'"
         yield from summed(rows, {"": ("would remove {}", "checkpoint")}, verbose=False, lists=log)
-        yield f"track '{plain(made.track)}' would be gone, here and in every clone that syncs"
+        yield look.fit(f"track '{plain(made.track)}' would be gone, here and in every clone that syncs")
 
     with discreet(baton):
         made, warnings = plan(baton, name), list[str]()
@@ -110,7 +110,7 @@ def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_r
             made, warnings = consented(
                 made,
                 lambda: plan(baton, made.track),
-                lambda made: laid_out(ctx, baton, told(made), json=json),
+                lambda made: laid_out(ctx, baton, lambda look: told(look, made), json=json),
                 lambda made: (made, apply(baton, made)),
                 "delete for good?",
                 lambda made: permit(baton, made, force=force),
@@ -125,7 +125,7 @@ def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_r
         else:
             many = counted(len(made.items), "checkpoint")
             gone = f"track '{plain(made.track)}' is gone with {many}; other clones drop it when they sync"
-            for text in told(made) if dry_run else (gone, FREED):
+            for text in told(looking(ctx, baton), made) if dry_run else (gone, FREED):
                 terminal.say(baton.redactor.text(text))
         if dry_run:
             permit(baton, made, force=force)

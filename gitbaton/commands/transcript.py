@@ -8,7 +8,7 @@ from gitbaton import terminal, transcripts
 from gitbaton.agents.conversation import messages
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
-from gitbaton.commands.common import Newest, Track, checkpoint_of, opened, paged
+from gitbaton.commands.common import Newest, Track, checkpoint_of, looking, opened, paged
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Stored
@@ -68,11 +68,12 @@ def _show(ctx: Call, baton: Baton, stored: Stored, raw: bytes, *, json: bool) ->
             terminal.write(plain(text, keep=KEPT) if seen else text)
         return
     rows: list[str] = []  # one block a message; what was said is indented, so that it can forge none, and drives no terminal
-    prefix = "> " if stored.foreign else ""
+    look = looking(ctx, baton)
+    prefix = look.paint("> ", "foreign") if stored.foreign else ""
     for message in messages(agent, raw):
-        who = f"tool {plain(message.name)}" if message.who == "tool" else message.who
+        who = look.paint(f"tool {plain(message.name)}:" if message.who == "tool" else f"{message.who}:", "heading")
         said = plain(message.text.replace("\r\n", "\n").strip("\n"), keep=KEPT).split("\n")
-        rows += [f"{prefix}{row}".rstrip() for row in (f"{who}:", *(f"    {text}" for text in said), "")]
+        rows += [f"{prefix}{row}".rstrip() for row in (who, *(f"    {text}" for text in said), "")]
     if not rows:
         hint = f"'git baton transcript show --json {baton.short(stored.id)}' shows its lines as they are"
         raise BatonError(f"nothing can be shown of a conversation of '{plain(agent)}'", hint)

@@ -5,11 +5,11 @@ from typing import Annotated, Optional
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import path_document, plain
-from gitbaton.commands.common import AsJson, Newest, Track, one_meant, opened, print_json, warn_all
+from gitbaton.commands.common import AsJson, Newest, Track, looking, one_meant, opened, print_json, warn_all
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.model import Stored
-from gitbaton.render import in_shell, line, stored_document
+from gitbaton.render import in_shell, stored_document
 from gitbaton.tools import worktrees
 
 
@@ -39,8 +39,8 @@ def command(
             done = {"checkpoint": stored_document(plan.stored), "directory": place, "head": plan.head}
             print_json({**done, "dry_run": dry_run, "warnings": list(plan.warnings)})
         else:
-            what = f"{baton.short(plan.stored.id)} {line(plan.stored.checkpoint.step)}"
-            terminal.say(f"{'would check out' if dry_run else 'checked out'} {what} in '{plain(directory)}'")
+            look, said = looking(ctx, baton), "would check out" if dry_run else "checked out"
+            terminal.say(look.fit(f"{said} in '{plain(directory)}': ", look.named(plan.stored)))
     warn_all(plan.warnings)
     return 0
 

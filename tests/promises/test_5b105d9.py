@@ -67,9 +67,13 @@ CHANGED = (
         r" commits nothing to your branches and touches neither\\nthe index nor your files; only LATEST.md and LATEST.json"
         r" change, where they are mirrored:\\ngit\1 --track '\2'",
     ),
+    # An age of more than 99 days is the date, which stands there already.
+    Changed("(thread )?show( .*)?", r" \( AGE \)$", ""),
+    Changed("pin main~2", "'ID' is pinned already", "pinned already: in a conflict"),
+    Changed("prune -n .*(?<!--json)", r"remove safety ", "remove safety checkpoint "),
     Changed("doctor", "so not 'git log' shows the entries", "so 'git log' does not show the entries"),
     # A pinned checkpoint is forgotten with --force only.
-    Changed("forget -n main~1", r"^(would forget .*)$", r"\1 (pinned)", code=1),
+    Changed("forget -n main~1", r"^(would forget .*)$", r"\1 pinned", code=1),
     Changed(
         "forget -n main~1",
         r"\A\Z",
@@ -91,8 +95,11 @@ ROWS = {
 """Of command lines whose rows have another form and order now: how a row was."""
 NEW = re.compile(r"^hint: (?:'git baton diff' shows what changed|\d+ files? not in that checkpoint stays?); .*\n", re.MULTILINE)
 """Hints that no verb gave."""
-TABLES = re.compile(r"(steps|journal show|threads|thread log)(?!.*--(json|why)).*")
+TABLES = re.compile(r"(steps|journal show|threads|thread log|prune -n|forget|worktree|pin)(?!.*--(json|why)).*")
 """Command lines whose rows stand in columns now: each row says the same words in another order."""
+PLANS = re.compile(r"prune -n|forget|worktree|pin ")
+SHORT = re.compile(r"\b(?:ID|[0-9a-f]{4}|[0-9a-f]{10})\b")
+"""An id in a plan: of ten digits then, of as few as are unique now."""
 STATES = {"green": "+ green", "failed": "x failed", "stale": "~ stale", "pending": ". -"}
 
 
@@ -122,10 +129,9 @@ def worded(line: str, answer: list[str | int]) -> list[str | int]:
         told = told[1:-1] if told[0].startswith("  TRACK ") else told  # its heading and its last line are new
         return [code, "\n".join(sorted(_track(row, form) for row in told)), err]
     if TABLES.fullmatch(line):
-        said = (
-            re.findall(r"[^\s,:]+", re.sub(r"\bkey |\bAGE\b|\bnow\b|\d{4}-\d\d-\d\d|(?<= )[-+!x~.](?= )", " ", row))
-            for row in str(out).splitlines()
-        )
+        plain = re.sub(r"\bkey |\bAGE\b|\bnow\b|\d{4}-\d\d-\d\d|(?<= )[-+!x~.](?= )", " ", str(out))
+        plain = SHORT.sub("", plain) if PLANS.match(line) else plain
+        said = (re.findall(r"[^\s,:]+", row) for row in plain.splitlines())
         return [code, "\n".join(" ".join(sorted(words)) for words in said), err]
     if not LISTS.match(line):
         return answer

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.commands.look import Look
 from gitbaton.errors import BatonError
 from gitbaton.store import History, Store
 from gitbaton.tools import bisection
@@ -84,6 +85,12 @@ def without(name: str) -> tuple[str, ...]:
     return ("test", "!", "-e", name)
 
 
+def short(track: Sandbox, number: int) -> str:
+    """The digits by which a checkpoint is shown."""
+    with track.open(door="binary") as baton:
+        return Look(baton, {}).id(ids(track)[number])
+
+
 NOT_BAD = ("sh", "-c", "! grep -q bad a.txt")
 
 
@@ -93,16 +100,16 @@ def test_finds_the_first_bad_one(track: Sandbox, temp: Path) -> None:
         done = bisect(track, *NOT_BAD)
     assert (done.code, done.err) == (0, "")
     ends, tried = done.out.splitlines()[:2], done.out.splitlines()[2:5]
-    assert ends == [f"trying the bad one, {ids(track)[7][:10]} step 7", f"trying the good one, {ids(track)[0][:10]} step 0"]
-    assert tried[0] == f"trying {ids(track)[4][:10]} step 4 (3 left to try after this, about 2 steps)"
-    assert tried[-1].endswith("(0 left to try after this, about 0 steps)")
+    assert ends == [f"trying the bad one: {short(track, 7)} step 7", f"trying the good one: {short(track, 0)} step 0"]
+    assert tried[0] == f"trying (3 left after this, about 2 steps): {short(track, 4)} step 4"
+    assert tried[-1].startswith("trying (0 left after this, about 0 steps): ")
     rows = done.out.splitlines()[5:]
     assert rows[:5] == [
-        f"{ids(track)[5]} is the first bad checkpoint",
+        f"{short(track, 5)} is the first bad checkpoint",
         "step=step 5",
         "note=note 5",
         "\tmore",
-        f"against {ids(track)[4][:10]} step 4:",
+        f"against {short(track, 4)} step 4",
     ]
     assert "\n".join(rows[5:]) == track.git("diff", "--stat=80", "--summary", "refs/baton/tracks/t~3", "refs/baton/tracks/t~2")
 
@@ -125,7 +132,7 @@ def test_bad_may_be_named_and_both_by_id(track: Sandbox) -> None:
     found = bisect(track, *without("new6.txt"), options=("--json", "--good", oids[2], "--bad", oids[6][:12]))
     assert found.json["first_bad"]["id"] == oids[6]
     neighbours = bisect(track, *without("new3.txt"), options=("--good", oids[2], "--bad", oids[3]))
-    assert neighbours.code == 0 and f"\n{oids[3]} is the first bad checkpoint\n" in neighbours.out
+    assert neighbours.code == 0 and f"\n{short(track, 3)} is the first bad checkpoint\n" in neighbours.out
 
 
 @pytest.mark.deep
@@ -156,7 +163,7 @@ def test_output_passes_through_and_json_stays_alone(track: Sandbox) -> None:
     found = bisect(track, "sh", "-c", "echo out; ! test -e new1.txt", options=("--json", "--good", "t~7"))
     assert found.json["first_bad"]["id"] == ids(track)[1]
     assert found.err.splitlines()[4:6] == [
-        f"trying {ids(track)[4][:10]} step 4 (3 left to try after this, about 2 steps)",
+        f"trying (3 left after this, about 2 steps): {short(track, 4)} step 4",
         "out",
     ]
 
@@ -177,7 +184,7 @@ def test_125_skips(track: Sandbox, temp: Path) -> None:
     assert done.code == 1
     rows = done.out.splitlines()
     at = rows.index("only checkpoints that cannot be tried are left; the first bad one is one of")
-    assert rows[at + 1 :] == [f"{ids(track)[n][:10]} step {n}" for n in (4, 5, 6)]
+    assert rows[at + 1 :] == [f"{short(track, n)} step {n}" for n in (4, 5, 6)]
     script = "test -e new7.txt && exit 1; ! test -e new1.txt || exit 125"
     found = bisect(track, "sh", "-c", script, options=("--json", "--good", "t~7"))
     assert found.code == 1 and found.json["first_bad"] is None
@@ -213,7 +220,7 @@ def test_checkpoints_without_files_are_skipped(track: Sandbox) -> None:
     done = bisect(track, "test", "!", "-e", "new9.txt", options=("--good", "t~4"))
     assert f"warning: checkpoint '{ids(track)[8][:10]}' has no files and is skipped\n" in done.err
     assert done.code == 1
-    assert done.out.splitlines()[-2:] == [f"{ids(track)[8][:10]} words only", f"{ids(track)[9][:10]} last"]
+    assert done.out.splitlines()[-2:] == [f"{short(track, 8)} words only", f"{short(track, 9)} last"]
 
 
 @pytest.mark.deep

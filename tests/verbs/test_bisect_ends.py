@@ -32,7 +32,7 @@ def test_a_bad_end_that_is_not_bad(track: Sandbox) -> None:
     for good in ("t~2", "t~1"):  # with and without checkpoints between
         done = track.baton("bisect", "--good", good, "--", "true")
         check_refused(done, "is not bad: 'true' exited with 0 on it")
-        assert [row.split(",")[0] for row in done.out.splitlines()] == ["trying the bad one"]
+        assert [row.split(":")[0] for row in done.out.splitlines()] == ["trying the bad one"]
     check_refused(bisect(track, "exit 125"), "the bad checkpoint")
     check_refused(bisect(track, "test $(cat n) != 2 || exit 125"), "cannot be tried: 'sh' exited with 125 on it")
     check_refused(bisect(track, "true", "--json"), "is not bad")

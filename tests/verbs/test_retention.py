@@ -170,7 +170,7 @@ def test_t16_pruned_to_what_the_dry_run_named_and_nothing_shared_is_lost(kept: S
 def test_the_dry_run_writes_nothing(kept: Sandbox) -> None:
     before = sorted(str(p) for p in (kept.path / ".git").rglob("*"))
     out = kept.ok("prune", "--keep-daily", "2", "-n", "t").out
-    assert "keep " in out and ": daily 2026-01-07, tip" in out and "about " in out and "remove " in out
+    assert "keep " in out and "  daily 2026-01-07, tip  " in out and "about " in out and "remove " in out
     assert sorted(str(p) for p in (kept.path / ".git").rglob("*")) == before
 
 

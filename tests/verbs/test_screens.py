@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,6 +27,7 @@ from tests.kit import Sandbox
 from tests.kit.journals import journal, record, step_of
 from tests.kit.places import DATA
 from tests.kit.threads import QUIET
+from tests.kit.tiers import deep
 from tests.verbs.test_threads_verbs import packed, put, write
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -86,17 +89,28 @@ def house(repo: Sandbox, tmp_path: Path) -> Sandbox:
     return repo
 
 
-def screens(monkeypatch: pytest.MonkeyPatch, box: Sandbox, *words: str, widths: Sequence[int] = WIDTHS) -> str:
-    """A screen at each width; none is wider than it may be."""
+def screens(
+    monkeypatch: pytest.MonkeyPatch,
+    box: Sandbox,
+    *words: str,
+    widths: Sequence[int] = WIDTHS,
+    wraps: bool = False,
+    code: int = 0,
+    said: bool = False,
+) -> str:
+    """A screen at each width, once for those at which it is the same; none is wider than it may be, but for whole texts, which
+    a terminal ``wraps``. ``said``: with what it says on standard error."""
     monkeypatch.setitem(cast(dict[str, object], Baton.__init__.__kwdefaults__), "clock", lambda: NOW)
-    shown = ""
+    shown: dict[str, list[int]] = {}
     for columns in widths:
         monkeypatch.setenv("COLUMNS", str(columns))
         done = box.here(*words)
-        assert done.code == 0 and done.err == "", done.err
-        assert all(width(row) <= columns for row in done.out.splitlines()), done.out
-        shown += f"# git baton {' '.join(words)}".rstrip() + f"  ({columns} columns)\n{done.out}\n"
-    return shown
+        assert done.code == code and (said or done.err == ""), done.err
+        assert wraps or all(width(row) <= columns for row in done.out.splitlines()), done.out
+        text = done.out + "".join(f"! {row}\n" for row in done.err.splitlines())
+        shown.setdefault(text, []).append(columns)
+    head = f"# git baton {' '.join(words)}".rstrip()
+    return "".join(f"{head}  ({', '.join(map(str, at))} columns)\n{text}\n" for text, at in shown.items())
 
 
 def kept(name: str, shown: str) -> str:
@@ -145,6 +159,9 @@ def test_threads(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.git("update-ref", far, repo.git("rev-parse", ref_of("support/4711", "")))
     shown = screens(monkeypatch, repo, "thread", "list")
     assert shown == kept("thread-list", shown)
+    shown = screens(monkeypatch, repo, "thread", "show", "support/4711", widths=(80,), wraps=True)
+    shown = re.sub(r"commit=.*", "commit=", shown)
+    assert shown == kept("thread-show", shown)
     shown = screens(monkeypatch, repo, "thread", "log", "support/4711")
     assert shown == kept("thread-log", shown)
 
@@ -158,3 +175,111 @@ def test_runs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown == kept("run-list", shown)
     shown = screens(monkeypatch, repo, "run", "show", "r-20260227-c213", "--records")
     assert shown == kept("run-show", shown)
+
+
+def steady(box: Sandbox, shown: str) -> str:
+    """A text with the ids of checkpoints and commits as they are in no run, but the same in each; and without what depends on
+    the machine."""
+    every = box.ok("log", "--all", "--json").json["checkpoints"]
+    every.sort(key=lambda row: (row["track"], row["created"]))
+    git = box.git("log", "--all", "--reflog", "--format=%H", "--author-date-order").split()
+    ids = [*dict.fromkeys(oid for row in every for oid in (row["id"], row["commit"])), *git]
+    made = {oid: hashlib.sha1(str(number).encode()).hexdigest() for number, oid in enumerate(ids)}
+
+    def same(match: re.Match[str]) -> str:
+        unknown = "f" * len(match[0]) if re.search(r"\d", match[0]) else match[0]
+        return next((fake[: len(match[0])] for oid, fake in made.items() if oid.startswith(match[0])), unknown)
+
+    shown = re.sub(r"\b(?:[0-9a-f]{7}|[0-9a-f]{10}|[0-9a-f]{40})\b", same, shown)
+    shown = shown.replace(str(box.path.parent), "/place")
+    shown = re.sub(r"'[^']*/git-baton'", "'/place/git-baton'", shown)
+    shown = re.sub(r" +OWN +SHARED", "  OWN  SHARED", shown)
+    shown = re.sub(r"\((not )?on PATH\)", "(on PATH or not)", shown)
+    return re.sub(r"(gitbaton|git) \d[.\w]*", r"\1 N", re.sub(r" *\d+(\.\d+)? (KiB|bytes?)", "  N KiB", shown))
+
+
+@pytest.fixture
+def full(house: Sandbox, tmp_path: Path) -> Sandbox:
+    """The house, with more of one track, a remote, and ids of seven digits: four of them are not always unique."""
+    house.git("config", "core.abbrev", "7")
+    for number in range(3):
+        house.write("a.txt", f"half\nof {number}\n")
+        said = f"step {number}: the lexer is done and every token carries its position, as the standard asks for"
+        take(house, "parser", said, at(seconds=100 - number), note="keeps offsets", validation="green" if number else "failed")
+    far = Sandbox.begun(tmp_path / "far")
+    far.git("checkout", "-q", "-b", "aside")
+    house.git("remote", "add", "origin", "../far")
+    house.git("push", "-q", "origin", "main")
+    take(far, "deploy", "staging is up; the rest waits for a word from elsewhere", at(days=2))
+    take(far, "a-track-of-the-other-machine-with-a-name-of-some-length", "nothing to see", at(days=1), agent="codex")
+    return house
+
+
+SCREENS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "keeping": (
+        ("prune", "--keep-last", "1", "-n"),
+        ("forget", "parser", "parser~1", "-n"),
+        ("tracks", "delete", "parser", "-n"),
+        ("pin", "parser~1"),
+        ("pin", "parser~1"),
+        ("unpin", "parser~1"),
+        ("unpin", "parser~1"),
+    ),
+    "sharing": (
+        ("push", "origin", "--dry-run", "parser", "docs"),
+        ("sync", "origin", "--dry-run"),
+        ("fetch", "origin"),
+    ),
+    "looking": (
+        ("log", "parser"),
+        ("log", "--all", "--graph"),
+        ("blame", "a.txt"),
+        ("why", "a.txt:2"),
+        ("why", "a.txt:1"),
+    ),
+    "files": (
+        ("restore", "parser~2", "-n"),
+        ("worktree", "../then", "parser~1", "-n"),
+        ("bisect", "--good", "parser~2", "--", "sh", "-c", "! grep -q 2 a.txt"),
+    ),
+    "whole": (
+        ("show", "parser~1"),
+        ("resume", "--live"),
+        ("verify", "build-the-documentation-and-check-its-links"),
+        ("summary", "parser"),
+        ("agent", "list"),
+        ("doctor",),
+        ("scan", "--all"),
+        ("du",),
+    ),
+}
+WRAPS = (
+    "why",
+    "bisect",
+    "show",
+    "resume",
+    "verify",
+    "summary",
+    "doctor",
+    "scan",
+)  # whole texts, for programs or to be copied
+SAYS = ("push", "forget", "fetch", "sync", "tracks", "restore", "resume", "verify", "bisect", "scan")
+CODES = {"verify": 1, "doctor": 1, "scan": 1}
+
+
+@pytest.mark.parametrize("name", [deep(name) if name in ("sharing", "whole") else name for name in SCREENS])
+def test_screens(full: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(full.path)
+    shown = ""
+    if name == "whole":
+        full.git("config", "baton.redact", "off")  # as it was stored before there was redaction
+        take(full, "docs", "links checked with ghp_" + "Ab3dE5fG7h" * 3 + "Ab3dE5", at(seconds=90))
+        full.git("config", "baton.redact", "on")
+    for words in SCREENS[name]:
+        verb = words[0]
+        widths = (80,) if verb in WRAPS else (60,) if verb in ("pin", "unpin") else (120,) if verb == "agent" else WIDTHS
+        shown += screens(
+            monkeypatch, full, *words, widths=widths, wraps=verb in WRAPS, said=verb in SAYS, code=CODES.get(verb, 0)
+        )
+    shown = steady(full, shown)
+    assert shown == kept(name, shown)
