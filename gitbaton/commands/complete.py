@@ -13,7 +13,6 @@ from gitbaton.commands.common import located
 from gitbaton.commands.leading import main
 from gitbaton.commands.options import Argument, Call, Declared, declared, of_verb
 from gitbaton.errors import BatonError
-from gitbaton.git.remotes import names as remotes
 
 FILES = "\tfiles"  # the line that asks the shell for its own completion of paths
 _STEPS = 20  # checkpoints of a track that are offered
@@ -117,6 +116,8 @@ def _stored(ctx: Call, kinds: set[str], given: list[str]) -> Found:
     """Tracks, checkpoints with their steps, runs, threads and remotes of this repository."""
     with Baton(repo=located(ctx)) as baton:
         if "REMOTE" in kinds and not given:
+            from gitbaton.git.remotes import names as remotes
+
             yield from ((name, "a remote") for name in remotes(baton.repo))
         if kinds & {"TRACK", "CHECKPOINT"}:
             tips = baton.readable_tips().items

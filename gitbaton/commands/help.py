@@ -25,11 +25,10 @@ def command(
         git baton help sharing   # a guide
     """
     from gitbaton.commands import pages
-    from gitbaton.commands.usage import overview, unknown
 
     words = list(words or ())
     if not words:
-        terminal.write(overview())
+        terminal.write(pages.overview())
         return 0
     name = " ".join(words)
     verb, rest = find(OLD[name].split()[:2] if name in OLD else words)
@@ -43,6 +42,8 @@ def command(
         verbs = next(list(verbs) for verbs in GROUPS.values() if any(verb.startswith(f"{name} ") for verb in verbs))
         blocks = [block for verb in verbs for block in pages.of(verb)]
     else:
+        from gitbaton.commands.usage import unknown
+
         error = unknown("", words[0]) if not below(words[0]) else unknown(words[0], " ".join(words[1:]))
         raise UsageError(
             error.message, *error.hints[:-1], f"guides: {', '.join(pages.guides())}; 'git baton -h' lists the verbs"

@@ -61,6 +61,16 @@ def of_all() -> list[Block]:
     return [*blocks, *told[at:], _head("see also"), Block("text", f"{also}, git-notes(1), git-stash(1), githooks(5)")]
 
 
+def overview() -> str:
+    """All verbs, a line each."""
+    lines = ["usage: git baton [--repo-root DIR] [--checkpoint-dir DIR] [--color[=WHEN]]", f"{'[--no-pager] VERB ...':>38}", ""]
+    for title, verbs in GROUPS.items():
+        rows = [f"{name:<15} {text}" for name, text in verbs.items()] if title else []
+        lines += [f"{head:<11}{row}" for head, row in zip([title, *[""] * len(rows)], rows)]  # noqa: B905
+    more = "'git baton help VERB' shows a page, and 'git baton help TOPIC' a guide:"
+    return "\n".join([*lines, "", more, " ".join(guides()), ""])
+
+
 def guides() -> list[str]:
     """The topics of which there is a guide."""
     try:

@@ -12,7 +12,6 @@ from gitbaton import terminal
 from gitbaton.commands import DESTROY, GROUPS, VERBS, below, find, verb_module
 from gitbaton.commands.leading import main
 from gitbaton.commands.options import AFTER, Declared, Option, after, declared, of_verb
-from gitbaton.commands.pages import guides
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 
@@ -54,17 +53,9 @@ class Verbs(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """What ``git baton -h`` shows."""
+        from gitbaton.commands.pages import overview
+
         formatter.write(overview())
-
-
-def overview() -> str:
-    """All verbs, a line each."""
-    lines = ["usage: git baton [--repo-root DIR] [--checkpoint-dir DIR] [--color[=WHEN]]", f"{'[--no-pager] VERB ...':>38}", ""]
-    for title, verbs in GROUPS.items():
-        rows = [f"{name:<15} {text}" for name, text in verbs.items()] if title else []
-        lines += [f"{head:<11}{row}" for head, row in zip([title, *[""] * len(rows)], rows)]  # noqa: B905
-    more = "'git baton help VERB' shows a page, and 'git baton help TOPIC' a guide:"
-    return "\n".join([*lines, "", more, " ".join(guides()), ""])
 
 
 def unknown(under: str, word: str = "") -> UsageError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
 
@@ -245,6 +244,8 @@ class IndexLock:
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
+            import shutil
+
             beside = self.index + ".baton"
             shutil.copy2(new, beside)
             os.replace(beside, self.index)

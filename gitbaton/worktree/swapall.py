@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from gitbaton.errors import BatonError, GitError, PathError, StaleError
 from gitbaton.git.publish import flush
 from gitbaton.git.repo import Repo, make_folder
 from gitbaton.model import Oid
-from gitbaton.system.files import Signature, open_below
+from gitbaton.system.files import Signature, open_below, remove_folder
 from gitbaton.system.process import Process, Result
 from gitbaton.worktree import swap
 from gitbaton.worktree.checkout import CHECKOUT_SECONDS, PLAIN, Difference, failure, index_info, parents
@@ -357,5 +356,5 @@ def rescue(repo: Repo) -> tuple[list[str], dict[str, int]]:
                 said.append(_keep(repo, path, place))
             elif os.path.lexists(place):
                 modes[path] = seen[1]
-        shutil.rmtree(os.path.join(parent, folder), ignore_errors=True)
+        remove_folder(os.path.join(parent, folder))
     return said, modes
