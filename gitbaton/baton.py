@@ -636,31 +636,31 @@ class Baton:
         Raises NotFoundError, and GitError for pathspecs that git does not understand.
         """
         store = self.store if wanted is None else self._picking(wanted)
-        found = self._listed(store, track, limit, everything, name)
+        start: Stored | None = None
+        if everything:
+            of, found = None, self._lowered(store.whole(limit), limit, store)
+        elif name is not None and (track is not None or not self._is_track(name)):
+            start = self.lead(name, track)
+            of, found = start.checkpoint.track, store.below(start, limit)
+        else:
+            named = track if name is None else name
+            of = self.tip().checkpoint.track if named is None else check_track(named)
+            found = self._of_track(store, of, limit)
         if wanted is None or "safety" not in wanted.kinds:
-            return found
-        start = None if everything else self.lead(name, track)
-        last = start.checkpoint.created if start and name and (track is not None or not self._is_track(name)) else None
+            return replace(found, items=found.items[:limit])
         chains = [store.chain(ref, None) for ref in self.store.objects.refs(SAFETY)]
-        more = [s for chain in chains for s in chain.items if start is None or s.checkpoint.track == start.checkpoint.track]
-        items = sorted(
-            (*found.items, *(s for s in more if last is None or s.checkpoint.created <= last)), key=_age, reverse=True
-        )
+        more = (s for chain in chains for s in chain.items if of in (None, s.checkpoint.track))
+        more = (s for s in more if start is None or s.checkpoint.created <= start.checkpoint.created)
         problems = (*found.problems, *(problem for chain in chains for problem in chain.problems))
+        items = sorted((*found.items, *more), key=_age, reverse=True)
         return replace(found, items=tuple(items[:limit]), problems=problems)
 
-    def _listed(self, store: Store, track: str | None, limit: int | None, everything: bool, name: str | None) -> History:
-        if everything:
-            found = self._lowered(store.whole(limit), limit, store)
-            return replace(found, items=found.items[:limit])
-        if name is not None and (track is not None or not self._is_track(name)):
-            return store.below(self.lead(name, track), limit)
-        track = name or track
-        known = check_track(track) if track is not None else self.tip().checkpoint.track
+    def _of_track(self, store: Store, track: str, limit: int | None) -> History:
+        """A track as ``store`` sees it, from the newest checkpoint on that can be read."""
         try:
-            return store.history(known, limit)
+            return store.history(track, limit)
         except RecordError:
-            stored = self.store.readable(known)
+            stored = self.store.readable(track)
             if stored is None:
                 raise
             return store.below(stored, limit)
