@@ -7,7 +7,7 @@ import sys
 from gitbaton import terminal
 from gitbaton.commands import OLD, find, verb_module
 from gitbaton.commands.leading import main
-from gitbaton.commands.options import AFTER, Call, after, declared, of_verb, read, read_leading
+from gitbaton.commands.options import AFTER, Call, Option, after, declared, of_verb, read, read_leading
 from gitbaton.errors import BatonError
 from gitbaton.git.repo import Repo
 
@@ -15,8 +15,8 @@ SIGINT, SIGPIPE, FATAL = 130, 141, 128  # git's; 128+n for signals
 
 
 def arguments(words: list[str]) -> tuple[list[str], list[str]]:
-    """The command line before the verb, with git's optional value of ``--color`` made explicit, and from the verb on,
-    with git's ``-3`` made explicit after one that lists."""
+    """The command line before the verb, with git's optional value of ``--color`` made explicit, and from the verb on, with
+    git's ``-3`` made explicit where the verb takes ``-n 3``."""
     explicit = {"--color": "--color=always", "--no-color": "--color=never"}
     before: list[str] = []
     at = 0
@@ -25,17 +25,16 @@ def arguments(words: list[str]) -> tuple[list[str], list[str]]:
         before += [explicit.get(words[at], words[at]), *words[at + 1 : at + width]]
         at += width
     rest = words[at:]
-    return before, _counted(rest) if rest[:1] in (["log"], ["rewind"]) or rest[:2] == ["thread", "log"] else rest
-
-
-def _counted(words: list[str]) -> list[str]:
-    """``-3`` as ``-n3``, where it is no option's value and stands before ``--``."""
-    end = words.index("--") if "--" in words else len(words)
-    valued = ("-n", "--max-count", "--track", "--ns", "--since", "--after", "--until", "--before", "--grep", "-S", "--agent")
-    return [
-        f"-n{word[1:]}" if at < end and re.fullmatch(r"-[0-9]+", word) and words[at - 1] not in valued else word
-        for at, word in enumerate(words)
-    ]
+    end = rest.index("--") if "--" in rest else len(rest)
+    counts = [at for at, word in enumerate(rest[:end]) if re.fullmatch(r"-[0-9]+", word)]
+    verb = find(rest)[0] if counts else ""
+    if verb:
+        parameters = (p for p in of_verb(verb_module(verb)) if isinstance(p.of, Option))
+        kinds = {name: p.kind for p in parameters for name, _ in p.names()}
+        for at in counts:
+            if kinds.get("-n") is int and kinds.get(rest[at - 1], bool) is bool:  # else it is an option's value
+                rest[at] = f"-n{rest[at][1:]}"
+    return before, rest
 
 
 def call(words: list[str], begun: Repo | None = None) -> int:

@@ -283,6 +283,16 @@ def test_color_and_its_places(repo: Sandbox, run: Run) -> None:
     assert arguments(["--repo-root", "log", "--color", "log"]) == (["--repo-root", "log", "--color=always"], ["log"])
 
 
+def test_a_number_alone_is_how_many_where_the_verb_lists() -> None:
+    def read(line: str) -> str:
+        return " ".join(arguments(line.split())[1])
+
+    assert read("log t -3 --stat -1 -- -2") == "log t -n3 --stat -n1 -- -2"
+    assert (read("thread log x -3"), read("rewind -3")) == ("thread log x -n3", "rewind -n3")
+    for same in ("log --kind -3", "log -n -3", "log --since -3", "show -3", "undo -3", "nothing -3", "prune --keep-last -3"):
+        assert read(same) == same
+
+
 def test_an_operating_system_error_is_no_bug_report(repo: Sandbox, run: Run) -> None:
     (repo.path / ".git/baton").write_text("in the way")
     done = run(*SNAP, "x")
