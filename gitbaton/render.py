@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _AGES = (("year", 31_536_000), ("month", 2_592_000), ("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
 _NAMED = 3  # paths that a sentence names
+_SKIPPED = 10  # paths that a snapshot left out and names
 _C_ESCAPES = {"\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r", '"': '\\"'}
 
 
@@ -241,10 +242,11 @@ def _section(stored: Stored) -> list[str]:
     return ["    " + row.expandtabs(4) for part in text for row in part.split("\n")] + [""]
 
 
-def skipped_lines(skipped: Sequence[Skipped], name: str = "", limit: int = 10) -> list[str]:
-    """Warnings for paths that a snapshot left out, the first few by name; the checkpoint ``name`` has them all."""
-    rows = [f"{in_quotes(s.path)} is not in the checkpoint as it is on disk: {s.reason}" for s in skipped[:limit]]
-    more = len(skipped) - limit
+def skipped_lines(skipped: Sequence[Skipped], name: str = "", *, verbose: bool = False) -> list[str]:
+    """Warnings for paths that a snapshot left out, the first few by name, or all; the checkpoint ``name`` has them all."""
+    shown = skipped if verbose else skipped[:_SKIPPED]
+    rows = [f"{in_quotes(s.path)} is not in the checkpoint as it is on disk: {s.reason}" for s in shown]
+    more = len(skipped) - len(shown)
     rest = f"; 'git baton show --json {name}' lists them" if name else ""
     return rows + ([f"and {more} more{rest}"] if more > 0 else [])
 

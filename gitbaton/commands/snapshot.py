@@ -17,7 +17,6 @@ from gitbaton.requests import Plan, Request, Snapshot
 
 Text = Optional[str]
 Texts = Optional[list[str]]
-FEW = 10  # paths that were left out and are named
 COLUMNS = ("track", "id", "step", "previous", "commit", "changed", "skipped")
 
 
@@ -144,7 +143,7 @@ def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool, verbose
         terminal.write(porcelain(COLUMNS, [row], nul=False))
     else:
         terminal.say(f"{c.track} {baton.short(stored.id)} {line(c.step)}")
-    warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), limit=len(skipped) if verbose else FEW)])
+    warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), verbose=verbose)])
     return 0
 
 
@@ -161,5 +160,5 @@ def _show_plan(plan: Plan, *, json: bool, stable: bool, verbose: bool) -> int:
         if c.files:
             terminal.say(f"would capture tree {c.files.tree}")
         terminal.say(f"would {'' if plan.request.set_current else 'not '}make the track current in this work tree")
-    warn_all([*plan.warnings, *skipped_lines(skipped, limit=len(skipped) if verbose else FEW)])
+    warn_all([*plan.warnings, *skipped_lines(skipped, verbose=verbose)])
     return 0

@@ -9,14 +9,14 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from gitbaton.errors import GitError, RemoteError
+from gitbaton.git.repo import Progress
 from gitbaton.git.run import Git
 from gitbaton.system.process import Result, begin
 
-Told = Callable[[str, int, int], None]
 _LOOK = 0.2  # seconds between two looks at how far git is
 # What git and the server say of how far they are, and nothing else: a hook's words begin with "remote: ", too.
 _STEPS = {
@@ -112,7 +112,7 @@ class Bounded:
         self.git = git.changed({}, *_settings(prompts=prompts))
         self.env = environment(git, prompts=prompts)
 
-    def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, told: Told | None = None) -> Result:
+    def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, told: Progress | None = None) -> Result:
         """Run a command to its end, whatever its exit status; with more environment. ``told`` hears how far git is, where the
         command has ``--progress``; what git says of that is then in no error. Raises OutOfTimeError."""
         began = time.monotonic()
@@ -125,7 +125,7 @@ class Bounded:
         finally:
             self.left -= time.monotonic() - began
 
-    def _collect(self, verb: str, pid: int, out: int, err: int, deadline: float, told: Told | None) -> Result:
+    def _collect(self, verb: str, pid: int, out: int, err: int, deadline: float, told: Progress | None) -> Result:
         chunks: list[bytes] = []
         ended = False
         try:
@@ -153,7 +153,7 @@ class Bounded:
         return Result(code=code, out=b"".join(chunks), err=text)
 
 
-def _readable(poll: select.poll, deadline: float, err: int, told: Told | None) -> bool:
+def _readable(poll: select.poll, deadline: float, err: int, told: Progress | None) -> bool:
     """Whether there is output before the time is over; meanwhile what git says of how far it is is passed on."""
     while True:
         left = deadline - time.monotonic()
