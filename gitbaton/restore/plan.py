@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, canonical, path_document, plain
+from gitbaton.codec import Json, canonical, counted, path_document, plain
 from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.model import INSIDE, FileState, Oid, Op, Stored
@@ -85,6 +85,11 @@ def _files(target: Stored) -> FileState:
     return files
 
 
+def _no_match(spec: str) -> str:
+    option = "; options stand before '--'" if spec.startswith("-") else ""
+    return f"'{plain(spec)}' matches no file that the checkpoint or a capture of the work tree holds{option}"
+
+
 class _Planner:
     """The facts for one plan, collected as they are needed."""
 
@@ -130,7 +135,7 @@ class _Planner:
             same=tuple(d.path for d in scope if d.now == d.then and d.path in wanted),
             tree=tree,
             digest=self._digest(found, changing),
-            warnings=tuple(self._warnings()),
+            warnings=tuple(self._warnings(changing)),
             scene=self.scene,
         )
 
@@ -231,10 +236,32 @@ class _Planner:
     def _refuse_unknown(self) -> None:
         """A PATH that names nothing is a mistake, and not a wish that is fulfilled already."""
         for spec in self.order.paths:
-            trees = (self.scene.tree, self.files.tree)
-            if not any(matching(self.scene.index, self.directory, tree, [spec]) for tree in trees):
-                said = f"'{plain(spec)}' matches no file that the checkpoint or a capture of the work tree holds"
-                raise UsageError(said, "ignored files are never touched")
+            if not self._matches(spec):
+                raise UsageError(_no_match(spec), "ignored files are never touched")
+
+    def _matches(self, spec: str) -> bool:
+        trees = (self.scene.tree, self.files.tree)
+        return any(matching(self.scene.index, self.directory, tree, [spec]) for tree in trees)
+
+    def _unmatched(self) -> list[str]:
+        """The PATHs that name nothing, beside others that do, each as a warning."""
+        several = self.order.paths if self.op == "restore" and len(self.order.paths) > 1 else ()
+        return [_no_match(spec) for spec in several if not self._matches(spec)]
+
+    def _overwritten(self, changing: Sequence[Difference]) -> list[str]:
+        """That an undo, or a redo, puts other bytes over files that were committed since the step that it takes back."""
+        then, now = self.target.checkpoint.head, self.scene.head.oid
+        trees = [self.store.tree_of(oid) for oid in (now, then)] if self.op != "restore" and now != then else []
+        if None in trees or not trees:
+            return []
+        committed = {d.path: d.now for d in differences(self.git, *map(str, trees))}
+        many = sum(d.path in committed and committed[d.path] == d.now for d in changing)
+        if not many:
+            return []
+        files = counted(many, "file")
+        return [
+            f"HEAD has moved since that restore: this {self.op} puts other bytes over {files} committed since; HEAD has them"
+        ]
 
     def _named(self) -> set[str]:
         names = (os.path.normpath(os.path.join(self.directory, path)) for path in self.order.paths)
@@ -311,9 +338,10 @@ class _Planner:
         value["index"] = self.order.index
         return object_id(self.store.objects.algorithm, "blob", canonical(value))
 
-    def _warnings(self) -> list[str]:
+    def _warnings(self, changing: Sequence[Difference]) -> list[str]:
         then, now = self.files.operation, self.scene.repo.operation()
-        found = [self.scene.captured.warning] if self.scene.captured.warning else []
+        found = self._overwritten(changing) + self._unmatched()
+        found += [self.scene.captured.warning] if self.scene.captured.warning else []
         if now is not None:
             found.append(f"a {now.kind} is in progress; its own files are left alone")
         if then is not None and (now is None or now.kind != then.kind):

@@ -346,3 +346,38 @@ def test_only_the_index_differs(box: Sandbox) -> None:
     assert_same(then, state_of(box), "the index came back")
     box.ok("undo")
     assert_same(mess, state_of(box), "undone")
+
+
+def test_an_undo_says_that_it_goes_over_what_was_committed_since(repo: Sandbox) -> None:
+    repo.commit("two files", b_txt="b\n", c_txt="c\n")
+    repo.ok("snapshot", "--track", "t", "begun")
+    for name in ("a.txt", "b.txt", "c.txt"):
+        repo.write(name, "later\n")
+    repo.ok("restore", "t")
+    said = "warning: HEAD has moved since that restore"
+    assert said not in repo.ok("undo", "-n").err
+    repo.commit("another file", d_txt="d\n")
+    assert said not in repo.ok("undo", "-n").err, "it touches nothing that was committed since"
+    repo.ok("undo")
+    repo.commit("a and b as they were before the restore", c_txt="c\n")
+    kept = state_of(repo)
+    told = f"{said}: this redo puts other bytes over 2 files committed since; HEAD has them\n"
+    assert told in repo.ok("redo", "-n").err and state_of(repo) == kept
+    done = repo.ok("redo")
+    assert told in done.err and (repo.path / "a.txt").read_text() == "one\n"
+    assert repo.git("show", "HEAD:a.txt") == "later"
+    repo.ok("undo")
+    assert (repo.path / "a.txt").read_text() == (repo.path / "b.txt").read_text() == "later\n"
+
+
+def test_a_path_that_names_nothing_is_said(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "begun")
+    repo.write("a.txt", "later\n")
+    done = repo.ok("restore", "t", "-n", "--", "a.txt", "--dry-run", "nowhere")
+    assert done.out == "would write a.txt\n"
+    said = "matches no file that the checkpoint or a capture of the work tree holds"
+    assert f"warning: '--dry-run' {said}; options stand before '--'\n" in done.err
+    assert f"warning: 'nowhere' {said}\n" in done.err and "'a.txt'" not in done.err
+    alone = repo.baton("restore", "t", "--", "--force")
+    assert alone.code == 129 and f"fatal: '--force' {said}; options stand before '--'\n" in alone.err
+    assert repo.ok("restore", "t", "--", "a.txt", "a.txt").err == "hint: 'git baton undo' takes it back\n"
