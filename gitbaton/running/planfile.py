@@ -131,10 +131,12 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def perhaps(word: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The hint that names what a misspelt word may mean; none when nothing is near."""
+def perhaps(word: str, known: Iterable[str], alike: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The hint that names what a misspelt word, or one that is ``alike`` elsewhere, may mean; none when nothing is near."""
     from difflib import get_close_matches
 
+    if alike and word.lower() in alike:
+        return (f"perhaps '{alike[word.lower()]}' is meant",)
     return tuple(f"perhaps '{near}' is meant" for near in get_close_matches(word[:100].lower(), list(known), n=1))
 
 

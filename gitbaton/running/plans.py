@@ -176,7 +176,7 @@ def _step(name: str, table: object) -> Step:
     fields: dict[str, object] = {"name": name}
     for key, item in table.items():
         if key not in _KEYS:
-            hints = perhaps(key, _KEYS)
+            hints = perhaps(key, _KEYS, _ALIKE)
             if isinstance(item, dict):
                 hints = (f"""a name with dots stands in quotes: [step."{name}.{key}"]""",)
             raise StepError(name, f"unknown key '{key}'", *hints, key=key)
@@ -258,6 +258,19 @@ def _retry_on(key: str, item: object) -> tuple[str, ...]:
     return retry_on(_text(key, item), key)
 
 
+_ALIKE = {  # what other tools call it
+    **dict.fromkeys(("input", "inputs", "sources", "src", "watch"), "reads"),
+    **dict.fromkeys(("output", "outputs", "artifacts", "targets", "produces"), "writes"),
+    **dict.fromkeys(("needs", "deps", "depends", "depends_on", "depends-on", "dependencies", "requires", "before"), "after"),
+    **dict.fromkeys(("cmd", "command", "commands", "script", "exec"), "run"),
+    **dict.fromkeys(("dir", "directory", "workdir", "working-directory"), "cwd"),
+    **dict.fromkeys(("environment", "variables"), "env"),
+    **dict.fromkeys(("retry", "attempts", "max-attempts"), "retries"),
+    **dict.fromkeys(("undo", "rollback"), "compensate"),
+    **dict.fromkeys(("check", "test"), "verify"),
+    **dict.fromkeys(("approval", "approve", "confirm"), "gate"),
+    "cache": "no-cache",
+}
 _KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {
     "run": ("argv", lambda key, item: ("sh", "-c", _text(key, item))),
     "argv": ("argv", _words),

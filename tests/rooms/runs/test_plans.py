@@ -168,6 +168,7 @@ REFUSED: list[tuple[str | bytes, int, str, str]] = [
     ("[steps.a]\nrun = 1", 1, "unknown table 'steps'", "perhaps 'step' is meant"),
     ("[build]\nrun = 1", 1, "unknown table 'build'", "[step.NAME]"),
     (A + "\nraeds = []", 4, "step 'a': unknown key 'raeds'", "perhaps 'reads' is meant"),
+    (A + "\ninputs = []", 4, "step 'a': unknown key 'inputs'", "perhaps 'reads' is meant"),
     (A + "\n[step.a.b]\nrun = 'x'", 4, "step 'a': unknown key 'b'", '[step."a.b"]'),
     (A + "\n" + A, 4, "step 'a': declared a second time, after line 1", ""),
     (A + 'run = "y"', 3, "step 'a': 'run' is given a second time, after line 2", ""),
