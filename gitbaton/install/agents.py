@@ -70,6 +70,7 @@ class _Draft(Draft):
 
     def __init__(self, where: Place) -> None:
         super().__init__()
+        self.where = where
         self.manifests = Manifests(*where.manifests)
         self.folders: list[str] = []
         self.seen: set[str] = set()
@@ -131,8 +132,15 @@ class _Draft(Draft):
         if gone:
             self.folders += old.folders if old else ()
             self.folders += [os.path.dirname(file.real)] if os.path.basename(file.real) == "SKILL.md" else []
+            self.folders += self._above(file.real) if old is None else []
         what = f"remove '{file.shown}'" if gone else f"take {target.about} out of '{file.shown}'"
         self._change(target, what, None if gone else after)
+
+    def _above(self, path: str) -> Iterator[str]:
+        """The folders of a project's file that another clone installed: they came with it, and go when nothing is in them."""
+        root = os.path.realpath(self.where.root) if self.where.root is not None else None
+        while root is not None and (path := os.path.dirname(path)).startswith(root + os.sep):
+            yield path
 
     def _change(self, target: Target, what: str, after: str | None, record: Record | None = None) -> None:
         """Plan new text for a file, or none; ``record`` is what is remembered of it from then on."""

@@ -138,6 +138,7 @@ def test_uninstall_in_another_clone(repo: Sandbox, tmp_path: Path) -> None:
     clone.ok("agent", "uninstall", "--all")
     assert clone.git("ls-files", "-d").split() == sorted({*FILES.values(), *SKILLS, "AGENTS.md"} - {FILES["gemini"]})
     assert (clone.path / FILES["gemini"]).read_text() == "{\n  // mine\n}\n"
+    assert sorted(os.listdir(clone.path)) == [".gemini", ".git", "a.txt"], "no empty folder stays"
 
 
 def test_another_track_takes_the_place_of_the_first(repo: Sandbox) -> None:
