@@ -9,6 +9,7 @@ from gitbaton.codec import counted, plain
 from gitbaton.commands.common import left_out, opened
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, NotFoundError
+from gitbaton.git.repo import put
 from gitbaton.render import in_quotes
 from gitbaton.system.files import write_atomic
 from gitbaton.tools.paging import MARK, page
@@ -17,21 +18,22 @@ from gitbaton.tools.paging import MARK, page
 def command(
     ctx: Call,
     tracks: Annotated[Optional[list[str]], Argument(metavar="[TRACK]...", help="Only these; all tracks by default.")] = None,
-    output: Annotated[Optional[str], Option("-o", "--output", metavar="FILE", help="Where to (baton-page.html).")] = None,
+    output: Annotated[Optional[str], Option("-o", "--output", metavar="FILE", help="Where to (.git/baton/page.html).")] = None,
     show: Annotated[bool, Option("--open", help="Open it in the browser.")] = False,
 ) -> int:
     """Write tracks over time as one HTML file, to attach to a pull request or to see what the agents did.
 
     The file asks for nothing from anywhere, and can be read without its script. It holds the words of all checkpoints, the
     diffs of the newest 200, and no conversation. Secrets are replaced; a diff that holds what looks like one is left out.
+    Without -o it lies in the git directory, so that no snapshot captures it; its path is printed.
 
     Examples:
         git baton page
         git baton page parser -o ../parser.html
     """
-    file = output if output is not None else "baton-page.html"
-    _refuse_other(file)
     with opened(ctx) as baton:
+        file = output if output is not None else os.path.relpath(os.path.join(baton.repo.shared_dir, "page.html"))
+        _refuse_other(file)
         found = [baton.history(name=track) for track in tracks] if tracks else [baton.history(everything=True)]
         items = {stored.id: stored for history in found for stored in history.items}
         for history in found:
@@ -40,7 +42,10 @@ def command(
             raise NotFoundError("there is no checkpoint to show", TAKE_ONE)
         name = os.path.basename(baton.repo.layout.root or os.path.dirname(baton.repo.layout.git_dir)) or "repository"
         made = page(baton, list(items.values()), name)
-    write_atomic(file, made.data, temporary=f"{file}.{os.getpid()}.new")
+        if output is None:
+            put(baton.repo, os.path.abspath(file), made.data, fresh=f".{os.getpid()}.new")
+        else:
+            write_atomic(file, made.data, temporary=f"{file}.{os.getpid()}.new")
     hidden = f"; {counted(made.left_out, 'diff')} left out: 'git baton scan --files' says why" if made.left_out else ""
     terminal.say(f"{plain(file)}: {counted(made.checkpoints, 'checkpoint')}, {len(made.data) >> 10} KiB{hidden}")
     if show:

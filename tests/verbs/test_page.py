@@ -142,7 +142,17 @@ def test_what_cannot_be_written_or_shown_is_said(repo: Sandbox, tmp_path: Path) 
     repo.ok("snapshot", "one")
     assert repo.baton("page", "-o", str(tmp_path)).err == f"fatal: '{tmp_path}' is a folder\n"
     assert repo.baton("page", "nope").code == 2
-    assert repo.ok("page", "main").out.startswith("baton-page.html: 1 checkpoint, ")
+
+
+def test_the_page_is_in_no_snapshot(repo: Sandbox) -> None:
+    repo.ok("snapshot", "one")
+    below = repo.path / "d"
+    below.mkdir()
+    said = repo.baton("page", "main", cwd=below)
+    assert said.code == 0 and said.out.startswith("../.git/baton/page.html: 1 checkpoint, ")
+    assert b"git baton" in (repo.path / ".git/baton/page.html").read_bytes()
+    assert repo.ok("page").out.startswith(".git/baton/page.html: ")
+    assert repo.git("status", "--porcelain", "-uall") == "" and repo.ok("diff", "--stat").out == ""
 
 
 @pytest.mark.deep
