@@ -641,7 +641,7 @@ class Baton:
             of, found = None, self._lowered(store.whole(limit), limit, store)
         elif name is not None and (track is not None or not self._is_track(name)):
             start = self.lead(name, track)
-            of, found = start.checkpoint.track, store.below(start, limit)
+            of, found = start.checkpoint.track, self._of_remote(store, name, limit) or store.below(start, limit)
         else:
             named = track if name is None else name
             of = self.tip().checkpoint.track if named is None else check_track(named)
@@ -654,6 +654,15 @@ class Baton:
         problems = (*found.problems, *(problem for chain in chains for problem in chain.problems))
         items = sorted((*found.items, *more), key=_age, reverse=True)
         return replace(found, items=tuple(items[:limit]), problems=problems)
+
+    def _of_remote(self, store: Store, name: str, limit: int | None) -> History | None:
+        """What was fetched of ``REMOTE/TRACK``; None where the name is none."""
+        if "/" not in name or not store.elsewhere():
+            return None
+        from gitbaton.store.fetched import addresses, history_at
+
+        there = addresses(store).get(name)
+        return history_at(store, *there, limit) if there is not None else None
 
     def _of_track(self, store: Store, track: str, limit: int | None) -> History:
         """A track as ``store`` sees it, from the newest checkpoint on that can be read."""

@@ -24,13 +24,15 @@ _LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
 _CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
 _ANY_LABEL = '"label"($|[^:]|:($|[^ ]| ($|[^n])))'  # whatever is not exactly `"label": null`
 _CHUNK = 4096
+WHEN = "as in 'TRACK@{2 hours ago}' or 'TRACK@{2026-01-31}'"
 Place = tuple[str | None, Oid]  # a track and a commit of its chain
 
 
 def resolve(store: Store, name: str, short: int, at: str | None = None) -> Stored:
     """The checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, an id or a unique prefix of four
     or more, a label, a commit (the newest checkpoint its note names), ``@`` (also ``@~3``, ``@{yesterday}``);
-    ``TRACK@{manual}`` the newest that no hook took. ``@`` stands for the track ``at``, by default the current one.
+    ``TRACK@{manual}`` the newest that no hook took; ``REMOTE/TRACK`` what was fetched of a track. ``@`` stands for the track
+    ``at``, by default the current one, or the only one.
 
     What is spelled with a track is that track's, and not the commit that git would call so: a track may have a branch's name.
     Raises NotFoundError, AmbiguousNameError, or UsageError for a time that cannot be understood.
@@ -47,7 +49,8 @@ def resolve(store: Store, name: str, short: int, at: str | None = None) -> Store
         return _one(name, [_tip(store, whole)] if whole in known else [], short)
     reason: NotFoundError | None = None
     found: list[Stored] = []
-    spelled = _spelled(store, unicodedata.normalize("NFC", name), known, at)
+    wanted = unicodedata.normalize("NFC", name)
+    spelled = _spelled(store, wanted, known, at) or _fetched(store, wanted)
     try:
         found = [spelled()] if spelled else []
     except NotFoundError as error:
@@ -100,6 +103,37 @@ def _spelled(store: Store, name: str, chains: Collection[str], at: str | None) -
     return None
 
 
+def _fetched(store: Store, name: str) -> Callable[[], Stored] | None:
+    """How to find what is spelled as a remote's track."""
+    if "/" not in name or not store.elsewhere():
+        return None
+    from gitbaton.store.fetched import addresses, history_at
+
+    there = addresses(store)
+    back, at = _BACK.match(name), _AT.match(name)
+    spelled = next((text for text in (name, *(match[1] for match in (back, at) if match)) if text in there), None)
+    if spelled is None:
+        return None
+
+    def found() -> Stored:
+        items = history_at(store, *there[spelled]).items
+        digits = "0" if spelled == name else back[2] or "1" if back else at[2] if at else ""
+        if digits.isascii() and digits.isdecimal() and len(digits) < 10:
+            items = items[int(digits) :]
+        elif digits == "manual":
+            items = tuple(stored for stored in items if stored.checkpoint.kind == "manual")
+        else:
+            moment = moment_of(store, digits, WHEN).replace(microsecond=999_999)
+            items = tuple(stored for stored in items if stored.checkpoint.created <= moment)
+        if not items:
+            raise NotFoundError(
+                f"what was fetched of '{spelled}' has no checkpoint '{name}'", f"to list it: git baton log {in_shell(spelled)}"
+            )
+        return items[0]
+
+    return found
+
+
 def _from_current(store: Store, step: Callable[[Store, str, str], Stored], at: str | None, text: str) -> Stored:
     return step(store, at or _current_track(store), text)
 
@@ -107,7 +141,10 @@ def _from_current(store: Store, step: Callable[[Store, str, str], Stored], at: s
 def _current_track(store: Store) -> str:
     track = store.current()
     if track is None:
-        raise NotFoundError("no track is current in this work tree", "set one with 'git baton tracks use NAME'")
+        tracks = store.chains()[0] or store.strange()
+        if len(tracks) != 1:
+            raise NotFoundError("no track is current in this work tree", "set one with 'git baton tracks use NAME'")
+        track = next(iter(tracks))
     return track
 
 
@@ -156,7 +193,7 @@ def _at(store: Store, track: str, text: str) -> Stored:
         return _back(store, track, text)
     if text == "manual":
         return _manual(store, track)
-    moment = moment_of(store, text, "as in 'TRACK@{2 hours ago}' or 'TRACK@{2026-01-31}'").replace(microsecond=999_999)
+    moment = moment_of(store, text, WHEN).replace(microsecond=999_999)
     latest = timestamp(moment).encode()
     oids = _chain(store, track)
     for start in range(0, len(oids), _CHUNK):

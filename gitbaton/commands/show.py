@@ -19,7 +19,8 @@ def command(
     """Show one checkpoint whole.
 
     CHECKPOINT is a track (its newest), TRACK~3 (three before), 'TRACK@{2 hours ago}', an id or its first four or more digits,
-    a label, a commit (the newest checkpoint its note names), or @ (the newest of the current track).
+    a label, a commit (the newest checkpoint its note names), @ (the newest of the current track, or of the only one), or
+    REMOTE/TRACK (what was fetched of it).
 
     Examples:
         git baton show

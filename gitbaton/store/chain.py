@@ -236,8 +236,12 @@ class Chains:
         """A checkpoint and those below it in its chain, as ``history``."""
         track, oids = start.checkpoint.track, self.linked(start.commit, limit)
         found = list(self._walk(chain_ref(track), track, oids))
-        items = tuple(one for one in found if isinstance(one, Stored))
-        return History(items=items, problems=tuple(one for one in found if not isinstance(one, Stored)))
+        items = [one for one in found if isinstance(one, Stored)]
+        if start.foreign:  # what a remote's chain holds, and ours does not, came from there
+            own = self.objects.info(chain_ref(track))
+            have = set(self.objects.first_parents(own.oid)) if own is not None else set()
+            items = [one if one.commit in have else replace(one, foreign=True) for one in items]
+        return History(items=tuple(items), problems=tuple(one for one in found if not isinstance(one, Stored)))
 
     def newest(self, tip: Stored) -> Iterator[Stored]:
         """A tip and the checkpoints below it, one by one: for the first few of a long chain. A broken record ends it."""

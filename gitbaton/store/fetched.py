@@ -73,6 +73,19 @@ def history(store: Chains, track: str, limit: int | None = None) -> History:
     return _history(store, track, [remote for remote, _ in chains], drops, problems, limit)
 
 
+def addresses(store: Chains) -> dict[str, tuple[str, str]]:
+    """What ``REMOTE/TRACK`` means: the remote and the track of each chain that was fetched, as of the last listing."""
+    return {f"{remote}/{track}": (remote, track) for track, chains in store.elsewhere().items() for remote, _ in chains}
+
+
+def history_at(store: Chains, remote: str, track: str, limit: int | None = None) -> History:
+    """The checkpoints that one remote has of a track, newest first, as far as they were fetched; all of them are foreign. What
+    was dropped anywhere is left out."""
+    problems: list[Problem] = []
+    found = _history(store, track, [remote], _dropping(store, [remote], problems), problems, limit)
+    return replace(found, origins={stored.id: (remote,) for stored in found.items})
+
+
 def _dropping(store: Chains, remotes: Iterable[str], problems: list[Problem]) -> meta.Meta:
     """As ``dropping``; what cannot be read is a problem, and nothing is left out for it."""
     try:

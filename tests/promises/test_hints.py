@@ -44,6 +44,7 @@ FIELDS = {
     "in_shell(' '.join(words))": "'lexer done'",
     "in_shell(c.track)": "t",
     "in_shell(made.track)": "t",
+    "in_shell(spelled)": "t",
     "in_shell(name)": "t",
     "in_shell(newest)": "t",
     "in_shell(track)": "t",

@@ -286,3 +286,28 @@ def test_killed_while_it_follows(repo: Sandbox, theirs: Sandbox) -> None:
             (repo.path / ".git/baton" / name).unlink(missing_ok=True)
         at += int(os.environ.get("GITBATON_TEST_STRIDE", "9"))
     assert (True, 4) in seen and (False, 3) in seen
+
+
+def test_what_a_remote_has_is_named_with_the_remote(repo: Sandbox, theirs: Sandbox) -> None:
+    """Also where both sides have a track of that name, and git a branch of that name."""
+    repo.ok("snapshot", "--track", "work", "mine")
+    theirs.git("push", "-q", str(repo.path), "HEAD:refs/remotes/origin/work")
+    assert repo.ok("log", "origin/work", "--json").json["checkpoints"][0]["step"] == "mine", "a branch, and its note"
+    repo.git("remote", "add", "origin", str(theirs.path))
+    repo.ok("fetch", "origin")
+    listed = repo.ok("log", "origin/work", "--json").json["checkpoints"]
+    assert [row["step"] for row in listed] == ["their step 2", "their step 1", "their step 0"]
+    assert all(row["foreign"] for row in listed) and "(foreign: origin)" in repo.ok("log", "origin/work").out
+    for name, step in (("", 2), ("~1", 1), ("~", 1), ("@{1}", 1), ("@{2}", 0), ("@{manual}", 2), (f"@{{{SOME_TIME}}}", 0)):
+        shown = repo.ok("show", f"origin/work{name}", "--json").json["checkpoint"]
+        assert (shown["step"], shown["foreign"]) == (f"their step {step}", True), name
+    below = repo.ok("log", "origin/work~1", "--json").json["checkpoints"]
+    assert [(row["step"], row["foreign"]) for row in below] == [("their step 1", True), ("their step 0", True)]
+    refused = repo.baton("restore", "origin/work")
+    assert refused.code == 128 and "was fetched from elsewhere" in refused.err
+    assert repo.ok("restore", "origin/work", "-n", "--foreign").out == "would write a.txt\n"
+    missing = repo.baton("show", "origin/work~3")
+    assert missing.code == 2 and "to list it: git baton log origin/work\n" in missing.err
+    assert repo.ok("show", "work", "--json").json["checkpoint"]["step"] == "mine"
+    repo.ok("snapshot", "--track", "origin/work", "a name of ours")
+    assert repo.ok("show", "origin/work", "--json").json["checkpoint"]["step"] == "a name of ours"

@@ -106,7 +106,9 @@ def test_names_that_mean_nothing(repo: Sandbox, baton: Baton, name: str, error: 
 
 
 def test_at_without_a_current_track(repo: Sandbox, baton: Baton) -> None:
-    take(baton, "main", set_current=False)
+    (only,) = take(baton, "main", set_current=False)
+    assert baton.resolve("@") == only
+    take(baton, "side", set_current=False)
     for name in ("@", "@~1", "@{1}"):
         with pytest.raises(NotFoundError, match="no track is current"):
             baton.resolve(name)
@@ -201,3 +203,19 @@ def test_a_moment_with_a_nul_is_none(repo: Sandbox) -> None:
         baton.snapshot("s", track="t")
         with pytest.raises(UsageError, match="not a time that git understands"):
             baton.resolve("t@{a\0}")
+
+
+def test_at_is_what_a_verb_means_without_a_name(repo: Sandbox) -> None:
+    """Where no track is current: the only one, and with several none of them."""
+    repo.write("a.txt", "two\n")
+    repo.ok("snapshot", "--track", "t", "one", "--no-set-current")
+    repo.git("worktree", "add", "-q", "../beside")
+    beside = Sandbox(repo.path.parent / "beside")
+    assert beside.ok("tracks").out.startswith("  t")
+    for verb in (["show", "--json"], ["diff", "--stat"], ["restore", "-n"], ["resume"], ["log"], ["verify"]):
+        assert beside.baton(*verb, "@") == beside.baton(*verb), verb
+    assert beside.ok("restore", "-n", "@").out == "would write a.txt\n"
+    repo.ok("snapshot", "--track", "u", "two", "--no-set-current")
+    for verb in (["show"], ["diff"], ["restore", "-n"]):
+        both = [beside.baton(*verb), beside.baton(*verb, "@")]
+        assert all(done.code and "no track is current in this work tree" in done.err for done in both), verb
